@@ -11,12 +11,16 @@ from evaluation.exhaustive import exhaustive
 from zerolab.cli.main import main
 from zerolab.evaluation.dataset import make_dataset
 from zerolab.evaluation.positions import read_positions
+from zerolab.evaluation.solved_sets import solve_set
 
 
 @pytest.fixture(autouse=True)
 def tiny_oracle(monkeypatch, tmp_path):
     patched = functools.partial(make_dataset, make_oracle=exhaustive)
-    monkeypatch.setattr("zerolab.cli.solve.make_dataset", patched)
+    monkeypatch.setattr("zerolab.cli.dataset.make_dataset", patched)
+    solve = functools.partial(solve_set, make_oracle=exhaustive)
+    monkeypatch.setattr("zerolab.cli.dataset.solve_set", solve)
+    monkeypatch.setattr("zerolab.cli.dataset.cache_folder", lambda: tmp_path / "cache")
     monkeypatch.chdir(tmp_path)
 
 
@@ -32,6 +36,28 @@ def test_dataset_and_manifest_are_written(tmp_path, capsys):
     positions, about = read_positions(tmp_path / "gobang-3x3-3-50.parquet")
     assert len(positions) == 50
     assert (about["perfect"], about["one_per_game"], about["first_ply"]) == (0.5, False, 0)
+
+
+def test_public_test_set_is_solved(tmp_path, capsys):
+    (tmp_path / "Test_L9").write_text("a1a3b1b3 3\na1a3b1b3c2 2\n")
+    assert run("gobang:3x3:3", "--from", "Test_L9") == 0
+    output = capsys.readouterr().out
+    assert output.startswith("gobang-3x3-3-Test_L9.parquet: 2 positions of Test_L9; the solver con")
+    positions, about = read_positions(tmp_path / "gobang-3x3-3-Test_L9.parquet")
+    assert positions.line(0) == (0, 6, 1, 7)
+    assert positions.position_values.tolist() == [3, 2]
+    assert about["source"] == "Test_L9"
+    assert run("gobang:3x3:3", "--from", "Test_L9", "--out", "x.parquet", "--json") == 0
+    manifest = json.loads(capsys.readouterr().out)
+    assert (manifest["positions"], manifest["won"]) == (2, 2)
+    assert manifest == json.loads((tmp_path / "x.parquet.json").read_text())
+
+
+def test_test_set_with_a_wrong_score_is_not_written(tmp_path, capsys):
+    (tmp_path / "wrong").write_text("a1a3b1b3 3\na1a3b1b3c2 1\n")
+    assert run("gobang:3x3:3", "--from", "wrong") == 2
+    assert "wrong, line 2: score 1, but the solver finds 2 (1 of 2" in capsys.readouterr().err
+    assert not list(tmp_path.glob("*.parquet*"))
 
 
 def test_options_are_recorded_in_manifest(tmp_path, capsys):
@@ -61,6 +87,9 @@ def test_file_without_positions_is_not_written(tmp_path, capsys):
     [
         (["goban:3x3", "--positions", "5"], 'did you mean "gobang"'),
         (["gobang:3x3:3"], "--positions"),
+        (["--from", "missing"], "cannot read missing"),
+        (["--from", "x", "--seed", "3"], "--seed has no effect with --from"),
+        (["--from", "x", "--one-per-game"], "--one-per-game has no effect with --from"),
         (["gobang:3x3:3", "--positions", "0"], "positions = 0: expected at least 1"),
         (["gobang:3x3:3", "--positions", "5", "--perfect", "1.5"], "perfect = 1.5: expected at"),
         (["gobang:3x3:3", "--positions", "5", "--perfect", "nan"], "expected a finite number"),

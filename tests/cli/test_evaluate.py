@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 from dataclasses import replace
@@ -14,6 +15,7 @@ from zerolab.cli.main import main
 from zerolab.evaluation.collecting import DatasetSettings
 from zerolab.evaluation.dataset import collect_in_memory
 from zerolab.evaluation.positions import write_positions
+from zerolab.evaluation.solved_sets import solve_set
 from zerolab.rules.catalogue import parse_game
 
 GAME = parse_game("gobang:3x3:3")
@@ -46,6 +48,64 @@ def test_accuracy_of_run_is_reported(smoke_run, positions, tmp_path, capsys):
         assert 0 < player["value"]["squared_error"]["mean"] < 4
     assert random["value"] is None
     assert random["all"]["strong"]["low"] == random["all"]["strong"]["mean"]
+
+
+@pytest.fixture
+def test_sets(monkeypatch, tmp_path):
+    """Two test sets of tic-tac-toe in Pons's format; X wins in the first line, O in the second."""
+    monkeypatch.setattr("zerolab.cli.dataset.cache_folder", lambda: tmp_path / "cache")
+    patched = functools.partial(solve_set, make_oracle=exhaustive)
+    monkeypatch.setattr("zerolab.cli.dataset.solve_set", patched)
+    first, second = tmp_path / "first", tmp_path / "second"
+    first.write_text("a1a3b1b3 3\na1a3b1b3c2 2\n")
+    second.write_text("b2b1 2\na1 0\n")
+    return first, second
+
+
+def test_test_sets_have_one_row_each(test_sets, smoke_run, tmp_path, capsys):
+    output = evaluated(capsys, smoke_run, "--positions", *test_sets)
+    assert [each["set"] for each in output["sets"]] == ["first", "second"]
+    assert [each["positions"] for each in output["sets"]] == [2, 2]
+    for entry in output["sets"]:
+        network, search = entry["players"][:2]
+        assert [network["name"], search["name"]] == ["network", "search"]
+        for rates in (network, search):
+            assert 0 <= rates["weak_errors"]["mean"] <= rates["strong_errors"]["mean"] <= 1
+            assert rates["regret"]["mean"] >= 0
+    # In the first set, one move of five wins at once, then one of four; a second one blocks and
+    # makes two threats, and so keeps the win.
+    random = output["sets"][0]["players"][2]
+    assert random["strong_errors"]["mean"] == pytest.approx((4 / 5 + 3 / 4) / 2)
+    assert random["weak_errors"]["mean"] == pytest.approx((3 / 5 + 2 / 4) / 2)
+    assert len(list((tmp_path / "cache").iterdir())) == 2
+    assert main(["evaluate", str(smoke_run), "--positions", *map(str, test_sets)]) == 0
+    output = capsys.readouterr().out
+    assert "network alone" in output
+    assert "simulations per move" in output
+    assert len(re.findall("^ (?:first|second) ", output, re.MULTILINE)) == 4
+
+
+def test_one_test_set_can_be_drawn(test_sets, tmp_path, capsys):
+    picture = tmp_path / "errors.png"
+    arguments = ["mcts:5", "--game", "gobang:3x3:3", "--figure", picture]
+    output = evaluated(capsys, *arguments, "--positions", test_sets[0])
+    assert [each["name"] for each in output["sets"][0]["players"]] == ["player", "random, expected"]
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    command = ["evaluate", *map(str, arguments), "--positions", *map(str, test_sets)]
+    assert main(command) == 2
+    assert "expected one of positions" in capsys.readouterr().err
+
+
+def test_files_of_both_kinds_can_be_mixed(test_sets, positions, capsys):
+    output = evaluated(capsys, "random", "--positions", positions, test_sets[1])
+    assert [each["positions"] for each in output["sets"]] == [80, 2]
+
+
+def test_unknown_agent_is_refused_before_solving(test_sets, tmp_path, capsys):
+    arguments = ["evaluate", "nobody", "--game", "gobang:3x3:3", "--positions", str(test_sets[0])]
+    assert main(arguments) == 2
+    assert "nobody" in capsys.readouterr().err
+    assert not (tmp_path / "cache").exists()
 
 
 def test_search_without_simulations_is_reported_once(smoke_run, positions, capsys):
@@ -121,6 +181,8 @@ def test_unsolved_positions_are_counted(monkeypatch, capsys):
         (["nobody", "--game", "gobang:3x3:3"], "nobody"),
         (["random", "--positions", "FILE", "--game", "othello:6x6"], "not of othello:6x6"),
         (["random", "--positions", "nowhere.parquet"], "is not a file"),
+        (["random", "--positions", "SET"], "line 2: move 7: column 4 is full"),
+        (["random", "--game", "gobang:3x3:3", "--positions", "SET"], 'move 1 is "1": expected'),
         (["random", "--positions", "FILE", "--figure", "x.xyz"], "expected an extension"),
         (["random", "--positions", "FILE", "--figure", "no/x.png"], "cannot write no/x.png"),
         (["random", "--game", "gobang:3x3:3", "--games", "3"], "expected an even number"),
@@ -140,9 +202,12 @@ def test_unsolved_positions_are_counted(monkeypatch, capsys):
         ),
     ],
 )
-def test_mistakes_print_one_line(arguments, expected, positions, capsys):
+def test_mistakes_print_one_line(arguments, expected, positions, tmp_path, capsys):
     capsys.readouterr()
-    command = [str(positions) if each == "FILE" else each for each in arguments]
+    lines = tmp_path / "set"
+    lines.write_text("12 1\n4444444 2\n")
+    files = {"FILE": str(positions), "SET": str(lines)}
+    command = [files.get(each, each) for each in arguments]
     assert main(["evaluate", *command]) == 2
     errors = capsys.readouterr().err
     assert expected in errors

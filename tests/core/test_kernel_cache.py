@@ -59,7 +59,7 @@ print(len(successor.stats.cache_hits))
 IN_FORK = """
 import runpy, sys
 from zerolab.core import kernel_cache
-kernel_cache._cache_root.cache_clear()  # do not use the server's cache
+kernel_cache.cache_root.cache_clear()  # do not use the server's cache
 sys.dont_write_bytecode = True  # bytecode caches miss two edits within a second
 sys.path.insert(0, "")
 del sys.argv[0]
@@ -202,7 +202,7 @@ def _successor(number: Any) -> Any:
 @pytest.fixture
 def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The parent folder of an empty cache for this test."""
-    monkeypatch.setattr(kernel_cache, "_cache_root", lambda: tmp_path / "cache")
+    monkeypatch.setattr(kernel_cache, "cache_root", lambda: tmp_path / "cache")
     kernel_cache._tidy_once.cache_clear()
     return tmp_path
 
@@ -220,9 +220,9 @@ def test_user_without_home_has_no_cache(monkeypatch: pytest.MonkeyPatch) -> None
 
     monkeypatch.setattr(Path, "home", without_home)
     monkeypatch.setattr(os, "environ", {})
-    assert kernel_cache._cache_root.__wrapped__() is None
+    assert kernel_cache.cache_root.__wrapped__() is None
     monkeypatch.setattr(os, "environ", {"XDG_CACHE_HOME": "/somewhere"})
-    assert kernel_cache._cache_root.__wrapped__() == Path("/somewhere/zerolab")
+    assert kernel_cache.cache_root.__wrapped__() == Path("/somewhere/zerolab")
 
 
 def _cut(path: Path) -> None:
@@ -262,9 +262,9 @@ def test_unwritable_cache_compiles_every_time(
     assert _hits() == _hits() == 0
     too_long = own_cache / ("n" * 300)
     # A path that is too long behaves like a folder without access.
-    monkeypatch.setattr(kernel_cache, "_cache_root", lambda: too_long)
+    monkeypatch.setattr(kernel_cache, "cache_root", lambda: too_long)
     assert _hits() == _hits() == 0
-    monkeypatch.setattr(kernel_cache, "_cache_root", lambda: None)
+    monkeypatch.setattr(kernel_cache, "cache_root", lambda: None)
     assert _hits() == _hits() == 0
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 from zerolab.agents.agent import Agent
 from zerolab.agents.specs import parse_agent
+from zerolab.cli.dataset import solve_public_set
 from zerolab.cli.output import Console, print_json
 from zerolab.cli.parse import AgentSpec
 from zerolab.cli.progress import progress_bar
@@ -15,6 +17,7 @@ from zerolab.core.files import check_output_path
 from zerolab.evaluation.accuracy import agent_accuracy_reports
 from zerolab.evaluation.collecting import Collection, DatasetSettings
 from zerolab.evaluation.dataset import collect_in_memory
+from zerolab.evaluation.error_rates import SetResult, error_tables, set_name
 from zerolab.evaluation.opponents import (
     BASELINES,
     describe_score,
@@ -28,9 +31,16 @@ from zerolab.evaluation.opponents import (
     save_accuracy_figure,
 )
 from zerolab.evaluation.positions import Positions, read_positions
+from zerolab.evaluation.public_sets import (
+    USUAL_GAME,
+    PublicSet,
+    is_public_set,
+    read_public_set,
+)
 from zerolab.oracles.oracle import NotSolvedError, Oracle
 from zerolab.oracles.solver import SolverBudget, oracle_for
 from zerolab.report.figures import check_figure_path
+from zerolab.report.text import print_table
 from zerolab.rules.catalogue import game_name, parse_game
 from zerolab.rules.rules import Game
 
@@ -43,7 +53,7 @@ _MOST_OPENINGS = 1000
 def evaluate(
     player: AgentSpec,
     *,
-    positions: Path | None = None,
+    positions: tuple[Path, ...] = (),
     against: Literal["perfect"] | None = None,
     game: str | None = None,
     games: int = 40,
@@ -56,17 +66,22 @@ def evaluate(
     """Measure an agent's accuracy on solved positions or its score against opponents.
 
     With --positions, compare the agent's moves in solved positions with the exact values of all
-    moves. With --against perfect, play against perfect play. With neither, play against baseline
-    opponents, and measure accuracy on a few positions if the game can be solved quickly.
+    moves. Files of public test sets are solved first, which can take minutes, and their scores are
+    compared with the solver's; the result is cached. Test sets, or several files, give the share of
+    errors, with one row per file. With --against perfect, play against perfect play. With neither,
+    play against baseline opponents, and measure accuracy on a few positions if the game can be
+    solved quickly.
 
     Examples:
       zerolab evaluate runs/demo
       zerolab evaluate runs/demo@12 --positions othello-6x6-1000.parquet --figure accuracy.png
+      zerolab evaluate 'runs/demo?simulations=600' --positions Test_L1_R1 Test_L1_R2 Test_L1_R3
       zerolab evaluate mcts:400 --game othello:6x6 --against perfect --openings 20
 
     Args:
         player: Run such as runs/demo or runs/demo@12, or one of {agents}.
-        positions: File written by zerolab dataset.
+        positions: Files written by zerolab dataset, or test sets with lines such as "4455 3": moves
+            and score, as published by Pons; or JSON lines as on Kaggle (docs/evaluation.md).
         against: Play against perfect play and count blunders, which are moves that worsen the
             result.
         game: Game to play, for agents that can play any game.
@@ -81,22 +96,27 @@ def evaluate(
     if figure is not None:
         check_figure_path(figure)
         check_output_path(figure)
-    solved = None if positions is None else _read_positions(positions, player, game)
-    agent = parse_agent(player, parse_game(game) if game is not None else solved and solved.game)
+        if len(positions) > 1:
+            raise UserError(f"--figure {quoted(figure)} shows one file: expected one of positions")
+    files = _read_files(positions, player, game)
+    file_game = files[0].game if files else None
+    agent = parse_agent(player, parse_game(game) if game is not None else file_game)
     result: dict[str, Any] = {"player": agent.name, "game": game_name(agent.game), "seed": seed}
     console = Console(quiet=json)
     console.print(f"{agent.name}, {result['game']}")
     if against is not None:
         oracle = oracle_for(agent.game, SolverBudget(nodes=nodes))
         result["against_perfect"] = _against_perfect(console, agent, oracle, games, openings, seed)
-    elif solved is None:
+    elif not files:
         result["matches"] = _against_baselines(console, agent, games, openings, seed)
         collection = _collect_solved_positions(console, agent.game, seed)
         if collection is not None:
-            solved = collection.positions
+            files = [collection.positions]
             result["not_solved"] = collection.counts.unsolved
-    if solved is not None:
-        result["accuracy"] = _accuracy(console, agent, solved, seed, figure)
+    if len(files) == 1 and isinstance(files[0], Positions):
+        result["accuracy"] = _accuracy(console, agent, files[0], seed, figure)
+    elif files:
+        result["sets"] = _errors(console, agent, positions, files, seed, figure)
     if json:
         print_json(result)
 
@@ -114,12 +134,24 @@ def _check_limits(games: int, openings: int, nodes: int, seed: int) -> None:
         raise UserError(f"seed = {quoted(seed)}: expected at least 0 and less than 2**63")
 
 
-def _read_positions(path: Path, player: str, game: str | None) -> Positions:
-    """Return the positions in a file, which must be for `game`, or else for the player's game."""
-    solved, _ = read_positions(path, parse_game(game) if game is not None else _game_of(player))
-    if not len(solved):
-        raise UserError(f"{quoted(path)} contains no positions: expected at least one")
-    return solved
+def _read_files(
+    paths: Sequence[Path], player: str, game: str | None
+) -> list[Positions | PublicSet]:
+    """Return the content of all files, which must be for one game.
+
+    This is `game`, or else the player's game, or else that of the first file.
+    """
+    common = parse_game(game) if game is not None else _game_of(player) if paths else None
+    files: list[Positions | PublicSet] = []
+    for path in paths:
+        if is_public_set(path):
+            files.append(read_public_set(path, common or parse_game(USUAL_GAME)))
+        else:
+            files.append(read_positions(path, common)[0])
+        if not len(files[-1]):
+            raise UserError(f"{quoted(path)} contains no positions: expected at least one")
+        common = files[-1].game
+    return files
 
 
 def _game_of(player: str) -> Game | None:
@@ -188,3 +220,28 @@ def _accuracy(
         save_accuracy_figure(figure, f"{agent.name}, {game_name(agent.game)}", reports)
         console.print(str(figure))
     return {"positions": len(solved), "games": games, "players": json_value(reports)}
+
+
+def _errors(
+    console: Console,
+    agent: Agent,
+    paths: Sequence[Path],
+    files: Sequence[Positions | PublicSet],
+    seed: int,
+    figure: Path | None,
+) -> list[dict[str, Any]]:
+    """Measure the agent on every file, and print the error rates with one row per file."""
+    solved = [solve_public_set(each) if isinstance(each, PublicSet) else each for each in files]
+    results = []
+    for path, file, positions in zip(paths, files, solved, strict=True):
+        name = set_name(file) if isinstance(file, PublicSet) else path.name
+        with progress_bar(f"choosing moves in {name}", len(positions), "positions") as update:
+            reports = agent_accuracy_reports(agent, positions, seed, update)
+        results.append(SetResult(path.name, name, len(positions), reports))
+        if figure is not None:
+            save_accuracy_figure(figure, f"{agent.name}, {name}", reports)
+            console.print(str(figure))
+    search = agent.search_settings
+    for table in error_tables(results, getattr(search, "simulations", None)):
+        print_table(console, table)
+    return [each.as_dict() for each in results]

@@ -44,7 +44,7 @@ COMMANDS = {
     "league": Command("tune:league", "evolve search settings in a league of players"),
     "gtp": Command("play:gtp", "run an agent as a Go Text Protocol engine"),
     "solve": Command("solve:solve", "find the exact value of every move in a position"),
-    "dataset": Command("solve:dataset", "collect solved positions for evaluating agents"),
+    "dataset": Command("dataset:dataset", "collect solved positions for evaluating agents"),
     "puzzles": Command(
         "solve:puzzles", "make puzzles: solved positions with exactly one best move, graded"
     ),

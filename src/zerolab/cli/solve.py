@@ -1,4 +1,4 @@
-"""`zerolab solve`, `dataset` and `puzzles`: exact values of positions."""
+"""`zerolab solve` and `zerolab puzzles`: exact values of positions."""
 
 from __future__ import annotations
 
@@ -10,27 +10,16 @@ from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 from time import perf_counter
-from typing import Annotated
 
 import numpy as np
 import tyro
 from rich.status import Status
 
 from zerolab.agents.specs import parse_agents
-from zerolab.cli.output import Console, print_json, say
-from zerolab.cli.process import resume_advice
-from zerolab.cli.progress import PLAIN_SECONDS, ProgressCallback, progress_bar
-from zerolab.core.config import validate
+from zerolab.cli.output import Console, say
+from zerolab.cli.progress import PLAIN_SECONDS, progress_bar
 from zerolab.core.errors import UserError, quoted
 from zerolab.core.files import check_output_path
-from zerolab.core.processes import available_cores
-from zerolab.evaluation.collecting import DatasetSettings
-from zerolab.evaluation.dataset import (
-    CollectionProgress,
-    check_dataset_path,
-    make_dataset,
-    manifest_lines,
-)
 from zerolab.evaluation.puzzles import (
     BASELINES,
     JUDGE,
@@ -199,91 +188,6 @@ def _values_text(position: Position) -> str:
     if drawing_of(game).decided_by == "count":
         return f"{moves}; values are differences of discs at the end"
     return moves
-
-
-_MOST_POSITIONS = 30_000_000
-_MOST_PROCESSES = 1024
-
-
-def dataset(
-    game: tyro.conf.Positional[str],
-    *,
-    positions: int,
-    perfect: float = 0.5,
-    one_per_game: bool = False,
-    plies: Annotated[str, tyro.conf.arg(metavar="LOW:HIGH")] = "0:",
-    nodes: int | None = None,
-    seed: int = 0,
-    out: Path | None = None,
-    processes: int | None = None,
-    json: bool = False,
-) -> None:
-    """Write a Parquet file of solved positions and a manifest.
-
-    The positions come from games in which each ply is either a best move or a random move. The file
-    contains no duplicate or symmetric positions, and no positions in which every move is a best
-    move. Repeat the command to resume it.
-
-    Examples:
-      zerolab dataset connect_four:5x5 --positions 10000 --one-per-game
-      zerolab dataset othello:6x6 --positions 1000 --plies 20:
-
-    Args:
-        game: Game, such as othello:6x6.
-        positions: Number of positions to collect.
-        perfect: Probability that a ply is a best move; all other plies are random.
-        one_per_game: Collect one position from each game instead of all.
-        plies: Plies LOW to HIGH from which to collect, such as 20: or 8:30. Moves before LOW are
-            random, and those positions are not solved, so that games that are too hard to solve
-            from the start can be used.
-        nodes: Maximum number of nodes for solving a position; unsolved positions are skipped. No
-            limit by default.
-        seed: Seed of all random streams.
-        out: File to write; GAME-POSITIONS.parquet by default.
-        processes: Number of processes; one per core by default.
-        json: Print the manifest instead of a summary.
-    """
-    parsed_game = parse_game(game)
-    _check_number("positions", positions, _MOST_POSITIONS)
-    workers = processes if processes is not None else available_cores()
-    _check_number("processes", workers, _MOST_PROCESSES)
-    options = {"seed": seed, "perfect": perfect, "one_per_game": one_per_game, "nodes": nodes}
-    settings = validate(DatasetSettings, {**options, **_parse_plies(plies)})
-    name = game_name(parsed_game)
-    path = out or Path(f"{name.replace(':', '-')}-{positions}.parquet")
-    check_dataset_path(path)
-    with (
-        resume_advice("finished chunks are saved", "the same command"),
-        progress_bar(f"solving {name}", positions, "positions") as update,
-    ):
-        manifest = make_dataset(
-            parsed_game, positions, settings, path, workers,
-            lambda progress: _show_collection(update, progress),
-        )  # fmt: skip
-    if json:
-        print_json(manifest)
-    else:
-        say(*manifest_lines(path, manifest))
-
-
-def _check_number(name: str, value: int, most: int) -> None:
-    if not 1 <= value <= most:
-        raise UserError(f"{name} = {quoted(value)}: expected at least 1 and at most {most}")
-
-
-def _parse_plies(text: str) -> dict[str, int]:
-    match = re.fullmatch(r"(\d{0,5}):(\d{0,5})", text)
-    if match is None:
-        raise UserError(f"--plies {quoted(text)}: expected LOW:HIGH, such as 20:, 8:30 or :12")
-    ends = zip(("first_ply", "last_ply"), match.groups(), strict=True)
-    return {name: int(digits) for name, digits in ends if digits}
-
-
-def _show_collection(update: ProgressCallback, progress: CollectionProgress) -> None:
-    notes = [f"{progress.counts.games} games"]
-    if progress.counts.unsolved:
-        notes.append(f"{progress.counts.unsolved} too hard")
-    update(progress.position_count, ", ".join(notes))
 
 
 _MOST_PUZZLES = 10_000

@@ -255,7 +255,7 @@ def _hashed_modules() -> tuple[frozenset[str], str]:
     raw = hashlib.sha256(_VERSIONS.encode())
     for name, content in sources.items():
         raw.update(f"{name} {len(content)} ".encode() + content)
-    root = _cache_root()
+    root = cache_root()
     note = root / f"sources-{raw.hexdigest()[:32]}" if root else None
     with suppress(OSError, UserError):
         if note and re.fullmatch(r"[0-9a-f]{16}", stored := read_text(note, _MAX_NOTE_BYTES)):
@@ -278,7 +278,7 @@ def _digest_of_code(sources: Mapping[str, bytes]) -> str:
 
 
 @functools.cache
-def _cache_root() -> Path | None:
+def cache_root() -> Path | None:
     """Return the folder of all caches; None without an environment variable or home directory."""
     if folder := os.environ.get("NUMBA_CACHE_DIR"):
         return Path(folder)
@@ -293,7 +293,7 @@ def cache_folder() -> Path | None:
 
     Returns None if there is neither a home directory nor an environment variable for the folder.
     """
-    root = _cache_root()
+    root = cache_root()
     return None if root is None else root / f"kernels-{_hashed_modules()[1]}"
 
 

@@ -76,12 +76,19 @@ def manifest_lines(path: Path, manifest: Mapping[str, Any]) -> list[str]:
         f"{path}: {count} positions from {manifest['games']} games;"
         f" excluded {manifest['duplicates']} duplicate or mirrored,"
         f" {manifest['all_optimal']} where every move is best, {manifest['unsolved']} unsolved",
-        f"{manifest['won']} won, {manifest['drawn']} drawn, {manifest['lost']} lost;"
-        f" {manifest['correct_moves']:.2f} best moves on average; random play:"
-        f" {manifest['random_strong']:.1%} strong, {manifest['random_weak']:.1%} weak",
+        difficulty_line(manifest),
     ]
     warning = f"only {count} of {requested} positions found: further games had no new positions"
     return [warning, *lines] if count < requested else lines
+
+
+def difficulty_line(manifest: Mapping[str, Any]) -> str:
+    """Return the results of the positions in a manifest, and the accuracy of random moves."""
+    return (
+        f"{manifest['won']} won, {manifest['drawn']} drawn, {manifest['lost']} lost;"
+        f" {manifest['correct_moves']:.2f} best moves on average; random play:"
+        f" {manifest['random_strong']:.1%} strong, {manifest['random_weak']:.1%} weak"
+    )
 
 
 def _mean(numbers: Any) -> float | None:
@@ -158,7 +165,7 @@ def make_dataset(
     if len(collection.positions):
         about = {**request, **collection.counts._asdict(), "duplicates": builder.duplicates}
         write_positions(path, collection.positions, about)
-        manifest = _write_manifest(path, collection.positions, about)
+        manifest = write_manifest(path, collection.positions, about)
         shutil.rmtree(folder)
         return manifest
     shutil.rmtree(folder)
@@ -286,12 +293,13 @@ def _oracle(chunk: _Chunk) -> Oracle:
     a budget, results depend on the content of this table, so every chunk has a new oracle.
     """
     if chunk.settings.solver_budget is None:
-        return _unlimited_oracle(chunk.game, chunk.make_oracle)
+        return unlimited_oracle(chunk.game, chunk.make_oracle)
     return chunk.make_oracle(parse_game(chunk.game), chunk.settings.solver_budget)
 
 
 @lru_cache(maxsize=1)
-def _unlimited_oracle(game: str, make_oracle: OracleMaker) -> Oracle:
+def unlimited_oracle(game: str, make_oracle: OracleMaker) -> Oracle:
+    """Return an oracle without a budget for a game, given by name, that this process keeps."""
     return make_oracle(parse_game(game), UNLIMITED)
 
 
@@ -328,10 +336,11 @@ def _reuse_finished(path: Path, game: Game, request: dict[str, Any]) -> dict[str
                 f" {quoted(value)}: expected another --out"
             )
     shutil.rmtree(_sibling(path, ".parts"), ignore_errors=True)
-    return _write_manifest(path, positions, about)
+    return write_manifest(path, positions, about)
 
 
-def _write_manifest(path: Path, positions: Positions, about: dict[str, Any]) -> dict[str, Any]:
+def write_manifest(path: Path, positions: Positions, about: Mapping[str, Any]) -> dict[str, Any]:
+    """Write the manifest of a file of solved positions beside it; return the manifest."""
     manifest = dataset_manifest(positions, about)
     write_text(_sibling(path, ".json"), json.dumps(manifest, indent=1) + "\n")
     return manifest
