@@ -12,8 +12,15 @@ import pytest
 
 from zerolab.report.claims import Claim
 from zerolab.report.table import Interval
-from zerolab.studies.claims import Look, MissingEstimate, judge_claims, power
-from zerolab.studies.statistics import StudentEstimate, mean_of
+from zerolab.studies.claims import (
+    Look,
+    MissingEstimate,
+    decision_p_values,
+    detectable_effect,
+    judge_claims,
+    power,
+)
+from zerolab.studies.statistics import BinomialEstimate, StudentEstimate, mean_of
 
 FAR = 1000.0  # a smallest effect that makes no statistic equal to a threshold
 
@@ -131,13 +138,59 @@ def test_power_and_needed_seeds_agree_with_simulation():
     samples = 8.0 + random.normal(0.0, 10.0, (4000, 20))
     found = np.mean([mean_of(sample).p_value(0.0) < 0.05 for sample in samples[:1500]])
     exact = StudentEstimate(0.0, 10.0 / math.sqrt(20), 19.0)
-    assert power(exact, 8.0, 0.05) == pytest.approx(found, abs=0.035)
+    assert power(exact, claim(smallest=8.0), 0.05) == pytest.approx(found, abs=0.035)
     look = Look(seed_count=20, core_hours=10.0)
     (verdict,) = judge_claims({claim(smallest=2.0): exact}, look)
     assert verdict.needed_seeds == math.ceil((2.802 * 10.0 / 2.0) ** 2)
     assert verdict.needed_hours == pytest.approx((verdict.needed_seeds - 20) / 2)
     (decided,) = judge_claims({claim(): StudentEstimate(50.0, 1.0, 19.0)}, look)
     assert (decided.needed_seeds, decided.needed_hours) == (None, None)
+
+
+@pytest.mark.parametrize("runs", [4, 20])
+@pytest.mark.parametrize(
+    ("direction", "true_effect", "word"),
+    [("above", 15.0, "holds"), ("below", -15.0, "holds"), ("not above", 0.0, "holds"),
+     ("not below", 0.0, "holds"), ("equal to", 0.0, "holds")],
+)  # fmt: skip
+def test_power_is_the_rate_of_correct_decisions(direction, true_effect, word, runs):
+    """The smallest effect worth knowing is 15, and runs differ with a standard deviation of 10."""
+    stated, random = claim(direction=direction, smallest=15.0), np.random.default_rng(2)
+    exact = StudentEstimate(0.0, 10.0 / math.sqrt(runs), runs - 1)
+    samples = map(mean_of, random.normal(true_effect, 10.0, (3000, runs)))
+    found = np.mean([decision_p_values(stated, each).get(word, 1.0) < 0.05 for each in samples])
+    assert power(exact, stated, 0.05) == pytest.approx(found, abs=0.05)
+
+
+@pytest.mark.parametrize("direction", ["above", "not below", "equal to"])
+@pytest.mark.parametrize(
+    "estimate", [StudentEstimate(3.0, 2.0, 5.0), BinomialEstimate(90, 100)], ids=["runs", "shares"]
+)
+def test_detectable_effect_has_a_power_of_80_percent(estimate, direction):
+    stated = claim(threshold=0.5, direction=direction)
+    effect = detectable_effect(estimate, stated, 0.01)
+    assert power(estimate, claim(threshold=0.5, direction=direction, smallest=effect), 0.01) == (
+        pytest.approx(0.8, abs=1e-6)
+    )
+
+
+def test_power_of_shares_is_that_near_the_threshold():
+    """A share of 0.998 has a small error, but one of 0.55 would not have had it."""
+    few, many = BinomialEstimate(499, 500), BinomialEstimate(270, 500)
+    stated = claim(threshold=0.5, smallest=0.05)
+    random = np.random.default_rng(3)
+    found = np.mean([
+        BinomialEstimate(int(wins), 500).p_value(0.5) < 0.05
+        for wins in random.binomial(500, 0.55, 1500)
+    ])  # fmt: skip
+    assert power(few, stated, 0.05) == power(many, stated, 0.05) == pytest.approx(found, abs=0.04)
+    assert power(BinomialEstimate(0, 0), stated, 0.05) is None
+
+
+def test_small_p_values_without_a_verdict_are_explained():
+    two = {claim("a"): KnownEstimate(1.0, 0.03), claim("b"): KnownEstimate(1.0, 0.5)}
+    notes = [(each.word, each.note) for each in judge_claims(two)]
+    assert notes == [("undecided", "not significant after correction"), ("undecided", "")]
 
 
 @pytest.mark.parametrize("true_effect", [0.0, 10.0, -10.0])

@@ -95,7 +95,11 @@ def test_verdicts_at_two_scales(tmp_path):
     assert (
         "2 published findings, of which 1 are primary. Verdicts on the primary ones: holds 0,"
     ) in text
-    assert "source zerolab: 1." in text
+    assert "1 questions of our own, with the source zerolab, of which 0 are primary" in text
+    assert "findings that two studies test: 1;" in text
+    assert (
+        "| worth knowing | primary | verdict at mini | found at mini | p (Holm) at mini |" in text
+    )
     assert "not measured yet" in text
     assert html_page(page, {}).count("equal within 1<") == 1
 

@@ -94,12 +94,15 @@ class Verdict:
     word: Word
     """Verdict in words."""
     note: str = ""
-    """Reason for a missing test or for missing data."""
+    """Reason for a missing test, for missing data, or for no decision despite a small `p`."""
     power: float | None = None
-    """Probability of deciding a true difference of `Claim.smallest`; None if unknown."""
+    """Probability of the correct decision if the truth is barely worth knowing: it differs from the
+    threshold by `Claim.smallest` or, for claims of equality and non-inferiority, equals it. None if
+    unknown."""
+    detectable: float | None = None
+    """Value of `Claim.smallest` for which `power` would be 80 %; None if unknown."""
     needed_seeds: int | None = None
-    """Number of seeds with which such a difference would be decided with a probability of 80 %;
-    None if decided or unknown."""
+    """Number of seeds with which `power` would be 80 %; None if decided or unknown."""
     needed_hours: float | None = None
     """Core hours for the seeds still missing; None if decided or unknown."""
 
@@ -136,6 +139,7 @@ class Verdict:
             "verdict": self.word,
             "note": self.note,
             "power": self.power,
+            "detectable": self.detectable,
             "needed_seeds": self.needed_seeds,
             "needed_hours": self.needed_hours,
         }
@@ -157,14 +161,16 @@ class ClaimTable:
         columns: list[str | Column] = [
             "key", "claim", "source", "statistic", "claimed", "primary", "found",
             Column("p", P_VALUE_FORMAT), Column("adjusted p", P_VALUE_FORMAT), "verdict", "note",
-            Column("power", ".0%"), "seeds needed", Column("core hours needed", ".3g"),
+            Column("worth knowing", "g"), Column("power to decide it", ".0%"),
+            Column("effect decided with power 80 %", ".2g"), "seeds needed",
+            Column("core hours needed", ".3g"),
         ]  # fmt: skip
         rows: list[list[Cell]] = [
             [
                 each.claim.key, each.claim.text, each.claim.source, each.claim.statistic,
                 each.claim.claimed, "yes" if each.claim.is_primary else "no", each.estimate, each.p,
-                each.adjusted, each.title, each.note, each.power, each.needed_seeds,
-                each.needed_hours,
+                each.adjusted, each.title, each.note, each.claim.smallest, each.power,
+                each.detectable, each.needed_seeds, each.needed_hours,
             ]
             for each in self.verdicts
         ]  # fmt: skip

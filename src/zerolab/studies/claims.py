@@ -17,12 +17,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+import numpy as np
+
 from zerolab.report.claims import Claim, Verdict, Word
 from zerolab.report.table import Z95
 from zerolab.studies.looks import TakenLook, last_level
-from zerolab.studies.statistics import LEVEL, ClaimEstimate
+from zerolab.studies.statistics import (
+    LEVEL,
+    BinomialEstimate,
+    ClaimEstimate,
+    StudentEstimate,
+)
 
 _POWER = 0.8
+_QUANTILES = 1000  # of the estimated standard error
+_LARGE_FREEDOM = 1e6  # Student's t distribution is then the normal one
 
 
 class MissingEstimate(NamedTuple):
@@ -127,10 +136,13 @@ def _judge_family(
             verdicts[claim] = Verdict(claim, None, None, None, "no data", note)
             continue
         note = f"not tested: {untested_note}" if untested_note else ""
+        if not note and words[claim] == "undecided" and smallest[claim] < LEVEL:
+            note = "not significant after correction"
         level = LEVEL / len(statistics)
         verdict = Verdict(
             claim, estimates[claim].interval, smallest[claim], adjusted[claim], words[claim], note,
-            power=power(estimates[claim], claim.smallest, level),
+            power=power(estimates[claim], claim, level),
+            detectable=detectable_effect(estimates[claim], claim, level),
         )  # fmt: skip
         verdicts[claim] = _with_needs(verdict, estimates[claim], level, look)
     return verdicts
@@ -182,43 +194,89 @@ def _decision(p_values: Mapping[Word, float], level: float) -> Word | None:
     return next((word for word, p in p_values.items() if p < level), None)
 
 
-def power(estimate: ClaimEstimate, effect: float, level: float) -> float | None:
-    """Return the probability that a two-sided test at `level` finds a true effect.
+def power(estimate: ClaimEstimate, claim: Claim, level: float) -> float | None:
+    """Return the probability of a correct decision if the truth is barely worth knowing.
 
-    The standard error is that of the estimate; None if it is unknown.
+    For a claim of *above* or *below*, the true statistic differs from the threshold by the smallest
+    effect worth knowing; for the other relations it equals the threshold. The test is two-sided and
+    has significance level `level`, except that equality is decided by two one-sided tests. Numbers
+    are as variable as those of the estimate; None if that is unknown.
     """
-    from scipy.special import stdtr, stdtrit  # noqa: PLC0415  slow to import
-
-    error, freedom = _error_and_freedom(estimate)
+    error, freedom = _error_and_freedom(estimate, claim)
     if not math.isfinite(error):
         return None
-    if error == 0.0:
-        return 1.0
-    critical = float(stdtrit(freedom, 1.0 - level / 2.0))
-    return float(stdtr(freedom, effect / error - critical))
+    return 1.0 if error == 0.0 else _found(claim.smallest / error, freedom, claim, level)
+
+
+def detectable_effect(estimate: ClaimEstimate, claim: Claim, level: float) -> float | None:
+    """Return the effect that would have to be worth knowing for a power of 80 %.
+
+    It is the smallest true difference from the threshold that is found with this probability; for
+    the other relations, the smallest difference that is excluded. None if the error is unknown.
+    """
+    from scipy.optimize import brentq  # noqa: PLC0415  slow to import
+
+    error, freedom = _error_and_freedom(estimate, claim)
+    if not math.isfinite(error):
+        return None
+    farthest = 10.0 * (1.0 + _critical(freedom, claim, level))
+    return error * float(
+        brentq(lambda distance: _found(distance, freedom, claim, level) - _POWER, 0.0, farthest)
+    )
+
+
+def _found(distance: float, freedom: float, claim: Claim, level: float) -> float:
+    """Return the power at a distance in standard errors.
+
+    It is an average over the estimates of the standard error that runs would give: the square of
+    an estimate has a chi-squared distribution, divided by its degrees of freedom.
+    """
+    from scipy.special import gammaincinv, ndtr  # noqa: PLC0415  slow to import
+
+    quantiles = (np.arange(_QUANTILES) + 0.5) / _QUANTILES
+    errors = np.sqrt(gammaincinv(freedom / 2.0, quantiles) * 2.0 / freedom)
+    found = ndtr(distance - _critical(freedom, claim, level) * errors)
+    if claim.direction == "equal to":  # both one-sided tests decide
+        found = np.maximum(0.0, 2.0 * found - 1.0)
+    return float(found.mean())
+
+
+def _critical(freedom: float, claim: Claim, level: float) -> float:
+    """Return the number of estimated standard errors beyond which a test decides."""
+    from scipy.special import stdtrit  # noqa: PLC0415  slow to import
+
+    tail = level if claim.direction == "equal to" else level / 2.0
+    return float(stdtrit(freedom, 1.0 - tail))
 
 
 def _with_needs(verdict: Verdict, estimate: ClaimEstimate, level: float, look: Look) -> Verdict:
     """Add the number of seeds and core hours that would decide an undecided claim."""
-    from scipy.special import ndtri  # noqa: PLC0415  slow to import
-
-    error, _ = _error_and_freedom(estimate)
+    error, _ = _error_and_freedom(estimate, verdict.claim)
     known = math.isfinite(error) and look.seed_count and not look.untested_note
     if verdict.word != "undecided" or not known:
         return verdict
-    distance = float(ndtri(1.0 - level / 2.0) + ndtri(_POWER))
-    needed = math.ceil(look.seed_count * (distance * error / verdict.claim.smallest) ** 2)
+    certain = StudentEstimate(0.0, error, _LARGE_FREEDOM)
+    detectable = detectable_effect(certain, verdict.claim, level) or 0.0
+    needed = math.ceil(look.seed_count * (detectable / verdict.claim.smallest) ** 2)
     needed = max(needed, look.seed_count + 1)
     hours = (needed - look.seed_count) * look.core_hours / look.seed_count
     return replace(verdict, needed_seeds=needed, needed_hours=hours)
 
 
-def _error_and_freedom(estimate: ClaimEstimate) -> tuple[float, float]:
-    """Return the standard error and degrees of freedom, from the interval if there is no other."""
+def _error_and_freedom(estimate: ClaimEstimate, claim: Claim) -> tuple[float, float]:
+    """Return the standard error and degrees of freedom near the threshold of a claim.
+
+    The error of a share depends on the share itself. If an estimate has no standard error, it is
+    derived from the interval.
+    """
+    if isinstance(estimate, BinomialEstimate):
+        share = min(max(claim.threshold, 0.0), 1.0)
+        trials = estimate.trials
+        return math.sqrt(share * (1.0 - share) / trials) if trials else math.inf, _LARGE_FREEDOM
     error, freedom = getattr(estimate, "error", None), getattr(estimate, "freedom", math.inf)
     if error is None:
         interval = estimate.interval
         error = (interval.high - interval.low) / (2.0 * Z95)
     if freedom <= 0:
         return math.inf, 1.0
-    return float(error), min(float(freedom), 1e6)
+    return float(error), min(float(freedom), _LARGE_FREEDOM)

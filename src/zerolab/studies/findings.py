@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from zerolab.core.errors import UserError, quoted
 from zerolab.report.claims import Claim, Verdict, Word
 from zerolab.report.document import Block, Document, Heading, Paragraph
-from zerolab.report.table import Cell, Column, Link, Table, cell_text
+from zerolab.report.table import P_VALUE_FORMAT, Cell, Column, Link, Table, cell_text
 from zerolab.store.checks import user_errors_on_read
 from zerolab.studies.ledger import Ledger, LedgerHeader, read_ledger
 from zerolab.studies.results import Results, provenance, read_results
@@ -143,10 +143,15 @@ def findings_document(
         "Each finding restates a claim of its authors in our words, with the statistic that tests"
         " it. A verdict applies to runs of the size named by its scale; except at scale paper, they"
         " are smaller than the published runs. Primary findings are tested first. Any other finding"
-        " of a study is tested only once the primary finding on which it depends is decided."
-        " p-values are corrected for the number of findings tested together, so the interval of an"
-        " undecided finding can lie beyond its threshold. The smallest of several differences is"
-        " biased downwards and the largest upwards; their tests are not.",
+        " of a study is tested only once the primary finding on which it depends is decided; until"
+        " then it is undecided, however small its p-value. p-values are corrected for the number of"
+        " findings tested together, so the interval of an undecided finding can lie beyond its"
+        " threshold. The power is the probability that as many runs as these decide a finding if"
+        " the truth is barely worth knowing: it differs from the threshold by as much as the column"
+        " worth knowing says or, for findings of equality and of no loss or gain, does not differ."
+        " In brackets is the effect for which the power would be 80 %. Larger effects can be found"
+        " with a low power. The smallest of several differences is biased downwards and the largest"
+        " upwards; their tests are not.",
         blocks,
         provenance(_all_results(judged)),
     )
@@ -160,7 +165,7 @@ def _all_results(judged: Sequence[JudgedScale]) -> Results:
     return Results("mini", Design([], []), list(runs.values()), {})
 
 
-def _summary(studies: Iterable[JudgedStudy]) -> str:
+def _summary(studies: Sequence[JudgedStudy]) -> str:
     """Return the number of primary findings by verdict, at the largest scale of each study.
 
     A finding that two studies test counts once, with the verdict of the first study with data.
@@ -174,11 +179,13 @@ def _summary(studies: Iterable[JudgedStudy]) -> str:
     published = {claim: word for claim, word in words.items() if claim.is_published}
     counts = Counter(word for claim, word in published.items() if claim.is_primary)
     parts = ", ".join(f"{title} {counts[word]}" for word, title in _COUNTED.items())
-    ours = len(words) - len(published)
+    ours = [claim for claim in words if not claim.is_published]
+    repeated = sum(len(each.claims) for each in studies) - len(words)
     return (
         f"{len(published)} published findings, of which {counts.total()} are primary. Verdicts on"
-        f" the primary ones: {parts}. Questions of our own in the tables, with the source zerolab:"
-        f" {ours}."
+        f" the primary ones: {parts}. The tables also have {len(ours)} questions of our own, with"
+        f" the source zerolab, of which {sum(claim.is_primary for claim in ours)} are primary."
+        f" Rows of findings that two studies test: {repeated}; such a finding counts once here."
     )
 
 
@@ -219,17 +226,20 @@ def _sentence(verdict: Verdict, judged: JudgedScale, scale: Scale) -> str:
 
 def _table(judged: JudgedStudy, link: FigureLink) -> Table:
     """Return a row for each finding of a study, with the verdict at each scale."""
-    columns: list[str | Column] = ["finding", "source", "statistic", "claimed", "primary"]
+    columns: list[str | Column] = [
+        "finding", "source", "statistic", "claimed", Column("worth knowing", "g"), "primary"
+    ]  # fmt: skip
     for scale in judged.scales:
         columns += [
-            f"verdict at {scale}", f"found at {scale}", Column(f"power at {scale}", ".0%"),
+            f"verdict at {scale}", f"found at {scale}",
+            Column(f"p (Holm) at {scale}", P_VALUE_FORMAT), f"power at {scale}",
             f"seeds at {scale}",
         ]  # fmt: skip
     if not judged.scales:
         columns.append("verdict")
     rows = [
         [
-            claim.text, claim.source, claim.statistic, claim.claimed,
+            claim.text, claim.source, claim.statistic, claim.claimed, claim.smallest,
             "yes" if claim.is_primary else "", *_verdict_cells(claim, judged, link),
         ]
         for claim in judged.claims
@@ -243,8 +253,19 @@ def _verdict_cells(claim: Claim, judged: JudgedStudy, link: FigureLink) -> list[
         verdict = each.verdicts[claim]
         target = link(each.ledger_path, claim.figure) or link(each.ledger_path, "")
         title = f"{verdict.title} ({verdict.note})" if verdict.note else verdict.title
-        cells += [Link(title, target), verdict.estimate, verdict.power, each.seed_count]
+        cells += [
+            Link(title, target), verdict.estimate, verdict.adjusted, _power_text(verdict),
+            each.seed_count or None,
+        ]  # fmt: skip
     return cells or ["not measured yet"]
+
+
+def _power_text(verdict: Verdict) -> str:
+    """Return the power and the effect that is decided with a power of 80 %, or nothing."""
+    if verdict.power is None or verdict.detectable is None:
+        return ""
+    effect = f"{verdict.detectable:.2g}" if verdict.detectable < 10 else f"{verdict.detectable:.0f}"
+    return f"{cell_text(verdict.power, '.0%')} (80 % for {effect})"
 
 
 def findings_as_dict(studies: Iterable[JudgedStudy]) -> list[dict[str, Any]]:
