@@ -50,9 +50,10 @@ def training_tells_strength(planned):
 
 
 def one_varies(planned):
-    """Return results of a leading variant and of one that is different in each run."""
-    variant = planned.factors.get("variant")
-    elo = noise(planned, 100.0 if variant == WILD else 1.0)
+    """Return results of a leading variant, of one that is different in each run, and of the value
+    loss, whose runs hardly differ."""
+    variant, loss = planned.factors.get("variant"), planned.factors.get("loss")
+    elo = noise(planned, 100.0 if variant == WILD else 0.01 if loss == "value" else 1.0)
     return {"seconds": SECONDS, "elo": 10.0}, elo + 3000.0 * (variant == FIRST)
 
 

@@ -23,6 +23,7 @@ from zerolab.papers.hyperparameters.findings import (
     OVERTRAINED_CLAIM,
     SATURATED_CLAIM,
     SUBSUMED_CLAIM,
+    WORK_CLAIM,
     grid_statistics,
 )
 from zerolab.papers.hyperparameters.grid import (
@@ -33,7 +34,8 @@ from zerolab.papers.hyperparameters.grid import (
     read_grid,
 )
 from zerolab.papers.hyperparameters.regression import (
-    elo_of_late_epochs,
+    elo_in_long_sessions,
+    elo_per_work,
     fit_grid,
     last_step_of_epochs,
     lead_of_iterations,
@@ -157,6 +159,8 @@ def test_built_in_claims_hold(results):
     assert words.pop(OVERTRAINED_CLAIM) == "undecided"
     assert words.pop(FEWEST_EPOCHS_CLAIM) == "undecided"
     assert words[OUTER_MATTERS_CLAIM] == "holds"
+    # Examples come from games, which help, and from epochs, which do not.
+    assert words.pop(WORK_CLAIM) != "does not hold"
     assert {claim for claim, word in words.items() if word != "holds"} == CONTRADICTED
     assert {words[claim] for claim in CONTRADICTED} == {"does not hold"}
 
@@ -202,8 +206,9 @@ def test_late_epochs_are_those_of_the_largest_levels(results):
         [math.log2(run.level("ep")), math.log2(run.level("m")), run.tournament_key == "seed-100", 1]
         for run in late
     ]
-    slope = np.linalg.lstsq(np.array(x, float), [run.elo for run in late], rcond=None)[0][0]
-    assert elo_of_late_epochs(grid).value == pytest.approx(slope)
+    slopes = np.linalg.lstsq(np.array(x, float), [run.elo for run in late], rcond=None)[0]
+    assert elo_in_long_sessions(grid, "ep", "m").value == pytest.approx(slopes[0])
+    assert elo_in_long_sessions(grid, "m", "ep").value == pytest.approx(slopes[1])
     most, middle = (
         np.mean([run.elo for run in grid.runs_at(I=6, E=30, m=24, ep=ep)]) for ep in (15, 10)
     )
@@ -212,6 +217,23 @@ def test_late_epochs_are_those_of_the_largest_levels(results):
     # Each mean is of two runs with noise of 10 Elo.
     assert step.error == pytest.approx(10.0, rel=0.15)
     assert step.freedom == 162 - 17  # constant, 4 linear, 10 products, time, second tournament
+
+
+def test_work_of_selfplay_and_of_training_is_separated():
+    """Elo is made of both counts, and the tournaments of the seeds are 500 Elo apart."""
+    design = design_of(HyperparameterCorrelationStudy, "mini")
+
+    def work(planned):
+        i, e, m, ep = (planned.factors[symbol] for symbol in SYMBOLS)
+        counts = {"simulations": 20 * e * m, "samples": 10 * e * ep}
+        return {"seconds": dict.fromkeys(("selfplay", "learn", "gate"), 1.0 * i), **counts}
+
+    def elo(planned):
+        i, e, m, ep = logs(planned).values()
+        return 40 * (i + e + m) + 15 * (i + e + ep) + 500 * planned.factors["seed"]
+
+    found = elo_per_work(read_grid(made_up_results("mini", design, work, elo)))
+    assert [each.value for each in found] == pytest.approx([40.0, 15.0])
 
 
 def test_iterations_and_games_are_compared_with_simulations_and_epochs(results):

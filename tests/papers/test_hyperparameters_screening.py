@@ -9,7 +9,9 @@ import pytest
 from made_up_runs import design_of, made_up_results, noise
 
 from zerolab.papers.hyperparameters.findings import (
+    EPOCHS_CLAIM,
     FREE_CLAIM,
+    ITERATIONS_CLAIM,
     LOSS_CLAIMS,
     STABLE_CLAIM,
     TIME_CLAIM,
@@ -125,7 +127,9 @@ def test_published_effects_decide_every_claim(results, seeds):
         )
     }
     assert words.pop(STABLE_CLAIM) == "does not hold"  # invented losses fall to the end
-    assert set(words) == {TIME_CLAIM, FREE_CLAIM, *LOSS_CLAIMS.values()}
+    assert set(words) == {
+        TIME_CLAIM, FREE_CLAIM, EPOCHS_CLAIM, ITERATIONS_CLAIM, *LOSS_CLAIMS.values()
+    }  # fmt: skip
     assert set(words.values()) == {"holds"}
 
 

@@ -176,7 +176,7 @@ def test_partial_results_are_reported(results, kept, played):
         Results("mini", results.design, results.runs[:kept], tournaments)
     )
     (claims,) = [each for each in document.blocks if isinstance(each, ClaimTable)]
-    assert len(claims.verdicts) == 14
+    assert len(claims.verdicts) == 16
     if kept < 40:
         assert {each.word for each in claims.verdicts} == {"no data"}
         assert f"{75 - kept} of 75 runs are not finished" in claims.verdicts[0].note

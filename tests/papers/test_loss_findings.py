@@ -37,6 +37,27 @@ def test_value_claims_follow_the_elo_of_value_and_sum():
         assert found["all-learn"] == "holds"
 
 
+def test_sum_and_product_follow_their_elo():
+    """The product adds 600 Elo in 6x6 Gobang, the value loss takes 100 everywhere."""
+
+    def elo(planned):
+        gains = planned.factors["loss"] == "product" and planned.part == "gobang-6x6"
+        loses = planned.factors["loss"] == "value"
+        return noise(planned) + 600.0 * gains - 100.0 * loses
+
+    design = design_of(LossFunctionsStudy, "mini")
+    statistics = findings.loss_statistics(made_up_results("mini", design, alike, elo))
+    found, values = words(statistics), {claim.key: each for claim, each in statistics.items()}
+    assert found["value-below-sum-everywhere"] == "holds"
+    assert found["product-as-strong-as-sum"] == "does not hold"
+    assert values["product-as-strong-as-sum"].value == pytest.approx(100, abs=15)
+    assert values["product-above-sum-in-some-games"].value == pytest.approx(600, abs=40)
+    assert found["best-loss-depends-on-game"] == "holds"
+    assert values["best-loss-depends-on-game"].value == pytest.approx(600, abs=90)
+    assert values["sum-is-a-compromise"].value == pytest.approx(-100, abs=15)
+    assert values["value-loss-varies-less"].value == pytest.approx(1.0, abs=0.5)
+
+
 def test_losses_of_boards_are_measured():
     """Invented losses fall in proportion to iterations, and policy losses are the higher ones."""
     results = losses_results(0.0)
@@ -45,8 +66,11 @@ def test_losses_of_boards_are_measured():
     fall = (iterations - 1) / iterations
     assert found["policy-loss-falls-othello-5x5"].value == pytest.approx(fall)
     assert found["both-losses-fall-othello-5x5"].value == pytest.approx(4 / 3 * fall)
-    assert found["value-loss-lowest-gobang-5x5"].value == pytest.approx(0.4)
+    assert found["policy-loss-falls-gobang-5x5"].value == pytest.approx(fall)
+    assert found["value-loss-falls-with-policy-gobang-5x5"].value == pytest.approx(fall / 3)
+    assert found["value-loss-lowest-gobang-5x5"].value == pytest.approx(0.21 - 0.3, abs=0.05)
     assert found["product-losses-like-sum"].value == 0.0
+    assert found["combinations-reach-lowest-loss"].value == 0.0
 
 
 def test_claims_name_figures_of_the_report():
@@ -66,6 +90,8 @@ def test_candidates_training_elo_can_fall():
     assert curve_claims.candidate_elos(worse) == [-10.0 * gate.iteration for gate in gates]
     quarter = len(gates) // 4
     assert curve_claims.elo_change(worse) == pytest.approx(-10.0 * (len(gates) - quarter))
+    late = len(gates) - 2 * quarter
+    assert curve_claims.late_elo_change(worse) == pytest.approx(-10.0 * late)
 
 
 def test_falls_and_margins_of_losses():
@@ -151,7 +177,7 @@ def test_incomplete_studies_report_missing_data():
         findings.PRODUCT_CLAIM,
         findings.ACCURACY_CLAIM,
         *(each.claim for each in curve_claims.CURVE_CLAIMS),
-        *curve_claims.LOWEST_CLAIMS.values(),
+        findings.COMBINED_LOSS_CLAIM,
     }
     missing = {claim for claim, each in found.items() if isinstance(each, MissingEstimate)}
     assert found.keys() - of_losses <= missing

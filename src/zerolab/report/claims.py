@@ -27,7 +27,7 @@ class Claim:
     text: str
     """Finding in one sentence."""
     source: str
-    """Source of the finding, such as ``[Wang2020b, Fig. 5.1]``; for a question of our own,
+    """Source of the finding, such as ``[Wang2021b, Fig. 5.1]``; for a question of our own,
     ``zerolab``, followed by a comma and the publication it is about, if any."""
     statistic: str
     """Description of the statistic, with its runs and its unit."""

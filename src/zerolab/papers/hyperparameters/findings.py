@@ -14,10 +14,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from statistics import fmean
 
 from zerolab.papers.hyperparameters.grid import INNER, OUTER, SYMBOLS, Grid
 from zerolab.papers.hyperparameters.regression import (
-    elo_of_late_epochs,
+    elo_in_long_sessions,
+    elo_per_work,
     fit_grid,
     last_step_of_epochs,
     lead_of_iterations,
@@ -36,6 +38,7 @@ from zerolab.papers.hyperparameters.runs import (
 from zerolab.papers.hyperparameters.study import HYPERPARAMETERS, scaled_values
 from zerolab.report.claims import Claim, Direction
 from zerolab.studies.claims import MissingEstimate
+from zerolab.studies.finished_work import TrainedRun
 from zerolab.studies.joint_estimates import estimate_largest, estimate_smallest
 from zerolab.studies.results import Results
 from zerolab.studies.statistics import ClaimEstimate, StudentEstimate, mean_of
@@ -52,6 +55,7 @@ FREE = ("T'", "c", "lr", "d", "u")
 TIME_FIGURE, LOSS_FIGURE = "training-time", "training-loss"
 """Figures of either design that show the effects on time and on the loss."""
 
+_SUMMED = ("policy", "value")
 _FIT = "from a linear fit on log2 of all twelve values"
 
 TIME_CLAIM = Claim(
@@ -106,7 +110,7 @@ def _loss_claim(symbol: str, text: str, direction: Direction, place: str) -> Cla
 STABLE_CLAIM = Claim(
     "loss-stable",
     "The training loss decreases to a relatively stable level: in the last third of the longest"
-    " training it ends where it began.",
+    " training it rises unexpectedly, falls again and ends where it was.",
     "[Wang2020a, section 6.1, Fig. 3(a)]",
     "policy loss plus value loss at the end minus that after two thirds of the iterations, mean"
     " over the runs with the largest I",
@@ -116,10 +120,34 @@ STABLE_CLAIM = Claim(
     TIME_CLAIM.key,
     LOSS_FIGURE,
 )
+EPOCHS_CLAIM = Claim(
+    "loss-falls-with-epochs",
+    "In each iteration, the training loss decreases with the epochs.",
+    "[Wang2020a, section 6, Fig. 2]",
+    "policy loss plus value loss in the last epoch of an iteration minus that in the first, mean"
+    " over the iterations and runs",
+    0.0,
+    "below",
+    0.1,
+    TIME_CLAIM.key,
+    LOSS_FIGURE,
+)
+ITERATIONS_CLAIM = Claim(
+    "loss-falls-with-iterations",
+    "The training loss decreases with the iterations, too.",
+    "[Wang2020a, section 6, Fig. 2]",
+    "policy loss plus value loss at the end minus that after the first iteration, mean over the"
+    " runs",
+    0.0,
+    "below",
+    0.1,
+    TIME_CLAIM.key,
+    LOSS_FIGURE,
+)
 _LOSSES: Sequence[tuple[str, str, Direction, str]] = (
     ("E", "With more games per iteration, the training loss goes down in the end (but Table 4 names"
      " the fewest games as best).", "below", "Fig. 3(b)"),
-    ("T'", "A small step threshold T' ends with a lower training loss.", "above", "Fig. 3(c)"),
+    ("T'", "A small step threshold T' leads to a lower training loss.", "above", "Fig. 3(c)"),
     ("m", "After 70 % of the iterations, the most simulations have the smallest training loss (at"
      " the end they are level with half as many).", "below", "Fig. 3(d)"),
     ("c", "More exploitation, a small c, leads to a smaller training loss.", "above", "Fig. 3(e)"),
@@ -150,7 +178,8 @@ def effect_statistics(
     """
     if not runs or len(runs) < len(results.design.runs):
         missing = MissingEstimate(results.unfinished_message() or "nothing is planned")
-        return dict.fromkeys([TIME_CLAIM, FREE_CLAIM, STABLE_CLAIM, *LOSS_CLAIMS.values()], missing)
+        claims = [TIME_CLAIM, FREE_CLAIM, EPOCHS_CLAIM, ITERATIONS_CLAIM, STABLE_CLAIM]
+        return dict.fromkeys([*claims, *LOSS_CLAIMS.values()], missing)
     exponents = doubling_effects(runs, log2_seconds)
     changes = range_effects(results.scale, runs, log2_seconds)
     losses = {
@@ -164,6 +193,10 @@ def effect_statistics(
         FREE_CLAIM: estimate_largest(
             [_signed(changes[symbol], sign) for symbol in FREE for sign in (1.0, -1.0)]
         ),
+        EPOCHS_CLAIM: mean_of([_change_by_epochs(run.trained_run) for run in runs]),
+        ITERATIONS_CLAIM: mean_of(
+            [final_loss(run.trained_run) - loss_after(run.trained_run, 1) for run in runs]
+        ),
         STABLE_CLAIM: _late_change(results.scale, runs),
         **{claim: losses[_percent_of(symbol)][symbol] for symbol, claim in LOSS_CLAIMS.items()},
     }
@@ -176,6 +209,13 @@ def _loss_after_percent(percent: int) -> RunMeasure:
 
 def _signed(estimate: StudentEstimate, sign: float) -> StudentEstimate:
     return estimate._replace(value=sign * estimate.value)
+
+
+def _change_by_epochs(run: TrainedRun) -> float:
+    """Return the mean change of the loss from the first to the last epoch of an iteration."""
+    return fmean(
+        epochs[-1][name] - epochs[0][name] for epochs in run.epoch_losses for name in _SUMMED
+    ) * len(_SUMMED)
 
 
 def _late_change(scale: str, runs: Sequence[VariedRun]) -> StudentEstimate:
@@ -192,123 +232,124 @@ def _late_change(scale: str, runs: Sequence[VariedRun]) -> StudentEstimate:
 
 _ABSTRACT, _FIG_4 = "[Wang2020a, abstract]", "[Wang2020a, section 6.2, Fig. 4]"
 
-MORE_CLAIM = Claim(
+
+def _grid_claim(
+    key: str,
+    text: str,
+    source: str,
+    statistic: str,
+    figure: str,
+    opened_by: Claim | None = None,
+    direction: Direction = "above",
+    smallest: float = 10.0,
+) -> Claim:
+    opener = opened_by.key if opened_by else ""
+    return Claim(key, text, source, statistic, 0.0, direction, smallest, opener, figure)
+
+
+MORE_CLAIM = _grid_claim(
     "more-of-each",
     "Higher values of all four hyper-parameters (I, E, m, ep) lead to higher playing strength.",
     "[Wang2020a, conclusion]",
     "Elo per doubling of a hyper-parameter with the others unchanged, from a fit over all runs,"
     " smallest of four",
-    0.0,
-    "above",
-    10.0,
-    figure="doubling",
+    "doubling",
 )
-SUBSUMED_CLAIM = Claim(
+SUBSUMED_CLAIM = _grid_claim(
     "iterations-subsume",
     "Iterations subsume games, simulations and epochs. At equal time, more iterations are worth"
     " more than more of any of these.",
     _ABSTRACT,
     f"Elo per doubling of {OUTER} minus Elo per doubling of {', '.join(INNER)}, each at equal"
     " counted time, smallest difference",
-    0.0,
-    "above",
-    10.0,
-    figure="doubling",
+    "doubling",
 )
-
 EACH_CLAIMS = {
-    symbol: Claim(
+    symbol: _grid_claim(
         f"more-{HYPERPARAMETERS[symbol].title.replace(' ', '-')}",
         f"More {HYPERPARAMETERS[symbol].title} ({symbol}) train stronger players.",
         _FIG_4,
         f"Elo per doubling of {symbol} with the others unchanged, from a fit over all runs",
-        0.0,
-        "above",
-        10.0,
-        MORE_CLAIM.key,
         "doubling",
+        MORE_CLAIM,
     )
     for symbol in SYMBOLS
 }
-OVERTRAINED_CLAIM = Claim(
+OVERTRAINED_CLAIM = _grid_claim(
     "too-many-epochs",
     "Sometimes more training makes players weaker: with the largest I, E and m, the largest number"
     " of epochs is worse than the middle one.",
     _FIG_4,
     "mean Elo with the largest ep minus that with the middle ep, at the largest I, E and m",
-    0.0,
-    "below",
-    30.0,
-    MORE_CLAIM.key,
-    "elo",
-)
-SATURATED_CLAIM = Claim(
+    "elo", MORE_CLAIM, "below", 30.0,
+)  # fmt: skip
+SATURATED_CLAIM = _grid_claim(
     "epochs-bring-nothing",
     "With the largest I and E, more epochs within an iteration do not improve Elo.",
     "[Wang2020a, Fig. 6]",
     "Elo per doubling of ep with m unchanged, over the runs with the largest I and E",
-    0.0,
-    "not above",
-    20.0,
-    MORE_CLAIM.key,
-    "elo",
-)
-FEWEST_EPOCHS_CLAIM = Claim(
+    "elo", MORE_CLAIM, "not above", 20.0,
+)  # fmt: skip
+LONG_SEARCH_CLAIM = _grid_claim(
+    "simulations-help-long-sessions",
+    "With the largest I and E, more simulations per move generally improve Elo.",
+    "[Wang2020a, Fig. 6]",
+    "Elo per doubling of m with ep unchanged, over the runs with the largest I and E",
+    "elo", MORE_CLAIM, smallest=20.0,
+)  # fmt: skip
+FEWEST_EPOCHS_CLAIM = _grid_claim(
     "fewest-epochs-best",
     "In long sessions, with the largest I and E, the fewest epochs reach the highest Elo.",
     "[Wang2020a, section 6.2, Fig. 6]",
     "mean Elo with the smallest ep minus that with each larger ep, at the largest I and E, over all"
     " m, smallest difference",
-    0.0,
-    "above",
-    20.0,
-    MORE_CLAIM.key,
-    "front-most",
+    "front-most", MORE_CLAIM, smallest=20.0,
+)  # fmt: skip
+WORK_CLAIM = _grid_claim(
+    "more-time-helps",
+    "In general, spending more time in self-play and in training gives higher Elo.",
+    "[Wang2020a, section 6.2, Fig. 5]",
+    "Elo per doubling of all self-play simulations and Elo per doubling of all training examples,"
+    " from one fit over all runs, smaller of the two",
+    "elo-both-times",
+    MORE_CLAIM,
 )
-OUTER_MATTERS_CLAIM = Claim(
+OUTER_MATTERS_CLAIM = _grid_claim(
     "iterations-and-games-matter-more",
     "Iterations and games per iteration are more important for Elo than simulations and epochs.",
     _FIG_4,
     "Elo per doubling of I and of E minus Elo per doubling of m and of ep, with the others"
     " unchanged, smallest of four differences",
-    0.0,
-    "above",
-    10.0,
-    MORE_CLAIM.key,
     "doubling",
+    MORE_CLAIM,
 )
-OUTER_CLAIM = Claim(
+OUTER_CLAIM = _grid_claim(
     "iterations-at-equal-time",
     "Within a limited budget, time is well spent on iterations. At equal time, more iterations"
     " train stronger players.",
     "[Wang2020a, conclusion]",
     f"Elo per doubling of {OUTER} at equal time, from a fit over all runs with log2 of the counted"
     " time and a constant per tournament",
-    0.0,
-    "above",
-    10.0,
-    SUBSUMED_CLAIM.key,
     "doubling",
+    SUBSUMED_CLAIM,
 )
 LEAD_CLAIMS = {
-    symbol: Claim(
+    symbol: _grid_claim(
         f"iterations-above-{symbol}",
         f"Iterations subsume {HYPERPARAMETERS[symbol].title}. At equal time, more iterations are"
         f" worth more than more {HYPERPARAMETERS[symbol].title}.",
         _ABSTRACT,
         f"Elo per doubling of {OUTER} minus Elo per doubling of {symbol}, both at equal counted"
         " time",
-        0.0,
-        "above",
-        10.0,
-        SUBSUMED_CLAIM.key,
         "doubling",
+        SUBSUMED_CLAIM,
     )
     for symbol in INNER
 }
 GRID_CLAIMS = (
     MORE_CLAIM, SUBSUMED_CLAIM, *EACH_CLAIMS.values(), OVERTRAINED_CLAIM, SATURATED_CLAIM,
-    FEWEST_EPOCHS_CLAIM, OUTER_MATTERS_CLAIM, OUTER_CLAIM, *LEAD_CLAIMS.values(),
+    LONG_SEARCH_CLAIM, WORK_CLAIM, FEWEST_EPOCHS_CLAIM, OUTER_MATTERS_CLAIM, OUTER_CLAIM,
+    *LEAD_CLAIMS.values(),
 )  # fmt: skip
 """All claims about the grid."""
 
@@ -327,7 +368,9 @@ def grid_statistics(grid: Grid) -> dict[Claim, ClaimEstimate | MissingEstimate]:
         SUBSUMED_CLAIM: _smallest_lead(list(leads.values())),
         **{claim: fits.elo[symbol] for symbol, claim in EACH_CLAIMS.items()},
         OVERTRAINED_CLAIM: last_step_of_epochs(grid),
-        SATURATED_CLAIM: elo_of_late_epochs(grid),
+        SATURATED_CLAIM: elo_in_long_sessions(grid, "ep", "m"),
+        LONG_SEARCH_CLAIM: elo_in_long_sessions(grid, "m", "ep"),
+        WORK_CLAIM: estimate_smallest(elo_per_work(grid)),
         FEWEST_EPOCHS_CLAIM: estimate_smallest(leads_of_fewest_epochs(grid)),
         OUTER_MATTERS_CLAIM: estimate_smallest(leads_of_iterations_and_games(grid)),
         OUTER_CLAIM: fits.elo_at_equal_counted_time[OUTER],

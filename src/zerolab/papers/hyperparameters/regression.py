@@ -237,14 +237,24 @@ def last_step_of_epochs(grid: Grid) -> StudentEstimate:
     return _sum_of_elos(grid, np.array(most) / sum(most) - np.array(middle) / sum(middle))
 
 
-def elo_of_late_epochs(grid: Grid) -> StudentEstimate:
-    """Return the Elo per doubling of epochs with m unchanged, at the largest levels of I and E."""
+def elo_in_long_sessions(grid: Grid, symbol: str, other: str) -> StudentEstimate:
+    """Return the Elo per doubling of `symbol` with `other` unchanged, at the largest I and E."""
     chosen = np.array([_is_largest(grid, run, "I", "E") for run in grid.runs])
-    x = _logs(grid.runs)[:, [SYMBOLS.index("ep"), SYMBOLS.index("m")]]
+    x = _logs(grid.runs)[:, [SYMBOLS.index(symbol), SYMBOLS.index(other)]]
     constants = np.column_stack([np.ones(len(x)), _constants(grid)[0]])
     weights = np.zeros(len(x))
     weights[chosen] = np.linalg.pinv(np.column_stack([x, constants])[chosen])[0]
     return _sum_of_elos(grid, weights)
+
+
+def elo_per_work(grid: Grid) -> list[StudentEstimate]:
+    """Return the Elo per doubling of self-play simulations and of training examples, in one fit."""
+    work = np.log2([[run.work.simulations, run.work.examples] for run in grid.runs])
+    constants, names = _constants(grid)
+    elo = [run.elo for run in grid.runs]
+    kinds = ["simulations", "examples"]
+    fit = linear_regression(np.column_stack([work, constants]), elo, [*kinds, *names])
+    return [fit[kind] for kind in kinds]
 
 
 def leads_of_fewest_epochs(grid: Grid) -> list[StudentEstimate]:

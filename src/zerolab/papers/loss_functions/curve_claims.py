@@ -40,7 +40,7 @@ BIAS_CLAIM = Claim(
 PRODUCT_CLAIM = Claim(
     "product-losses-like-sum",
     "Minimising the product or the sum leads to the same policy loss and value loss.",
-    "[Wang2019, section V-A]",
+    "[Wang2019, section V-A], [Wang2020a, section 6.3.1]",
     "policy loss plus value loss at the end, l_x minus l_+, mean over all boards",
     0.0,
     "equal to",
@@ -57,6 +57,8 @@ class CurveClaim(NamedTuple):
     measure: Callable[[TrainedRun], float]
     weights: Mapping[str, float]
     """Weight of each loss function; a single weight of 1 tests its mean."""
+    smallest_of: Sequence[str] = ()
+    """Loss functions whose smallest mean is tested, instead of a weighted sum."""
 
 
 def final_loss(name: str, run: TrainedRun) -> float:
@@ -82,9 +84,10 @@ def margin(run: TrainedRun) -> float:
     return min(losses[name] for name in TARGETS if name != target) - losses[target]
 
 
-def _gap(run: TrainedRun) -> float:
-    """Return the final policy loss minus the final value loss."""
-    return final_loss("policy", run) - final_loss("value", run)
+def value_margin(run: TrainedRun) -> float:
+    """Return the lowest other final loss minus the final value loss."""
+    losses = run.last_epoch_losses[-1]
+    return min(losses[name] for name in TARGETS if name != "value") - losses["value"]
 
 
 def _last_training_elo(run: TrainedRun) -> float:
@@ -107,6 +110,13 @@ def elo_change(run: TrainedRun) -> float:
     return fmean(elos[-quarter:]) - fmean(elos[:quarter])
 
 
+def late_elo_change(run: TrainedRun) -> float:
+    """Return the candidates' mean training Elo in the last quarter minus that in the second."""
+    elos = candidate_elos(run)
+    quarter = max(1, len(elos) // 4)
+    return fmean(elos[-quarter:]) - fmean(elos[quarter : 2 * quarter] or elos[:1])
+
+
 def _on_board(
     key: str,
     part: str,
@@ -118,24 +128,46 @@ def _on_board(
     direction: Direction,
     smallest: float,
     opened_by: Claim,
+    smallest_of: Sequence[str] = (),
 ) -> CurveClaim:
     losses = f"losses-{part.rpartition('-')[0].replace('_', '-')}"
-    figure = "training-elo" if source == _TRAINING_ELO else losses
+    figure = "training-elo" if opened_by is BIAS_CLAIM else losses
     claim = Claim(
         f"{key}-{part}", f"In {part_title(part)}, {text}", source, statistic, 0.0, direction,
         smallest, opened_by.key, figure,
     )  # fmt: skip
-    return CurveClaim(claim, part, measure, weights)
+    return CurveClaim(claim, part, measure, weights, smallest_of)
 
 
 _TRAINING_ELO = "[Wang2019, Fig. 5], [Wang2020a, Fig. 10]"
 _LOSSES = "[Wang2019, Fig. 2], [Wang2020a, Fig. 7]"
+_LARGE_OTHELLO_LOSSES = "[Wang2019, Fig. 3]"
 _CONNECT_FOUR_LOSSES = "[Wang2019, Fig. 4], [Wang2020a, Fig. 8]"
+_GOBANG_LOSSES = "[Wang2020a, Fig. 9]"
 _MEAN = dict.fromkeys(TARGETS, 0.25)
+_COMBINED = {"sum": 0.5, "product": 0.5}
+
+
+def _leads(loss: str) -> dict[str, float]:
+    """Return the weights of a loss minus the mean of the others."""
+    return {each: 1.0 if each == loss else -1 / 3 for each in TARGETS}
+
+
+def _loss_falls(fallen: str, minimised: str, part: str, source: str) -> CurveClaim:
+    """Return the claim that a loss falls while it or another one is minimised."""
+    own = fallen == minimised
+    key = f"{fallen}-loss-falls" + ("" if own else f"-with-{minimised}")
+    while_ = "while it is minimised" if own else f"too, while the {minimised} loss is minimised"
+    return _on_board(
+        key, part, f"the {fallen} loss falls{' ' if own else ', '}{while_}.", source,
+        f"decrease of the {fallen} loss with {TARGETS[minimised]}", partial(_fall, fallen),
+        {minimised: 1.0}, "above", SMALLEST_LOSS, PRODUCT_CLAIM,
+    )  # fmt: skip
+
 
 CURVE_CLAIMS: Sequence[CurveClaim] = [
     _on_board("degenerates", "connect_four-5x5",
-              "training Elo degenerates: it falls during training.",
+              "training Elo degenerates: it falls during training, although the losses fall.",
               _TRAINING_ELO,
               "training Elo of candidates in the last quarter of the iterations minus that in the"
               " first, mean over the losses",
@@ -148,8 +180,23 @@ CURVE_CLAIMS: Sequence[CurveClaim] = [
     _on_board("policy-rises-fastest", "othello-5x5",
               "training Elo rises furthest with the policy loss.", _TRAINING_ELO,
               "final training Elo of l_p minus the mean of the other losses", _last_training_elo,
-              {"policy": 1.0, "value": -1 / 3, "sum": -1 / 3, "product": -1 / 3}, "above", SINGLE,
-              BIAS_CLAIM),
+              _leads("policy"), "above", SINGLE, BIAS_CLAIM),
+    *(
+        _on_board("value-rises-furthest", part,
+                  "training Elo rises furthest with the value loss.",
+                  "[Wang2020a, section 6.3.3, Fig. 10]",
+                  "final training Elo of l_v minus the mean of the other losses",
+                  _last_training_elo, _leads("value"), "above", SINGLE, BIAS_CLAIM)
+        for part in ("gobang-5x5", "gobang-6x6")
+    ),
+    _on_board("rises", "connect_four-6x6", "training Elo still clearly improves.", _TRAINING_ELO,
+              "training Elo of candidates in the last quarter of the iterations minus that in the"
+              " first, mean over the losses",
+              elo_change, _MEAN, "above", SINGLE, BIAS_CLAIM),
+    _on_board("policy-stagnates", "connect_four-6x6",
+              "training Elo soon stagnates while the policy loss is minimised.", _TRAINING_ELO,
+              "training Elo of candidates with l_p in the last quarter of the iterations minus that"
+              " in the second", late_elo_change, {"policy": 1.0}, "equal to", SINGLE, BIAS_CLAIM),
     _on_board("value-rises-policy-stagnates", "connect_four-6x6",
               "training Elo rises further with the value loss than with the policy loss.",
               _TRAINING_ELO, "final training Elo of l_v minus that of l_p", _last_training_elo,
@@ -159,7 +206,7 @@ CURVE_CLAIMS: Sequence[CurveClaim] = [
                   "the policy loss hardly changes while the value loss is minimised.", source,
                   "decrease of the policy loss with l_v", partial(_fall, "policy"), {"value": 1.0},
                   "equal to", 0.2, PRODUCT_CLAIM)
-        for part, source in (("othello-5x5", _LOSSES), ("othello-6x6", "[Wang2019, Fig. 3]"))
+        for part, source in (("othello-5x5", _LOSSES), ("othello-6x6", _LARGE_OTHELLO_LOSSES))
     ),
     _on_board("policy-loss-stays", "connect_four-5x5",
               "the policy loss hardly changes while the value loss is minimised, after a slight"
@@ -174,49 +221,77 @@ CURVE_CLAIMS: Sequence[CurveClaim] = [
                   partial(late_fall, "value", share), {"policy": 1.0}, "equal to", SMALLEST_LOSS,
                   PRODUCT_CLAIM)
         for part, share, source in (("othello-5x5", 0.05, _LOSSES),
-                                    ("othello-6x6", 0.1, "[Wang2019, Fig. 3]"))
+                                    ("othello-6x6", 0.1, _LARGE_OTHELLO_LOSSES),
+                                    ("connect_four-5x5", 0.25, _CONNECT_FOUR_LOSSES))
     ),
     *(
         _on_board("value-loss-vanishes", part,
                   "the value loss falls to about 0 while the sum or the product is minimised.",
                   source, "final value loss, mean of l_+ and l_x", partial(final_loss, "value"),
-                  {"sum": 0.5, "product": 0.5}, "equal to", SMALLEST_LOSS, PRODUCT_CLAIM)
+                  _COMBINED, "equal to", SMALLEST_LOSS, PRODUCT_CLAIM)
         for part, source in (("othello-5x5", _LOSSES), ("connect_four-5x5", _CONNECT_FOUR_LOSSES))
     ),
+    _on_board("value-loss-vanishes-alone", "gobang-5x5",
+              "the value loss falls to less than 0.1 while it is minimised.", _GOBANG_LOSSES,
+              "final value loss with l_v", partial(final_loss, "value"), {"value": 1.0}, "equal to",
+              SMALLEST_LOSS, PRODUCT_CLAIM),
     _on_board("value-loss-low-at-once", "gobang-5x5",
               "the value loss is low from the beginning while the sum or the product is minimised.",
-              "[Wang2020a, Fig. 9]", "decrease of the value loss, mean of l_+ and l_x",
-              partial(_fall, "value"), {"sum": 0.5, "product": 0.5}, "equal to", SMALLEST_LOSS,
-              PRODUCT_CLAIM),
-    _on_board("policy-loss-falls", "othello-5x5", "the policy loss falls while it is minimised.",
-              _LOSSES, "decrease of the policy loss with l_p", partial(_fall, "policy"),
-              {"policy": 1.0}, "above", SMALLEST_LOSS, PRODUCT_CLAIM),
-    _on_board("both-losses-fall", "othello-5x5", "both losses fall while the sum is minimised.",
-              _LOSSES, "decrease of policy loss plus value loss with l_+",
-              lambda run: _fall("policy", run) + _fall("value", run), {"sum": 1.0}, "above",
-              SMALLEST_LOSS, PRODUCT_CLAIM),
+              _GOBANG_LOSSES, "decrease of the value loss, mean of l_+ and l_x",
+              partial(_fall, "value"), _COMBINED, "equal to", SMALLEST_LOSS, PRODUCT_CLAIM),
+    _on_board("value-loss-returns", "othello-6x6",
+              "the value loss ends about where it began while the sum or the product is minimised.",
+              _LARGE_OTHELLO_LOSSES, "decrease of the value loss, mean of l_+ and l_x",
+              partial(_fall, "value"), _COMBINED, "equal to", SMALLEST_LOSS, PRODUCT_CLAIM),
+    _on_board("policy-loss-falls-combined", "othello-6x6",
+              "the policy loss falls while the sum or the product is minimised.",
+              _LARGE_OTHELLO_LOSSES, "decrease of the policy loss, mean of l_+ and l_x",
+              partial(_fall, "policy"), _COMBINED, "above", SMALLEST_LOSS, PRODUCT_CLAIM),
+    *(_loss_falls(*each) for each in (
+        ("policy", "policy", "othello-5x5", _LOSSES),
+        ("policy", "policy", "othello-6x6", _LARGE_OTHELLO_LOSSES),
+        ("policy", "policy", "connect_four-5x5", _CONNECT_FOUR_LOSSES),
+        ("policy", "policy", "gobang-5x5", _GOBANG_LOSSES),
+        ("value", "value", "othello-5x5", _LOSSES),
+        ("value", "value", "othello-6x6", _LARGE_OTHELLO_LOSSES),
+        ("value", "value", "connect_four-5x5", _CONNECT_FOUR_LOSSES),
+        ("value", "policy", "connect_four-5x5", _CONNECT_FOUR_LOSSES),
+        ("value", "policy", "gobang-5x5", _GOBANG_LOSSES),
+    )),
     *(
-        _on_board("value-loss-lowest", part, "the value loss is always the lower one.", source,
-                  "final policy loss minus final value loss, mean over the losses", _gap, _MEAN,
-                  "above", SMALLEST_LOSS, PRODUCT_CLAIM)
-        for part, source in (("connect_four-5x5", "[Wang2020a, Fig. 8]"),
-                             ("gobang-5x5", "[Wang2020a, Fig. 9]"))
+        _on_board("both-losses-fall", part, f"both losses fall while {minimised} is minimised.",
+                  source, f"decrease of policy loss plus value loss{statistic}",
+                  lambda run: _fall("policy", run) + _fall("value", run), weights, "above",
+                  SMALLEST_LOSS, PRODUCT_CLAIM)
+        for part, source, minimised, statistic, weights in (
+            ("othello-5x5", _LOSSES, "the sum", " with l_+", {"sum": 1.0}),
+            ("connect_four-5x5", _CONNECT_FOUR_LOSSES, "the sum or the product",
+             ", mean of l_+ and l_x", _COMBINED),
+        )
+    ),
+    *(
+        _on_board("minimised-loss-lowest", part,
+                  "the minimised loss is the lowest of the four, except for the sum.", source,
+                  "lowest other loss minus the minimised loss at the end, smallest of l_p, l_v and"
+                  " l_x", margin, {}, "above", SMALLEST_LOSS, PRODUCT_CLAIM,
+                  smallest_of=[target for target in TARGETS if target != "sum"])
+        for part, source in (("othello-5x5", _LOSSES), ("othello-6x6", _LARGE_OTHELLO_LOSSES))
+    ),
+    *(
+        _on_board("value-loss-lowest", part,
+                  "the value loss is the lowest of the four, whichever is minimised.", source,
+                  "lowest other loss minus the value loss at the end, smallest of the four losses",
+                  value_margin, {}, "above", SMALLEST_LOSS, PRODUCT_CLAIM,
+                  smallest_of=[*TARGETS])
+        for part, source in (("connect_four-5x5", _CONNECT_FOUR_LOSSES),
+                             ("gobang-5x5", _GOBANG_LOSSES))
+    ),
+    *(
+        _on_board("rises", part, "training Elo rises with every loss.", _TRAINING_ELO,
+                  "training Elo of candidates in the last quarter of the iterations minus that in"
+                  " the first, smallest of the four losses", elo_change, {}, "above", SINGLE,
+                  BIAS_CLAIM, smallest_of=[*TARGETS])
+        for part in ("othello-5x5", "othello-6x6")
     ),
 ]  # fmt: skip
 """Claims about losses and training Elo on one board."""
-
-LOWEST_CLAIMS = {
-    part: Claim(
-        f"minimised-loss-lowest-{part}",
-        f"In {part_title(part)}, the minimised loss is the lowest of the four, except for the sum.",
-        source,
-        "lowest other loss minus the minimised loss at the end, smallest of l_p, l_v and l_x",
-        0.0,
-        "above",
-        SMALLEST_LOSS,
-        PRODUCT_CLAIM.key,
-        "losses-othello",
-    )
-    for part, source in (("othello-5x5", _LOSSES), ("othello-6x6", "[Wang2019, Fig. 3]"))
-}
-"""Claims that the minimised loss is the lowest, by board."""

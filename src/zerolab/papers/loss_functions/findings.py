@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from itertools import combinations, permutations
 
 from zerolab.papers.elo import (
     RunElos,
     contrast,
+    elo_sample,
     fit_elo,
     fit_runs,
     observed_elo_correlation,
@@ -20,25 +22,26 @@ from zerolab.papers.elo import (
 from zerolab.papers.loss_functions.curve_claims import (
     BIAS_CLAIM,
     CURVE_CLAIMS,
-    LOWEST_CLAIMS,
     PRODUCT_CLAIM,
     SINGLE,
+    SMALLEST_LOSS,
     CurveClaim,
     final_loss,
-    margin,
     part_title,
 )
 from zerolab.papers.loss_functions.study import TARGETS
 from zerolab.papers.solved_accuracy import fit_accuracy
-from zerolab.report.claims import Claim
+from zerolab.report.claims import Claim, Direction
 from zerolab.studies.block_model import GamesModel
 from zerolab.studies.claims import MissingEstimate
 from zerolab.studies.finished_work import TrainedRun
-from zerolab.studies.joint_estimates import estimate_largest, estimate_smallest
+from zerolab.studies.joint_estimates import estimate_largest, estimate_smallest, spread_ratio
 from zerolab.studies.results import Results
 from zerolab.studies.statistics import ClaimEstimate, StudentEstimate, mean_of, weighted_sum
 
 _FIGURE = "[Wang2019], [Wang2020a, Fig. 11]"
+_SECTION = "[Wang2019, section V-C], [Wang2020a, section 6.3.3]"
+_ANNOUNCED = "announced after earlier runs with other seeds"
 _POOLED = 30.0
 """Smallest Elo difference worth knowing over several boards."""
 _CLAIMED_BOARDS = ("othello-6x6", "connect_four-5x5", "connect_four-6x6")
@@ -52,85 +55,143 @@ def _leads(loss: str) -> str:
     return f"tournament Elo of {TARGETS[loss]} minus that of {others}, smallest difference"
 
 
-VALUE_CLAIM = Claim(
+def _claim(
+    key: str,
+    text: str,
+    source: str,
+    statistic: str,
+    direction: Direction = "above",
+    smallest: float = _POOLED,
+    opened_by: Claim | None = None,
+    threshold: float = 0.0,
+    figure: str = "tournament-elo",
+) -> Claim:
+    opener = opened_by.key if opened_by else ""
+    return Claim(key, text, source, statistic, threshold, direction, smallest, opener, figure)
+
+
+VALUE_CLAIM = _claim(
     "value-loss-best",
     "In 6x6 Othello and in 5x5 and 6x6 Connect Four, minimising the value loss alone trains the"
     " strongest players.",
     _FIGURE,
     f"{_leads('value')}, mean over the three boards",
-    0.0,
-    "above",
-    _POOLED,
-    figure="tournament-elo",
 )
-SUM_CLAIM = Claim(
+SUM_CLAIM = _claim(
     "value-above-sum",
     "On small boards of Othello and Connect Four, minimising the value loss trains stronger players"
     " than the usual sum.",
     "[Wang2019, abstract], [Wang2020a, conclusion]",
     "tournament Elo of l_v minus that of l_+, mean over the four boards",
-    0.0,
-    "above",
-    _POOLED,
-    figure="tournament-elo",
 )
-POLICY_CLAIM = Claim(
+BELOW_SUM_CLAIM = _claim(
+    "value-below-sum-everywhere",
+    "Over all six boards, minimising the value loss trains weaker players than the sum.",
+    "zerolab, on [Wang2020a]",
+    f"tournament Elo of l_v minus that of l_+, mean over the six boards ({_ANNOUNCED})",
+    "below",
+)
+PRODUCT_ELO_CLAIM = _claim(
+    "product-as-strong-as-sum",
+    "Over all six boards, minimising the product trains players as strong as the sum.",
+    "zerolab, on [Wang2020a]",
+    f"tournament Elo of l_x minus that of l_+, mean over the six boards ({_ANNOUNCED})",
+    "equal to",
+    45.0,
+)
+POLICY_CLAIM = _claim(
     "policy-best-gobang-6x6",
     "In 6x6 Gobang, minimising the policy loss alone trains the strongest players.",
     "[Wang2020a, Fig. 11, section 6.3]",
     _leads("policy"),
-    0.0,
-    "above",
-    SINGLE,
-    figure="tournament-elo",
+    smallest=SINGLE,
 )
 BEST_ON_BOARD = {
-    part: Claim(
+    part: _claim(
         f"value-best-{part}",
         f"In {part_title(part)}, minimising the value loss alone trains the strongest players.",
         _FIGURE,
         _leads("value"),
-        0.0,
-        "above",
-        SINGLE,
-        VALUE_CLAIM.key,
-        "tournament-elo",
+        smallest=SINGLE,
+        opened_by=VALUE_CLAIM,
     )
     for part in _CLAIMED_BOARDS
 }
-SMALL_CLAIM = Claim(
+SMALL_CLAIM = _claim(
     "small-differences-othello-5x5",
     "In Othello 5x5, the difference between the losses is small.",
     _FIGURE,
     "largest absolute difference between the mean tournament Elo of two losses",
-    100.0,
     "below",
     SINGLE,
-    VALUE_CLAIM.key,
-    figure="tournament-elo",
+    VALUE_CLAIM,
+    threshold=100.0,
 )
-LEARNING_CLAIM = Claim(
+DEPENDS_CLAIM = _claim(
+    "best-loss-depends-on-game",
+    "Which loss trains the strongest players depends on the game.",
+    "[Wang2020a, conclusion]",
+    "tournament Elo of one loss minus that of another, on one board minus on another, largest of"
+    " all such differences",
+    smallest=SINGLE,
+    opened_by=VALUE_CLAIM,
+)
+STEADY_CLAIM = _claim(
+    "value-loss-varies-less",
+    "In 6x6 Othello and in 5x5 and 6x6 Connect Four, players trained with the value loss differ"
+    " little in strength.",
+    _SECTION,
+    "standard deviation of tournament Elo between runs with l_v, divided by that with the other"
+    " losses",
+    "below",
+    0.5,
+    VALUE_CLAIM,
+    threshold=1.0,
+)
+COMPROMISE_CLAIM = _claim(
+    "sum-is-a-compromise",
+    "If nothing is known about the game, the sum is a good compromise.",
+    "[Wang2020a, conclusion]",
+    f"{_leads('sum')}, mean over all boards",
+    "not below",
+    opened_by=SUM_CLAIM,
+)
+PRODUCT_GAINS_CLAIM = _claim(
+    "product-above-sum-in-some-games",
+    "In some games, minimising the product trains stronger players than the sum.",
+    _SECTION,
+    "tournament Elo of l_x minus that of l_+, largest of the boards",
+    smallest=SINGLE,
+    opened_by=SUM_CLAIM,
+)
+COMBINED_LOSS_CLAIM = _claim(
+    "combinations-reach-lowest-loss",
+    "A combination of both losses reaches the lowest loss.",
+    _SECTION,
+    "policy loss plus value loss at the end, mean of l_+ and l_x minus mean of l_p and l_v, mean"
+    " over all boards",
+    "below",
+    SMALLEST_LOSS,
+    PRODUCT_CLAIM,
+    figure="losses-othello",
+)
+LEARNING_CLAIM = _claim(
     "all-learn",
     "With every loss, players become stronger than Random.",
     "zerolab, on [Wang2020a, Fig. 11]",
     "mean Elo relative to Random of the weakest combination of board and loss",
-    0.0,
-    "above",
-    SINGLE,
-    SUM_CLAIM.key,
-    figure="tournament-elo",
+    smallest=SINGLE,
+    opened_by=SUM_CLAIM,
 )
-ACCURACY_CLAIM = Claim(
+ACCURACY_CLAIM = _claim(
     "value-above-sum-accuracy",
     "According to a solver, minimising the value loss trains better players than the sum.",
     "zerolab, on [Wang2020a]",
     "strong accuracy of search on solved positions, l_v minus l_+, mean over the four boards of"
     " Othello and Connect Four",
-    0.0,
-    "above",
-    0.01,
-    SUM_CLAIM.key,
-    "accuracy",
+    smallest=0.01,
+    opened_by=SUM_CLAIM,
+    figure="accuracy",
 )
 
 
@@ -138,6 +199,8 @@ def loss_statistics(results: Results) -> dict[Claim, ClaimEstimate | MissingEsti
     """Return the statistic of each claim, or the reason why it is missing."""
     boards = list(dict.fromkeys(run.part for run in results.design.runs))
     everywhere = fit_elo(results, boards, "loss", list(TARGETS))
+
+    losses = _fit(results, boards, lambda run: final_loss("policy", run) + final_loss("value", run))
 
     def elo_on(parts: Sequence[str]) -> GamesModel | MissingEstimate:
         if isinstance(everywhere, MissingEstimate) or not set(parts) <= set(boards):
@@ -156,11 +219,17 @@ def loss_statistics(results: Results) -> dict[Claim, ClaimEstimate | MissingEsti
         POLICY_CLAIM: smallest_lead(
             elo_on(["gobang-6x6"]), "policy", _rivals("policy"), ["gobang-6x6"]
         ),
+        BELOW_SUM_CLAIM: contrast(everywhere, {"value": 1.0, "sum": -1.0}),
+        PRODUCT_ELO_CLAIM: contrast(everywhere, _PRODUCT_MINUS_SUM),
         BIAS_CLAIM: training_elo_correlation(results),
-        PRODUCT_CLAIM: contrast(
-            _fit(results, boards, lambda run: final_loss("policy", run) + final_loss("value", run)),
-            {"product": 1.0, "sum": -1.0},
+        PRODUCT_CLAIM: contrast(losses, _PRODUCT_MINUS_SUM),
+        COMBINED_LOSS_CLAIM: contrast(
+            losses, {"sum": 0.5, "product": 0.5, "policy": -0.5, "value": -0.5}
         ),
+        DEPENDS_CLAIM: _largest_dependence(everywhere, boards),
+        COMPROMISE_CLAIM: smallest_lead(everywhere, "sum", _rivals("sum")),
+        PRODUCT_GAINS_CLAIM: _largest_gain_of_product(everywhere, boards),
+        STEADY_CLAIM: _relative_spread(results),
         **{
             claim: smallest_lead(elo_on([part]), "value", _rivals("value"), [part])
             for part, claim in BEST_ON_BOARD.items()
@@ -168,8 +237,10 @@ def loss_statistics(results: Results) -> dict[Claim, ClaimEstimate | MissingEsti
         SMALL_CLAIM: _largest_difference(elo_on(["othello-5x5"]), "othello-5x5"),
         LEARNING_CLAIM: weakest_elo(results, boards),
         **{each.claim: _loss_statistic(results, each) for each in CURVE_CLAIMS},
-        **{claim: _smallest_margin(results, part) for part, claim in LOWEST_CLAIMS.items()},
     }
+
+
+_PRODUCT_MINUS_SUM = {"product": 1.0, "sum": -1.0}
 
 
 def _rivals(loss: str) -> list[str]:
@@ -186,6 +257,15 @@ def _loss_statistic(results: Results, claimed: CurveClaim) -> ClaimEstimate | Mi
     model = _fit(results, [claimed.part], claimed.measure)
     if isinstance(model, MissingEstimate):
         return model
+    if claimed.smallest_of:
+        return estimate_smallest(
+            [
+                mean_of(
+                    [claimed.measure(run) for run in results.runs_where(claimed.part, loss=target)]
+                )
+                for target in claimed.smallest_of
+            ]
+        )
     if abs(sum(claimed.weights.values())) < 1e-9:
         return model.contrast(claimed.weights)
     runs = {
@@ -203,18 +283,6 @@ def _loss_statistic(results: Results, claimed: CurveClaim) -> ClaimEstimate | Mi
     )
 
 
-def _smallest_margin(results: Results, part: str) -> ClaimEstimate | MissingEstimate:
-    if isinstance(missing := _fit(results, [part], margin), MissingEstimate):
-        return missing
-    targets = [target for target in TARGETS if target != "sum"]
-    return estimate_smallest(
-        [
-            mean_of([margin(run) for run in results.runs_where(part, loss=target)])
-            for target in targets
-        ]
-    )
-
-
 def _largest_difference(
     model: GamesModel | MissingEstimate, part: str
 ) -> ClaimEstimate | MissingEstimate:
@@ -224,6 +292,47 @@ def _largest_difference(
     return estimate_largest(
         [model.contrast({one: 1.0, other: -1.0}, [part]) for one, other in pairs]
     )
+
+
+def _largest_gain_of_product(
+    model: GamesModel | MissingEstimate, boards: Sequence[str]
+) -> ClaimEstimate | MissingEstimate:
+    """Return the largest lead of the product over the sum on a board."""
+    if isinstance(model, MissingEstimate):
+        return model
+    return estimate_largest([model.contrast(_PRODUCT_MINUS_SUM, [board]) for board in boards])
+
+
+def _largest_dependence(
+    model: GamesModel | MissingEstimate, boards: Sequence[str]
+) -> ClaimEstimate | MissingEstimate:
+    """Return the largest difference between two boards in the lead of a loss over another."""
+    if isinstance(model, MissingEstimate):
+        return model
+    return estimate_largest(
+        [
+            model.contrast_of_games({one: {a: 1.0, b: -1.0}, other: {a: -1.0, b: 1.0}})
+            for a, b in combinations(TARGETS, 2)
+            for one, other in permutations(boards, 2)
+        ]
+    )
+
+
+def _relative_spread(results: Results) -> ClaimEstimate | MissingEstimate:
+    """Return the spread of Elo between runs with the value loss relative to other losses."""
+    parts = [part for part in _CLAIMED_BOARDS if part in results.design.parts]
+    if missing := unfinished_tournaments_note(results, _CLAIMED_BOARDS):
+        return missing
+    groups: dict[str, list[Sequence[float]]] = {target: [] for target in TARGETS}
+    for part in parts:
+        for target in TARGETS:
+            runs = results.runs_where(part, loss=target)
+            if not runs:
+                return removed_runs_note(results, part)
+            groups[target].append(elo_sample(results.tournaments[part], runs).values)
+    others = [each for target in _rivals("value") for each in groups[target]]
+    ratio = spread_ratio(groups["value"], others)
+    return MissingEstimate("one run per loss: no spread to compare") if ratio is None else ratio
 
 
 def weakest_elo(results: Results, parts: Sequence[str]) -> ClaimEstimate | MissingEstimate:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 GAMES = ("gobang", "connect_four", "othello")
 BASELINE, WRORA = "baseline", "wrora"
 VARIANTS = (BASELINE, "rollout", "rave", "rora", "wro", WRORA)
-"""Values of the setting `warm_start.variant` [Wang2020b, section 5.4]."""
+"""Values of the setting `warm_start.variant` [Wang2021b, section 5.3.3]."""
 ADAPTIVE = "wrora-adaptive"
 """Variant of WRoRa whose warm start ends when plain search wins a match [Wang2021a]."""
 UNTIL = "wrora-until-"
