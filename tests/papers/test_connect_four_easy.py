@@ -19,6 +19,7 @@ from zerolab.report.table import Table
 from zerolab.rules.catalogue import parse_game
 from zerolab.store.run_folder import RunFolder
 from zerolab.studies import study_folder
+from zerolab.studies.claims import MissingEstimate
 from zerolab.studies.design import Design, PlannedRun
 from zerolab.studies.finished_work import TrainedRun
 from zerolab.studies.results import Results
@@ -85,6 +86,17 @@ def test_networks_are_graded_on_easy_positions(results, finished):
     row = dict(zip(table.column_titles, table.rows[-1], strict=True))
     assert (row["variant"], row["published easy"]) == ("extended", 0.953)
     assert row["hard"].value == 0.25
+
+
+def test_easy_positions_are_compared_with_hard_ones(results):
+    """The hard accuracy is 0.25 for all runs, and perfect play is always right on easy ones."""
+    found = smaller_findings.easy_statistics(results)[smaller_findings.EASY_CLAIM]
+    baseline = smaller_findings.easy_accuracies(results)["baseline"].values()
+    assert found.value == pytest.approx((1.0 + np.mean([*baseline])) / 2 - 0.25)
+    bare = replace(results, runs=[replace(run, measurements={}) for run in results.runs])
+    assert isinstance(
+        smaller_findings.easy_statistics(bare)[smaller_findings.EASY_CLAIM], MissingEstimate
+    )
 
 
 def easy_path(finished):

@@ -79,6 +79,7 @@ def training_run(planned, is_claimed):
         planned, records,
         measurements={
             "diversity": diversity, "evolved": evolved, "evolved_score": score, "league": league,
+            "easy": strong + (0.1 if is_claimed else 0.0) + noise(planned, 1e-3, "easy"),
         },
     )  # fmt: skip
 

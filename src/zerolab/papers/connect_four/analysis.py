@@ -44,6 +44,7 @@ from zerolab.studies.claims import MissingEstimate
 from zerolab.studies.results import Results, finding_blocks, provenance
 from zerolab.studies.statistics import ClaimEstimate, mean_of
 from zerolab.studies.study import scale_caveats
+from zerolab.training.optimization import StepTime
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -54,6 +55,7 @@ _LEVELS = (88, 90, 91)
 _LOWER_LEVELS = (50, 60, 70, 80)
 """Lower accuracies, in percent, which shorter runs reach."""
 _POINTS = 40  # per curve over cost
+_CYCLE_STEPS = 200  # plotted steps of an iteration
 _HOUR = 3600.0  # seconds
 
 _FIGURES: Mapping[str, tuple[str, Sequence[str]]] = {
@@ -79,6 +81,7 @@ def efficiency_statistics(results: Results) -> dict[Claim, ClaimEstimate | Missi
     return {
         **training_statistics(results, measured_accuracy_points(results)),
         **smaller_findings.growth_statistics(results),
+        **smaller_findings.easy_statistics(results),
         **smaller_findings.evolved_statistics(results),
         **diversity.check_statistics(results),
         **diversity.diversity_statistics(results, diversity.measured_diversities(results)),
@@ -96,6 +99,7 @@ def efficiency_report(results: Results) -> Document:
     blocks: list[Block] = [
         *finding_blocks(results, results.judge(efficiency_statistics)),
         *training_blocks(results, runs),
+        *cycle_blocks(results),
         *smaller_findings.growth_blocks(results),
         *smaller_findings.easy_blocks(results, easy_accuracies),
         *diversity.league_blocks(results),
@@ -135,6 +139,34 @@ def training_blocks(results: Results, runs: PointsByVariant) -> Iterator[Block]:
     yield _costs(runs)
     if table := move_times_table(results):
         yield table
+
+
+def cycle_blocks(results: Results) -> Iterator[Block]:
+    """Yield the cycle of learning rate and momentum of the extended version."""
+    settings = next(
+        (run.settings for run in results.design.runs if run.factors.get("variant") == EXTENDED),
+        None,
+    )
+    if settings is None or settings.learn.schedule.name != "cycle":
+        return
+    fractions = np.arange(0.0, 1.0, 1.0 / _CYCLE_STEPS).tolist()
+    last = settings.learn.schedule.last_iteration or settings.iterations
+    panels: dict[str, dict[str, Curve]] = {"learning rate": {}, "momentum": {}}
+    for iteration in (1, last):
+        times = [StepTime(iteration, fraction, settings.iterations) for fraction in fractions]
+        rates = [settings.learn.schedule.rates(time) for time in times]
+        name = f"iteration {iteration}"
+        learning_rates = [
+            settings.learn.learning_rate * each.learning_rate_factor for each in rates
+        ]
+        panels["learning rate"][name] = Curve(fractions, [learning_rates])
+        panels["momentum"][name] = Curve(fractions, [[each.momentum or 0.0 for each in rates]])
+    yield Picture(
+        "cycle",
+        draw_curves(panels, "Cycle of the extended version", "share of an iteration's steps", ""),
+        "Learning rate and momentum as planned, in the first iteration and in the one in which the"
+        " cycle is smallest; the momentum is the same in both. Compare Fig. 2 of [Clausen2021].",
+    )
 
 
 def _curves(runs: PointsByVariant, title: str) -> Figure:

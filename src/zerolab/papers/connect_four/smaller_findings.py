@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from statistics import fmean
 from typing import Any
 
 from zerolab.agents.agent import Agent, NetworkOptions, parse_search_options
@@ -12,6 +13,7 @@ from zerolab.papers.connect_four.findings import (
     EVOLVED_CLAIM,
     EVOLVED_GAMES,
     EVOLVED_WINS_CLAIM,
+    EXTENDED_CLAIM,
     LATE_DROP_CLAIM,
 )
 from zerolab.papers.connect_four.variants import (
@@ -39,7 +41,20 @@ EASY_VARIANTS = (BASELINE, EXTENDED)
 """Variants measured on easy positions."""
 
 _PUBLISHED_EASY = {BASELINE: 94.6, EXTENDED: 95.3}
-"""Published strong accuracy of search, in percent [ClausenCode]; the paper has no claim on it."""
+"""Published strong accuracy of search, in percent [ClausenCode]."""
+
+EASY_CLAIM = Claim(
+    "easy-positions-are-easier",
+    "Positions from games with 50 % random moves are substantially harder than those from games"
+    " with 10 %.",
+    "[Clausen2021, section 3.2]",
+    "strong accuracy of search on easy positions minus that on hard ones, mean over the final"
+    " networks of the baseline and the extended version, by seed",
+    0.0,
+    "above",
+    0.01,
+    EXTENDED_CLAIM.key,
+)
 
 ByVariant = Mapping[str, Mapping[Cell, float]]
 """Strong accuracy of search, by variant and seed."""
@@ -56,6 +71,20 @@ def easy_accuracies(results: Results) -> dict[str, dict[Cell, float]]:
         for name in _PUBLISHED_EASY
     }
     return {name: by_seed for name, by_seed in measured.items() if by_seed}
+
+
+def easy_statistics(results: Results) -> dict[Claim, ClaimEstimate | MissingEstimate]:
+    """Return the statistic of the claim about easy positions, or the reason why it is missing."""
+    gains: dict[Cell, list[float]] = {}
+    for name, by_seed in easy_accuracies(results).items():
+        for run in results.runs_where(TRAINING, variant=name):
+            if run.seed in by_seed:
+                hard = run.records_of(AccuracyRecord)[-1].search_strong
+                gains.setdefault(run.seed, []).append(by_seed[run.seed] - hard)
+    whole = [fmean(each) for each in gains.values() if len(each) == len(EASY_VARIANTS)]
+    if not whole:
+        return {EASY_CLAIM: MissingEstimate("no accuracy on easy positions has been measured")}
+    return {EASY_CLAIM: mean_of(whole)}
 
 
 def measure_easy_accuracy(run: FinishedRun) -> float | None:
