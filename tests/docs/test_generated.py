@@ -131,3 +131,17 @@ def test_site_has_every_page_and_public_name() -> None:
     reference = (ROOT / "docs/site/reference.md").read_text()
     names = set(zerolab.__all__) - {"ONGOING", "__version__"}
     assert [name for name in sorted(names) if f":: zerolab.{name}\n" not in reference] == []
+
+
+def test_published_figures_have_their_place_in_reports() -> None:
+    """Reports without a ledger are from earlier versions, and may lack some."""
+    page = (ROOT / "docs" / "studies.md").read_text("utf-8")
+    section = page.split("## Published tables and figures")[-1].split("\n## ")[0]
+    rows = re.findall(r"^\| (\[.*?) \| `([\w.-]+)` \| (.*?) \|$", section, re.MULTILINE)
+    assert len(rows) > 20
+    for _, study, names in rows:
+        assert study in registered_studies()
+        folder = ROOT / "docs" / "results" / study
+        if (folder / "ledger.parquet").is_file():
+            for name in re.findall(r"`([\w.-]+)`", names):
+                assert any((folder / f"{name}.{ending}").is_file() for ending in ("png", "csv"))

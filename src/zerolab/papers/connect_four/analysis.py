@@ -59,7 +59,7 @@ _CYCLE_STEPS = 200  # plotted steps of an iteration
 _HOUR = 3600.0  # seconds
 
 _FIGURES: Mapping[str, tuple[str, Sequence[str]]] = {
-    "accuracy": ("Baseline and extended version", (BASELINE, EXTENDED)),
+    "accuracy": ("Baseline and extended version", (EXTENDED, BASELINE)),
     "accuracy-trees": ("Games as trees", (EXTENDED, *TREES)),
     "accuracy-growing": ("Growing networks", (EXTENDED, *GROWING)),
     "accuracy-league": ("Leagues of search settings", (EXTENDED, *LEAGUE)),
