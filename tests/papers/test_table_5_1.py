@@ -205,6 +205,15 @@ def test_order_is_decided_by_its_weakest_pair():
     )
 
 
+def test_every_claim_is_decided_by_some_outcome():
+    scores = {}
+    for pair, each in TABLE_CLAIMS.items():
+        wins = 450 if each.direction in ("above", "not below") else 50
+        scores[pair] = (wins, 0, 500 - wins)
+    found = verdicts(Table51Study().document(results(*all_played(scores))))
+    assert {each.word for each in found.values()} == {"holds"}
+
+
 def test_exceptions_in_othello_are_claims_of_their_own():
     published = {("othello", RHEA, RANDOM): (240, 0, 260), ("othello", RAVE, MCTS): (230, 0, 270)}
     uneven = {("othello", RHEA, RANDOM): (450, 0, 50), ("othello", RAVE, MCTS): (320, 0, 180)}
