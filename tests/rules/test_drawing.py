@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from zerolab.report.board_colours import board_colours, style_sheet
+from zerolab.report.board_shapes import board_shapes
 from zerolab.rules.catalogue import drawing_of, parse_game
 from zerolab.rules.drawing import Drawing, winning_cells
 from zerolab.rules.position import Position
@@ -68,3 +73,38 @@ def test_unknown_drawing_is_refused() -> None:
         Drawing(cells="triangles")  # type: ignore[arg-type]
     with pytest.raises(ValidationError, match="shape"):
         Drawing(shape="squares")  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize("pieces", ["red_and_blue", "red_and_yellow", "black_and_white"])
+@pytest.mark.parametrize("surface", ["plain", "felt", "wood", "frame"])
+@pytest.mark.parametrize("cells", ["squares", "points", "holes", "hexagons"])
+def test_every_shape_of_a_board_has_colours_in_images_and_on_pages(
+    cells: Any, surface: Any, pieces: Any
+) -> None:
+    edges: Any = ("first", "second", "first", "second") if cells == "hexagons" else None
+    drawing = Drawing(cells=cells, surface=surface, pieces=pieces, edges=edges)
+    board = board_shapes(drawing, 7, "abcdefg")
+    used = [
+        *board.ground,
+        *board.front,
+        *(each for shapes in board.symbols.values() for each in shapes),
+    ]
+    colours, sheet = board_colours(pieces), style_sheet()
+    for name in {shape.css_class for shape in used}:
+        assert "fill" in colours[name] or name == "heat"  # whose fill tells a value
+        assert f".{name.replace(' ', '.')} {{" in sheet
+    assert not re.search(r"(fill|stroke): (?!none|var|color-mix)", sheet)
+
+
+def test_places_of_cells_and_labels_on_both_sides() -> None:
+    square = board_shapes(Drawing(), 2, "abc")
+    assert [square.middle(cell) for cell in (0, 2, 5)] == [(0.5, 0.5), (2.5, 0.5), (2.5, 1.5)]
+    assert [label.x for label in square.labels[:3]] == [0.5, 1.5, 2.5]
+    assert [label.x for label in square.labels_behind[:3]] == [2.5, 1.5, 0.5]
+    assert [(label.text, label.y) for label in square.labels_behind[3:]] == [("1", 1.5), ("2", 0.5)]
+    upright = board_shapes(Drawing(cells="holes"), 2, "abc")
+    assert [label.text for label in upright.labels] == ["a", "b", "c"]  # rows have no names
+    hexagons = board_shapes(Drawing(cells="hexagons"), 2, "abc")
+    (x, y), (above_x, above_y) = hexagons.middle(3), hexagons.middle(0)
+    assert x - above_x == 0.5
+    assert y - above_y == pytest.approx(3**0.5 / 2)  # centres of neighbours are 1 apart

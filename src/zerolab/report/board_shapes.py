@@ -1,14 +1,16 @@
-"""Shapes and colours of boards in SVG.
+"""Shapes of boards, in units of a cell: the one description that pages and images draw.
 
-The shapes are those of `web/static/lib/drawing.js`, in units of a cell. The colours are those of
-the light theme in `web/static/style.css`. Browser tests compare them.
+The server sends `BoardShapes` with every position. It is small because shapes that every cell has
+are described once.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, Protocol
+
+from pydantic import BaseModel, ConfigDict
 
 Point = tuple[float, float]
 
@@ -18,16 +20,68 @@ _HOLE = 0.41
 _RADII = {"squares": 0.41, "points": 0.45, "holes": _HOLE, "hexagons": 0.37}  # of pieces
 _MARGIN = 0.55  # for the labels of rows and columns
 _RIM = 0.14  # of a board beyond its cells
+_ENTRY = -0.33  # half hidden by the frame
+_OWNERS = {"first": "X", "second": "O"}
 
 
-class Shape(NamedTuple):
-    """An SVG element without children."""
+class Shape(BaseModel):
+    """SVG element without children."""
+
+    model_config = ConfigDict(frozen=True)
 
     tag: str
     css_class: str
-    """Class, from which `board_svg` and the pages' style sheet derive the colours."""
-    attributes: Mapping[str, str | float]
+    """Class, from which `board_colours` derives the colours."""
+    attributes: dict[str, str | float] = {}
     text: str = ""
+    in_cells: bool = False
+    """True if the shape is drawn around the middle of every cell."""
+    hole: str = ""
+    """End of a path, without its start, which cuts a hole around the middle of every cell."""
+
+
+class Label(NamedTuple):
+    """Name of a row or column, at the middle of its text."""
+
+    x: float
+    y: float
+    text: str
+
+
+class BoardShapes(BaseModel):
+    """Geometry of a board. Cells are numbered row by row."""
+
+    model_config = ConfigDict(frozen=True)
+
+    rows: int
+    columns: int
+    origin: Point
+    """Middle of the first cell."""
+    down: Point
+    """Step from a cell to the cell in the next row; the step to the next column is (1, 0)."""
+    bounds: tuple[float, float, float, float]
+    """Left, top, width and height of the board with its labels."""
+    frame: tuple[float, float, float, float]
+    """Left, top, width and height of the board without its labels."""
+    entry: float | None
+    """Height from which pieces fall into columns; None if they are placed into cells."""
+    ground: list[Shape]
+    """Board below the pieces. Seen from the other side, it is turned by half a turn."""
+    front: list[Shape]
+    """Frame before the pieces."""
+    labels: list[Label]
+    labels_behind: list[Label]
+    """Labels seen from the other side."""
+    symbols: dict[str, list[Shape]]
+    """Drawings around the middle of a cell: pieces ``first`` and ``second``, marks
+    ``last first``, ``last second`` and ``win``, plate of a ``hint``, and ``area`` to click."""
+    fades: bool
+    """True if a line that won is shown by fading all other pieces."""
+
+    def middle(self, cell: int) -> Point:
+        """Return the coordinates of the middle of a cell."""
+        row, column = divmod(cell, self.columns)
+        return self.origin[0] + column + row * self.down[0], self.origin[1] + row * self.down[1]
 
 
 class BoardDrawing(Protocol):
@@ -46,102 +100,126 @@ class BoardDrawing(Protocol):
     def edges(self) -> tuple[str, ...] | None: ...
 
 
-class BoardShapes:
-    """Geometry of a board, given its drawing and the labels of its rows and columns."""
+def board_shapes(drawing: BoardDrawing, rows: int, labels: Sequence[str]) -> BoardShapes:
+    """Return the shapes of a board, given the labels of its columns."""
+    return _Builder(drawing, rows, labels).build()
+
+
+class _Builder:
+    """Computation of the shapes of a board."""
 
     def __init__(self, drawing: BoardDrawing, rows: int, labels: Sequence[str]) -> None:
         self._drawing, self._rows, self._labels = drawing, rows, labels
         self._columns = len(labels)
         self._is_hexagonal = drawing.cells == "hexagons"
-        self.is_upright = drawing.cells == "holes"
-        self.radius = _RADII[drawing.cells]
-        """Radius of a piece."""
-        self.width: float = self._columns
-        self.height: float = rows
+        self._is_upright = drawing.cells == "holes"
+        self._felt = " felt" if drawing.surface == "felt" else ""
+        self._width: float = self._columns
+        self._height: float = rows
         if self._is_hexagonal:
-            self.width = self._columns + (rows - 1) / 2
-            self.height = (rows - 1) * _HEX_STEP + 2 * _HEX_RADIUS
+            self._width = self._columns + (rows - 1) / 2
+            self._height = (rows - 1) * _HEX_STEP + 2 * _HEX_RADIUS
+        self._frame = (-_RIM, -_RIM, self._width + 2 * _RIM, self._height + 2 * _RIM)
 
-    @property
-    def bounds(self) -> tuple[float, float, float, float]:
-        """Left, top, width and height of the drawing, with labels."""
-        left, top, right, bottom = _MARGIN + _RIM, _MARGIN + _RIM, 2 * _RIM, 2 * _RIM
-        if self.is_upright:
-            left, top, right, bottom = 2 * _RIM, 2 * _RIM, 2 * _RIM, _MARGIN + _RIM
-        return -left, -top, self.width + left + right, self.height + top + bottom
+    def build(self) -> BoardShapes:
+        left, top, right, bottom = _MARGIN + _RIM, _MARGIN + _RIM, 1.2 * _RIM, 1.2 * _RIM
+        if self._is_upright:
+            left, top, bottom = 1.2 * _RIM, 1.2 * _RIM, _MARGIN + _RIM
+        return BoardShapes(
+            rows=self._rows,
+            columns=self._columns,
+            origin=self._middle(0, 0),
+            down=(0.5, _HEX_STEP) if self._is_hexagonal else (0.0, 1.0),
+            bounds=(-left, -top, self._width + left + right, self._height + top + bottom),
+            frame=self._frame,
+            entry=_ENTRY if self._is_upright else None,
+            ground=self._ground(),
+            front=self._front(),
+            labels=list(self._names(is_behind=False)),
+            labels_behind=list(self._names(is_behind=True)),
+            symbols=self._symbols(),
+            fades=self._drawing.surface != "wood",  # lines would shine through pieces on points
+        )
 
-    def middle(self, cell: int) -> Point:
-        """Return the coordinates of the middle of a cell; cells are numbered row by row."""
-        return self._middle_of(*divmod(cell, self._columns))
-
-    def _middle_of(self, row: float, column: float) -> Point:
+    def _middle(self, row: float, column: float) -> Point:
         if self._is_hexagonal:
             return column + row / 2 + 0.5, row * _HEX_STEP + _HEX_RADIUS
         return column + 0.5, row + 0.5
 
-    def ground(self) -> list[Shape]:
-        """Return the board below the pieces."""
-        slab = {
-            "x": -_RIM, "y": -_RIM, "width": self.width + 2 * _RIM,
-            "height": self.height + 2 * _RIM, "rx": _RIM,
-        }  # fmt: skip
+    def _ground(self) -> list[Shape]:
+        left, top, width, height = self._frame
+        slab = {"x": left, "y": top, "width": width, "height": height, "rx": _RIM}
         if self._is_hexagonal:
-            return [*self._edges(), *self._cells()]
-        if self.is_upright:
-            return [Shape("rect", "back", slab)]
-        lines = [self._crossings()] if self._drawing.cells == "points" else self._cells()
-        return [Shape("rect", "slab", slab), *lines, *self._stars()]
+            return [*self._edges(), self._cell()]
+        if self._is_upright:
+            return [_shape("rect", "back", slab)]
+        cells = self._crossings() if self._drawing.cells == "points" else self._cell()
+        name = "slab plain" if self._drawing.surface == "plain" else f"slab{self._felt}"
+        return [_shape("rect", name, slab), cells, *self._stars()]
 
-    def front(self) -> list[Shape]:
-        """Return the frame before the pieces, with holes; empty unless the board is upright."""
-        if not self.is_upright:
+    def _front(self) -> list[Shape]:
+        if not self._is_upright:
             return []
-        middles = [self.middle(cell) for cell in range(self._rows * self._columns)]
-        r, d = _number(_HOLE), _number(2 * _HOLE)
-        holes = (
-            f"M{_number(x - _HOLE)} {_number(y)}a{r} {r} 0 1 0 {d} 0a{r} {r} 0 1 0 -{d} 0"
-            for x, y in middles
-        )
-        width, height = _number(self.width), _number(self.height)
-        right, down, left, up = (
+        turns = (
             f"a{_RIM} {_RIM} 0 0 1 {x * _RIM} {y * _RIM}"
             for x, y in ((1, 1), (-1, 1), (-1, -1), (1, -1))
         )
-        sheet = f"M0 {-_RIM}h{width}{right}v{height}{down}h-{width}{left}v-{height}{up}z"
-        path = {"fill-rule": "evenodd", "d": sheet + "".join(holes)}
-        rims = [Shape("circle", "rim", {"cx": x, "cy": y, "r": _HOLE + 0.02}) for x, y in middles]
-        return [Shape("path", "sheet", path), *rims]
-
-    def names(self) -> list[Shape]:
-        """Return the names of the columns and rows, as in the names of moves."""
-        y = self.height + _RIM + 0.26 if self.is_upright else -_RIM - 0.24
-        columns = [
-            _label(self._middle_of(0, column)[0], y, label)
-            for column, label in enumerate(self._labels)
-        ]
-        if self.is_upright:
-            return columns
-        starts = (self._middle_of(row, 0) for row in range(self._rows))
-        rows = [
-            _label(x - 0.5 - _RIM - 0.24, middle, str(number))
-            for number, (x, middle) in enumerate(starts, start=1)
-        ]
-        return [*columns, *rows]
-
-    def _cells(self) -> list[Shape]:
-        middles = (self.middle(cell) for cell in range(self._rows * self._columns))
-        if self._is_hexagonal:
-            return [Shape("polygon", "cell", {"points": _joined(_hexagon(*at))}) for at in middles]
+        sides = (f"h{self._width}", f"v{self._height}", f"h-{self._width}", f"v-{self._height}")
+        outline = "".join(side + turn for side, turn in zip(sides, turns, strict=True))
+        path: dict[str, str | float] = {"fill-rule": "evenodd", "d": f"M0 {-_RIM}{outline}z"}
+        half = f"a{_HOLE} {_HOLE} 0 1 0"
+        hole = f"m-{_HOLE} 0{half} {2 * _HOLE} 0{half} -{2 * _HOLE} 0"
         return [
-            Shape("rect", "cell", {"x": x - 0.5, "y": y - 0.5, "width": 1, "height": 1})
-            for x, y in middles
+            Shape(tag="path", css_class="sheet", attributes=path, hole=hole),
+            _shape("circle", "rim", {"r": _HOLE + 0.02}, in_cells=True),
         ]
+
+    def _names(self, *, is_behind: bool) -> Iterator[Label]:
+        """Yield the names of the columns and rows, as in the names of moves."""
+        y = self._height + _RIM + 0.26 if self._is_upright else -_RIM - 0.24
+        for column, label in enumerate(self._labels):
+            seen = self._columns - 1 - column if is_behind else column
+            yield Label(round(self._middle(0, seen)[0], 4), round(y, 4), label)
+        for row in range(0 if self._is_upright else self._rows):
+            x, middle = self._middle(self._rows - 1 - row if is_behind else row, 0)
+            yield Label(round(x - 0.5 - _RIM - 0.24, 4), round(middle, 4), str(row + 1))
+
+    def _symbols(self) -> dict[str, list[Shape]]:
+        radius = _RADII[self._drawing.cells]
+        ring = {"r": radius - 0.02}
+        plate = {"x": -0.42, "y": -0.36, "width": 0.84, "height": 0.72, "rx": 0.16}
+        hint = ("circle", {"r": 0.43}) if self._is_upright else ("rect", plate)
+        return {
+            **{owner: list(self._piece(owner, radius)) for owner in _OWNERS},
+            **{
+                f"last {owner}": [_shape("circle", f"last of-{owner}", {"r": 0.27})]
+                for owner in _OWNERS
+            },
+            "win": [_shape("circle", name, ring) for name in ("win-edge", "win")],
+            "hint": [_shape(hint[0], "heat", hint[1])],
+            "area": [self._cell()],
+        }
+
+    def _piece(self, owner: str, radius: float) -> Iterator[Shape]:
+        """Yield a disc, with a letter for people who cannot distinguish the colours."""
+        yield _shape("circle", f"body of-{owner}", {"r": radius})
+        if self._drawing.pieces == "red_and_yellow":
+            yield _shape("circle", f"ridge of-{owner}", {"r": round(0.7 * radius, 4)})
+        if self._drawing.pieces != "black_and_white":
+            yield _shape("text", f"letter of-{owner}", {"y": 0.01}, _OWNERS[owner])
+
+    def _cell(self) -> Shape:
+        name = f"cell{self._felt}"
+        if self._is_hexagonal:
+            return _shape("polygon", name, {"points": _joined(_hexagon(0, 0))}, in_cells=True)
+        square = {"x": -0.5, "y": -0.5, "width": 1, "height": 1}
+        return _shape("rect", name, square, in_cells=True)
 
     def _crossings(self) -> Shape:
         right, bottom = self._columns - 0.5, self._rows - 0.5
         across = (f"M0.5 {row + 0.5}H{right}" for row in range(self._rows))
         down = (f"M{column + 0.5} 0.5V{bottom}" for column in range(self._columns))
-        return Shape("path", "lines", {"d": "".join([*across, *down])})
+        return _shape("path", "lines", {"d": "".join([*across, *down])})
 
     def _stars(self) -> list[Shape]:
         """Return dots for orientation: on crossings of lines, and on corners of squares of felt."""
@@ -155,7 +233,9 @@ class BoardShapes:
             return []
         if min(rows, columns) >= least:
             places += [(y, x) for y in (inset, rows - inset) for x in (inset, columns - inset)]
-        return [Shape("circle", "star", {"cx": x, "cy": y, "r": 0.07}) for y, x in places]
+        return [
+            _shape("circle", f"star{self._felt}", {"cx": x, "cy": y, "r": 0.07}) for y, x in places
+        ]
 
     def _edges(self) -> list[Shape]:
         """Return coloured borders, each along the outer corners of the hexagons of one edge."""
@@ -166,7 +246,7 @@ class BoardShapes:
         def corners(
             count: int, place: Callable[[int], Point], numbers: Sequence[int]
         ) -> list[Point]:
-            hexagons = (_hexagon(*self._middle_of(*place(index))) for index in range(count))
+            hexagons = (_hexagon(*self._middle(*place(index))) for index in range(count))
             return [hexagon[number] for hexagon in hexagons for number in numbers]
 
         sides = [
@@ -176,13 +256,26 @@ class BoardShapes:
             corners(self._rows, lambda row: (row, 0), (5, 4, 3)),
         ]
         return [
-            Shape("polyline", f"edge of-{owner}", {"points": _joined(_trimmed(points, side))})
+            _shape("polyline", f"edge of-{owner}", {"points": _joined(_trimmed(points, side))})
             for side, (owner, points) in enumerate(zip(self._drawing.edges, sides, strict=True))
         ]
 
 
-def _label(x: float, y: float, name: str) -> Shape:
-    return Shape("text", "label", {"x": x, "y": y}, name)
+def _shape(
+    tag: str,
+    css_class: str,
+    attributes: dict[str, str] | dict[str, float],
+    text: str = "",
+    *,
+    in_cells: bool = False,
+) -> Shape:
+    return Shape(
+        tag=tag,
+        css_class=css_class,
+        attributes=dict(attributes),
+        text=text,
+        in_cells=in_cells,
+    )
 
 
 def _hexagon(x: float, y: float) -> list[Point]:
@@ -209,70 +302,3 @@ def _joined(points: Sequence[Point]) -> str:
 def _number(value: float) -> str:
     """Return a number with at most four decimal places."""
     return f"{round(value, 4):g}"
-
-
-PAPER, INK = "#fbfaf7", "#1d2427"
-HINT_LEAST, HINT_MOST = "#f4f8f8", "#5fc4c9"
-HINT_KINDS: Mapping[str, str] = {"wins": "#84d3a0", "draws": "#ecdca0", "loses": "#f3aba2"}
-
-_PIECES = {
-    "red_and_blue": (("#c63d2f", "#8e2419", "#ffffff"), ("#2d5fb3", "#1b3f7d", "#ffffff")),
-    "red_and_yellow": (("#d93a2b", "#a3231a", "#7f150e"), ("#f6c92a", "#c2930b", "#8f6a00")),
-    "black_and_white": (("#1d2225", "#454f54", "#ffffff"), ("#f6f4ee", "#9aa19f", "#1d2225")),
-}  # body, edge and letter of the first and the second player's pieces
-_SLABS = {
-    "plain": {"fill": "#b9b29f", "stroke": "none"},
-    "felt": {"fill": "#17442b", "stroke": "none"},
-}
-_SLAB = {"fill": "#e3bb78", "stroke": "#b98b46", "stroke-width": "0.03"}
-_CELL = {"fill": "#f1eee6", "stroke": "#b9b29f", "stroke-width": "0.03"}
-_FELT = {"fill": "#2f8555", "stroke": "#1d5a39", "stroke-width": "0.03"}
-
-
-def board_colours(drawing: BoardDrawing) -> dict[str, dict[str, str]]:
-    """Return the SVG attributes of every class of shapes on a board."""
-    is_felt = drawing.surface == "felt"
-    first, second = _PIECES[drawing.pieces]
-    edge = {"fill": "none", "stroke-width": "0.32", "stroke-linejoin": "round"}
-    edge |= {"stroke-linecap": "round"}
-    return {
-        "slab": _SLABS.get(drawing.surface, _SLAB),
-        "cell": _FELT if is_felt else _CELL,
-        "lines": {
-            "fill": "none", "stroke": "#6d4c1c", "stroke-width": "0.025", "stroke-linecap": "square"
-        },
-        "star": {"fill": "#1d5a39" if is_felt else "#6d4c1c"},
-        "back": {"fill": "#f3f6fb"},
-        "sheet": {"fill": "#2563c9", "stroke": "#1a4896", "stroke-width": "0.04"},
-        "rim": {"fill": "none", "stroke": "#1a4896", "stroke-width": "0.05"},
-        "edge of-first": {**edge, "stroke": first[0]},
-        "edge of-second": {**edge, "stroke": second[0]},
-        "label": {"fill": "#556066", "font-size": "0.28"},
-        **_piece_colours("first", *first),
-        **_piece_colours("second", *second),
-        "win-edge": {"fill": "none", "stroke": "#10181b", "stroke-width": "0.15"},
-        "win": {"fill": "none", "stroke": "#ffffff", "stroke-width": "0.08"},
-        "heat": {"stroke": "#3f6d72", "stroke-width": "0.02"},
-        "heat best": {"stroke": "#0b4850", "stroke-width": "0.07"},
-        "note": {"fill": "#0d1517", "font-weight": "600"},
-        "status": {"fill": INK, "font-size": "0.3", "font-weight": "600"},
-    }  # fmt: skip
-
-
-def _piece_colours(owner: str, body: str, edge: str, letter: str) -> dict[str, dict[str, str]]:
-    return {
-        f"body {owner}": {"fill": body, "stroke": edge, "stroke-width": "0.035"},
-        f"ridge {owner}": {"fill": "none", "stroke": edge, "stroke-width": "0.035"},
-        f"letter {owner}": {"fill": letter, "font-size": "0.4", "font-weight": "700"},
-        f"last {owner}": {"fill": "none", "stroke": letter, "stroke-width": "0.06"},
-    }
-
-
-def mixed(colour: str, share: float, other: str) -> str:
-    """Return a mixture of two colours #rrggbb, with `share` in [0, 1] of the first."""
-    pairs = zip(_channels(colour), _channels(other), strict=True)
-    return "#" + "".join(f"{round(share * a + (1 - share) * b):02x}" for a, b in pairs)
-
-
-def _channels(colour: str) -> list[int]:
-    return [int(colour[start : start + 2], 16) for start in (1, 3, 5)]

@@ -8,29 +8,19 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Literal, NamedTuple
 
-from zerolab.report.board_shapes import (
-    HINT_KINDS,
-    HINT_LEAST,
-    HINT_MOST,
-    PAPER,
-    BoardDrawing,
-    BoardShapes,
-    Shape,
-    board_colours,
-    mixed,
-)
+from zerolab.report.board_colours import INK, PAPER, board_colours, hint_fill
+from zerolab.report.board_shapes import BoardShapes, Shape
 
 CELL_PIXELS = 48
 """Width of a cell in pixels, so that hints have texts of 12 pixels."""
 
 _NOTE = 12 / CELL_PIXELS
 _OWNERS = {1: "first", -1: "second"}
-_SIDES = {1: "X", -1: "O"}
+_PADDING = 0.11  # around the board
 _STATUS = 0.5  # height of the line below the board
 _LETTER = 0.165  # mean width of a letter of that line
 _LEAST_SHARE = 0.005  # that is shown, as 1 %
 
-Colours = Mapping[str, Mapping[str, str]]
 Kind = Literal["wins", "draws", "loses"]
 
 
@@ -62,26 +52,31 @@ class Hint(NamedTuple):
         value = "" if self.value is None else signed(self.value)
         return [share, value] if share and value else [share or value]
 
+    def words(self) -> str:
+        """Return the texts in words, such as ``45 %, +0.12, best`` or ``wins +8``."""
+        lines = self.lines()
+        if self.kind is not None:
+            lines[-1] = self.kind + lines[-1][1:]
+        return ", ".join(filter(None, [*lines, "best" if self.is_best else ""]))
+
     def fill(self) -> str:
         """Return the colour: the kind or value gives the tone, and the share its strength."""
-        strength = 1.0 if self.kind else math.sqrt(min(1.0, self.share))
-        if self.kind:
-            tone = HINT_KINDS[self.kind]
-        elif self.value is None:
-            tone = HINT_MOST
-        else:
-            sign = HINT_KINDS["wins" if self.value >= 0 else "loses"]
-            tone = mixed(sign, min(1.0, abs(self.value)), HINT_KINDS["draws"])
-        return mixed(tone, strength, HINT_LEAST)
+        if self.kind is not None:
+            return hint_fill(self.kind, 1.0, 1.0)
+        strength = math.sqrt(min(1.0, self.share))
+        if self.value is None:
+            return hint_fill(None, 1.0, strength)
+        kind = "wins" if self.value >= 0 else "loses"
+        return hint_fill(kind, min(1.0, abs(self.value)), strength)
 
 
 @dataclass(frozen=True)
 class Board:
     """Content of an image of a board; cells are numbered row by row."""
 
-    drawing: BoardDrawing
-    labels: Sequence[str]
-    """Labels of the columns."""
+    shapes: BoardShapes
+    colours: str
+    """Colours of the pieces, as in `rules.drawing.Drawing.pieces`."""
     pieces: Sequence[int]
     """1 for the first player's pieces, -1 for the second player's, and 0, cell by cell."""
     status: str
@@ -107,92 +102,132 @@ def signed(value: float, digits: int = 2) -> str:
 
 def draw_board(board: Board) -> str:
     """Return a board as an SVG image."""
-    shapes = BoardShapes(board.drawing, len(board.pieces) // len(board.labels), board.labels)
-    colours = board_colours(board.drawing)
-    left, top, width, height = shapes.bounds
-    paper = {"x": left, "y": top, "width": width, "height": height + _STATUS, "rx": 0.1}
-    below = {"x": left + width / 2, "y": top + height + _STATUS / 2 - 0.05}
-    elements = [
-        _element(Shape("rect", "", {**paper, "fill": PAPER}), {}),
-        *(_element(each, colours) for each in _swatch(board, below)),
-        *(_element(each, colours) for each in [*shapes.ground(), *shapes.names()]),
-        *_pieces(board, shapes, colours),
-        *(_element(each, colours) for each in shapes.front()),
-        *_marks(board, shapes, colours),
-        *_hints(board, shapes, colours),
-        _element(Shape("text", "status", below, board.status), colours),
-    ]
-    view = " ".join(f"{each:.6g}" for each in (left, top, width, height + _STATUS))
-    pixels = [round(CELL_PIXELS * each) for each in (width, height + _STATUS)]
+    picture = _Picture(board)
+    width, height = picture.bounds[2:]
+    view = " ".join(f"{each:.6g}" for each in picture.bounds)
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{pixels[0]}" height="{pixels[1]}"'
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{round(CELL_PIXELS * width)}"'
+        f' height="{round(CELL_PIXELS * height)}"'
         f' viewBox="{view}" role="img" aria-label="{escape(board.summary)}"'
         ' font-family="system-ui, sans-serif" text-anchor="middle" dominant-baseline="central">'
-        f"{''.join(elements)}</svg>"
+        f"{''.join(picture.elements())}</svg>"
     )
 
 
-def _swatch(board: Board, place: Mapping[str, float]) -> list[Shape]:
-    """Return a small piece to the left of the sentence, whose width is an estimate."""
-    if board.side == 0:
-        return []
-    x = place["x"] - _LETTER * len(board.status) / 2 - 0.36
-    return [Shape("circle", f"body {_OWNERS[board.side]}", {"cx": x, "cy": place["y"], "r": 0.15})]
+class _Picture:
+    """Elements of an image, in the order in which they are drawn."""
 
+    def __init__(self, board: Board) -> None:
+        self._board = board
+        self._shapes = board.shapes
+        self._colours = board_colours(board.colours)
+        left, top, width, height = self._shapes.bounds
+        size = width + 2 * _PADDING, height + 2 * _PADDING + _STATUS
+        self.bounds = left - _PADDING, top - _PADDING, *size
+        """Left, top, width and height of the image."""
 
-def _pieces(board: Board, shapes: BoardShapes, colours: Colours) -> Iterator[str]:
-    is_pale = bool(board.winning) and board.drawing.surface != "wood"
-    for cell, piece in enumerate(board.pieces):
-        if piece == 0:
-            continue
-        owner, radius = _OWNERS[piece], shapes.radius
-        parts = [Shape("circle", f"body {owner}", {"r": radius})]
-        if board.drawing.pieces == "red_and_yellow":
-            parts.append(Shape("circle", f"ridge {owner}", {"r": 0.7 * radius}))
-        if board.drawing.pieces != "black_and_white":
-            parts.append(Shape("text", f"letter {owner}", {"y": 0.01}, _SIDES[piece]))
-        opacity = ' opacity="0.6"' if is_pale and cell not in board.winning else ""
-        yield _group(shapes, cell, (_element(each, colours) for each in parts), opacity)
+    def elements(self) -> Iterator[str]:
+        board, shapes = self._board, self._shapes
+        left, top, width, height = self.bounds
+        paper = {"x": left, "y": top, "width": width, "height": height, "rx": 0.1, "fill": PAPER}
+        below = left + width / 2, top + height - _STATUS / 2 - 0.05
+        yield self._element(Shape(tag="rect", css_class="", attributes=paper))
+        yield from self._swatch(*below)
+        yield from map(self._element, shapes.ground)
+        for label in shapes.labels:
+            place = {"x": label.x, "y": label.y}
+            yield self._element(
+                Shape(tag="text", css_class="label", attributes=place, text=label.text)
+            )
+        for cell, piece in enumerate(board.pieces):
+            if piece:
+                yield self._in_cell(cell, shapes.symbols[_OWNERS[piece]], self._paleness(cell))
+        yield from map(self._element, shapes.front)
+        for cell in range(len(board.pieces)):
+            yield self._marks(cell)
+        for cell, hint in sorted(board.hints.items()):
+            if hint.kind is not None or hint.share >= _LEAST_SHARE:
+                yield self._in_cell(cell, self._plate(hint))
+        x, y = below
+        sentence = {"x": x, "y": y, "fill": INK, "font-size": 0.3, "font-weight": 600}
+        yield self._element(Shape(tag="text", css_class="", attributes=sentence, text=board.status))
 
+    def _swatch(self, x: float, y: float) -> Iterator[str]:
+        """Yield a small piece to the left of the sentence, whose width is an estimate."""
+        if self._board.side:
+            circle = {"cx": x - _LETTER * len(self._board.status) / 2 - 0.36, "cy": y, "r": 0.15}
+            name = f"body of-{_OWNERS[self._board.side]}"
+            yield self._element(Shape(tag="circle", css_class=name, attributes=circle))
 
-def _marks(board: Board, shapes: BoardShapes, colours: Colours) -> Iterator[str]:
-    """Mark the pieces that won and the last move."""
-    for cell in range(len(board.pieces)):
-        ring = {"r": shapes.radius - 0.02}
-        names = ("win-edge", "win") if cell in board.winning else ()
-        parts = [Shape("circle", name, ring) for name in names]
+    def _paleness(self, cell: int) -> Mapping[str, str]:
+        """Return the attributes of a piece, which is pale beside a line that has won."""
+        board = self._board
+        is_pale = board.winning and self._shapes.fades and cell not in board.winning
+        return self._colours["faded"] if is_pale else {}
+
+    def _marks(self, cell: int) -> str:
+        """Mark a piece that won, and the last move."""
+        board, symbols = self._board, self._shapes.symbols
+        marks = [*symbols["win"]] if cell in board.winning else []
         if cell == board.last:
-            parts.append(Shape("circle", f"last {_OWNERS[board.pieces[cell]]}", {"r": 0.27}))
-        if parts:
-            yield _group(shapes, cell, (_element(each, colours) for each in parts))
+            marks += symbols[f"last {_OWNERS[board.pieces[cell]]}"]
+        return self._in_cell(cell, marks) if marks else ""
 
-
-def _hints(board: Board, shapes: BoardShapes, colours: Colours) -> Iterator[str]:
-    square = {"x": -0.42, "y": -0.36, "width": 0.84, "height": 0.72, "rx": 0.16}
-    tag, plate = ("circle", {"r": 0.43}) if shapes.is_upright else ("rect", square)
-    for cell, hint in sorted(board.hints.items()):
-        if hint.kind is None and hint.share < _LEAST_SHARE:
-            continue
-        name = "heat best" if hint.is_best else "heat"
-        parts = [Shape(tag, name, {**plate, "fill": hint.fill()})]
+    def _plate(self, hint: Hint) -> list[Shape]:
+        (plate,) = self._shapes.symbols["hint"]
+        filled = {
+            "css_class": "heat best" if hint.is_best else "heat",
+            "attributes": {**plate.attributes, "fill": hint.fill()},
+        }
         lines = hint.lines()
-        for number, line in enumerate(lines):
-            y = 1.07 * _NOTE * (number - (len(lines) - 1) / 2)
-            parts.append(Shape("text", "note", {"x": 0, "y": y, "font-size": _NOTE}, line))
-        yield _group(shapes, cell, (_element(each, colours) for each in parts))
+        heights = (1.07 * _NOTE * (each - (len(lines) - 1) / 2) for each in range(len(lines)))
+        notes = (
+            Shape(
+                tag="text",
+                css_class="note",
+                attributes={"x": 0, "y": y, "font-size": _NOTE},
+                text=line,
+            )
+            for y, line in zip(heights, lines, strict=True)
+        )
+        return [plate.model_copy(update=filled), *notes]
+
+    def _in_cell(
+        self, cell: int, shapes: Iterable[Shape], attributes: Mapping[str, str] | None = None
+    ) -> str:
+        group = {**self._place(cell), **(attributes or {})}
+        content = "".join(_tag(each, self._attributes(each)) for each in shapes)
+        return f"<g{_attributes_text(group)}>{content}</g>"
+
+    def _place(self, cell: int) -> dict[str, str]:
+        x, y = self._shapes.middle(cell)
+        return {"transform": f"translate({x:.6g} {y:.6g})"}
+
+    def _element(self, shape: Shape) -> str:
+        """Return a shape, or the copies of it in all cells."""
+        cells = range(len(self._board.pieces))
+        attributes = self._attributes(shape)
+        if shape.in_cells:
+            places = (self._place(cell) for cell in cells)
+            return "".join(_tag(shape, {**attributes, **place}) for place in places)
+        if shape.hole:
+            middles = (self._shapes.middle(cell) for cell in cells)
+            holes = (f"M{x:.6g} {y:.6g}{shape.hole}" for x, y in middles)
+            attributes = {**attributes, "d": "".join([str(attributes["d"]), *holes])}
+        return _tag(shape, attributes)
+
+    def _attributes(self, shape: Shape) -> Mapping[str, str | float]:
+        return {**shape.attributes, **self._colours.get(shape.css_class, {})}
 
 
-def _group(shapes: BoardShapes, cell: int, elements: Iterable[str], attributes: str = "") -> str:
-    x, y = shapes.middle(cell)
-    return f'<g transform="translate({x:.6g} {y:.6g})"{attributes}>{"".join(elements)}</g>'
+def _tag(shape: Shape, attributes: Mapping[str, str | float]) -> str:
+    end = f">{escape(shape.text)}</{shape.tag}>" if shape.text else "/>"
+    return f"<{shape.tag}{_attributes_text(attributes)}{end}"
 
 
-def _element(shape: Shape, colours: Colours) -> str:
-    attributes = {**shape.attributes, **colours.get(shape.css_class, {})}
+def _attributes_text(attributes: Mapping[str, str | float]) -> str:
     texts = (
         (name, f"{value:.6g}" if isinstance(value, float) else escape(str(value)))
         for name, value in attributes.items()
     )
-    text = "".join(f' {name}="{value}"' for name, value in texts)
-    end = f">{escape(shape.text)}</{shape.tag}>" if shape.text else "/>"
-    return f"<{shape.tag}{text}{end}"
+    return "".join(f' {name}="{text}"' for name, text in texts)

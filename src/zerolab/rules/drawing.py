@@ -1,6 +1,6 @@
 """Drawings of boards on web pages, which games declare as data.
 
-`web/static/lib/drawing.js` draws them.
+`report.board_shapes` computes their shapes.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 
 from zerolab.core import streams
 from zerolab.core.errors import UserError, checked_whole_number, did_you_mean, quoted, require_type
+from zerolab.report.board_shapes import BoardShapes, board_shapes
 from zerolab.report.board_svg import Board, Hint, draw_board
 from zerolab.rules import compiled_rules, rules
 from zerolab.rules.catalogue import (
@@ -235,19 +237,37 @@ class Position:
 def board_of(position: Position, hints: Mapping[int, Hint] | None = None) -> Board:
     """Return a position as an image shows it, with hints on the moves with the given actions."""
     game, drawing = position.game, drawing_of(position.game)
-    notation, cells = notation_of(game), _move_cells(position)
+    cells = _move_cells(position)
     moves = ", ".join(position.name(action) for action in position.history)
+    words = [f"{position.name(action)}: {hint.words()}" for action, hint in (hints or {}).items()]
+    sentences = [
+        status(position),
+        *([f"Moves: {moves}."] if moves else []),
+        *([f"Hints: {'; '.join(words)}."] if words else []),
+    ]
     return Board(
-        drawing,
-        [notation.column_label(game, column) for column in range(game[1])],
+        shapes_of(game),
+        drawing.pieces,
         position.board().ravel().tolist(),
         status(position),
         _side(position),
-        f"{status(position)} Moves: {moves}." if moves else status(position),
+        " ".join(sentences),
         _last_cell(position),
         winning_cells(game, position.state) if drawing.decided_by == "line" else [],
         {cells[action]: hint for action, hint in (hints or {}).items() if action in cells},
     )
+
+
+@lru_cache
+def shapes_of(game: Game) -> BoardShapes:
+    """Return the geometry of the board of a game."""
+    return board_shapes(drawing_of(game), game[0], column_labels(game))
+
+
+def column_labels(game: Game) -> list[str]:
+    """Return the names of the columns of a game."""
+    notation = notation_of(game)
+    return [notation.column_label(game, column) for column in range(game[1])]
 
 
 def status(position: Position) -> str:

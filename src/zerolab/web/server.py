@@ -15,7 +15,7 @@ from typing import Any
 
 import uvicorn
 from fastapi import APIRouter, FastAPI, Request
-from fastapi.responses import HTMLResponse
+from fastapi.responses import HTMLResponse, Response
 from pydantic import BaseModel
 from starlette.staticfiles import StaticFiles
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -23,6 +23,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from zerolab.core import __version__
 from zerolab.core.errors import UserError, one_line, quoted
 from zerolab.core.files import read_text
+from zerolab.report.board_colours import style_sheet
 from zerolab.web.laboratory import Lab, Laboratory
 from zerolab.web.requests import HOME_PAGE, STATIC, Role, add_error_handlers, page
 from zerolab.web.routes import (
@@ -330,7 +331,12 @@ def _add_pages(app: FastAPI) -> None:
     for path in sorted((STATIC / "pages").glob("*.html")):
         app.add_api_route(f"/{path.stem}", _PageRoute(path.stem), include_in_schema=False)
     app.add_api_route("/", _PageRoute(HOME_PAGE), include_in_schema=False)
+    app.add_api_route("/static/colours.css", _colours, include_in_schema=False)
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
+
+
+def _colours() -> Response:
+    return Response(style_sheet(), media_type="text/css")
 
 
 class _PageRoute:

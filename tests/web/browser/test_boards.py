@@ -104,10 +104,10 @@ def test_reduced_motion_is_respected(browser: Browser, server: Server) -> None:
 
 def test_winning_line_stands_out(page: Page) -> None:
     page.goto("/play#game=connect_four:6x7&o=person&moves=0,6,1,6,2,6,3")
-    expect(page.locator("#board .winning")).to_have_count(4)
     expect(page.locator("#board .win")).to_have_count(4)
+    expect(page.locator("#board .faded .piece")).to_have_count(3)
     page.click("#undo")
-    expect(page.locator("#board .winning")).to_have_count(0)
+    expect(page.locator("#board .faded")).to_have_count(0)
 
 
 @pytest.mark.parametrize("game", [GAME, "othello:4x4", "gobang:3x3:3", "hex:3x3"])

@@ -111,7 +111,7 @@ def test_game_can_be_played_with_keyboard(page: Page) -> None:
 def test_moves_and_cells_have_screen_reader_text(page: Page) -> None:
     page.goto(f"/play#game={GAME}&o=person&moves=0")
     expect(page.locator('.target[data-cell="12"]')).to_have_attribute(
-        "aria-label", "04 X, last move"
+        "aria-label", "column 0, row 4 from the top: X, last move"
     )
     page.locator(f'{MOVE}[data-move="1"]').first.click()
     expect(page.locator("#announcements")).to_contain_text("O plays 1. X is to move.")

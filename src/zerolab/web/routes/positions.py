@@ -16,16 +16,16 @@ from pydantic import BaseModel, Field
 from zerolab.core import streams
 from zerolab.core.errors import UserError
 from zerolab.play.pairings import random_openings
+from zerolab.report.board_shapes import BoardShapes
 from zerolab.rules.catalogue import (
     drawing_of,
     game_name,
-    notation_of,
     parse_game,
     registered_games,
 )
 from zerolab.rules.drawing import Drawing, winning_cells
 from zerolab.rules.encoding import action_layout
-from zerolab.rules.position import Position, placed_cell
+from zerolab.rules.position import Position, column_labels, placed_cell, shapes_of
 from zerolab.rules.rules import Game
 from zerolab.web.requests import RequestModel
 
@@ -115,6 +115,8 @@ class PositionResponse(BaseModel):
     winning_cells: list[int]
     """Cells of the line or chain that won; empty if there is none."""
     drawing: Drawing
+    shapes: BoardShapes
+    """Geometry of the board."""
     note: str
     """Explanation of a pass, or empty."""
 
@@ -173,7 +175,7 @@ def position_response(position: Position, before: Position | None = None) -> Pos
     game, board = position.game, position.board()
     if before is None and position.history:
         before = position.line()[-2]
-    labels, drawing = notation_of(game), drawing_of(game)
+    drawing = drawing_of(game)
     return PositionResponse(
         game=game_name(game),
         rows=game[0],
@@ -181,7 +183,7 @@ def position_response(position: Position, before: Position | None = None) -> Pos
         moves=[position.name(action) for action in position.history],
         ply=position.ply,
         board=board.tolist(),
-        column_labels=[labels.column_label(game, column) for column in range(game[1])],
+        column_labels=column_labels(game),
         first_to_move=position.first_to_move,
         outcome=_winner(position),
         legal=_legal_moves(position),
@@ -189,6 +191,7 @@ def position_response(position: Position, before: Position | None = None) -> Pos
         last_cell=None if before is None else placed_cell(before.board(), board),
         winning_cells=(winning_cells(game, position.state) if drawing.decided_by == "line" else []),
         drawing=drawing,
+        shapes=shapes_of(game),
         note=_note(position),
     )
 

@@ -1,12 +1,11 @@
 // Board with mouse, keyboard and screen-reader support. Its elements stay while positions change, so
-// that pieces can move; drawing.js has the geometry.
+// that pieces can move; drawing.js draws what stays.
 
 import { el, svg } from "./dom.js";
 import { Drawing } from "./drawing.js";
 
 const PIECES = { 1: "first", "-1": "second" };
 const SIDES = { 1: "X", "-1": "O" };
-const ENTRY = -0.33; // height at which a piece enters a column, half hidden by the frame
 
 /**
  * Board in an element. `onMove(name)` is called when the user selects a legal move. If `onCell` is
@@ -33,14 +32,14 @@ export class Board {
     const before = this.position;
     this.position = position;
     this.isActive = isActive && position.outcome === null;
+    this.hints = hints;
     this.byCell = this.#legalByCell();
     const isNew = this.#build();
     const pixel = this.#pixel(); // before the drawing changes, so that its layout is computed once
     this.svg.setAttribute("aria-label", this.summary());
-    this.svg.classList.toggle("won", position.winning_cells.length > 0);
     this.#showPieces(isNew ? undefined : before);
     this.#showHints(hints, showLegal, pixel);
-    this.overlay.replaceChildren(...overlay(this.drawing, (side) => disc(side, "shape", this.drawing.radius), pixel));
+    this.overlay.replaceChildren(...overlay(this.drawing, (side) => this.#disc(side, "shape"), pixel));
     for (const cell of this.cells.keys()) this.#updateTarget(cell);
     this.#preview(null);
     this.sides?.replaceChildren(...[1, -1].map((side) => colourOf(side, position)));
@@ -66,7 +65,7 @@ export class Board {
     const hadFocus = this.host.contains(document.activeElement);
     this.built = wanted;
     this.drawing = new Drawing(this.position, this.isFlipped);
-    const { rows, columns, surface, pieces } = this.drawing;
+    const { rows, columns, isUpright } = this.drawing;
     this.focus = Math.min(this.focus, rows * columns - 1);
     this.cells = new Map(Array.from({ length: rows * columns }, (_, cell) => [cell, this.#newCell(cell)]));
     const layer = (name) => svg("g", {}, [...this.cells.values()].map((each) => each[name]));
@@ -74,11 +73,10 @@ export class Board {
     this.overlay = svg("g", { class: "overlay", "aria-hidden": "true" });
     const { ratio, above, below } = this.drawing.proportions;
     for (const [name, value] of Object.entries({ ratio, above, below })) this.host.style.setProperty(`--${name}`, value);
-    const { isUpright } = this.drawing;
     this.svg = svg(
       "svg",
-      { viewBox: this.drawing.viewBox, role: "group", class: `on-${surface} ${pieces}` },
-      this.drawing.ground(), this.drawing.names(), isUpright ? this.ghost : [], layer("place"), this.drawing.front(),
+      { viewBox: this.drawing.view.join(" "), role: "group", class: this.position.drawing.pieces },
+      this.drawing.below(), this.drawing.names(), isUpright ? this.ghost : [], layer("place"), this.drawing.before(),
       layer("mark"), layer("hint"), this.overlay, isUpright ? [] : this.ghost, svg("g", { role: "grid", "aria-label": "Board" }, this.#targetRows()),
     );
     this.others = el("div", { class: "row" });
@@ -89,8 +87,7 @@ export class Board {
 
   /** Elements of a cell: places for its piece, its mark and its hint, and the target to click. */
   #newCell(cell) {
-    const [x, y] = this.drawing.middle(cell);
-    const place = () => svg("g", { transform: `translate(${x} ${y})`, "aria-hidden": "true" });
+    const place = () => svg("g", { transform: this.drawing.transform(cell), "aria-hidden": "true" });
     return { place: place(), mark: place(), hint: place(), target: this.#newTarget(cell), piece: 0 };
   }
 
@@ -138,11 +135,12 @@ export class Board {
   /** Mark the last move and the pieces that won. */
   #showMarks() {
     const { last_cell: last, winning_cells: winning } = this.position;
+    const fades = winning.length > 0 && this.drawing.fades;
     for (const [cell, parts] of this.cells) {
-      parts.place.classList.toggle("winning", winning.includes(cell));
-      const marks = [];
-      if (winning.includes(cell)) marks.push(...["win-edge", "win"].map((name) => svg("circle", { class: name, r: this.drawing.radius - 0.02 })));
-      if (cell === last) marks.push(svg("circle", { class: `last of-${PIECES[parts.piece]}`, r: 0.27 }));
+      const isWinning = winning.includes(cell);
+      parts.place.classList.toggle("faded", fades && !isWinning);
+      const marks = isWinning ? this.drawing.symbol("win") : [];
+      if (cell === last) marks.push(...this.drawing.symbol(`last ${PIECES[parts.piece]}`));
       parts.mark.replaceChildren(...marks);
     }
   }
@@ -153,15 +151,19 @@ export class Board {
       place.replaceChildren();
       return;
     }
-    const shown = disc(piece, "piece", this.drawing.radius);
+    const shown = this.#disc(piece, "piece");
     if (isNext) shown.classList.add(old !== 0 ? "turns" : this.drawing.isUpright ? "falls" : "appears");
     place.replaceChildren(shown);
   }
 
+  /** Piece of a player, with the class `name`. */
+  #disc(side, name) {
+    return svg("g", { class: `${name} ${PIECES[side]}` }, this.drawing.symbol(PIECES[side]));
+  }
+
   /** Size of a pixel of the screen in cells. */
   #pixel() {
-    const [, , width] = this.drawing.viewBox.split(" ").map(Number);
-    return width / (this.svg.clientWidth || 500);
+    return this.drawing.view[2] / (this.svg.clientWidth || 500);
   }
 
   /** Show dots on legal moves, or hints. */
@@ -169,7 +171,7 @@ export class Board {
     for (const [cell, { hint }] of this.cells) {
       const name = this.#shownMove(cell);
       const shown = name === null ? undefined : hints[name];
-      if (shown) hint.replaceChildren(...shown.draw(this.drawing.isUpright, pixel));
+      if (shown) hint.replaceChildren(...shown.draw(this.drawing, pixel));
       else if (name !== null && showLegal && this.isActive) hint.replaceChildren(svg("circle", { class: "legal", r: 0.1 }));
       else hint.replaceChildren();
     }
@@ -182,8 +184,8 @@ export class Board {
     const hasHint = this.cells.get(cell).hint.querySelector(".heat") !== null;
     if (hasHint && !this.drawing.isUpright) return; // the hint stays legible
     const [x, y] = this.drawing.middle(cell);
-    this.ghost.setAttribute("transform", `translate(${x} ${this.drawing.isUpright ? ENTRY : y})`);
-    this.ghost.append(disc(this.position.first_to_move ? 1 : -1, "shape", this.drawing.radius));
+    this.ghost.setAttribute("transform", `translate(${x} ${this.drawing.entry ?? y})`);
+    this.ghost.append(this.#disc(this.position.first_to_move ? 1 : -1, "shape"));
   }
 
   /** Cells to click and focus. One cell is in the tab order, and arrow keys move between cells. */
@@ -222,11 +224,13 @@ export class Board {
 
   #cellName(cell) {
     const { columns, column_labels: labels, last_cell: last } = this.position;
-    const name = `${labels[cell % columns]}${Math.floor(cell / columns) + 1}`;
+    const [row, column] = [Math.floor(cell / columns) + 1, labels[cell % columns]];
+    const name = this.drawing.isUpright ? `column ${column}, row ${row} from the top:` : `${column}${row}`;
     const piece = this.#pieceAt(cell);
     const content = piece === 0 ? "empty" : SIDES[piece];
     const legal = this.isActive && this.byCell.has(cell) ? ", legal move" : "";
-    return `${name} ${content}${cell === last ? ", last move" : ""}${legal}`;
+    const hint = this.hints[this.#shownMove(cell)];
+    return `${name} ${content}${cell === last ? ", last move" : ""}${legal}${hint ? `, ${hint.words}` : ""}`;
   }
 
   #choose(cell) {
@@ -279,21 +283,10 @@ function colourOf(side, position) {
 
 /** Piece of a side, 1 for X and -1 for O, in the size of text. */
 export const swatchOf = (side, { drawing }) =>
-  svg("svg", { viewBox: "-0.5 -0.5 1 1", class: `swatch-piece ${drawing.pieces}`, "aria-hidden": "true" }, svg("g", { class: PIECES[side] }, svg("circle", { class: "body", r: 0.45 })));
+  svg("svg", { viewBox: "-0.5 -0.5 1 1", class: `swatch-piece ${drawing.pieces}`, "aria-hidden": "true" }, svg("circle", { class: `body of-${PIECES[side]}`, r: 0.45 }));
 
 /** Number of pieces of a side after a space, in games in which it decides, or "". */
 export const scoreOf = (side, position) => (position.drawing.decided_by === "count" ? ` ${countPieces(position, side)}` : "");
-
-/** Disc of a player, with the player's letter for people who cannot distinguish the colours. */
-function disc(side, name, r) {
-  return svg(
-    "g",
-    { class: `${name} ${PIECES[side]}` },
-    svg("circle", { class: "body", r }),
-    svg("circle", { class: "ridge", r: 0.7 * r }),
-    svg("text", { class: "letter", y: 0.01 }, SIDES[side]),
-  );
-}
 
 /** Number of pieces of a side, 1 for X and -1 for O. */
 export const countPieces = ({ board }, side) => board.flat().filter((piece) => piece === side).length;

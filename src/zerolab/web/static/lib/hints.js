@@ -15,8 +15,8 @@ const LETTERS = { wins: "W", draws: "D", loses: "L" };
  * Hints by move from an analysis and exact scores, each of which may be null.
  *
  * A hint has a `kind`, "wins", "draws" or "loses", if the solver knows it; otherwise the `value` for
- * the side to move, or null. With `byVisits`, its colour is the stronger the larger the share of
- * the visits. With `withRanks`, the best moves have ranks from 1.
+ * the side to move, or null. Its `words` are for screen readers. With `byVisits`, its colour is
+ * the stronger the larger the share of the visits. With `withRanks`, the best moves have ranks from 1.
  */
 export function hintsOf(analysis, solution = null, { byVisits = false, withRanks = false } = {}) {
   const scores = solution?.scores ?? {};
@@ -31,11 +31,14 @@ export function hintsOf(analysis, solution = null, { byVisits = false, withRanks
     const kind = name in scores ? KINDS[Math.sign(scores[name])] : null;
     const exact = kind === null ? "" : exactText(kind, scores[name]);
     const first = share >= LEAST_SHARE ? percent(share) : "";
-    const lines = [first, exact || (value === null ? "" : signed(value))].filter(Boolean);
+    const exactOrValue = exact || (value === null ? "" : signed(value));
+    const lines = [first, exactOrValue].filter(Boolean);
     const isBest = analysis ? share > 0 && share === most : scores[name] === highest;
+    const result = kind === null ? exactOrValue : kind + exact.slice(1);
     const strength = byVisits ? Math.sqrt(share) : 1;
     const hint = { share, value, kind, strength, lines, isBest, rank: null };
-    hints[name] = Object.assign(hint, { draw: (isUpright, pixel) => plate(hint, isUpright, pixel) });
+    hint.words = [first, result, isBest ? "best" : ""].filter(Boolean).join(", ");
+    hints[name] = Object.assign(hint, { draw: (drawing, pixel) => plate(hint, drawing, pixel) });
   }
   if (withRanks) rank(hints, scores);
   return hints;
@@ -57,14 +60,13 @@ function rank(hints, scores) {
 }
 
 /**
- * Elements of a hint in the middle of a cell: a plate, the lines of its text, and its rank. Plates
- * fill holes but differ from pieces. `pixel` is the size of a pixel of the screen in cells.
+ * Elements of a hint in the middle of a cell: a plate, the lines of its text, and its rank. `pixel`
+ * is the size of a pixel of the screen in cells.
  */
-function plate(hint, isUpright, pixel) {
+function plate(hint, drawing, pixel) {
   const size = Math.max(NOTE, LEAST_PIXELS * pixel);
-  const square = { x: -0.42, y: -0.36, width: 0.84, height: 0.72, rx: 0.16 };
-  const attributes = { class: ["heat", tone(hint), hint.isBest ? "best" : ""].filter(Boolean).join(" ") };
-  const shape = isUpright ? svg("circle", { r: 0.43, ...attributes }) : svg("rect", { ...square, ...attributes });
+  const [shape] = drawing.symbol("hint");
+  shape.classList.add(...[tone(hint), hint.isBest ? "best" : ""].filter(Boolean));
   const isPlain = tone(hint) === "";
   shape.style.setProperty("--share", `${100 * (isPlain ? Math.sqrt(hint.share) : hint.strength)}%`);
   if (hint.kind === null) shape.style.setProperty("--certainty", `${100 * Math.min(1, Math.abs(hint.value ?? 0))}%`);
@@ -99,9 +101,7 @@ function badge(number, size) {
 export const ghostsOf = (position, line) => (drawing, disc, pixel) => {
   const size = Math.max(0.32, LEAST_PIXELS * pixel);
   return piecesOf(position, line).map(({ cell, side, number }) => {
-    const [x, y] = drawing.middle(cell);
-    const attributes = { transform: `translate(${x} ${y})` };
-    return svg("g", attributes, disc(side), svg("circle", { class: "rank", r: 0.78 * size }), text(number, 0, 0, size));
+    return svg("g", { transform: drawing.transform(cell) }, disc(side), svg("circle", { class: "rank", r: 0.78 * size }), text(number, 0, 0, size));
   });
 };
 
