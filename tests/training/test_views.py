@@ -12,6 +12,7 @@ from zerolab.core.errors import UserError
 from zerolab.store.run_folder import RunFolder
 from zerolab.training.configure import resolve_settings
 from zerolab.training.curves import draw_curves
+from zerolab.training.logger import export_tensorboard
 from zerolab.training.records import (
     AccuracyRecord,
     BaselineRecord,
@@ -19,7 +20,7 @@ from zerolab.training.records import (
     LearnRecord,
     SelfPlayRecord,
 )
-from zerolab.training.reporting import TensorBoardFile, export_tensorboard, read_records
+from zerolab.training.reporting import read_records
 from zerolab.training.trainer import Trainer
 
 LEARN = LearnRecord(
@@ -103,7 +104,7 @@ def test_event_file_grows_during_training(tmp_path):
     sizes = []
 
     def measure(record):
-        (file,) = TensorBoardFile(run).folder.iterdir()
+        (file,) = (run.path / "tensorboard").iterdir()
         sizes.append(file.stat().st_size)
         assert (record.iteration, record.stage) == (
             scalars(file)[-1][0],
@@ -123,7 +124,7 @@ def test_training_needs_no_tensorboard(tmp_path, monkeypatch):
     with run.locked():
         Trainer(run, settings).train()
     assert run.progress.finished
-    assert not TensorBoardFile(run).folder.exists()
+    assert not (run.path / "tensorboard").exists()
 
 
 def accuracy(iteration):

@@ -19,8 +19,8 @@ from zerolab.rules.catalogue import game_name
 from zerolab.store.listing import RunSummary, find_runs, summarise_run
 from zerolab.store.run_folder import RunFolder
 from zerolab.training.curves import draw_curves
+from zerolab.training.logger import export_tensorboard
 from zerolab.training.panels import XAxis
-from zerolab.training.reporting import export_tensorboard
 
 if TYPE_CHECKING:
     from zerolab.agents.exporting import ExportResult

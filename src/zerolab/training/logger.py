@@ -7,14 +7,18 @@ when it is imported and that an entry point in the group ``zerolab.loggers`` nam
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Iterable
 from importlib.util import find_spec
+from io import BytesIO
+from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from zerolab.core.errors import MissingExtraError, UserError, one_line
-from zerolab.core.files import make_folder
+from zerolab.core.files import atomic_replace, make_folder
 from zerolab.core.nested_tables import flatten
 from zerolab.core.registry import Registry, load_plugins
+from zerolab.store.checks import require_regular_file, user_errors_on_write
 from zerolab.store.run_folder import RunFolder
 from zerolab.training.reporting import read_records
 
@@ -41,6 +45,14 @@ class LoggerKind(NamedTuple):
 
 
 LOGGERS: Registry[LoggerKind] = Registry("logger")
+
+TENSORBOARD = "tensorboard"
+"""Logger of every run, if its package is installed."""
+
+
+def default_loggers() -> list[str]:
+    """Return the names of the loggers that every run has."""
+    return [TENSORBOARD] if _is_installed(TENSORBOARD) else []
 
 
 def require_loggers(names: Iterable[str]) -> None:
@@ -101,9 +113,10 @@ class RunLog:
                 try:
                     logger.log(numbers, record.iteration)
                 except Exception as error:
+                    advice = "" if name == TENSORBOARD else f": resume without --log {name}"
                     raise UserError(
                         f"{name} cannot log {self._run.path}: {one_line(error)}; finished stages"
-                        f" are saved: resume without --log {name}"
+                        f" are saved{advice}"
                     ) from error
         self._logged = len(records)
 
@@ -123,6 +136,7 @@ class RunLog:
 
 _EXPERIMENT = "zerolab"
 _MAX_VALUE = 500  # characters of a parameter
+_MAX_PARAMS, _MAX_METRICS = 100, 1000  # per transaction
 _REFUSED = re.compile(r"[^\w\-. :/]")
 """Characters that the name of a metric must not have, such as @ and ?."""
 
@@ -135,18 +149,26 @@ class MlflowLogger:
 
     def __init__(self, run: RunFolder) -> None:
         from mlflow import MlflowClient
+        from mlflow.entities import Param
 
         path = (run.path / "mlflow.sqlite").resolve().as_posix()
         self._client = MlflowClient(tracking_uri=f"sqlite:///{path}")
         found = self._client.get_experiment_by_name(_EXPERIMENT)
         experiment = found.experiment_id if found else self._client.create_experiment(_EXPERIMENT)
         self._id = self._client.create_run(experiment, run_name=run.path.name).info.run_id
-        for key, value in flatten(run.config):
-            self._client.log_param(self._id, key, str(value)[:_MAX_VALUE])
+        params = [Param(key, str(value)[:_MAX_VALUE]) for key, value in flatten(run.config)]
+        for start in range(0, len(params), _MAX_PARAMS):
+            self._client.log_batch(self._id, params=params[start : start + _MAX_PARAMS])
 
     def log(self, numbers: dict[str, float], step: int) -> None:
-        for name, value in numbers.items():
-            self._client.log_metric(self._id, _REFUSED.sub("_", name), value, step=step)
+        from mlflow.entities import Metric
+
+        now = int(1000 * time.time())
+        metrics = [
+            Metric(_REFUSED.sub("_", name), value, now, step) for name, value in numbers.items()
+        ]
+        for start in range(0, len(metrics), _MAX_METRICS):
+            self._client.log_batch(self._id, metrics[start : start + _MAX_METRICS])
 
     def close(self) -> None:
         self._client.set_terminated(self._id)
@@ -204,3 +226,65 @@ class WandbLogger:
 
 
 LOGGERS.add("wandb", LoggerKind("wandb", WandbLogger))
+
+
+_EVENT_FILE = "events.out.tfevents.0000000000.zerolab"  # TensorBoard looks for "tfevents"
+
+
+class TensorBoardLogger:
+    """Log of a run for TensorBoard.
+
+    Every number is a scalar named STAGE/NAME; the iteration is the step. The wall time of an event
+    is the cumulative training time in seconds. New events are appended to the file, so that a
+    running TensorBoard can follow it. A file that contradicts the events is replaced.
+    """
+
+    def __init__(self, run: RunFolder) -> None:
+        from tensorboard.compat.proto.event_pb2 import Event
+        from tensorboard.summary.writer.record_writer import RecordWriter
+
+        make_folder(run.path / "tensorboard")
+        self._path = run.path / "tensorboard" / _EVENT_FILE
+        if self._path.exists():
+            require_regular_file(self._path)
+        self._written = self._path.read_bytes() if self._path.exists() else None
+        self._elapsed = 0.0
+        self._events = BytesIO()
+        self._writer = RecordWriter(self._events)
+        self._writer.write(Event(wall_time=0.0, file_version="brain.Event:2").SerializeToString())
+
+    def log(self, numbers: dict[str, float], step: int) -> None:
+        from tensorboard.compat.proto.event_pb2 import Event
+        from tensorboard.compat.proto.summary_pb2 import Summary
+
+        seconds = (value for tag, value in numbers.items() if tag.endswith("/wall_seconds"))
+        self._elapsed += sum(seconds)
+        scalars = [Summary.Value(tag=tag, simple_value=value) for tag, value in numbers.items()]
+        event = Event(wall_time=self._elapsed, step=step, summary=Summary(value=scalars))
+        self._writer.write(event.SerializeToString())
+        if self._written is None or len(self._events.getbuffer()) > len(self._written):
+            self._write()
+
+    def close(self) -> None:
+        self._write()
+
+    def _write(self) -> None:
+        content, written = self._events.getvalue(), self._written
+        if written is not None and content.startswith(written):
+            with user_errors_on_write(self._path), open(self._path, "ab") as file:
+                file.write(content[len(written) :])
+        else:
+            with atomic_replace(self._path) as temporary:
+                temporary.write_bytes(content)
+        self._written = content
+
+
+def export_tensorboard(run: RunFolder) -> Path:
+    """Write the events of a run's finished stages; return their folder."""
+    log = open_loggers([TENSORBOARD], run)
+    log.update()
+    log.close()
+    return run.path / "tensorboard"
+
+
+LOGGERS.add(TENSORBOARD, LoggerKind(TENSORBOARD, TensorBoardLogger))

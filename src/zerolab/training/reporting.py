@@ -1,4 +1,4 @@
-"""Records read from runs, reporters of progress, and TensorBoard events.
+"""Records read from runs, and reporters of progress.
 
 Progress within a stage is in a hidden file of the run, `LIVE_FILE`, which the web pages read. The
 file changes about once a second and is removed after training, or by the next training if a run is
@@ -8,20 +8,17 @@ killed.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from importlib.util import find_spec
-from io import BytesIO
 from pathlib import Path
 from typing import Any, Protocol
 
 from pydantic import Field, ValidationError
 
 from zerolab.core.config import Settings, settings_error
-from zerolab.core.errors import MissingExtraError, UserError, quoted
-from zerolab.core.files import atomic_replace, make_folder, read_text, remove_file, write_text
+from zerolab.core.errors import UserError, quoted
+from zerolab.core.files import read_text, remove_file, write_text
 from zerolab.rules.rules import DRAW, ONGOING
-from zerolab.store.checks import require_regular_file, user_errors_on_write
 from zerolab.store.games import GameRecord
 from zerolab.store.run_folder import RunFolder
 from zerolab.training.records import GateRecord, Record, SupervisedRecord
@@ -130,86 +127,6 @@ class RunClock:
             return None
         elapsed = time.monotonic() - self._began
         return elapsed / (done + 0.5) * (self._iterations - self._current + 0.5)
-
-
-_EVENT_FILE = "events.out.tfevents.0000000000.zerolab"  # TensorBoard looks for "tfevents"
-
-
-class TensorBoardFile:
-    """The file of a run's TensorBoard events, in the run's folder ``tensorboard``.
-
-    Every number in a record is a scalar named STAGE/NAME; the iteration is the step. The wall time
-    of an event is the cumulative training time in seconds.
-    """
-
-    def __init__(self, run: RunFolder) -> None:
-        self.folder = run.path / "tensorboard"
-        self._run = run
-
-    def update(self) -> None:
-        """Update the file from the run's metrics; raise UserError if this is not possible.
-
-        New events are appended, so that a running TensorBoard can follow the file. A file that
-        contradicts the metrics is replaced.
-        """
-        path = self.folder / _EVENT_FILE
-        make_folder(self.folder)
-        content = _encode_events(read_records(self._run))
-        existing = b""
-        if path.exists():
-            require_regular_file(path)
-            existing = path.read_bytes()
-        if path.exists() and content.startswith(existing):
-            with user_errors_on_write(path), open(path, "ab") as file:
-                file.write(content[len(existing) :])
-        else:
-            with atomic_replace(path) as temporary:
-                temporary.write_bytes(content)
-
-
-def has_tensorboard() -> bool:
-    """Return whether the package of the extra ``tensorboard`` is installed."""
-    return find_spec("tensorboard") is not None
-
-
-def export_tensorboard(run: RunFolder) -> Path:
-    """Update the event file of a run; return the folder of the file."""
-    file = TensorBoardFile(run)
-    file.update()
-    return file.folder
-
-
-def _encode_events(records: Iterable[Record]) -> bytes:
-    """Return the content of an event file; raise MissingExtraError without TensorBoard."""
-    try:
-        from tensorboard.compat.proto.event_pb2 import Event
-        from tensorboard.summary.writer.record_writer import RecordWriter
-    except ModuleNotFoundError as error:
-        raise MissingExtraError.of(
-            "the event file of TensorBoard", "tensorboard", "tensorboard"
-        ) from error
-
-    content = BytesIO()
-    writer = RecordWriter(content)
-    writer.write(Event(wall_time=0.0, file_version="brain.Event:2").SerializeToString())
-    for event in _events(records):
-        writer.write(event)
-    return content.getvalue()
-
-
-def _events(records: Iterable[Record]) -> Iterator[bytes]:
-    from tensorboard.compat.proto.event_pb2 import Event
-    from tensorboard.compat.proto.summary_pb2 import Summary
-
-    elapsed = 0.0
-    for record in records:
-        elapsed += record.wall_seconds
-        scalars = [
-            Summary.Value(tag=f"{record.tag}/{name}", simple_value=value)
-            for name, value in record.numbers()
-        ]
-        event = Event(wall_time=elapsed, step=record.iteration, summary=Summary(value=scalars))
-        yield event.SerializeToString()
 
 
 LIVE_FILE = ".live.json"

@@ -31,15 +31,13 @@ from zerolab.training.evaluation_stages import (
 )
 from zerolab.training.inputs import FEATURES_COPY, RunInputs, read_inputs, with_feature_source
 from zerolab.training.learner import Learner
-from zerolab.training.logger import open_loggers
+from zerolab.training.logger import default_loggers, open_loggers
 from zerolab.training.published_bugs import EnabledBugs
 from zerolab.training.records import OpponentRecord, Record
 from zerolab.training.reporting import (
     LiveReporter,
     NullReporter,
     Reporter,
-    TensorBoardFile,
-    has_tensorboard,
     read_records,
 )
 from zerolab.training.stages import GateStage, LearnStage, SelfPlayStage, WarmStartMatchStage
@@ -102,8 +100,7 @@ class Trainer:
             league=reconstruct_league(run.games, settings),
         )
         self._on_record = on_record
-        self._events = TensorBoardFile(run) if has_tensorboard() else None
-        self._log = open_loggers(loggers, run)
+        self._log = open_loggers([*default_loggers(), *loggers], run)
 
     def train(self) -> None:
         """Run all remaining stages up to the final evaluation."""
@@ -130,7 +127,7 @@ class Trainer:
         self._fill_window()
         if message := record_environment(run, context.learner):
             context.reporter.message(message)
-        self._update_events()
+        self._log.update()
         # This is last, so that a finished run with damaged files stays finished.
         if context.settings != saved_settings(run):
             run.save_config(context.settings.model_dump())
@@ -195,15 +192,10 @@ class Trainer:
         context.run.commit(context.progress, [record.line() for record in records])
         if context.progress.stage in (self.stages[0].name, FINAL_STAGE.name):
             context.run.prune()
-        self._update_events()
+        self._log.update()
         for record in records:
             context.reporter.stage_finished(record)
             self._on_record(record)
-
-    def _update_events(self) -> None:
-        if self._events is not None:
-            self._events.update()
-        self._log.update()
 
     def _advance(self, stage: Stage, records: Sequence[Record]) -> None:
         """Advance to the next stage due in this iteration, or to the next iteration."""
