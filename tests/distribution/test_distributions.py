@@ -1,13 +1,19 @@
-"""Files and metadata of the wheel and the source distribution.
+"""Files and metadata of the wheel and the source distribution, which run where they are unpacked.
 
-`make package` installs the wheel and uses it.
+`make package` installs the wheel with what it requires and uses it.
 """
 
 from __future__ import annotations
 
 import configparser
+import contextlib
+import os
+import re
 import subprocess
+import sys
+import tarfile
 import zipfile
+from collections.abc import Sequence
 from email.message import Message
 from email.parser import Parser
 from pathlib import Path
@@ -30,12 +36,21 @@ def tracked() -> set[str]:
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Text of every file in the wheel; other files as Latin-1."""
+def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder with the files of the wheel."""
     folder = tmp_path_factory.mktemp("wheel")
-    (built,) = WheelBuilder(str(ROOT)).build(directory=str(folder), versions=["standard"])
+    with contextlib.chdir(ROOT):  # the description is read from there
+        (built,) = WheelBuilder(str(ROOT)).build(directory=str(folder), versions=["standard"])
     with zipfile.ZipFile(built) as archive:
-        return {name: archive.read(name).decode("latin-1") for name in archive.namelist()}
+        archive.extractall(folder / "unpacked")
+    return folder / "unpacked"
+
+
+@pytest.fixture(scope="module")
+def wheel(unpacked: Path) -> dict[str, str]:
+    """Text of every file in the wheel; other files as Latin-1."""
+    paths = (path for path in unpacked.rglob("*") if path.is_file())
+    return {path.relative_to(unpacked).as_posix(): path.read_text("latin-1") for path in paths}
 
 
 @pytest.fixture(scope="module")
@@ -58,6 +73,62 @@ def test_wheel_contains_the_package_and_nothing_else(
 def test_source_distribution_contains_every_tracked_file(tracked: set[str]) -> None:
     files = SdistBuilder(str(ROOT)).recurse_included_files()
     assert {Path(each.relative_path).as_posix() for each in files} == tracked
+
+
+def _run(folder: Path, path: Path, arguments: Sequence[str]) -> str:
+    """Run Python in `folder` with the package in `path`; return the output."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    environment = {**kept, "PYTHONPATH": str(path)}
+    command = [sys.executable, *arguments]
+    done = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+_USE = """
+import zerolab
+from zerolab.cli.main import main
+from zerolab.web.requests import STATIC, page
+game = "gobang:3x3:3"
+assert main(["perft", game, "2", "--json"]) == 0
+short = ["--preset", "smoke", "--set", "iterations=1", "--set", "final_evaluation.games=0"]
+assert main(["train", game, *short, "--quiet", "--run", "run"]) == 0
+assert "/static/play.js" in page("play") and (STATIC / "play.js").exists()
+print(zerolab.__file__)
+"""
+
+
+def test_unpacked_wheel_counts_trains_and_has_its_pages(unpacked: Path, tmp_path: Path) -> None:
+    counts, package = _run(tmp_path, unpacked, ["-c", _USE]).splitlines()
+    assert Path(package).is_relative_to(unpacked)
+    assert '"leaves": 72' in counts  # 9 times 8 moves
+    assert (tmp_path / "run" / "checkpoints").is_dir()
+
+
+def test_unpacked_source_distribution_runs_its_tests(tmp_path: Path) -> None:
+    with contextlib.chdir(ROOT):
+        (built,) = SdistBuilder(str(ROOT)).build(directory=str(tmp_path), versions=["standard"])
+    with tarfile.open(built) as archive:
+        archive.extractall(tmp_path, filter="data")
+    (root,) = tmp_path.glob("zerolab-*/")
+    tests = ["tests/core/test_registry.py", "tests/core/test_nested_tables.py"]
+    output = _run(root, root / "src", ["-m", "pytest", "-p", "no:cacheprovider", *tests])
+    assert "[100%]" in output
+
+
+def test_links_of_the_description_lead_to_files_from_an_index(metadata: Message) -> None:
+    text = str(metadata.get_payload())
+    pictures = re.findall(r"!\[[^\]]*\]\((\S+?)\)", text)
+    links = re.findall(r"\]\((\S+?)\)", text)
+    assert len(pictures) >= 2
+    assert len(links) > 20 + len(pictures)
+    for address in links:
+        host = "raw.githubusercontent.com" if address in pictures else "github.com"
+        match = re.fullmatch(rf"https://{host}/OWNER/zerolab(/blob)?/main/([^#]+)(#.*)?", address)
+        assert match is not None, address
+        assert (ROOT / match[2]).exists(), address
 
 
 def test_entry_points_of_the_wheel_name_modules_in_it(wheel: dict[str, str]) -> None:
