@@ -192,3 +192,19 @@ def test_report_from_an_empty_ledger_has_no_data(capsys):
     claims = json.loads(capsys.readouterr().out)["claims"]
     assert {each["verdict"] for each in claims} == {"no data"}
     assert read_ledger(Path("out/ledger.parquet")) == read_ledger(Path("empty"))
+
+
+@pytest.mark.parametrize(
+    ("name", "seeds", "options"),
+    [
+        ("warm-start", range(101, 104), " --seeds 101-103"),
+        ("warm-start", [100, 107], " --seeds 100,107"),
+        ("table-5.1", [], ""),
+    ],
+)
+def test_cited_command_names_seeds_that_are_not_the_planned_ones(name, seeds, options):
+    planned = registered_studies()[name]
+    command = f"zerolab study {name} --scale smoke"
+    assert study.repeating_command(planned, "smoke", list(seeds)) == command + options
+    own = planned.planned_seeds("smoke")
+    assert study.repeating_command(planned, "smoke", own) == command

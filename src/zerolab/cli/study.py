@@ -22,7 +22,7 @@ from zerolab.core.files import write_bytes
 from zerolab.core.processes import available_cores
 from zerolab.report.table import Cell, Column, Table
 from zerolab.report.text import print_table
-from zerolab.studies.looks import parse_seeds
+from zerolab.studies.looks import format_seeds, parse_seeds
 from zerolab.studies.study import LEDGER, SCALES, Scale, Study, registered_studies
 
 if TYPE_CHECKING:
@@ -245,18 +245,18 @@ def show_report(execution: StudyExecution, output: Path, json: bool) -> None:
     """Write and print the report on the finished work."""
     results = execution.results()
     document = execution.study.document(results)
-    _show_document(execution.study, document, results, output, json)
+    _show_document(execution.study, execution.scale, document, results, output, json)
 
 
 def _show_document(
-    study: Study, document: Document, results: Results, output: Path, json: bool
+    study: Study, scale: Scale, document: Document, results: Results, output: Path, json: bool
 ) -> None:
     """Write the report on some results, with the facts needed to cite it, and print it."""
     from zerolab.report.citation import Citation
     from zerolab.report.save import save_document
     from zerolab.report.text import print_document
 
-    command = shlex.join(["zerolab", "study", study.name, "--scale", results.scale])
+    command = repeating_command(study, scale, results.design.seeds)
     citation = Citation(study.name, command, date.today().isoformat(), __version__)
     document = dataclasses.replace(document, citation=citation)
     for message in results.damage_messages:
@@ -268,6 +268,14 @@ def _show_document(
     console = Console()
     print_document(document, console)
     console.print(f"\nfull report: {output / 'index.html'}")
+
+
+def repeating_command(study: Study, scale: Scale, seeds: Sequence[int]) -> str:
+    """Return the command that repeats a study with given seeds, in ascending order."""
+    command = ["zerolab", "study", study.name, "--scale", scale]
+    if seeds and list(seeds) != study.planned_seeds(scale):
+        command += ["--seeds", format_seeds(seeds)]
+    return shlex.join(command)
 
 
 def report(
@@ -348,5 +356,5 @@ def _report_from_ledgers(
     with user_errors_on_read(files[0]):
         results = read_results(design, ledger)
         document = study.document(results)
-    _show_document(study, document, results, output, json)
+    _show_document(study, scales[0], document, results, output, json)
     write_ledger(output / LEDGER, with_only_look(ledger, results))
