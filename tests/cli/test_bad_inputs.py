@@ -58,7 +58,7 @@ WRONG = {
     "--games": ["x", "-1", "1", "1.5", THIRTY, DIGITS, "nan", LONG, NESTED, ""],
     "--openings": ["x", "-1", THIRTY, DIGITS, "0.5", LONG],
     "--seed": ["x", "-1", THIRTY, DIGITS, "1.5", LONG],
-    "--game": ["chess:8x8", "othello", "othello:6", "othello:7x7:9:9", f"gobang:{DIGITS}x3", LONG],
+    "--game": ["chess:8x8", "othello:", "othello:6", "othello:7x7:9:9", f"gobang:{DIGITS}x3", LONG],
     "--nodes": ["x", "-1", "0", THIRTY + "x", DIGITS],
     "--positions": ["nowhere", LONG, "/dev/null", "/"],
     "--scale": ["papre", "", LONG],

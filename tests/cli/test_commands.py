@@ -105,8 +105,17 @@ def test_games_prints_json(capsys):
     assert main(["games", "--json"]) == 0
     listed = {entry["name"]: entry for entry in json.loads(capsys.readouterr().out)}
     assert listed["othello"]["sizes"] == {"rows": [4, 8], "columns": [4, 8]}
-    assert listed["othello"]["actions"] == 37
+    assert listed["othello"]["actions"] == 65
     assert listed["connect_four"]["symmetries"] == 2
+
+
+def test_games_are_one_table_in_80_columns(monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main(["games"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert [line.split()[0] for line in lines].count("game") == 1
+    assert "symmetries" in lines[0]
 
 
 @pytest.mark.parametrize(

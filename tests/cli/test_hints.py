@@ -7,7 +7,7 @@ import pytest
 from zerolab.cli import study, train
 from zerolab.cli.main import main
 from zerolab.core.errors import UserError
-from zerolab.rules.catalogue import registered_games, with_usual_size
+from zerolab.rules.catalogue import canonical_game_name, parse_game, registered_games
 from zerolab.studies.study import registered_studies
 from zerolab.studies.study_folder import STUDY
 from zerolab.training.configure import ineffective_preset_settings, resolve_settings
@@ -52,13 +52,12 @@ def test_name_of_a_game_means_its_usual_size(tmp_path, monkeypatch, capsys):
 @pytest.mark.parametrize("name", registered_games())
 def test_usual_sizes_are_valid(name):
     game = registered_games()[name].usual_game()
-    assert with_usual_size(name).startswith(f"{name}:{game.rows}x{game.columns}")
-    assert with_usual_size(f"{name}:4x5") == f"{name}:4x5"
-    assert with_usual_size("no_such_game") == "no_such_game"
+    assert parse_game(name) == parse_game(f"{name}:{game.rows}x{game.columns}") == game
 
 
-def test_connect_four_has_its_usual_board():
-    assert with_usual_size("connect_four") == "connect_four:6x7"
+def test_games_with_a_standard_board_have_it():
+    assert canonical_game_name("connect_four") == "connect_four:6x7"
+    assert canonical_game_name("othello") == "othello:8x8"
 
 
 def test_report_takes_the_only_scale(tmp_path):

@@ -59,7 +59,7 @@ def test_names_are_parsed_and_normalised(text: str, game: object, name: str) -> 
         ("chess:8x8", 'unknown game "chess": expected one of .*othello'),
         ("", 'unknown game ""'),
         ("6x6", 'unknown game "6x6"'),
-        ("othello", '"othello" is not a game: expected othello:ROWSxCOLUMNS'),
+        ("othello:", '"othello:" is not a game: expected othello:ROWSxCOLUMNS'),
         ("othello:6", '"othello:6" is not a game'),
         ("othello:6x", '"othello:6x" is not a game'),
         ("othello:-6x6", '"othello:-6x6" is not a game'),

@@ -9,16 +9,17 @@ from __future__ import annotations
 import contextlib
 import io
 import re
-import shutil
 import sys
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
+from zerolab.cli.terminal import terminal_width
 from zerolab.core.errors import printable
 
 _WIDEST_TEXT = 100
 """Width of paragraphs in wider terminals; longer lines are hard to read."""
+_WIDTH_OF_FILES = 80
 
 _COMMA = "\ue000"  # private-use character in place of commas at which Tyro would break a word
 DESCRIPTION = "\ue001"
@@ -30,8 +31,13 @@ _DETAILS_INDENT = "      "
 
 
 def text_width() -> int:
-    """Return the width of paragraphs in columns, 80 if the output is not a terminal."""
-    return min(shutil.get_terminal_size().columns, _WIDEST_TEXT)
+    """Return the width of paragraphs in columns."""
+    return min(_width(), _WIDEST_TEXT)
+
+
+def _width() -> int:
+    """Return the width of the terminal in columns, 80 if the output is not a terminal."""
+    return terminal_width() or _WIDTH_OF_FILES
 
 
 def expand_placeholders(text: str) -> str:
@@ -169,7 +175,7 @@ def wrapped_help(text: str) -> Iterator[None]:
 def _wrapped_usage(line: str) -> str:
     """Return the usage line, with ``[OPTIONS]`` instead of the options if it is too long."""
     plain = STYLE.sub("", line)
-    width = shutil.get_terminal_size().columns
+    width = _width()
     if len(plain) <= width:
         return line
     parts = _usage_parts(plain)

@@ -63,19 +63,7 @@ def call_command(function: Callable[..., Any], command: str, arguments: Sequence
         message = re.sub(rf"( ({names}))? \(required\)", "", message)
         hint = option_hint(function, arguments) if message.startswith("Unrecognized") else ""
         raise UserError(f"{message}{hint} (see zerolab {command} --help)") from None
-    function(*bound.args, **_with_usual_size(function, bound.keywords))
-
-
-def _with_usual_size(function: Callable[..., Any], values: dict[str, Any]) -> dict[str, Any]:
-    """Return arguments with the usual size of the positional game, if only its name is given."""
-    parameter = inspect.signature(function).parameters.get("game")
-    game = values.get("game")
-    is_positional = parameter is not None and parameter.kind is not parameter.KEYWORD_ONLY
-    if not is_positional or not isinstance(game, str) or ":" in game:
-        return values
-    from zerolab.rules.catalogue import with_usual_size
-
-    return {**values, "game": with_usual_size(game)}
+    bound()
 
 
 def _require_utf8(arguments: Sequence[str]) -> None:

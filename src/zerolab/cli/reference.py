@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 def games(*, json: bool = False) -> None:
     """List the games with their sizes, and with the actions and symmetries of the usual size.
 
-    Commands use the usual size if their argument is only the name, as in zerolab train othello.
+    The name of a game alone, as in zerolab train othello, means the usual size.
 
     Example: zerolab games --json
 
@@ -39,6 +39,12 @@ def games(*, json: bool = False) -> None:
         print(json_format.dumps(rows))
     else:
         print_table(Console(), _table(rows))
+
+
+_NAMING = (
+    "Games are named GAME:ROWSxCOLUMNS, as in othello:6x6, or only GAME for the usual size."
+    " A length follows, as in gobang:6x6:5."
+)
 
 
 def _describe(name: str, entry: GameRegistration) -> dict[str, Any]:
@@ -66,8 +72,9 @@ def _table(entries: list[dict[str, Any]]) -> Table:
             f"{field} {low}..{high}{defaults.get(field, '')}"
             for field, (low, high) in each["sizes"].items()
         )
-        rows.append([each["form"], sizes, each["example"], each["actions"], each["symmetries"]])
-    return Table("games", "", ["game", "sizes", "usual", "actions", "symmetries"], rows)
+        rows.append([each["name"], sizes, each["example"], each["actions"], each["symmetries"]])
+    columns = ["game", "sizes", "usual", "actions", "symmetries"]
+    return Table("games", "", columns, rows, note=_NAMING)
 
 
 _DEEPEST = 1000

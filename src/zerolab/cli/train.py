@@ -39,6 +39,7 @@ def train(
     set: Assignments = (),
     log: Loggers = (),
     verbose: bool = False,
+    quiet: bool = False,
     allow_programs: bool = False,
 ) -> None:
     """Train an agent, or resume an interrupted run.
@@ -68,8 +69,9 @@ def train(
             meaning (docs/transfer.md).
         set: Setting to change, such as learn.epochs=5; can be repeated.
         log: Program that also receives the numbers of all stages: trackio, wandb or mlflow, on this
-            machine; can be repeated. TensorBoard's files are always written if it is installed.
+            machine; can be repeated. The log of tensorboard is always written if it is installed.
         verbose: Print all settings instead of a summary.
+        quiet: Print neither settings nor progress.
         allow_programs: Allow running programs listed as baselines in a resumed run or preset file.
             Without this option, only programs named in --set are run, because files can be
             untrusted.
@@ -84,7 +86,7 @@ def train(
     require_loggers(log)
     set = (*_start_assignments(from_, transfer), *set)
     folder = run or _default_folder(game, preset, from_)
-    console = Console()
+    console = Console(quiet=quiet)
     if is_run(folder):
         run_folder, settings = _resume(folder, game, preset, set, allow_programs)
         inputs = None
@@ -167,7 +169,8 @@ def train_run(
 
     print_run_header(console, run, settings, verbose)
     before = run.progress
-    reporter_type = TerminalReporter if console.is_terminal else PlainReporter
+    has_bar = console.is_terminal and not console.quiet
+    reporter_type = TerminalReporter if has_bar else PlainReporter
     with (
         resume_advice("finished stages are saved", resume_command(run.path, settings)),
         run.locked(),
@@ -199,6 +202,7 @@ def fit(
     run: Path | None = None,
     set: Assignments = (),
     verbose: bool = False,
+    quiet: bool = False,
     allow_programs: bool = False,
 ) -> None:
     """Train a network on solved positions instead of self-play.
@@ -222,6 +226,7 @@ def fit(
         run: Run folder; runs/FILE-PRESET by default.
         set: Setting to change, such as network.filters=64; can be repeated.
         verbose: Print all settings instead of a summary.
+        quiet: Print neither settings nor progress.
         allow_programs: Allow running programs listed as baselines in a resumed run or preset file,
             in addition to those named in --set.
     """
@@ -233,7 +238,7 @@ def fit(
 
     assignments: list[Assignment] = [*solved_file_settings(positions).items(), *set]
     folder = run or Path("runs") / f"{positions.stem}-{preset_name(preset)}"
-    console = Console()
+    console = Console(quiet=quiet)
     if is_run(folder):
         run_folder, settings = _resume(folder, None, preset, assignments, allow_programs)
         inputs = None

@@ -311,4 +311,5 @@ register_game(
     OthelloNotation,
     OthelloSolverRules,
     Drawing(surface="felt", pieces="black_and_white", decided_by="count"),
+    usual_size=(8, 8),
 )

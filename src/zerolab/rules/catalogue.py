@@ -137,7 +137,7 @@ def register_game(
     `rules.rules` describes the parts of a game, and `drawing` is its board on web pages. The fields
     of `game_type` are integers with bounds, and the first two are `rows` and `columns`. Users write
     the values of the fields after the name, as in ``name:ROWSxCOLUMNS:OTHER``. If they write only
-    the name, commands use `usual_size`, or the nearest size within the bounds. Raises TypeError,
+    the name, it means `usual_size`, or the nearest size within the bounds. Raises TypeError,
     naming the missing functions, if a part lacks required functions, and ValueError if the name is
     already registered.
     """
@@ -160,10 +160,15 @@ def registered_games() -> Registry[GameRegistration]:
 
 
 def parse_game(text: str) -> Game:
-    """Return the game named ``name:ROWSxCOLUMNS[:OTHER]``; raise UserError for invalid names."""
+    """Return the game named ``name:ROWSxCOLUMNS[:OTHER]``, or ``name`` for the usual size.
+
+    Raises UserError for invalid names.
+    """
     require_type("game", text, str, 'a name, such as "othello:6x6"')
-    name, _, sizes = text.strip().partition(":")
+    name, colon, sizes = text.strip().partition(":")
     registration = registered_games()[name]
+    if not colon:
+        return registration.usual_game()
     fields = registration.game_type._fields
     numbers = re.fullmatch(r"(\d{1,99})x(\d{1,99})((?::\d{1,99})*)", sizes)
     others = numbers[3].split(":")[1:] if numbers else []
@@ -182,13 +187,6 @@ def parse_game(text: str) -> Game:
     except ValueError as error:
         raise UserError(f"{text}: {error}") from None
     return game
-
-
-def with_usual_size(text: str) -> str:
-    """Return the name of a game with the usual size if it is only ``name``, else unchanged."""
-    name = text.strip()
-    games = registered_games()
-    return game_name(games[name].usual_game()) if name in games else text
 
 
 def game_name(game: Game) -> str:
