@@ -15,8 +15,8 @@ unexport PYTHONDONTWRITEBYTECODE
 train: $(VENV)/user
 	$(BIN)/zerolab train connect_four:6x7 --preset mini --run $(RUN)
 
-# Each file's tests stay in one process, and share what is costly to set up. Every worker imports
-# everything and compiles helpers of its own, so more workers are only worth it with more cores.
+# A folder's tests stay in one process (tests/conftest.py) and share what is costly to set up. Every
+# worker imports everything and compiles helpers itself, so more workers only help with more cores.
 test: check
 	$(BIN)/pytest -n $(WORKERS) --dist loadfile
 

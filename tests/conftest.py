@@ -8,10 +8,13 @@ import shutil
 import signal
 import sys
 import tempfile
+from functools import cached_property
 from importlib.metadata import entry_points
 from pathlib import Path
 
+import pytest
 from hypothesis import settings
+from xdist.scheduler import LoadFileScheduling
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
@@ -30,6 +33,29 @@ if _memory.is_dir() and shutil.disk_usage(_memory).free > _room_in_bytes:
 
 
 os.environ.pop("COLUMNS", None)  # the output of commands is that of files, not of a terminal
+
+
+class _FolderScheduling(LoadFileScheduling):
+    """Distribution of whole folders, whose files share compiled helpers, servers and a browser.
+
+    If there are fewer folders than workers, files are distributed.
+    """
+
+    @cached_property
+    def _enough_folders(self) -> bool:
+        assert self.collection is not None
+        folders = {nodeid.partition("::")[0].rpartition("/")[0] for nodeid in self.collection}
+        return len(folders) >= self.numnodes
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = super()._split_scope(nodeid)
+        return file.rpartition("/")[0] if self._enough_folders else file
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadFileScheduling | None:
+    """Let each worker run whole folders instead of single files."""
+    return _FolderScheduling(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 def pytest_collection_finish() -> None:

@@ -82,7 +82,8 @@ def outcome(execution):
 def cluster():
     """Cluster of a head without CPUs and two nodes whose loss is detected quickly."""
     config = {"worker_niceness": 0, "health_check_period_ms": 500}
-    options = {"num_cpus": 0, "_system_config": config}
+    unused = {"no_monitor": True, "include_dashboard": False, "include_log_monitor": False}
+    options = {"num_cpus": 0, "_system_config": config, **unused}
     cluster = cluster_utils.Cluster(initialize_head=True, head_node_args=options)
     for _ in range(2):
         cluster.add_node(num_cpus=1)

@@ -33,7 +33,7 @@ def server(tiny_folder: Path) -> Iterator[Server]:
     process.stop()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[playwright.Browser]:
     """Headless Chromium, whose event loop occupies the thread while it is open."""
     with playwright.sync_playwright() as api:
