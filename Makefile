@@ -36,7 +36,8 @@ package:
 
 # The pages in a real browser; needs Debian and the rights of root where there is no Chromium.
 browser-test: $(VENV)/developer
-	command -v chromium > /dev/null || apt-get install --yes --no-install-recommends chromium
+	command -v chromium-headless-shell > /dev/null || \
+		apt-get install --yes --no-install-recommends chromium-headless-shell
 	$(BIN)/pytest -n 2 --dist loadfile tests/web/browser
 
 # What the documentation lists and draws.

@@ -24,7 +24,7 @@ class Group:
     def __init__(self, folder: Path, browser: Browser, links: Path) -> None:
         names = folder / "names.txt"
         names.write_text("Ada\nBen\nZoë\n")
-        self._options = ("--class", str(names), "--class-links", str(links))
+        self._options = ("--workers", "1", "--class", str(names), "--class-links", str(links))
         self.server = Server(folder, *self._options)
         self._browser = browser
         rows = (

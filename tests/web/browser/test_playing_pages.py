@@ -247,7 +247,7 @@ def test_tournament_does_not_change_lessons(page: Page, tiny_folder: Path) -> No
 
 
 def test_page_reconnects_after_server_restart(browser: Browser, tiny_folder: Path) -> None:
-    server = Server(tiny_folder)
+    server = Server(tiny_folder, "--workers", "1")
     context = browser.new_context(base_url=server.address)
     try:
         page = context.new_page()
@@ -269,7 +269,7 @@ def test_incomplete_requests_are_closed(
     tiny_folder: Path,
 ) -> None:
     code = "import zerolab.web.server as p; p.HEAD_SECONDS = 0.5; "
-    server = Server(tiny_folder, code=code)
+    server = Server(tiny_folder, "--workers", "1", code=code)
     try:
         with socket.create_connection(("127.0.0.1", server.port)) as silent:
             silent.sendall(b"GET / HTTP/1.1\r\nHost: local")
