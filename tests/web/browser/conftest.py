@@ -27,7 +27,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.skip(reason=reason))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def server(tiny_folder: Path) -> Iterator[Server]:
     """A server for the folder with the tiny run."""
     process = Server(tiny_folder, "--allow-training")
