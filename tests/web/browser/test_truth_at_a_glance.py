@@ -17,6 +17,8 @@ from zerolab.rules.position import Position
 
 WON = ["0", "3", "1", "3"]  # X completes a line with 2
 BAR = ".evaluation"
+PIXELS = "(each) => parseFloat(getComputedStyle(each).fontSize) * each.getScreenCTM().a"
+"""Height of a text on the screen."""
 
 
 def _address(moves: list[str], agents: str = "mcts:100") -> str:
@@ -123,17 +125,13 @@ def test_agents_are_stacked_on_phones(phone: Page) -> None:
 def test_text_of_hints_has_twelve_pixels_on_phones(phone: Page) -> None:
     phone.goto("/analyse#game=othello:8x8&agents=mcts:20&simulations=100")
     phone.uncheck("#solve")
-    notes = phone.locator("#board .note")
-    expect(notes).not_to_have_count(0)
-    size, width = notes.evaluate_all(  # at once, because the search replaces them
-        """all => [
-            Math.min(...all.map((each) =>
-                parseFloat(getComputedStyle(each).fontSize) * each.getScreenCTM().a)),
-            Math.max(...all.map((each) => each.getBBox().width)),
-        ]"""
+    phone.wait_for_function(  # the search replaces the notes
+        f"""() => {{
+        const notes = [...document.querySelectorAll("#board .note")];
+        const fit = (each) => ({PIXELS})(each) >= 11.9 && each.getBBox().width <= 1;  // of its cell
+        return notes.length > 0 && notes.every(fit);
+        }}"""
     )
-    assert size >= 11.9
-    assert width <= 1  # within its cell
 
 
 def test_boards_of_agents_are_legible_and_flip(page: Page) -> None:
@@ -146,10 +144,12 @@ def test_boards_of_agents_are_legible_and_flip(page: Page) -> None:
         expect(column.locator(f".board .{name}").first).to_be_hidden()
     column.locator(".best-line .moves button").first.hover()
     expect(column.locator(".overlay .note")).to_have_count(1)
-    size = column.locator(".overlay .note").evaluate(
-        "each => parseFloat(getComputedStyle(each).fontSize) * each.getScreenCTM().a"
+    page.wait_for_function(
+        f"""() => {{
+        const note = document.querySelector(".agent-column .overlay .note");
+        return note && ({PIXELS})(note) >= 11.9;
+        }}"""
     )
-    assert size >= 11.9
     first = column.locator(".target").first
     expect(first).to_have_attribute("data-cell", "0")
     page.click("#flip")
