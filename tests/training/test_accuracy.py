@@ -76,7 +76,7 @@ def test_accuracy_is_measured_in_every_second_iteration(trained, capsys):
     assert players[1]["all"]["weak"]["mean"] == measurements[-1]["search_weak"]
 
 
-def interrupt(*_):
+def interrupt(*_, **options):
     raise KeyboardInterrupt
 
 

@@ -16,14 +16,14 @@ from zerolab.training.reporting import NullReporter
 from zerolab.training.trainer import Trainer
 
 
-def train(folder, settings, reporter=None):
+def train(folder, settings, reporter=None, executor=None):
     """Train a new or existing run until it finishes, and return it."""
     if folder.exists():
         run = RunFolder.open(folder)
     else:
         run = RunFolder.create(folder, settings.model_dump(mode="json"))
     with run.locked():
-        Trainer(run, settings, reporter).train()
+        Trainer(run, settings, reporter, executor=executor).train()
     return RunFolder.open(folder)
 
 

@@ -157,7 +157,8 @@ class Agent:
     Players of the same agent play alike and can share read-only data, such as a network. Agents are
     equal if their names, games and identities are equal. Pickling stores only the names of the
     agent and the game (see `specs`), and unpickling parses them again. The name must therefore be a
-    valid spec, and relative paths in it must refer to the same folder in the other process.
+    valid spec, and relative paths in it must refer to the same folder in the other process. Agents
+    from `specs.shared_agent` carry their network instead.
     """
 
     name: str
@@ -181,6 +182,8 @@ class Agent:
     """Network settings, or None without a network."""
     is_stochastic: bool = field(default=True, compare=False)
     """True if moves or playouts are random, so that games can differ even without openings."""
+    rebuild: Callable[[], Agent] | None = field(default=None, compare=False, repr=False)
+    """Picklable function that creates the agent in another process, if its name does not."""
 
 
 ExternalAccess = Literal["nothing", "path", "program"]

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
-from zerolab.agents.agent import Actions, Player, Slots
+from zerolab.agents.agent import Actions, NetworkOptions, Player, Slots
 from zerolab.core import streams
 from zerolab.core.compiled import kernel
 from zerolab.rules import compiled_rules, rules
@@ -241,3 +244,19 @@ def _choose_by_priors(game, states, priors, keys, sample, chosen):
             if drawn < 0.0:
                 chosen[i] = action
                 break
+
+
+@dataclass(frozen=True)
+class NetworkPlayers:
+    """Function that creates the players of a network; picklable if `load_evaluator` is."""
+
+    game: Game
+    name: str
+    options: NetworkOptions
+    load_evaluator: Callable[[], Evaluator]
+
+    def __call__(self) -> Player:
+        game, name, options, evaluator = self.game, self.name, self.options, self.load_evaluator()
+        if options.simulations == 0:
+            return PolicyPlayer(game, name, evaluator, options.temperature_plies)
+        return SearchPlayer(game, name, options.search, evaluator, options.temperature_plies)

@@ -17,18 +17,12 @@ from zerolab.agents.agent import (
     AgentKind,
     ExternalAccess,
     NetworkOptions,
-    Player,
     options_text,
     parse_search_options,
     require_network_outputs,
     split_options,
 )
-from zerolab.agents.network_players import (
-    PolicyPlayer,
-    SearchPlayer,
-    evaluation_cache_bytes,
-    tree_bytes,
-)
+from zerolab.agents.network_players import NetworkPlayers, evaluation_cache_bytes, tree_bytes
 from zerolab.core.config import Settings, validate, variant_annotation
 from zerolab.core.errors import UserError
 from zerolab.networks.catalogue import GROWTHS, NETWORKS, NetworkSettings, build_network
@@ -92,14 +86,9 @@ def network_agent(network: StoredNetwork, options: NetworkOptions | None = None)
     def load_evaluator() -> NetworkEvaluator:
         return _EVALUATORS.load(network)
 
-    def new_player() -> Player:
-        if chosen.simulations == 0:
-            return PolicyPlayer(game, name, load_evaluator(), chosen.temperature_plies)
-        return SearchPlayer(game, name, chosen.search, load_evaluator(), chosen.temperature_plies)
-
     return Agent(
         name,
-        new_player,
+        NetworkPlayers(game, name, chosen, load_evaluator),
         tree_bytes(game, chosen) if chosen.simulations else 0,
         evaluation_cache_bytes(game, chosen) if chosen.simulations else 0,
         chosen if chosen.simulations else None,

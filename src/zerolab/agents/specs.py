@@ -12,17 +12,20 @@ from __future__ import annotations
 
 import copyreg
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
 
 from zerolab.agents.agent import AGENT_KINDS, Agent, AgentKind, split_options
+from zerolab.agents.network_players import NetworkPlayers
 from zerolab.core.errors import UserError, did_you_mean, quoted
 from zerolab.core.registry import load_plugins
 from zerolab.rules.catalogue import game_name, parse_game
 from zerolab.rules.rules import Game
+from zerolab.search.evaluator import Evaluator
 from zerolab.store.listing import find_runs
 
 import_module("zerolab.agents.baselines")
@@ -113,8 +116,37 @@ def agent_of_game(name: str, game: str) -> Agent:
     return parse_agent(name, parse_game(game))
 
 
-# Agents are pickled as the names of the agent and the game.
-copyreg.pickle(Agent, lambda agent: (agent_of_game, (agent.name, game_name(agent.game))))
+def _pickled(agent: Agent) -> tuple[Callable[..., Agent], tuple[str, ...]]:
+    """Return the function that rebuilds an agent, and its arguments."""
+    if agent.rebuild is not None:
+        return agent.rebuild, ()
+    return agent_of_game, (agent.name, game_name(agent.game))
+
+
+copyreg.pickle(Agent, _pickled)
+
+
+def can_be_shared(agent: Agent) -> bool:
+    """Return whether other machines can play as this agent, without its files or programs."""
+    if agent.load_evaluator is not None:
+        return isinstance(agent.new_player, NetworkPlayers)
+    return kind_and_argument(agent.name)[0].external_access == "nothing"
+
+
+def shared_agent(agent: Agent, share: Callable[[Evaluator], Callable[[], Evaluator]]) -> Agent:
+    """Return an agent that pickles with its network, which `share` makes picklable, if it has one.
+
+    `can_be_shared` must hold.
+    """
+    players = agent.new_player
+    if not isinstance(players, NetworkPlayers):
+        return agent
+    players = replace(players, load_evaluator=share(players.load_evaluator()))
+    return replace(agent, rebuild=partial(_agent_of_players, agent.name, players))
+
+
+def _agent_of_players(name: str, players: NetworkPlayers) -> Agent:
+    return Agent(name, players, game=players.game, load_evaluator=players.load_evaluator)
 
 
 def with_unique_names(agents: Sequence[Agent]) -> list[Agent]:

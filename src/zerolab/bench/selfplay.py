@@ -15,6 +15,7 @@ from zerolab.bench.kernels import TreeSearches
 from zerolab.core.processes import available_cores
 from zerolab.networks.catalogue import NETWORKS, build_network
 from zerolab.networks.inference import NetworkEvaluator
+from zerolab.play.executors import THREADS, Executor
 from zerolab.play.selfplay import SelfPlayResult, play_episodes
 from zerolab.play.selfplay_modes import play_continuous, play_with_service
 from zerolab.play.selfplay_settings import ContinuousMode, SelfPlaySettings, ServiceMode
@@ -137,7 +138,9 @@ class ContinuousSelfPlay(SelfPlay):
         search: SearchSettings,
         *,
         lanes: int = _LANES,
+        executor: Executor = THREADS,
     ) -> None:
+        self._executor = executor
         super().__init__(name, network, 1, search, counts_positions=True)
         self._settings = SelfPlaySettings(
             mode=ContinuousMode(plies=plies), parallel_games=lanes, threads=available_cores()
@@ -146,8 +149,9 @@ class ContinuousSelfPlay(SelfPlay):
 
     def _play(self) -> SelfPlayResult:
         episodes = play_continuous(
-            self._game, self._settings, self._search, self._evaluator, 0, self._unfinished
-        )
+            self._game, self._settings, self._search, self._evaluator, 0, self._unfinished,
+            executor=self._executor,
+        )  # fmt: skip
         self._unfinished = episodes.unfinished_games
         return episodes
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import tyro
 
@@ -19,8 +22,11 @@ from zerolab.training.shorthands import TransferOption, preset_name
 if TYPE_CHECKING:
     from zerolab.cli.output import Console
     from zerolab.core.nested_tables import Assignment
+    from zerolab.play.executors import Executor
     from zerolab.store.run_folder import RunFolder
+    from zerolab.store.storage import RunStorage
     from zerolab.training.inputs import RunInputs
+    from zerolab.training.records import Record
     from zerolab.training.train_settings import TrainSettings
 
 
@@ -38,6 +44,10 @@ def train(
     transfer: TransferOption | None = None,
     set: Assignments = (),
     log: Loggers = (),
+    ray: str = "",
+    actors: int = 0,
+    cores_per_actor: int = 1,
+    storage: str = "",
     verbose: bool = False,
     quiet: bool = False,
     allow_programs: bool = False,
@@ -54,6 +64,7 @@ def train(
       zerolab train connect_four:6x7 --from runs/othello@40 --transfer trunk
       zerolab train --run runs/demo
       zerolab train --run runs/demo --set iterations=40
+      zerolab train --run runs/demo --ray HOST:6379
 
     Presets:
       {presets}
@@ -70,6 +81,14 @@ def train(
         set: Setting to change, such as learn.epochs=5; can be repeated.
         log: Program that also receives the numbers of all stages: trackio, wandb or mlflow, on this
             machine; can be repeated. The log of tensorboard is always written if it is installed.
+        ray: Ray cluster whose machines play the games while this machine learns: HOST:PORT of a
+            cluster that includes this machine, or local to start one here (docs/clusters.md). Does
+            not affect results; can be added or left out when a run is resumed.
+        actors: Number of processes that play on the cluster; 0 means as many as fit, also when
+            machines join later. On a cluster with GPUs, each has a GPU.
+        cores_per_actor: Cores of each of these processes, each of which plays a part of the games.
+        storage: Folder, file:///PATH or s3://BUCKET/PATH to which the run is copied after every
+            iteration. If the run folder does not exist, the copy is fetched and resumed.
         verbose: Print all settings instead of a summary.
         quiet: Print neither settings nor progress.
         allow_programs: Allow running programs listed as baselines in a resumed run or preset file.
@@ -84,12 +103,14 @@ def train(
     from zerolab.training.trainer import check_new_run
 
     require_loggers(log)
+    cluster = _cluster_options(ray, actors, cores_per_actor)
     set = (*_start_assignments(from_, transfer), *set)
     folder = run or _default_folder(game, preset, from_)
     console = Console(quiet=quiet)
-    if is_run(folder):
+    copy = _storage(storage, folder, console)
+    existing, inputs = is_run(folder), None
+    if existing:
         run_folder, settings = _resume(folder, game, preset, set, allow_programs)
-        inputs = None
         require_frozen_trunk(transfer, settings.learn.frozen)
     else:
         settings = resolve_settings(
@@ -99,8 +120,67 @@ def train(
         _warn_of_preset(settings, preset or DEFAULT_PRESET)
         require_frozen_trunk(transfer, settings.learn.frozen)
         inputs = check_new_run(settings)
-        run_folder = RunFolder.create(folder, settings.model_dump())
-    train_run(console, run_folder, settings, inputs, verbose, log)
+    with _executor(cluster, settings, console) as executor:
+        if not existing:
+            run_folder = RunFolder.create(folder, settings.model_dump())
+        on_record = partial(_push, copy, run_folder, console) if copy else None
+        train_run(console, run_folder, settings, inputs, verbose, log, cluster, executor, on_record)
+        if copy:
+            copy.push()
+            console.print(f"copied to {storage}")
+
+
+class ClusterOptions(NamedTuple):
+    """Options of a run on a Ray cluster."""
+
+    address: str
+    actors: int
+    cores: int
+
+    def arguments(self) -> list[str]:
+        """Return the options as on the command line."""
+        arguments = ["--ray", self.address]
+        arguments += ["--actors", str(self.actors)] if self.actors else []
+        return arguments + (["--cores-per-actor", str(self.cores)] if self.cores > 1 else [])
+
+
+_MOST = 100_000
+
+
+def _cluster_options(address: str, actors: int, cores: int) -> ClusterOptions | None:
+    """Return the options for a cluster, if any; raise UserError if they do not fit."""
+    if not 0 <= actors <= _MOST:
+        raise UserError(f"--actors {actors}: expected 0 to {_MOST}")
+    if not 1 <= cores <= _MOST:
+        raise UserError(f"--cores-per-actor {cores}: expected 1 to {_MOST}")
+    if not address:
+        if actors or cores > 1:
+            raise UserError("--actors and --cores-per-actor need --ray, as in --ray local")
+        return None
+    import_module("zerolab.core.ray_cluster")  # raises MissingExtraError
+    return ClusterOptions(address, actors, cores)
+
+
+def _storage(uri: str, folder: Path, console: Console) -> RunStorage | None:
+    """Return the storage of a run, if any, after fetching the run if its folder is missing."""
+    if not uri:
+        return None
+    from zerolab.store.storage import RunStorage
+
+    storage = RunStorage(uri, folder)
+    if storage.fetch():
+        console.print(f"fetched {folder} from {uri}")
+    return storage
+
+
+def _push(storage: RunStorage, run: RunFolder, console: Console, _: Record) -> None:
+    """Copy a run to its storage after the last stage of an iteration."""
+    if run.progress.stage not in {"selfplay", "final_evaluation"}:
+        return
+    try:
+        storage.push()
+    except UserError as error:  # the storage may be back after the next iteration
+        console.print(f"not copied: {error}")
 
 
 def _warn_of_preset(settings: TrainSettings, preset: str) -> None:
@@ -157,6 +237,9 @@ def train_run(
     inputs: RunInputs | None,
     verbose: bool,
     loggers: Sequence[str] = (),
+    cluster: ClusterOptions | None = None,
+    executor: Executor | None = None,
+    on_record: Callable[[Record], None] | None = None,
 ) -> None:
     """Train a run to completion and show the progress; `inputs` is None for a resumed run."""
     from zerolab.cli.progress import (
@@ -172,11 +255,14 @@ def train_run(
     has_bar = console.is_terminal and not console.quiet
     reporter_type = TerminalReporter if has_bar else PlainReporter
     with (
-        resume_advice("finished stages are saved", resume_command(run.path, settings)),
+        resume_advice("finished stages are saved", resume_command(run.path, settings, cluster)),
         run.locked(),
         reporter_type(console, settings.iterations) as reporter,
     ):
-        Trainer(run, settings, reporter, inputs=inputs, loggers=loggers).train()
+        Trainer(
+            run, settings, reporter, on_record or (lambda _: None), inputs=inputs, loggers=loggers,
+            executor=executor,
+        ).train()  # fmt: skip
     if before == run.progress:
         console.print(finished_message(run, settings))
     else:
@@ -184,12 +270,40 @@ def train_run(
     console.print(f"play against it with: zerolab play {shlex.quote(str(run.path))}")
 
 
-def resume_command(folder: Path, settings: TrainSettings) -> str:
+@contextmanager
+def _executor(
+    cluster: ClusterOptions | None, settings: TrainSettings, console: Console
+) -> Iterator[Executor | None]:
+    """Yield an executor on a cluster, or None for the threads of this process."""
+    if cluster is None:
+        yield None
+        return
+    from zerolab.play.ray_executor import RayExecutor
+    from zerolab.play.selfplay_modes import require_splittable
+
+    for remark in require_splittable(settings.selfplay):
+        console.print(remark)
+    where = "on this machine" if cluster.address == "local" else f"at {cluster.address}"
+    console.print(f"joining the Ray cluster {where}")
+    with RayExecutor(cluster.address, settings.game, *cluster[1:], console.print) as executor:
+        chunks = settings.selfplay.chunks or settings.selfplay.threads
+        if chunks < (places := executor.place_count):
+            console.print(
+                f"selfplay.chunks = {chunks} keeps only {chunks} of {places} cores or GPUs of the"
+                f" cluster busy: consider --set selfplay.chunks={2 * places}"
+            )
+        yield executor
+
+
+def resume_command(
+    folder: Path, settings: TrainSettings, cluster: ClusterOptions | None = None
+) -> str:
     """Return the command that resumes a run, allowing programs if the run uses any."""
     from zerolab.training.configure import opponent_programs
 
-    option = ["--allow-programs"] if opponent_programs(settings) else []
-    return shlex.join(["zerolab", "train", "--run", str(folder), *option])
+    options = ["--allow-programs"] if opponent_programs(settings) else []
+    options += cluster.arguments() if cluster else []
+    return shlex.join(["zerolab", "train", "--run", str(folder), *options])
 
 
 _PRESET = "supervised"

@@ -5,6 +5,7 @@ Importing this module raises MissingExtraError unless the extra ``cluster`` is i
 
 from __future__ import annotations
 
+import getpass
 import logging
 import math
 import os
@@ -14,15 +15,19 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from zerolab.core.code_digests import code_digest, current_versions
 from zerolab.core.errors import MissingExtraError, UserError, one_line, quoted
-from zerolab.core.processes import available_cores
+from zerolab.core.files import make_folder
+from zerolab.core.processes import available_cores, claim_cores
 
 try:
     import ray
@@ -37,7 +42,9 @@ except ImportError as error:
         ' version that the extra "cluster" installs'
     ) from None
 
-__all__ = ["RayCluster", "gpu_share", "last_error_line", "ray", "worker_nodes"]
+__all__ = [
+    "RayCluster", "claim_own_cores", "gpu_share", "last_error_line", "ray", "worker_nodes"
+]  # fmt: skip
 
 LOCAL = "local"
 _ADDRESS = re.compile(r"([\w.-]+|\[[0-9a-fA-F:]+\]):(\d{1,5})")
@@ -288,6 +295,34 @@ def _require_ray_at(address: str) -> None:
         ) from None
     if trial.returncode:
         raise UserError(f"cannot join the Ray cluster at {address}: {one_line(trial.stdout)}")
+
+
+def claim_own_cores(count: int = 1) -> list[int]:
+    """Pin this thread of a Ray worker to `count` cores not claimed by other workers of the user.
+
+    Returns the cores, or nothing if the system cannot pin threads. Repeated calls in a process keep
+    the first claim.
+    """
+    if not hasattr(os, "sched_getaffinity"):
+        return []
+    claim_cores(_core_locks(ray.get_runtime_context().get_node_id()), _core_groups(count))
+    return sorted(os.sched_getaffinity(0))
+
+
+@cache
+def _core_groups(count: int) -> list[list[int]]:
+    """Return groups of `count` cores out of those available to this process before pinning."""
+    cores = sorted(os.sched_getaffinity(0))
+    return [cores[begin : begin + count] for begin in range(0, len(cores), count)]
+
+
+def _core_locks(node: str) -> Path:
+    """Return the folder of a node's core locks, which all programs of a user share."""
+    # Users in containers may have no name, and Windows has no user ids.
+    user = os.getuid() if hasattr(os, "getuid") else getpass.getuser()
+    folder = Path(tempfile.gettempdir()) / f"zerolab-cores-{node}-{user}"
+    make_folder(folder)
+    return folder
 
 
 def last_error_line(error: Exception) -> str:

@@ -7,7 +7,7 @@ move is the value of the best move minus the value of the move.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,6 +31,16 @@ from zerolab.play.engine import (
     play_pairings,
     slots_within_memory,
     useful_threads,
+)
+from zerolab.play.executors import (
+    THREADS,
+    Batch,
+    EngineJob,
+    Executor,
+    PlayProgress,
+    Report,
+    executor_for,
+    play_progress,
 )
 from zerolab.play.observers import MoveBatch
 from zerolab.play.pairings import Pairing
@@ -70,11 +80,15 @@ def player_choices(
     positions: Positions,
     seed: int,
     progress: ProgressCallback = lambda done, note: None,
+    *,
+    executor: Executor = THREADS,
+    chunks: int | None = None,
 ) -> MoveChoices:
     """Return an agent's choices; the moves to each position are played from the start of the game.
 
-    Random streams depend only on (seed, position number, ply). All cores are used. The position
-    values of an agent that searches are its root values. `progress` counts finished positions.
+    Random streams depend only on (seed, position number, ply). All cores are used, with one chunk
+    of positions per thread unless `chunks` is set. The position values of an agent that searches
+    are its root values. `progress` counts finished positions.
     """
     threads = useful_threads(available_cores(), len(positions), have_networks([agent]))
     part_size = -(-len(positions) // (threads * _PARTS_PER_THREAD))
@@ -84,30 +98,53 @@ def player_choices(
         Pairing(row, agent.name, agent.name, row, positions.line(row), max_plies=1)
         for row in range(len(positions))
     ]
-    recorder = _ChoiceRecorder(len(positions))
-    batches = [batch for thread in range(threads) if (batch := pairings[thread::threads])]
-    play_pairings(setup, batches, move_observers=[recorder], progress=progress)
+    chunks = min(chunks or threads, len(positions))
+    batches = [pairings[chunk::chunks] for chunk in range(chunks)]
+    chosen, report = executor_for([agent], executor), play_progress(progress)
+    parts = chosen.run(_choose_moves, EngineJob(setup), batches, report)
+    rows, actions, values = (np.concatenate(column) for column in zip(*parts, strict=True))
+    order = np.argsort(rows)
+    has_no_values = np.isnan(values).all()
+    return MoveChoices(actions[order], None if has_no_values else values[order])
+
+
+class _Choices(NamedTuple):
+    """Choices in n of the positions."""
+
+    rows: NDArray[np.int64]
+    actions: NDArray[np.int64]
+    values: NDArray[np.float32]
+    """[n], root values of searches, otherwise NaN."""
+
+
+def _choose_moves(job: EngineJob, batches: Sequence[Batch], report: Report) -> _Choices:
+    """Choose the moves in the positions of some batches."""
+    recorder = _ChoiceRecorder()
+    play_pairings(
+        job.setup, batches, move_observers=[recorder],
+        progress=lambda done, note: report(PlayProgress(done, 0, note=note)),
+    )  # fmt: skip
     return recorder.choices()
 
 
 class _ChoiceRecorder:
     """`MoveObserver` that records the choice in each position."""
 
-    def __init__(self, count: int) -> None:
-        self._actions = np.empty(count, np.int64)
-        self._position_values = np.full(count, np.nan, np.float32)
+    def __init__(self) -> None:
+        self._parts: list[_Choices] = []
 
     def on_moves_chosen(self, moves: MoveBatch) -> None:
-        self._actions[moves.game_numbers] = moves.actions
         if isinstance(moves.player, SearchPlayer):
-            self._position_values[moves.game_numbers] = moves.player.search.root_values(
-                moves.player_slots
-            )
+            values = moves.player.search.root_values(moves.player_slots)
+        else:
+            values = np.full(len(moves.actions), np.nan)
+        self._parts.append(
+            _Choices(moves.game_numbers, moves.actions.copy(), values.astype(np.float32))
+        )
 
-    def choices(self) -> MoveChoices:
+    def choices(self) -> _Choices:
         """Return the choices in all positions, after all games have finished."""
-        has_no_values = np.isnan(self._position_values).all()
-        return MoveChoices(self._actions, None if has_no_values else self._position_values)
+        return _Choices(*(np.concatenate(column) for column in zip(*self._parts, strict=True)))
 
 
 class Grades(NamedTuple):

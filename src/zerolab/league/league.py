@@ -33,8 +33,9 @@ from zerolab.league.population import (
     rate_by_results,
     update_totals,
 )
+from zerolab.play.executors import PlayProgress
 from zerolab.play.game_files import ReachedPositions, reached_positions
-from zerolab.play.selfplay import SelfPlayProgress, SelfPlayResult
+from zerolab.play.selfplay import SelfPlayResult
 from zerolab.rules import rules
 from zerolab.rules.catalogue import game_name
 from zerolab.rules.rules import Game
@@ -251,7 +252,7 @@ class League:
             pairs = draw_pairs(self.state.population, settings, numbers)
             before = self.state.game_count
 
-            def report(part: SelfPlayProgress, before: int = before) -> None:
+            def report(part: PlayProgress, before: int = before) -> None:
                 done = before + part.game_count
                 minutes = max(1e-9, time.monotonic() - start) / 60
                 progress(self.state, done, f"{(done - first) / minutes:,.0f} games/min")

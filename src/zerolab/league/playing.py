@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -11,17 +12,18 @@ from numpy.typing import NDArray
 from zerolab.agents.agent import Actions, Slots
 from zerolab.core import streams
 from zerolab.core.compiled import kernel
-from zerolab.core.processes import available_cores
 from zerolab.league.league_settings import LeagueSettings, SimulationClock
 from zerolab.league.population import Population
 from zerolab.play.engine import useful_threads
+from zerolab.play.executors import THREADS, Executor, Report
 from zerolab.play.pairings import Pairing
 from zerolab.play.selfplay import (
     NO_ACTION,
     RandomOpeningPlies,
     SelfPlayer,
-    SelfPlayProgress,
+    SelfPlayJob,
     SelfPlayResult,
+    merge_results,
     play_batches,
     with_outcomes,
 )
@@ -30,7 +32,7 @@ from zerolab.rules import rules
 from zerolab.rules.rules import Game
 from zerolab.search.evaluator import Evaluation, Evaluator, has_network
 from zerolab.search.search import Search
-from zerolab.search.search_settings import PerTreeSettings
+from zerolab.search.search_settings import PerTreeSettings, SearchSettings
 from zerolab.store.games import GameRecord
 
 
@@ -183,9 +185,11 @@ def play_league_games(
     players: Population,
     pairs: NDArray[np.int64],
     first_number: int,
-    report: Callable[[SelfPlayProgress], None] = lambda _: None,
+    report: Report = lambda _: None,
     *,
     iteration: int = 0,
+    executor: Executor = THREADS,
+    chunks: int | None = None,
 ) -> SelfPlayResult:
     """Play games between pairs of players, int64[games, 2], numbered from `first_number`.
 
@@ -203,21 +207,31 @@ def play_league_games(
     at_once = min(settings.parallel_games, len(pairs))
     threads = useful_threads(settings.threads, at_once, has_network(evaluator))
     numbers = range(first_number, first_number + len(pairs))
+    chunks = min(chunks or threads, len(pairs))
     batches = [
-        [Pairing(number, _LEAGUE, _LEAGUE, number) for number in numbers[thread::threads]]
-        for thread in range(threads)
+        [Pairing(number, _LEAGUE, _LEAGUE, number) for number in numbers[chunk::chunks]]
+        for chunk in range(chunks)
     ]
-    cores = max(1, available_cores() // threads)
-
-    def new_player() -> SelfPlayer:
-        return LeaguePlayer(game, settings, self_play, evaluator, cores, parameters)
-
-    played = play_batches(
-        game, self_play, settings.search, evaluator, settings.seed, iteration, batches,
-        max(1, settings.parallel_games // threads), _LEAGUE, report, new_player,
+    job = SelfPlayJob(
+        game, self_play, settings.search, lambda: evaluator, settings.seed, iteration, threads,
+        max(1, settings.parallel_games // threads), _LEAGUE,
+        partial(_new_player, settings, parameters),
     )  # fmt: skip
+    played = merge_results(executor.run(play_batches, job, batches, report))
     games = _with_names(played.games, pairs, first_number)
     return played._replace(examples=with_outcomes(played.examples, games), games=games)
+
+
+def _new_player(
+    settings: LeagueSettings,
+    parameters: LeagueParameters,
+    game: Game,
+    self_play: SelfPlaySettings,
+    _: SearchSettings,
+    evaluator: Evaluator,
+    threads: int,
+) -> LeaguePlayer:
+    return LeaguePlayer(game, settings, self_play, evaluator, threads, parameters)
 
 
 def _with_names(

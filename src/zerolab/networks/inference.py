@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from zerolab.networks.network import Network, folded_copy
 from zerolab.networks.objectives import SearchOutput
@@ -102,13 +104,40 @@ class NetworkEvaluator:
         self.game = game
         self.device = device or default_device()
         self.precision = precision or default_precision(self.device)
+        self._place(folded_copy(network))
+
+    def _place(self, folded: nn.Module) -> None:
+        """Move the folded network to the device, in the precision of this evaluator."""
         self._thread = threading.local()
-        folded = folded_copy(network).to(self.device, self.precision)
+        folded = folded.to(self.device, self.precision)
         self._network = folded.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         if self.device.type == "cuda":
             if self.precision == torch.float32:  # TF32 changes values by a thousandth
                 torch.backends.cudnn.allow_tf32 = False
             torch.cuda.synchronize(self.device)  # the threads' streams do not wait for the default
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the game, the network on the CPU, and the precision; the device is not pickled."""
+        return {
+            "game": self.game,
+            "precision": self.precision,
+            "network": deepcopy(self._network).cpu(),
+        }
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restore the network on the default device of this process."""
+        self.game, self.precision = state["game"], state["precision"]
+        self.device = default_device()
+        self._place(state["network"])
+
+    @property
+    def weights_digest(self) -> str:
+        """Digest of the names, shapes and values of the weights."""
+        total = hashlib.blake2b(digest_size=16)
+        for name, tensor in self._network.state_dict().items():
+            total.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}".encode())
+            total.update(tensor.cpu().flatten().view(torch.uint8).numpy().tobytes())
+        return total.hexdigest()
 
     def evaluate(
         self, states: NDArray[np.uint64]

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from zerolab.core import streams
+from zerolab.play.executors import PlayProgress, Report
 from zerolab.play.pairings import random_opening
 from zerolab.play.position_search import PositionResults
 from zerolab.play.search_service import SearchService
-from zerolab.play.selfplay import NO_ACTION, RandomOpeningPlies, SelfPlayProgress, in_game_order
+from zerolab.play.selfplay import NO_ACTION, RandomOpeningPlies, in_game_order
 from zerolab.play.selfplay_settings import RetryMode, SelfPlaySettings
 from zerolab.rules import compiled_rules
 from zerolab.rules.facts import SearchFacts
@@ -56,7 +57,7 @@ class LockstepSelfPlay:
         seed: int,
         iteration: int,
         name: str,
-        report: Callable[[SelfPlayProgress], None],
+        report: Report,
     ) -> None:
         self._game = game
         self._settings = settings
@@ -152,7 +153,7 @@ class LockstepSelfPlay:
         return results
 
     def _show_progress(self) -> None:
-        self._report(SelfPlayProgress(self._games, self._plies))
+        self._report(PlayProgress(self._games, self._plies))
 
 
 def example_rows(

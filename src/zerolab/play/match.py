@@ -14,11 +14,17 @@ from zerolab.play.engine import (
     EngineSetup,
     ProgressCallback,
     have_networks,
-    play_pairings,
     slots_within_memory,
     useful_threads,
 )
-from zerolab.play.observers import GameRecorder
+from zerolab.play.executors import (
+    THREADS,
+    EngineJob,
+    Executor,
+    executor_for,
+    play_games,
+    play_progress,
+)
 from zerolab.play.pair_results import pair_result
 from zerolab.play.pairings import Pairing, alternating_colours, with_random_openings
 from zerolab.ratings.bayes import rate
@@ -107,32 +113,34 @@ def play_match(
     openings: int = 0,
     begin: int = 0,
     threads: int | None = None,
+    executor: Executor = THREADS,
+    chunks: int | None = None,
 ) -> Match:
     """Play games `begin` to `begin + games - 1` of a match; A moves first in even-numbered games.
 
     Games 2j and 2j + 1 begin with the same `openings` random plies. Random streams depend only on
-    (seed, iteration, game number, ply). By default, `threads` is a suitable number. If both
-    agents have the same name, B is called "NAME #2". Raises UserError if games are too short for
-    the openings.
+    (seed, iteration, game number, ply). By default, `threads` is a suitable number, and there is
+    one chunk of games per thread. `executor` plays the chunks unless an agent depends on programs
+    or files of this machine. If both agents have the same name, B is called "NAME #2". Raises
+    UserError if games are too short for the openings.
     """
     agents = with_unique_names([a, b])
     threads = threads or useful_threads(available_cores(), games, have_networks(agents))
     first, second = (agent.name for agent in agents)
     pairings = alternating_colours(first, second, range(begin, begin + games))
     pairings = with_random_openings(game, pairings, openings, seed, iteration)
-    recorder = GameRecorder()
     setup = EngineSetup(
         game, agents, seed, iteration, threads, slots_within_memory(agents, threads)
     )
-    play_pairings(setup, _batches(pairings, threads), game_observers=[recorder], progress=progress)
-    return Match(first, second, recorder.games)
+    batches, report = _batches(pairings, chunks or threads), play_progress(progress)
+    parts = executor_for(agents, executor).run(play_games, EngineJob(setup), batches, report)
+    return Match(first, second, sorted(record for part in parts for record in part))
 
 
-def _batches(pairings: list[Pairing], threads: int) -> list[list[Pairing]]:
-    """Distribute games among threads, with games 2j and 2j + 1 in the same thread."""
+def _batches(pairings: list[Pairing], count: int) -> list[list[Pairing]]:
+    """Divide games into at most `count` batches, with games 2j and 2j + 1 in the same batch."""
     batches = [
-        [game for game in pairings if game.number // 2 % threads == thread]
-        for thread in range(threads)
+        [game for game in pairings if game.number // 2 % count == batch] for batch in range(count)
     ]
     return [batch for batch in batches if batch]
 

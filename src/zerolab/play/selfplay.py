@@ -15,6 +15,7 @@ from zerolab.core import streams
 from zerolab.core.compiled import kernel
 from zerolab.core.processes import available_cores
 from zerolab.play.engine import EngineSetup, play_pairings, useful_threads
+from zerolab.play.executors import THREADS, Batch, Executor, PlayProgress, Report, Share
 from zerolab.play.observers import GameRecorder, MoveBatch, draw_played_on, gives_up
 from zerolab.play.pairings import Pairing
 from zerolab.play.selfplay_settings import SelfPlaySettings
@@ -57,13 +58,26 @@ class SelfPlayResult(NamedTuple):
     """Games to continue in the next iteration, in continuous mode."""
 
 
-class SelfPlayProgress(NamedTuple):
-    """Numbers of finished games and played plies so far, and the latest finished game."""
+class SelfPlayJob(NamedTuple):
+    """Data shared by all games of self-play."""
 
-    game_count: int
-    ply_count: int
-    latest_game: GameRecord | None = None
-    """None before the first game is finished, and in modes that finish all games at once."""
+    game: Game
+    settings: SelfPlaySettings
+    search: SearchSettings
+    load_evaluator: Callable[[], Evaluator]
+    seed: int
+    iteration: int
+    threads: int
+    """Threads that play batches at the same time."""
+    slots: int
+    """Game slots per batch."""
+    name: str
+    """Agent name in the records."""
+    new_player: Callable[[Game, SelfPlaySettings, SearchSettings, Evaluator, int], SelfPlayer]
+    """Function that creates players from settings, evaluator and number of threads; picklable."""
+
+    def shared(self, share: Share) -> SelfPlayJob:
+        return self._replace(load_evaluator=share(self.load_evaluator()))
 
 
 def play_episodes(
@@ -73,32 +87,35 @@ def play_episodes(
     evaluator: Evaluator,
     seed: int,
     iteration: int,
-    report: Callable[[SelfPlayProgress], None] = lambda _: None,
+    report: Report = lambda _: None,
     *,
     numbers: range | None = None,
     name: str = "self-play",
+    executor: Executor = THREADS,
 ) -> SelfPlayResult:
     """Play the games of an iteration in episodic mode, or only those with the given `numbers`.
 
     A game depends only on (seed, iteration, number), so an iteration can be played in parts, which
-    `merge_results` joins. Games are distributed among `settings.threads` threads by number. `name`
-    is the agent name in the records. `report` is called a few times per second. An exception, such
-    as KeyboardInterrupt in `report`, stops all threads.
+    `merge_results` joins. Games are distributed among `settings.chunks` chunks by number, by
+    default one per thread. `name` is the agent name in the records. `report` is called a few times
+    per second. An exception, such as KeyboardInterrupt in `report`, stops all threads.
     """
     numbers = range(settings.episodes) if numbers is None else numbers
     at_once = min(settings.parallel_games, len(numbers))
     threads = useful_threads(settings.threads, at_once, has_network(evaluator))
+    chunks = min(settings.chunks or threads, len(numbers))
     batches = [
         [
             Pairing(number, name, name, number, max_plies=settings.max_plies)
-            for number in numbers[thread::threads]
+            for number in numbers[chunk::chunks]
         ]
-        for thread in range(threads)
+        for chunk in range(chunks)
     ]
     slots = max(1, settings.parallel_games // threads)
-    played = play_batches(
-        game, settings, search, evaluator, seed, iteration, batches, slots, name, report
+    job = SelfPlayJob(
+        game, settings, search, lambda: evaluator, seed, iteration, threads, slots, name, SelfPlayer
     )
+    played = merge_results(executor.run(play_batches, job, batches, report))
     games = [
         game._replace(result=DRAW) if game.result == ONGOING else game for game in played.games
     ]
@@ -106,60 +123,46 @@ def play_episodes(
 
 
 def play_batches(
-    game: Game,
-    settings: SelfPlaySettings,
-    search: SearchSettings,
-    evaluator: Evaluator,
-    seed: int,
-    iteration: int,
-    batches: Sequence[Sequence[Pairing]],
-    slots: int,
-    name: str,
-    report: Callable[[SelfPlayProgress], None],
-    new_player: Callable[[], SelfPlayer] | None = None,
+    job: SelfPlayJob, batches: Sequence[Batch], report: Report = lambda _: None
 ) -> SelfPlayResult:
-    """Play batches of games, each in a thread with `slots` game slots; see `play_episodes`.
+    """Play batches of games, each in a thread with separate game slots; see `play_episodes`.
 
     Games can remain unfinished, so example columns that depend on the end of the game are still 0.
-    `new_player` creates the players; by default, they are of type `SelfPlayer`.
     """
+    evaluator = job.load_evaluator()
     players: list[SelfPlayer] = []
 
     def next_player() -> SelfPlayer:
-        cores = max(1, available_cores() // max(1, len(batches)))
-        player = (
-            new_player() if new_player else SelfPlayer(game, settings, search, evaluator, cores)
-        )
+        cores = max(1, available_cores() // job.threads)
+        player = job.new_player(job.game, job.settings, job.search, evaluator, cores)
         players.append(player)
         return player
 
-    agent = Agent(name, next_player, game=game, load_evaluator=lambda: evaluator)
+    agent = Agent(job.name, next_player, game=job.game, load_evaluator=lambda: evaluator)
     setup = EngineSetup(
-        game,
+        job.game,
         [agent],
-        seed,
-        iteration,
-        max(1, len(batches)),
-        slots,
+        job.seed,
+        job.iteration,
+        job.threads,
+        job.slots,
         _MOVE_STREAM_PURPOSES,
         _GAME_STREAM_PURPOSES,
     )
     moves, recorder = _ExampleRecorder(), GameRecorder()
     play_pairings(
         setup, batches, move_observers=[moves], game_observers=[recorder],
-        progress=lambda done, _: report(
-            SelfPlayProgress(done, moves.move_count, recorder.latest_game)
+        progress=lambda done, note: report(
+            PlayProgress(done, moves.move_count, recorder.latest_game, note)
         ),
     )  # fmt: skip
     counts = sum_by_key(player.search.counts for player in players)
     seconds = sum_by_key(player.search.seconds_by_part for player in players)
-    games = _with_given_plies(recorder.games, settings, seed, iteration)
+    games = _with_given_plies(recorder.games, job)
     return SelfPlayResult(moves.examples(), games, counts, seconds, moves.move_count)
 
 
-def _with_given_plies(
-    games: Sequence[GameRecord], settings: SelfPlaySettings, seed: int, iteration: int
-) -> list[GameRecord]:
+def _with_given_plies(games: Sequence[GameRecord], job: SelfPlayJob) -> list[GameRecord]:
     """Return the records with the number of random plies at the start of each game.
 
     The engine counts all plies before the first search as given, which in continuous mode includes
@@ -167,10 +170,10 @@ def _with_given_plies(
     """
     numbers = np.array([game.number for game in games], np.int64)
     keys = streams.stream_keys(
-        seed, iteration, numbers, np.zeros_like(numbers), streams.SELF_PLAY_START
+        job.seed, job.iteration, numbers, np.zeros_like(numbers), streams.SELF_PLAY_START
     )
     drawn = np.empty(len(games), np.int64)
-    _count_random_plies(keys, settings.random_opening_plies, drawn)
+    _count_random_plies(keys, job.settings.random_opening_plies, drawn)
     return [
         game._replace(given_plies=min(count, game.ply_count))
         for game, count in zip(games, drawn.tolist(), strict=True)

@@ -11,7 +11,7 @@ second. In it, every new node requires a complete search.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -19,7 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zerolab.core.config import VariantSettings
+from zerolab.core.errors import UserError, quoted
 from zerolab.play.engine import useful_threads
+from zerolab.play.executors import THREADS, Executor, PlayProgress, Report
 from zerolab.play.lockstep import (
     LockstepGame,
     LockstepResult,
@@ -36,9 +38,11 @@ from zerolab.play.search_service import (
     ThreadedSearchService,
 )
 from zerolab.play.selfplay import (
-    SelfPlayProgress,
+    SelfPlayer,
+    SelfPlayJob,
     SelfPlayResult,
     in_game_order,
+    merge_results,
     play_batches,
     with_outcomes,
 )
@@ -71,9 +75,10 @@ def play_continuous(
     evaluator: Evaluator,
     seed: int,
     previous: UnfinishedGames | None,
-    report: Callable[[SelfPlayProgress], None] = lambda _: None,
+    report: Report = lambda _: None,
     *,
     name: str = "self-play",
+    executor: Executor = THREADS,
 ) -> SelfPlayResult:
     """Play an iteration in continuous mode.
 
@@ -90,11 +95,13 @@ def play_continuous(
         Pairing(each.number, name, name, each.number, each.actions, plies, lanes)
         for each in in_progress
     ]
-    played = play_batches(
-        game, settings, search, evaluator, seed, _ALL_ITERATIONS,
-        [pairings[thread::threads] for thread in range(threads)], -(-lanes // threads), name,
-        report,
+    chunks = min(settings.chunks or threads, lanes)
+    job = SelfPlayJob(
+        game, settings, search, lambda: evaluator, seed, _ALL_ITERATIONS, threads,
+        -(-lanes // chunks), name, SelfPlayer,
     )  # fmt: skip
+    batches = [pairings[chunk::chunks] for chunk in range(chunks)]
+    played = merge_results(executor.run(play_batches, job, batches, report))
     in_progress_by_number = {each.number: each for each in in_progress}
     games = [
         _with_agent_spans(each, in_progress_by_number.get(each.number)) for each in played.games
@@ -141,7 +148,7 @@ def play_with_service(
     evaluator: Evaluator,
     seed: int,
     iteration: int,
-    report: Callable[[SelfPlayProgress], None] = lambda _: None,
+    report: Report = lambda _: None,
     *,
     name: str = "self-play",
     evaluator_factory: Callable[[], EvaluatorFactory] | None = None,
@@ -186,6 +193,25 @@ def require_ray_if_needed(mode: VariantSettings) -> None:
     """Raise UserError if a mode needs Ray actors and Ray is not installed."""
     if isinstance(mode, ServiceMode) and mode.actors:
         import_module("zerolab.core.ray_cluster")
+
+
+def require_splittable(settings: SelfPlaySettings) -> Iterator[str]:
+    """Yield a remark if the games of this mode cannot be divided among other machines.
+
+    Raises UserError if the mode has actors, which would need a second cluster.
+    """
+    mode = settings.mode
+    if not isinstance(mode, ServiceMode):
+        return
+    if mode.actors:
+        raise UserError(
+            f"selfplay.mode.actors = {mode.actors} already distributes the searches of mode ="
+            f" {quoted(mode.name)}: expected no --ray; RAY_ADDRESS=HOST:PORT selects the cluster"
+        )
+    yield (
+        f"selfplay.mode = {quoted(mode.name)} searches for all games together, so this machine"
+        " plays them; the cluster plays the other stages"
+    )
 
 
 def _new_service(
@@ -324,7 +350,7 @@ class BigTreeSelfPlay:
         mode: BigTreeMode,
         service: SearchService,
         name: str,
-        report: Callable[[SelfPlayProgress], None],
+        report: Report,
     ) -> None:
         self.tree = TranspositionTree(game, mode.c, mode.first_play)
         self._at_once = mode.games_at_once
@@ -390,4 +416,4 @@ class BigTreeSelfPlay:
         )
 
     def _show_progress(self) -> None:
-        self._report(SelfPlayProgress(self._games, self._plies))
+        self._report(PlayProgress(self._games, self._plies))

@@ -210,6 +210,18 @@ class SelfPlaySettings(Settings):
     """Number of game threads, which allow search and network to overlap. By default, one per core
     available to this process, at most 64. With a network on a GPU, one thread plays all games."""
 
+    chunks: int | None = Field(default=None, ge=1, le=1_000_000)
+    """Number of parts into which the games of self-play, matches and accuracy measurements are
+    divided by number; one per thread if unset. With `--ray`, each actor plays one part at a time,
+    so several parts per actor balance the work. More parts mean smaller network batches. Can be
+    changed when a run is resumed. Affects only the amount of work, under the same condition as
+    `selfplay.parallel_games`. Not used in modes with a service."""
+
+    lag: int = Field(default=0, ge=0, le=1)
+    """With 1, the games of iteration k + 1 are played by the best network of iteration k - 1
+    instead of iteration k. With `--ray`, they are then played while iteration k is learnt and its
+    candidate is tested."""
+
     @model_validator(mode="after")
     def _mode_fits(self) -> SelfPlaySettings:
         mode = self.mode

@@ -6,17 +6,13 @@ A task whose process or node is lost is restarted and resumes from its files.
 
 from __future__ import annotations
 
-import getpass
-import os
 import platform
 import secrets
 import shutil
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
@@ -24,8 +20,13 @@ from typing import Any, NamedTuple, Self
 from zerolab.core.code_digests import code_digest
 from zerolab.core.errors import UserError, one_line
 from zerolab.core.files import make_folder
-from zerolab.core.processes import claim_cores
-from zerolab.core.ray_cluster import RayCluster, last_error_line, ray, worker_nodes
+from zerolab.core.ray_cluster import (
+    RayCluster,
+    claim_own_cores,
+    last_error_line,
+    ray,
+    worker_nodes,
+)
 from zerolab.networks.inference import cpu_precision_name
 from zerolab.store.folder import is_locked, lock_folder
 from zerolab.studies.tasks import CompileTask, Task, TaskOutcome, TrainTask, perform_task
@@ -207,7 +208,7 @@ def _perform_job(job: _Job) -> TaskOutcome:
     if not _shares(job.probe):
         folder = Path(job.probe).parent
         return TaskOutcome(job.task, error_lines=[_not_shared(platform.node(), folder)])
-    claim_cores(_core_locks(ray.get_runtime_context().get_node_id()), _single_cores())
+    claim_own_cores()  # learning on several cores would change the last bits of the weights
     if job.is_repeated and isinstance(job.task, TrainTask):
         _await_unlocked(Path(job.task.run_path))
     return perform_task(job.task)
@@ -230,24 +231,3 @@ def _await_unlocked(run: Path) -> None:
     deadline = time.monotonic() + _SECONDS_TO_END
     while is_locked(run) and time.monotonic() < deadline:
         time.sleep(_SECONDS_TO_END / 100)
-
-
-@cache
-def _single_cores() -> list[list[int]]:
-    """Return one list for each core that was available to this process before pinning.
-
-    Each task uses a single core because training on several would change the last bits of the
-    weights.
-    """
-    if not hasattr(os, "sched_getaffinity"):
-        return []
-    return [[core] for core in sorted(os.sched_getaffinity(0))]
-
-
-def _core_locks(node: str) -> Path:
-    """Return the folder of a node's core locks, which all studies of a user share."""
-    # Users in containers may have no name, and Windows has no user ids.
-    user = os.getuid() if hasattr(os, "getuid") else getpass.getuser()
-    folder = Path(tempfile.gettempdir()) / f"zerolab-cores-{node}-{user}"
-    make_folder(folder)
-    return folder

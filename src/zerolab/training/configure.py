@@ -153,9 +153,10 @@ def amend_settings(
 ) -> TrainSettings:
     """Return the settings for resuming a run; only an increase of `iterations` is allowed.
 
-    The file of solved positions may have another path, since its digest identifies it. Any other
-    change raises UserError, because the run would no longer match its settings. If the run names a
-    program that no assignment names, programs must be allowed.
+    The file of solved positions may have another path, since its digest identifies it, and
+    `selfplay.chunks` may change, since it only divides the work. Any other change raises UserError,
+    because the run would no longer match its settings. If the run names a program that no
+    assignment names, programs must be allowed.
     """
     settings = saved_settings(run)
     data = settings.model_dump()
@@ -171,7 +172,7 @@ def amend_settings(
         run.path,
         settings.model_dump(),
         amended.model_dump(),
-        except_for=("iterations", "supervised.positions"),
+        except_for=("iterations", "supervised.positions", "selfplay.chunks"),
         note=" (only iterations can be increased)",
     )
     if amended.iterations < settings.iterations:

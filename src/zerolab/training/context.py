@@ -13,7 +13,7 @@ from copy import deepcopy
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -27,8 +27,9 @@ from zerolab.league.league import LeagueState
 from zerolab.league.league_settings import LeagueSettings
 from zerolab.league.playing import play_league_games, player_number
 from zerolab.league.population import draw_pairs, first_generation
+from zerolab.play.executors import THREADS, Executor, PlayProgress, Report
 from zerolab.play.match import Match, play_match
-from zerolab.play.selfplay import SelfPlayProgress, SelfPlayResult, merge_results
+from zerolab.play.selfplay import SelfPlayResult, merge_results
 from zerolab.replay.window import Window
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.rules import Game
@@ -45,6 +46,9 @@ from zerolab.training.records import Record
 from zerolab.training.reporting import LiveReporter
 from zerolab.training.train_settings import TrainSettings, league_settings
 from zerolab.training.window_facts import window_rows
+
+if TYPE_CHECKING:
+    from zerolab.training.selfplay_stage import GamesAhead
 
 
 def current_environment(iteration: int, learner: Learner) -> Environment:
@@ -122,6 +126,10 @@ class TrainingContext:
     """Published bugs to reproduce; none, except in studies of these bugs."""
     league: ReconstructedLeague | None
     """The league of self-play players; None for plain self-play."""
+    executor: Executor = THREADS
+    """Plays the games of all stages."""
+    games_ahead: GamesAhead | None = None
+    """Games of the next iteration that are being played."""
 
     @property
     def game(self) -> Game:
@@ -192,7 +200,8 @@ class TrainingContext:
         """Play a match with the run's seed (`play.match.play_match`) and save its games."""
         match = play_match(
             self.game, a, b, games, self.settings.seed, self.progress.iteration,
-            self.reporter.progress, openings=openings, begin=begin,
+            self.reporter.progress, openings=openings, begin=begin, executor=self.executor,
+            chunks=self.settings.selfplay.chunks,
         )  # fmt: skip
         self.save_games(stage, match.games)
         return match
@@ -279,13 +288,17 @@ def reconstruct_league(store: GameStore, settings: TrainSettings) -> Reconstruct
 
 def play_league_iteration(
     league: ReconstructedLeague,
+    state: LeagueState,
     game_count: int,
     evaluator: Evaluator,
     iteration: int,
-    report: Callable[[SelfPlayProgress], None],
+    report: Report,
+    *,
+    executor: Executor = THREADS,
+    chunks: int | None = None,
 ) -> LeagueSelfPlayResult:
-    """Play the next `game_count` games of a league in an iteration."""
-    settings, state = league.settings, league.state_before(iteration)
+    """Play the next `game_count` games of a league in an iteration, and update its state."""
+    settings = league.settings
     generation = state.population.generation
     end = state.game_count + game_count
     parts: list[SelfPlayResult] = []
@@ -295,14 +308,14 @@ def play_league_iteration(
         pairs = draw_pairs(state.population, settings, numbers)
         plies = sum(part.searched_move_count for part in parts)
 
-        def report_part(part: SelfPlayProgress, begin: int = begin, plies: int = plies) -> None:
+        def report_part(part: PlayProgress, begin: int = begin, plies: int = plies) -> None:
             played = plies + part.ply_count
-            report(SelfPlayProgress(begin + part.game_count, played, part.latest_game))
+            report(part._replace(game_count=begin + part.game_count, ply_count=played))
 
         parts.append(
             play_league_games(
                 league.game, settings, evaluator, state.population, pairs, begin, report_part,
-                iteration=iteration,
+                iteration=iteration, executor=executor, chunks=chunks,
             )
         )  # fmt: skip
         state.rate_records(league.game, settings, pairs, parts[-1].games)

@@ -166,6 +166,8 @@ class AccuracyStage(Stage):
             positions,
             context.settings.seed,
             context.reporter.progress,
+            executor=context.executor,
+            chunks=context.settings.selfplay.chunks,
         )
         search = accuracy_report("search", positions, choices)
         fields = {

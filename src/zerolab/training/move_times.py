@@ -30,7 +30,7 @@ from zerolab.networks.inference import NetworkEvaluator, default_device, default
 from zerolab.networks.network_settings import NetworkSettings
 from zerolab.play.engine import useful_threads
 from zerolab.play.pairings import Pairing, random_opening
-from zerolab.play.selfplay import SelfPlayResult, play_batches
+from zerolab.play.selfplay import SelfPlayer, SelfPlayJob, SelfPlayResult, play_batches
 from zerolab.play.selfplay_settings import SelfPlaySettings
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.rules import MAX_PLIES
@@ -317,10 +317,11 @@ class _Player:
         pairings = [self._draw_pairing(random, lane, plies) for lane in range(self._parallel_games)]
         batches = [pairings[thread::threads] for thread in range(threads)]
         start = perf_counter()
-        selfplay = play_batches(
-            self._game, self._settings, self._search, self._evaluator, number, 0, batches,
-            -(-self._parallel_games // threads), _NAME, lambda _: None,
+        job = SelfPlayJob(
+            self._game, self._settings, self._search, lambda: self._evaluator, number, 0, threads,
+            -(-self._parallel_games // threads), _NAME, SelfPlayer,
         )  # fmt: skip
+        selfplay = play_batches(job, batches)
         seconds = perf_counter() - start
         return _Round(1000.0 * seconds / selfplay.searched_move_count, selfplay)
 

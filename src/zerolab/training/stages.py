@@ -1,12 +1,12 @@
-"""Training stages of an iteration: self-play, learning, gate and warm-start match.
+"""Training stages of an iteration after self-play: learning, gate and warm-start match.
 
-The trainer runs them in this order. The stages that only measure are in `evaluation_stages`.
+The trainer runs them in this order. Self-play is in `selfplay_stage`, and the stages that only
+measure are in `evaluation_stages`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from time import perf_counter
+from collections.abc import Sequence
 from typing import Any
 
 from zerolab.agents.agent import NetworkOptions
@@ -14,151 +14,16 @@ from zerolab.core import streams
 from zerolab.core.processes import available_cores
 from zerolab.networks.catalogue import build_network
 from zerolab.networks.inference import limit_torch_threads
-from zerolab.play.observers import resignation_counts
-from zerolab.play.search_service import NetworkEvaluatorFactory
-from zerolab.play.selfplay import SelfPlayProgress, SelfPlayResult, play_episodes
-from zerolab.play.selfplay_modes import play_continuous, play_with_service
-from zerolab.play.selfplay_settings import ContinuousMode, SelfPlaySettings, ServiceMode
-from zerolab.store.games import SELF_PLAY
-from zerolab.training.context import Stage, TrainingContext, play_league_iteration
+from zerolab.training.context import Stage, TrainingContext
 from zerolab.training.learn_settings import LearnSettings
 from zerolab.training.learner import Learner, LearningResult
 from zerolab.training.records import (
     GateRecord,
     LearnRecord,
     Record,
-    SelfPlayRecord,
     WarmStartMatchRecord,
 )
 from zerolab.training.warm_start import warm_start_search, warm_start_weight
-
-
-class SelfPlayStage(Stage):
-    """Self-play with the best network, which produces the examples of an iteration."""
-
-    name = SELF_PLAY
-
-    def execute(self, context: TrainingContext) -> Sequence[Record]:
-        """Play games, save them with their examples, and add the examples to the replay window."""
-        elapsed = context.start_task("self-play", *_planned_work(context.settings.selfplay))
-        result, generation = _play_games(context)
-        seconds = elapsed()  # excludes computing the features of the examples
-        _save_games(context, result)
-        fields = {**_record_fields(context, result, seconds), "generation": generation}
-        return [SelfPlayRecord.model_validate(fields)]
-
-
-def _planned_work(settings: SelfPlaySettings) -> tuple[int, str]:
-    """Return the number of plies or games to play, and the unit."""
-    if isinstance(settings.mode, ContinuousMode):
-        return settings.mode.plies * settings.parallel_games, "plies"
-    return settings.episodes, "games"
-
-
-def _play_games(context: TrainingContext) -> tuple[SelfPlayResult, int | None]:
-    """Play with the best network; in a league, also return the generation of the last game."""
-    settings, progress = context.settings, context.progress
-    if context.league is None:
-        return _play_alone(context), None
-    return play_league_iteration(
-        context.league, settings.selfplay.episodes, context.evaluator(progress.best),
-        progress.iteration, _progress_callback(context),
-    )  # fmt: skip
-
-
-def _play_alone(context: TrainingContext) -> SelfPlayResult:
-    """Play the best network against itself; in continuous mode, resume unfinished games first."""
-    settings, progress, run = context.settings, context.progress, context.run
-    weight = warm_start_weight(settings.warm_start, progress)
-    search = warm_start_search(settings.search, settings.warm_start, weight)
-    evaluator, name = context.evaluator(progress.best), context.network_agent(progress.best).name
-    if not isinstance(settings.selfplay.mode, ContinuousMode):
-        arguments = (
-            context.game, settings.selfplay, search, evaluator, settings.seed, progress.iteration,
-            _progress_callback(context),
-        )  # fmt: skip
-        if isinstance(settings.selfplay.mode, ServiceMode):
-            return play_with_service(
-                *arguments, name=name, evaluator_factory=lambda: _network_evaluator_factory(context)
-            )
-        return play_episodes(*arguments, name=name)
-    unfinished = (
-        run.load_unfinished_games(progress.iteration - 1) if progress.iteration > 1 else None
-    )
-    return play_continuous(
-        context.game, settings.selfplay, search, evaluator, settings.seed, unfinished,
-        _progress_callback(context), name=name,
-    )  # fmt: skip
-
-
-def _network_evaluator_factory(context: TrainingContext) -> NetworkEvaluatorFactory:
-    """Return the best network in a form from which other processes can build an evaluator."""
-    settings, best = context.settings, context.progress.best
-    weights = context.run.load_weights(best)
-    return NetworkEvaluatorFactory(settings.game, settings.network_at(best).model_dump(), weights)
-
-
-def _record_fields(
-    context: TrainingContext, result: SelfPlayResult, seconds: float
-) -> dict[str, Any]:
-    """Return the fields of the record; fields without information are None.
-
-    For example, the number of simulations per move is constant with a fixed budget.
-    """
-    settings, games, unfinished = context.settings, result.games, result.unfinished_games
-    weight = warm_start_weight(settings.warm_start, context.progress)
-    plies = len(result.examples.plies)
-    play = settings.selfplay
-    has_service = isinstance(play.mode, ServiceMode)
-    is_alone = settings.league is None and not has_service
-    budget_varies = play.budget.name != "fixed" or play.random_opening_plies > 0 or not is_alone
-    return {
-        "iteration": context.iteration,
-        "wall_seconds": seconds,
-        "games": len(games),
-        "distinct_games": len({game.actions for game in games}),
-        "positions": plies,
-        "plies_per_game": plies / len(games) if games else None,
-        "plies": result.searched_move_count if has_service or unfinished is not None else None,
-        "unfinished": None if unfinished is None else len(unfinished.games),
-        "full": int(result.examples.full.sum()) if budget_varies else None,
-        "simulations_per_move": (
-            result.search_counts["simulations"] / result.searched_move_count
-            if budget_varies and result.searched_move_count
-            else None
-        ),
-        "resignations": (
-            resignation_counts(result.examples, games, play.resignation.threshold)
-            if play.resignation
-            else None
-        ),
-        "warm_start_weight": weight if settings.warm_start.is_active else None,
-        **result.search_counts,
-        **{f"wall_{part}_seconds": duration for part, duration in result.seconds_by_part.items()},
-    }
-
-
-def _progress_callback(context: TrainingContext) -> Callable[[SelfPlayProgress], None]:
-    """Return a callback that reports games or plies, positions per second and the latest game."""
-    start = perf_counter()
-    counts_plies = isinstance(context.settings.selfplay.mode, ContinuousMode)
-
-    def report(progress: SelfPlayProgress) -> None:
-        rate = progress.ply_count / max(perf_counter() - start, 1e-9)
-        done = progress.ply_count if counts_plies else progress.game_count
-        if progress.latest_game is not None:
-            context.reporter.show_game(progress.latest_game)
-        context.reporter.progress(done, f"{rate:,.0f} positions/s")
-
-    return report
-
-
-def _save_games(context: TrainingContext, result: SelfPlayResult) -> None:
-    context.save_examples(result.examples)
-    if result.unfinished_games is not None:
-        context.run.save_unfinished_games(context.progress.iteration, result.unfinished_games)
-    context.save_games(SelfPlayStage.name, result.games)
-    context.update_progress(positions=context.window.added_count)
 
 
 class LearnStage(Stage):

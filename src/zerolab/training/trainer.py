@@ -15,6 +15,7 @@ from zerolab.core.errors import UserError, quoted
 from zerolab.core.resources import peak_memory
 from zerolab.networks.catalogue import build_network
 from zerolab.networks.inference import default_device
+from zerolab.play.executors import THREADS, Executor
 from zerolab.play.pairings import check_opening_length
 from zerolab.play.selfplay_modes import require_ray_if_needed
 from zerolab.rules.rules import Game
@@ -40,7 +41,8 @@ from zerolab.training.reporting import (
     Reporter,
     read_records,
 )
-from zerolab.training.stages import GateStage, LearnStage, SelfPlayStage, WarmStartMatchStage
+from zerolab.training.selfplay_stage import SelfPlayStage, begin_games_ahead
+from zerolab.training.stages import GateStage, LearnStage, WarmStartMatchStage
 from zerolab.training.train_settings import TrainSettings
 from zerolab.training.window_facts import require_solved_targets, solved_window
 
@@ -65,7 +67,8 @@ class Trainer:
 
     `on_record` is called with every record of a finished stage after the record is saved. If the
     call raises an exception, training stops after that stage. `inputs` can be passed if
-    `check_new_run` has already read them. `loggers` are names in `training.logger`.
+    `check_new_run` has already read them. `loggers` are names in `training.logger`. `executor`
+    plays the games, by default in the threads of this process.
     """
 
     def __init__(
@@ -78,6 +81,7 @@ class Trainer:
         inputs: RunInputs | None = None,
         stages: Sequence[Stage] | None = None,
         loggers: Sequence[str] = (),
+        executor: Executor | None = None,
     ) -> None:
         """Prepare training; raise UserError if an input or logger is missing or does not fit."""
         inputs = read_inputs(settings, run) if inputs is None else inputs
@@ -98,6 +102,7 @@ class Trainer:
             progress=run.progress,
             enabled_bugs=bugs,
             league=reconstruct_league(run.games, settings),
+            executor=executor or THREADS,
         )
         self._on_record = on_record
         self._log = open_loggers([*default_loggers(), *loggers], run)
@@ -108,6 +113,8 @@ class Trainer:
             self.prepare()
             while not self.context.progress.finished:
                 stage, start = self._current_stage(), process_time()
+                if stage is not self.stages[0] and stage is not FINAL_STAGE:
+                    begin_games_ahead(self.context)
                 records = stage.execute(self.context)
                 self._commit(stage, records, process_time() - start)
         finally:

@@ -1,0 +1,125 @@
+"""Executors, which play the games of a stage in threads of this process or on a cluster.
+
+A stage describes its games as a job and divides them into batches by game number. An executor plays
+the batches and returns the results in the order of the batches. Results depend only on the job and
+the division, not on who plays which batch. Locally, each batch has a thread; on a cluster, batches
+are chunks of work for actors (`play.ray_executor`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple, Protocol, Self, TypeVar
+
+from zerolab.agents.agent import Agent
+from zerolab.agents.specs import can_be_shared, shared_agent
+from zerolab.play.engine import EngineSetup, play_pairings
+from zerolab.play.observers import GameRecorder
+from zerolab.play.pairings import Pairing
+from zerolab.search.evaluator import Evaluator
+from zerolab.store.games import GameRecord
+
+Batch = Sequence[Pairing]
+Share = Callable[[Evaluator], Callable[[], Evaluator]]
+"""Function that returns an evaluator in a picklable form, which other processes call to get it."""
+
+
+class PlayProgress(NamedTuple):
+    """Numbers of finished games and played plies so far, and the latest finished game."""
+
+    game_count: int
+    ply_count: int
+    latest_game: GameRecord | None = None
+    """None before the first game is finished, and in modes that finish all games at once."""
+    note: str = ""
+    """Agents for which a thread is waiting, or the state of a cluster."""
+
+
+Report = Callable[[PlayProgress], object]
+"""Callback that receives the progress a few times per second."""
+
+
+class Job(Protocol):
+    """Data shared by all batches of a stage."""
+
+    def shared(self, share: Share) -> Self:
+        """Return the job in a form that can be sent to other processes."""
+        ...
+
+
+_Job = TypeVar("_Job", bound=Job)
+_Result = TypeVar("_Result")
+
+
+class Executor(Protocol):
+    """Plays the batches of a stage."""
+
+    @property
+    def background(self) -> Executor | None:
+        """Executor for games that are not needed yet; None if they would only delay others."""
+        ...
+
+    def run(
+        self,
+        play: Callable[[_Job, Sequence[Batch], Report], _Result],
+        job: _Job,
+        batches: Sequence[Batch],
+        report: Report = lambda _: None,
+    ) -> list[_Result]:
+        """Play batches of games and return their results in order.
+
+        `play` must be a function of a module. It may be called with any number of consecutive
+        batches. An exception in `report` stops everything.
+        """
+        ...
+
+
+class ThreadExecutor:
+    """Executor that plays in this process, in as many threads as the job says."""
+
+    background = None
+
+    def run(
+        self,
+        play: Callable[[_Job, Sequence[Batch], Report], _Result],
+        job: _Job,
+        batches: Sequence[Batch],
+        report: Report = lambda _: None,
+    ) -> list[_Result]:
+        return [play(job, batches, report)]
+
+
+THREADS = ThreadExecutor()
+
+
+def executor_for(agents: Iterable[Agent], preferred: Executor) -> Executor:
+    """Return the preferred executor, or threads if an agent cannot play on other machines."""
+    if preferred is THREADS or all(map(can_be_shared, agents)):
+        return preferred
+    return THREADS
+
+
+class EngineJob(NamedTuple):
+    """Job for games whose only result is what observers of the engine see."""
+
+    setup: EngineSetup
+
+    def shared(self, share: Share) -> EngineJob:
+        agents = [shared_agent(agent, share) for agent in self.setup.agents]
+        return EngineJob(self.setup._replace(agents=agents))
+
+
+def play_games(job: EngineJob, batches: Sequence[Batch], report: Report) -> list[GameRecord]:
+    """Play batches of games and return their records, ordered by number."""
+    recorder = GameRecorder()
+
+    def progress(done: int, note: str) -> None:
+        report(PlayProgress(done, 0, recorder.latest_game, note))
+
+    play_pairings(job.setup, batches, game_observers=[recorder], progress=progress)
+    return recorder.games
+
+
+def play_progress(progress: Callable[[int, str], Any]) -> Report:
+    """Return a report that passes on the number of finished games and the note."""
+    return lambda made: progress(made.game_count, made.note)

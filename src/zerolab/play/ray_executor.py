@@ -1,0 +1,398 @@
+"""Executor that plays the chunks of a stage in actors of a Ray cluster (extra ``cluster``).
+
+The executor gives each free actor the next chunk, in order of priority and number, and returns the
+results in order. Actors join when the cluster grows. A chunk whose actor is lost is played again by
+another actor. Games depend only on their numbers, so none of this affects results.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import wait
+from functools import partial
+from typing import Any
+
+from zerolab.core.errors import UserError, one_line
+from zerolab.core.ray_cluster import (
+    LOCAL,
+    NodeProperties,
+    RayCluster,
+    last_error_line,
+    ray,
+    require_equal_properties,
+    worker_nodes,
+)
+from zerolab.networks.inference import cpu_precision_name
+from zerolab.play.executors import Batch, Executor, Job, PlayProgress, Report
+from zerolab.play.ray_actors import (
+    ActorShape,
+    ActorState,
+    Chunk,
+    ChunkResult,
+    PlayingActor,
+    SharedEvaluator,
+    player_properties,
+)
+from zerolab.search.evaluator import Evaluator
+
+_REPORT_SECONDS = 0.2
+_WAIT_SECONDS = 0.05
+_SCAN_SECONDS = 2.0
+"""Time between two looks at the nodes of the cluster."""
+_PROGRESS_SECONDS = 1.0
+_POLLED_ACTORS = 100
+"""Number of actors asked for their progress per `_PROGRESS_SECONDS`."""
+_ATTEMPTS = 4
+"""Number of times that a chunk, or the start of an actor, is tried."""
+_KEPT_NETWORKS = 4
+
+
+class RayExecutor:
+    """Executor on a Ray cluster; a context manager whose methods can be called from any thread."""
+
+    def __init__(
+        self,
+        address: str,
+        game_name: str,
+        actors: int = 0,
+        cores: int = 1,
+        message: Callable[[str], object] = lambda text: None,
+    ) -> None:
+        """Join the cluster at ``HOST:PORT``, or start one on this machine for ``local``.
+
+        `actors` is the number of actors, by default as many as the cluster can hold at any time,
+        each with `cores` cores and, on a cluster with GPUs, one GPU. `message` receives news about
+        actors, in the thread that calls `run`. Raises UserError if the cluster does not exist, its
+        nodes are not equal, or it has too few cores or GPUs.
+        """
+        self._cluster = RayCluster.join(address, actors * cores if address == LOCAL else 0)
+        try:
+            if not self._cluster.is_local:
+                self._cluster.require_equal_machines(cpu_precision_name)
+            nodes = worker_nodes()
+            self._shape = ActorShape(cores, any(node["Resources"].get("GPU") for node in nodes))
+            self._shape.require_capacity(address, actors, nodes)
+        except BaseException:
+            self._cluster.leave()
+            raise
+        self._game_name, self._count, self._message = game_name, actors, message
+        self._expected = player_properties(game_name)
+        self._first: tuple[str, NodeProperties] | None = None
+        self._lock = threading.RLock()
+        self._numbers = itertools.count()
+        self._queue: list[Chunk] = []
+        self._chunks: dict[int, Chunk] = {}
+        self._actors: list[ActorState] = []
+        self._refused: list[Any] = []  # kept, so that their cores are not offered again
+        self._awaited: dict[Any, Callable[[Any], None]] = {}
+        self._networks: dict[str, SharedEvaluator] = {}
+        self._messages: list[str] = []
+        self._error: UserError | None = None
+        self._failed_starts = self._losses = 0
+        self._scanned = -_SCAN_SECONDS
+        self._bytes = 0
+        self._began, self._waited = time.monotonic(), 0.0
+        self._closed = threading.Event()
+        self._thread = threading.Thread(target=self._dispatch, name="dispatch", daemon=True)
+        self._thread.start()
+
+    def __enter__(self) -> RayExecutor:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End all actors and leave the cluster; a local cluster ends as well."""
+        self._closed.set()
+        self._thread.join()
+        self._fail("the executor was closed")
+        self._cluster.leave()
+
+    @property
+    def background(self) -> Executor:
+        """Executor with the same actors, which plays only chunks for which others are free."""
+        return _Background(self)
+
+    @property
+    def place_count(self) -> int:
+        """Number of chunks that all actors of the present cluster can play at once."""
+        capacity = self._shape.capacity(worker_nodes())
+        return self._shape.places * min(self._count or capacity, capacity)
+
+    @property
+    def actor_count(self) -> int:
+        """Number of actors that are ready to play."""
+        return sum(actor.is_ready for actor in self._actors)
+
+    def run(
+        self,
+        play: Callable[..., Any],
+        job: Job,
+        batches: Sequence[Batch],
+        report: Report = lambda _: None,
+        *,
+        priority: int = 0,
+    ) -> list[Any]:
+        """Play each batch in an actor; chunks with a lower number for `priority` come first."""
+        chunks = self._submit(play, job, batches, priority)
+        start, received = time.monotonic(), self._bytes
+        pending = {chunk.future for chunk in chunks}
+        try:
+            while pending:
+                done, pending = wait(pending, timeout=_REPORT_SECONDS)
+                for future in done:
+                    future.result()
+                seconds = time.monotonic() - start
+                report(self._progress(chunks, seconds, self._bytes - received))
+                self._pass_on_messages()
+        finally:
+            self._waited += (time.monotonic() - start) * (priority == 0)
+            self._forget(chunks)
+        return [chunk.future.result().result for chunk in chunks]
+
+    def _submit(
+        self, play: Callable[..., Any], job: Job, batches: Sequence[Batch], priority: int
+    ) -> list[Chunk]:
+        with self._lock:
+            self._raise_error()
+            reference = ray.put(job.shared(self._share))
+            chunks = [
+                Chunk(priority, next(self._numbers), play, reference, batch) for batch in batches
+            ]
+            self._chunks |= {chunk.number: chunk for chunk in chunks}
+            for chunk in chunks:
+                heapq.heappush(self._queue, chunk)
+            self._assign()
+        return chunks
+
+    def _share(self, evaluator: Evaluator) -> SharedEvaluator:
+        """Put an evaluator into the object store, once per network."""
+        digest = getattr(evaluator, "weights_digest", "") or str(id(evaluator))
+        shared = self._networks.pop(digest, None)
+        if shared is None:
+            shared = SharedEvaluator(digest, ray.put(evaluator))
+        self._networks[digest] = shared
+        while len(self._networks) > _KEPT_NETWORKS:
+            del self._networks[next(iter(self._networks))]
+        return shared
+
+    def _forget(self, chunks: Sequence[Chunk]) -> None:
+        """Drop chunks; those of a failed job may still be queued or in play."""
+        with self._lock:
+            for chunk in chunks:
+                self._chunks.pop(chunk.number, None)
+            self._queue = [chunk for chunk in self._queue if chunk.number in self._chunks]
+            heapq.heapify(self._queue)
+
+    def _progress(self, chunks: Sequence[Chunk], seconds: float, received: int) -> PlayProgress:
+        parts = [chunk.progress for chunk in chunks]
+        games, plies = sum(part.game_count for part in parts), sum(part.ply_count for part in parts)
+        latest = next((part.latest_game for part in reversed(parts) if part.latest_game), None)
+        actors = self.actor_count
+        if not actors:
+            return PlayProgress(games, plies, latest, "waiting for actors to start")
+        elapsed = max(time.monotonic() - self._began, 1e-9)
+        note = (
+            f"{actors} actor{'s' * (actors != 1)}, {games / seconds / actors:.2g} games/s each,"
+            f" {received / seconds / 1e6:.2g} MB/s, learner idle"
+            f" {min(1.0, (self._waited + seconds) / elapsed):.0%}"
+        )
+        return PlayProgress(games, plies, latest, note)
+
+    def _pass_on_messages(self) -> None:
+        if threading.current_thread() is threading.main_thread():
+            while self._messages:
+                self._message(self._messages.pop(0))
+
+    def _raise_error(self) -> None:
+        if self._error is not None:
+            raise self._error
+
+    # The methods below run in the dispatching thread or with the lock.
+
+    def _dispatch(self) -> None:
+        try:
+            while not self._closed.is_set():
+                self._step()
+        except Exception as error:
+            self._fail(f"the Ray cluster was lost ({one_line(last_error_line(error))})")
+
+    def _step(self) -> None:
+        """Start actors, hand out chunks, and wait shortly for replies."""
+        with self._lock:
+            self._start_actors()
+            self._assign()
+            self._ask_for_progress()
+            references = list(self._awaited)
+        if not references:
+            self._closed.wait(_WAIT_SECONDS)
+            return
+        if ray.wait(references, timeout=_WAIT_SECONDS)[0]:
+            done, _ = ray.wait(references, num_returns=len(references), timeout=0)
+            with self._lock:
+                for reference in done:
+                    self._awaited.pop(reference)(reference)
+
+    def _start_actors(self) -> None:
+        """Request actors for all resources of the cluster, which may have grown."""
+        now = time.monotonic()
+        if now - self._scanned < _SCAN_SECONDS:
+            return
+        self._scanned = now
+        places = self._shape.capacity(worker_nodes()) - len(self._refused)
+        wanted = min(self._count or places, places)
+        for _ in range(wanted - len(self._actors)):
+            self._start_actor()
+
+    def _start_actor(self) -> None:
+        remote = ray.remote(PlayingActor).options(
+            num_cpus=self._shape.cores,
+            num_gpus=float(self._shape.has_gpu),
+            max_restarts=0,
+            max_concurrency=self._shape.places + 1,  # one more for the progress
+            scheduling_strategy="SPREAD",
+        )
+        actor = ActorState(remote.remote(self._shape))
+        self._actors.append(actor)
+        reference = actor.handle.properties.remote(self._game_name)
+        self._awaited[reference] = partial(self._admit, actor)
+
+    def _admit(self, actor: ActorState, reference: Any) -> None:
+        """Use a started actor if its node is equal to the others."""
+        try:
+            node, properties = ray.get(reference)
+        except ray.exceptions.RayError as error:
+            self._lose(actor)
+            self._failed_starts += 1
+            if self._failed_starts == _ATTEMPTS and not self.actor_count:
+                self._fail(f"actors cannot start ({one_line(last_error_line(error))})")
+            return
+        try:
+            if isinstance(properties, str):
+                raise UserError(f"node {node}: {properties}")
+            nodes = [self._first or (node, properties), (node, properties)]
+            require_equal_properties(nodes, self._expected)
+        except UserError as error:
+            self._actors.remove(actor)
+            self._refused.append(actor.handle)
+            self._messages.append(f"an actor is not used: {error}")
+            if not self._actors:
+                self._fail(str(error))
+            return
+        self._failed_starts, actor.checked = 0, self._losses
+        self._first = self._first or (node, properties)
+        actor.is_ready = True
+        self._assign()
+
+    def _assign(self) -> None:
+        """Give chunks to actors with free places."""
+        for actor in self._free_actors():
+            if not self._queue:
+                return
+            chunk = heapq.heappop(self._queue)
+            actor.chunks.add(chunk.number)
+            reference = actor.handle.play.remote(chunk.number, chunk.play, chunk.job, chunk.batch)
+            self._awaited[reference] = partial(self._finish, actor, chunk)
+
+    def _free_actors(self) -> Iterator[ActorState]:
+        """Yield ready actors once per free place, those with the fewest chunks first.
+
+        When machines vanish, several actors are lost at once. After a loss, an actor therefore has
+        to reply before it gets a chunk. Otherwise a chunk might go to several lost actors in turn.
+        """
+        for taken in range(self._shape.places):
+            for actor in self._actors:
+                alive = actor.is_ready and actor.checked == self._losses
+                if alive and len(actor.chunks) <= taken:
+                    yield actor
+
+    def _finish(self, actor: ActorState, chunk: Chunk, reference: Any) -> None:
+        """Store the result of a chunk, or queue it again if its actor was lost."""
+        actor.chunks.discard(chunk.number)
+        try:
+            result: ChunkResult = ray.get(reference)
+        except ray.exceptions.RayTaskError as error:
+            cause = error.cause
+            if not isinstance(cause, UserError):
+                cause = UserError(f"an actor has failed: {one_line(last_error_line(error))}")
+            chunk.future.set_exception(cause)
+        except ray.exceptions.RayError as error:
+            self._lose(actor)
+            self._repeat(chunk, one_line(last_error_line(error)))
+        else:
+            chunk.progress = result.progress
+            self._bytes += result.size
+            chunk.future.set_result(result)
+
+    def _repeat(self, chunk: Chunk, reason: str) -> None:
+        chunk.losses += 1
+        chunk.progress = PlayProgress(0, 0)
+        if chunk.losses == _ATTEMPTS:
+            games = f"the games from number {chunk.batch[0].number}"
+            chunk.future.set_exception(
+                UserError(
+                    f"{games} ended {_ATTEMPTS} actors, one after the other ({reason}); the run can"
+                    " be resumed, also without --ray"
+                )
+            )
+        elif chunk.number in self._chunks:
+            heapq.heappush(self._queue, chunk)
+
+    def _lose(self, actor: ActorState) -> None:
+        if actor in self._actors:
+            self._actors.remove(actor)
+            self._losses += 1
+            self._scanned = -_SCAN_SECONDS  # replace it as soon as possible
+            if actor.is_ready:
+                self._messages.append("an actor was lost; others repeat its games")
+
+    def _ask_for_progress(self) -> None:
+        """Ask actors with chunks for their progress, each about once a second if there are few."""
+        now = time.monotonic()
+        pause = _PROGRESS_SECONDS * max(1.0, len(self._actors) / _POLLED_ACTORS)
+        for actor in self._actors:
+            is_due = actor.checked != self._losses or (actor.chunks and now - actor.asked > pause)
+            if actor.is_ready and is_due and actor.asked < float("inf"):
+                actor.asked = float("inf")
+                reference = actor.handle.progress.remote()
+                self._awaited[reference] = partial(self._note_progress, actor, self._losses)
+
+    def _note_progress(self, actor: ActorState, losses: int, reference: Any) -> None:
+        actor.asked = time.monotonic()
+        try:
+            made: dict[int, PlayProgress] = ray.get(reference)
+        except ray.exceptions.RayError:
+            self._lose(actor)
+            return
+        actor.checked = losses
+        for number, progress in made.items():
+            if number in actor.chunks and number in self._chunks:
+                self._chunks[number].progress = progress
+
+    def _fail(self, reason: str) -> None:
+        """End all jobs, and refuse further ones, with a message."""
+        with self._lock:
+            self._error = UserError(f"{reason}; the run can be resumed, also without --ray")
+            for chunk in self._chunks.values():
+                if not chunk.future.done():
+                    chunk.future.set_exception(self._error)
+
+
+class _Background:
+    """Executor with a lower priority."""
+
+    background = None
+
+    def __init__(self, executor: RayExecutor) -> None:
+        self._executor = executor
+
+    def run(
+        self,
+        play: Callable[..., Any],
+        job: Job,
+        batches: Sequence[Batch],
+        report: Report = lambda _: None,
+    ) -> list[Any]:
+        return self._executor.run(play, job, batches, report, priority=1)

@@ -1,0 +1,239 @@
+"""The self-play stage, and games that are played ahead of it.
+
+With `selfplay.lag`, an iteration's games need only the network of the iteration before the last, so
+actors can play them while the learner works on the last one. This changes when they are played, but
+not the games.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from functools import partial
+from time import perf_counter
+from typing import Any, NamedTuple
+
+from zerolab.play.executors import Executor, PlayProgress, Report
+from zerolab.play.observers import resignation_counts
+from zerolab.play.search_service import NetworkEvaluatorFactory
+from zerolab.play.selfplay import SelfPlayResult, play_episodes
+from zerolab.play.selfplay_modes import play_continuous, play_with_service
+from zerolab.play.selfplay_settings import ContinuousMode, SelfPlaySettings, ServiceMode
+from zerolab.search.evaluator import Evaluator
+from zerolab.store.folder import RunProgress
+from zerolab.store.games import SELF_PLAY
+from zerolab.training.context import Stage, TrainingContext, play_league_iteration
+from zerolab.training.records import Record, SelfPlayRecord, WarmStartMatchRecord
+from zerolab.training.reporting import best_network_after, read_records
+from zerolab.training.warm_start import warm_start_search, warm_start_weight
+
+_POLL_SECONDS = 0.2
+
+
+class SelfPlayStage(Stage):
+    """Self-play with the best network, which produces the examples of an iteration."""
+
+    name = SELF_PLAY
+
+    def execute(self, context: TrainingContext) -> Sequence[Record]:
+        """Play games, save them with their examples, and add the examples to the replay window."""
+        elapsed = context.start_task("self-play", *_planned_work(context.settings.selfplay))
+        iteration, report = context.progress.iteration, _progress_callback(context)
+        ahead, context.games_ahead = context.games_ahead, None
+        if ahead is not None and ahead.iteration == iteration:
+            played = ahead.wait(report)
+        else:
+            played = _loaded_games(context, iteration, context.executor)(report)
+        seconds = elapsed()  # excludes computing the features of the examples
+        _save_games(context, played.result)
+        fields = _record_fields(context, played, seconds)
+        return [SelfPlayRecord.model_validate(fields)]
+
+
+class _PlayedGames(NamedTuple):
+    """The games of an iteration."""
+
+    result: SelfPlayResult
+    warm_start_weight: float
+    generation: int | None = None
+    """In a league, the generation of the last game."""
+
+
+class GamesAhead:
+    """Games of the next iteration, which are played in the background."""
+
+    def __init__(self, iteration: int, play: Callable[[Report], _PlayedGames]) -> None:
+        self.iteration = iteration
+        self._progress = PlayProgress(0, 0)
+        self._pool = ThreadPoolExecutor(1, "ahead")
+        self._games = self._pool.submit(play, self._note)
+        self._pool.shutdown(wait=False)
+
+    def _note(self, progress: PlayProgress) -> None:
+        self._progress = progress
+
+    def wait(self, report: Report) -> _PlayedGames:
+        """Return the games when all are played."""
+        while not wait([self._games], _POLL_SECONDS).done:
+            report(self._progress)
+        return self._games.result()
+
+
+def begin_games_ahead(context: TrainingContext) -> None:
+    """Begin the games of the next iteration if settings and executor allow it and none began.
+
+    Call it before any stage but self-play.
+    """
+    following, background = context.progress.iteration + 1, context.executor.background
+    is_allowed = context.settings.selfplay.lag and context.inputs.solved_split is None
+    has_games = context.games_ahead is not None or following > context.settings.iterations
+    if not is_allowed or has_games or background is None:
+        return
+    context.games_ahead = GamesAhead(following, _loaded_games(context, following, background))
+
+
+def _progress_at(context: TrainingContext, iteration: int) -> RunProgress:
+    """Return the progress that decides who plays the games of an iteration.
+
+    It differs from the present progress if `selfplay.lag` is set. Then the games depend only on
+    what was known before the iteration before.
+    """
+    if not context.settings.selfplay.lag:
+        return context.progress
+    known, records = iteration - 2, read_records(context.run)
+    over = any(
+        record.over and record.iteration <= known
+        for record in records
+        if isinstance(record, WarmStartMatchRecord)
+    )
+    best = best_network_after(records, known)
+    changes = {"iteration": iteration, "best": best, "warm_start_over": over}
+    return context.progress.model_copy(update=changes)
+
+
+def _loaded_games(
+    context: TrainingContext, iteration: int, executor: Executor
+) -> Callable[[Report], _PlayedGames]:
+    """Load all that the games of an iteration need, and return the function that plays them.
+
+    The function can be called in another thread.
+    """
+    settings, progress = context.settings, _progress_at(context, iteration)
+    evaluator = context.evaluator(progress.best)
+    weight = warm_start_weight(settings.warm_start, progress)
+    if context.league is not None:
+        league, state = context.league, context.league.state_before(iteration)
+
+        def play_league(report: Report) -> _PlayedGames:
+            result, generation = play_league_iteration(
+                league, state, settings.selfplay.episodes, evaluator, iteration, report,
+                executor=executor, chunks=settings.selfplay.chunks,
+            )  # fmt: skip
+            return _PlayedGames(result, weight, generation)
+
+        return play_league
+    play = _loaded_self_play(context, progress, evaluator, weight, executor)
+    return lambda report: _PlayedGames(play(report), weight)
+
+
+def _loaded_self_play(
+    context: TrainingContext,
+    progress: RunProgress,
+    evaluator: Evaluator,
+    weight: float,
+    executor: Executor,
+) -> Callable[[Report], SelfPlayResult]:
+    """Return the function that lets a network play itself; unfinished games are resumed first."""
+    settings, iteration, run = context.settings, progress.iteration, context.run
+    search = warm_start_search(settings.search, settings.warm_start, weight)
+    arguments = context.game, settings.selfplay, search, evaluator, settings.seed
+    name = context.network_agent(progress.best).name
+    if isinstance(settings.selfplay.mode, ServiceMode):
+        factory = partial(_network_evaluator_factory, context, progress.best)
+        return lambda report: play_with_service(
+            *arguments, iteration, report, name=name, evaluator_factory=factory
+        )
+    if isinstance(settings.selfplay.mode, ContinuousMode):
+        unfinished = run.load_unfinished_games(iteration - 1) if iteration > 1 else None
+        return lambda report: play_continuous(
+            *arguments, unfinished, report, name=name, executor=executor
+        )
+    return lambda report: play_episodes(*arguments, iteration, report, name=name, executor=executor)
+
+
+def _planned_work(settings: SelfPlaySettings) -> tuple[int, str]:
+    """Return the number of plies or games to play, and the unit."""
+    if isinstance(settings.mode, ContinuousMode):
+        return settings.mode.plies * settings.parallel_games, "plies"
+    return settings.episodes, "games"
+
+
+def _network_evaluator_factory(context: TrainingContext, best: int) -> NetworkEvaluatorFactory:
+    """Return a network in a form from which other processes can build an evaluator."""
+    settings, weights = context.settings, context.run.load_weights(best)
+    return NetworkEvaluatorFactory(settings.game, settings.network_at(best).model_dump(), weights)
+
+
+def _record_fields(
+    context: TrainingContext, played: _PlayedGames, seconds: float
+) -> dict[str, Any]:
+    """Return the fields of the record; fields without information are None.
+
+    For example, the number of simulations per move is constant with a fixed budget.
+    """
+    settings, result = context.settings, played.result
+    games, unfinished = result.games, result.unfinished_games
+    plies = len(result.examples.plies)
+    play = settings.selfplay
+    has_service = isinstance(play.mode, ServiceMode)
+    is_alone = settings.league is None and not has_service
+    budget_varies = play.budget.name != "fixed" or play.random_opening_plies > 0 or not is_alone
+    return {
+        "iteration": context.iteration,
+        "wall_seconds": seconds,
+        "games": len(games),
+        "distinct_games": len({game.actions for game in games}),
+        "positions": plies,
+        "plies_per_game": plies / len(games) if games else None,
+        "plies": result.searched_move_count if has_service or unfinished is not None else None,
+        "unfinished": None if unfinished is None else len(unfinished.games),
+        "full": int(result.examples.full.sum()) if budget_varies else None,
+        "simulations_per_move": (
+            result.search_counts["simulations"] / result.searched_move_count
+            if budget_varies and result.searched_move_count
+            else None
+        ),
+        "resignations": (
+            resignation_counts(result.examples, games, play.resignation.threshold)
+            if play.resignation
+            else None
+        ),
+        "warm_start_weight": played.warm_start_weight if settings.warm_start.is_active else None,
+        "generation": played.generation,
+        **result.search_counts,
+        **{f"wall_{part}_seconds": duration for part, duration in result.seconds_by_part.items()},
+    }
+
+
+def _progress_callback(context: TrainingContext) -> Report:
+    """Return a callback that reports games or plies, positions per second and the latest game."""
+    start = perf_counter()
+    counts_plies = isinstance(context.settings.selfplay.mode, ContinuousMode)
+
+    def report(progress: PlayProgress) -> None:
+        rate = progress.ply_count / max(perf_counter() - start, 1e-9)
+        done = progress.ply_count if counts_plies else progress.game_count
+        if progress.latest_game is not None:
+            context.reporter.show_game(progress.latest_game)
+        notes = f"{rate:,.0f} positions/s", progress.note
+        context.reporter.progress(done, "; ".join(filter(None, notes)))
+
+    return report
+
+
+def _save_games(context: TrainingContext, result: SelfPlayResult) -> None:
+    context.save_examples(result.examples)
+    if result.unfinished_games is not None:
+        context.run.save_unfinished_games(context.progress.iteration, result.unfinished_games)
+    context.save_games(SelfPlayStage.name, result.games)
+    context.update_progress(positions=context.window.added_count)

@@ -1,0 +1,158 @@
+"""Copies of runs in storage: local folders, S3 (moto), interruptions and errors."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+
+import pytest
+from pyarrow import fs
+
+from forks import wait_for
+from promised import contents
+from training.tiny_training import train
+from zerolab.cli.main import main
+from zerolab.core.errors import UserError
+from zerolab.store import storage
+from zerolab.store.run_folder import RunFolder
+from zerolab.store.storage import RunStorage
+from zerolab.training.configure import resolve_settings
+
+SETTINGS = ["iterations=2", "selfplay.episodes=4", "final_evaluation.games=2"]
+
+
+def command(folder, uri, *options):
+    assignments = [f"--set={each}" for each in SETTINGS]
+    return [
+        "train", "--run", str(folder), "--preset", "smoke", *assignments, "--storage", uri, *options
+    ]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """Return a finished run."""
+    settings = resolve_settings(None, "smoke", SETTINGS)
+    return train(tmp_path_factory.mktemp("runs") / "run", settings).path
+
+
+@pytest.fixture(params=["path", "file", "s3"])
+def uri(request, tmp_path):
+    if request.param == "path":
+        return str(tmp_path / "storage")
+    if request.param == "file":
+        return f"file://{tmp_path}/storage"
+    return request.getfixturevalue("bucket")
+
+
+@pytest.fixture(scope="module")
+def bucket():
+    """Return the URI of a bucket of a local S3 server."""
+    pytest.importorskip("moto")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    server = subprocess.Popen(
+        [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)],
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        wait_for(lambda: socket.socket().connect_ex(("127.0.0.1", port)) == 0)
+        options = f"scheme=http&endpoint_override=127.0.0.1:{port}&region=us-east-1"
+        address = f"s3://key:secret@runs?{options}&allow_bucket_creation=true"
+        fs.FileSystem.from_uri(address)[0].create_dir("runs")
+        yield f"s3://key:secret@runs/mine?{options}"
+    finally:
+        server.kill()
+        server.wait()
+
+
+def test_stored_run_equals_the_run(run, uri, tmp_path):
+    RunStorage(uri, run).push()
+    other = tmp_path / "other" / "run"
+    other.parent.mkdir()
+    assert RunStorage(uri, other).fetch()
+    assert contents(other) == contents(run)
+    assert not RunStorage(uri, other).fetch()
+    RunFolder.open(other).load_weights(RunFolder.open(other).progress.best)
+
+
+def test_only_changed_files_are_copied(run, tmp_path, monkeypatch):
+    folder, uri = tmp_path / "run", str(tmp_path / "storage")
+    shutil.copytree(run, folder)
+    written = []
+    write = RunStorage._write
+    monkeypatch.setattr(
+        RunStorage, "_write", lambda self, path, content: (
+            written.append(path.removeprefix(f"{uri}/run/")), write(self, path, content)
+        )
+    )  # fmt: skip
+    RunStorage(uri, folder).push()
+    assert written[-2:] == ["state.json", "digests.json"]  # the commit point comes last
+    written.clear()
+    stored = RunStorage(uri, folder)
+    stored.push()
+    assert written == [".probe"]
+    (folder / "environment.json").write_text("{}")
+    (folder / "checkpoints" / "0000.safetensors").unlink()
+    stored.push()
+    assert written == [".probe", "environment.json", "digests.json"]
+    assert not (tmp_path / "storage" / "run" / "checkpoints" / "0000.safetensors").exists()
+
+
+def test_lost_learner_resumes_elsewhere_from_an_interrupted_copy(run, tmp_path, monkeypatch):
+    uri, push, pushes = str(tmp_path / "storage"), RunStorage.push, []
+
+    def interrupted(self):
+        pushes.append(self)
+        if len(pushes) == 2:  # the files of iteration 2 are copied, but not its state
+            with monkeypatch.context() as patch:
+                write = RunStorage._write
+
+                def fail(self, path, content):
+                    if path.endswith("state.json"):
+                        raise KeyboardInterrupt
+                    write(self, path, content)
+
+                patch.setattr(RunStorage, "_write", fail)
+                push(self)
+        push(self)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RunStorage, "push", interrupted)
+        assert main(command(tmp_path / "here" / "run", uri)) == 130
+    there = tmp_path / "there" / "run"
+    there.parent.mkdir()
+    assert main(command(there, uri)) == 0
+    assert contents(there) == contents(run)
+    shutil.rmtree(there)
+    assert RunStorage(uri, there).fetch()
+    assert contents(there) == contents(run)
+
+
+def test_older_local_run_is_refused(run, tmp_path, capfd):
+    uri, folder = str(tmp_path / "storage"), tmp_path / "run"
+    RunStorage(uri, run).push()
+    train(folder, resolve_settings(None, "smoke", [*SETTINGS, "iterations=1"]))
+    assert main(["train", "--run", str(folder), "--storage", uri]) == 2
+    assert "is at iteration 2, but its copy" in capfd.readouterr().err
+
+
+@pytest.mark.skipif(os.name == "nt", reason="uses /dev/null")
+@pytest.mark.parametrize("uri", ["/dev/null/storage", "s4://bucket/runs", "file://"])
+def test_unusable_storage_leaves_no_run(tmp_path, capfd, uri):
+    assert main(command(tmp_path / "run", uri)) == 2
+    error = capfd.readouterr().err
+    assert "the storage" in error
+    assert "s3://BUCKET/PATH" in error
+    assert not (tmp_path / "run").exists()
+
+
+def test_damaged_state_is_an_error(run, tmp_path):
+    uri = str(tmp_path / "storage")
+    RunStorage(uri, run).push()
+    (tmp_path / "storage" / "run" / "state.json").write_text("{}")
+    with pytest.raises(UserError, match=storage._STATE):
+        RunStorage(uri, tmp_path / "run").fetch()

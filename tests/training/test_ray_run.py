@@ -1,0 +1,226 @@
+"""Runs whose games are played by Ray actors: equal bytes, lost actors, resuming and errors."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import pytest
+
+pytest.importorskip("ray")
+
+from evaluation.exhaustive import exhaustive
+from forks import wait_for
+from promised import contents, differences
+from training.test_league_run import LEAGUE
+from training.tiny_training import KilledError, Killing, train
+from zerolab.cli.main import main
+from zerolab.core.errors import UserError
+from zerolab.core.ray_cluster import ray
+from zerolab.evaluation.collecting import DatasetSettings
+from zerolab.evaluation.dataset import collect_in_memory
+from zerolab.evaluation.positions import write_positions
+from zerolab.play import ray_executor
+from zerolab.play.pairings import Pairing
+from zerolab.play.ray_actors import ActorShape
+from zerolab.play.ray_executor import RayExecutor
+from zerolab.rules.catalogue import parse_game
+from zerolab.training.configure import resolve_settings
+from zerolab.training.reporting import NullReporter
+
+GAME = parse_game("gobang:3x3:3")
+ACTORS = 3
+EPISODIC = [
+    "iterations=2", "selfplay.episodes=6", "selfplay.chunks=4", "final_evaluation.games=4",
+    "accuracy.every=1",
+]  # fmt: skip
+CONTINUOUS = [
+    "iterations=3", "selfplay.parallel_games=6", "selfplay.chunks=3", "selfplay.lag=1",
+    'selfplay.mode={name = "continuous", plies = 8}', "gate=always", "final_evaluation.games=0",
+    'selfplay.budget={name = "playout_cap", simulations = 5}', "search.simulations=20",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def executor():
+    ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    with RayExecutor("local", "gobang:3x3:3", ACTORS) as executor:
+        yield executor
+
+
+@pytest.fixture(scope="module")
+def episodic(tmp_path_factory):
+    path = tmp_path_factory.mktemp("positions") / "solved.parquet"
+    solved = collect_in_memory(GAME, 20, DatasetSettings(), exhaustive(GAME))
+    write_positions(path, solved.positions, {})
+    return resolve_settings(None, "smoke", [*EPISODIC, f"accuracy.positions={path}"])
+
+
+@pytest.fixture(scope="module")
+def continuous():
+    return resolve_settings(None, "smoke", CONTINUOUS)
+
+
+@pytest.fixture(scope="module")
+def local(tmp_path_factory, episodic, continuous):
+    """Return the contents of both runs on this machine alone."""
+    folder = tmp_path_factory.mktemp("runs")
+    settings = {"episodic": episodic, "continuous": continuous}
+    return {name: contents(train(folder / name, each).path) for name, each in settings.items()}
+
+
+def use_actors(executor, count):
+    """Wait until the executor has `count` actors, after ending those that are too many."""
+    executor._count = count
+    for actor in executor._actors[count:]:
+        ray.kill(actor.handle)
+    wait_for(lambda: executor.actor_count == count == len(executor._actors), 120)
+
+
+@pytest.mark.parametrize("count", [1, 2, ACTORS])
+def test_bytes_do_not_depend_on_actors(executor, local, episodic, tmp_path, count):
+    executor._count = count
+    with executor._lock:
+        for actor in executor._actors[count:]:
+            executor._lose(actor)
+            ray.kill(actor.handle)
+    run = train(tmp_path / "run", episodic, executor=executor)
+    assert differences(contents(run.path), local["episodic"]) == []
+    assert executor.actor_count <= count
+
+
+class _KillsActors(NullReporter):
+    """Reporter that ends an actor in every task that actors play."""
+
+    def __init__(self, executor):
+        self._executor = executor
+        self.killed = []
+
+    def stage_started(self, iteration, title, total, unit):
+        self._task = (iteration, title)
+
+    def progress(self, done, note=""):
+        if self._task in self.killed or "actor" not in note:
+            return
+        busy = [actor for actor in self._executor._actors if actor.chunks]
+        if busy:
+            ray.kill(busy[0].handle)
+            self.killed.append(self._task)
+
+
+def test_games_of_lost_actors_are_repeated(executor, local, episodic, tmp_path):
+    executor._count = ACTORS
+    reporter = _KillsActors(executor)
+    run = train(tmp_path / "run", episodic, reporter, executor=executor)
+    assert differences(contents(run.path), local["episodic"]) == []
+    assert {title for _, title in reporter.killed} >= {"self-play", "gate"}
+
+
+@pytest.mark.parametrize("begins_on_cluster", [True, False])
+def test_lagging_run_can_change_between_cluster_and_threads(
+    executor, local, continuous, tmp_path, begins_on_cluster
+):
+    executors = [executor, None] if begins_on_cluster else [None, executor]
+    with pytest.raises(KilledError):
+        train(tmp_path / "run", continuous, Killing(2, "learn"), executor=executors[0])
+    run = train(tmp_path / "run", continuous, executor=executors[1])
+    assert differences(contents(run.path), local["continuous"]) == []
+
+
+def test_lag_changes_who_plays(local, continuous, tmp_path):
+    settings = continuous.model_copy(
+        update={"selfplay": continuous.selfplay.model_copy(update={"lag": 0})}
+    )
+    prompt = contents(train(tmp_path / "run", settings).path)
+    assert prompt["examples/0001.npz"] == local["continuous"]["examples/0001.npz"]
+    assert prompt["examples/0003.npz"] != local["continuous"]["examples/0003.npz"]
+
+
+def test_league_is_equal(executor, tmp_path):
+    settings = resolve_settings(None, "smoke", [*LEAGUE, "selfplay.chunks=2"])
+    runs = [train(tmp_path / str(each), settings, executor=each) for each in (None, executor)]
+    assert differences(*(contents(run.path) for run in runs)) == []
+
+
+class _NoJob:
+    def shared(self, share):
+        return self
+
+
+def _die(job, batches, report):
+    os._exit(1)
+
+
+def _refuse(job, batches, report):
+    raise UserError("a clear message")
+
+
+def _fail(job, batches, report):
+    raise ZeroDivisionError
+
+
+BATCH = [Pairing(7, "a", "b", 7)]
+
+
+def test_fatal_chunk_is_an_error(executor, monkeypatch):
+    monkeypatch.setattr(ray_executor, "_ATTEMPTS", 2)
+    with pytest.raises(UserError, match=r"from number 7 ended 2 actors.*can be resumed"):
+        executor.run(_die, _NoJob(), [BATCH])
+
+
+def test_errors_of_actors_are_passed_on(executor):
+    with pytest.raises(UserError, match=r"^a clear message$"):
+        executor.run(_refuse, _NoJob(), [BATCH])
+    with pytest.raises(UserError, match=r"an actor has failed: .*ZeroDivisionError"):
+        executor.run(_fail, _NoJob(), [BATCH])
+
+
+def test_actor_with_other_game_file_is_not_used(executor, monkeypatch):
+    software = {**executor._expected.software, "game file": "other"}
+    monkeypatch.setattr(executor, "_expected", executor._expected._replace(software=software))
+    messages = []
+    monkeypatch.setattr(executor, "_message", messages.append)
+    use_actors(executor, 1)
+    executor._count = 2
+    wait_for(lambda: executor._refused, 120)
+    executor._pass_on_messages()
+    (message,) = [each for each in messages if "not used" in each]
+    assert "game file" in message
+    assert "instead of other" in message
+    assert executor.actor_count == 1
+
+
+def test_actors_need_cores_and_gpus():
+    nodes = [{"Resources": {"CPU": 8.0, "GPU": 2.0}}, {"Resources": {"CPU": 1.0, "GPU": 2.0}}]
+    assert ActorShape(1, has_gpu=True).capacity(nodes) == 3
+    assert ActorShape(4, has_gpu=True).capacity(nodes) == 2
+    assert ActorShape(4, has_gpu=False).capacity(nodes) == 2
+    with pytest.raises(UserError, match=r"actors = 5, each with 1 core and a GPU: .* room for 3"):
+        ActorShape(1, has_gpu=True).require_capacity("head:6379", 5, nodes)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--ray", "127.0.0.1:1"], "no Ray cluster responded at 127.0.0.1:1"),
+        (["--ray", "nowhere"], "expected local, or the HOST:PORT"),
+        (["--actors", "2"], "need --ray"),
+        (["--ray", "local", "--actors", "-1"], "expected 0 to"),
+        (["--ray", "local", "--set=selfplay.mode.name=service", "--set=selfplay.mode.actors=2"],
+         "already distributes"),
+    ],
+)  # fmt: skip
+def test_wrong_options_leave_no_run(tmp_path, capfd, options, message):
+    folder = tmp_path / "run"
+    assert main(["train", "--preset", "smoke", "--run", str(folder), *options]) == 2
+    assert message in capfd.readouterr().err
+    assert not folder.exists()
+
+
+def test_missing_ray_is_reported(tmp_path, capfd, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    monkeypatch.delitem(sys.modules, "zerolab.core.ray_cluster")
+    command = ["train", "--preset", "smoke", "--run", str(tmp_path / "run"), "--ray", "local"]
+    assert main(command) == 2
+    assert 'the extra "cluster"' in capfd.readouterr().err
+    assert not (tmp_path / "run").exists()

@@ -1,0 +1,134 @@
+"""Kill parts of a run on a Ray cluster at random moments and compare it with an undisturbed run.
+
+Usage: python tools/ray_kills.py FOLDER [KILLS] [SEED]
+
+The cluster has two nodes of one core on this machine. An actor, a node or the learner is killed
+KILLS (50) times; a lost node is replaced, and a killed learner resumes, sometimes without the
+cluster. Runs follow each other in FOLDER until all kills are done. The script fails if the promised
+contents of a run differ from those of an undisturbed one. It requires Linux.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+import time
+from collections import Counter
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+
+sys.path.append(str(Path(__file__).parents[1] / "tests"))  # contains the module `promised`
+
+from promised import contents, differences
+
+_SETTINGS = [
+    "iterations=6", "selfplay.episodes=12", "selfplay.chunks=6", "search.simulations=40",
+    "gate.games=8", "final_evaluation.games=4", "selfplay.lag=1",
+]  # fmt: skip
+_PAUSE = 8.0
+"""Longest time between two kills in seconds."""
+_ACTOR = "ray::PlayingActor"
+
+
+class Nodes:
+    """Local Ray cluster with two single-CPU nodes and a head node without CPUs."""
+
+    def __init__(self) -> None:
+        os.environ["RAY_raylet_start_wait_time_s"] = "300"  # noqa: SIM112  Ray's spelling
+        from ray import cluster_utils  # noqa: PLC0415  Ray is optional
+
+        self._cluster = cluster_utils.Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
+        self.address = self._cluster.address
+        for _ in range(2):
+            self._cluster.add_node(num_cpus=1)
+
+    def kill_one(self) -> None:
+        """Kill a node and add a new one."""
+        node = random.choice(sorted(self._cluster.worker_nodes, key=lambda each: each.unique_id))
+        self._cluster.remove_node(node, allow_graceful=False)
+        self._cluster.add_node(num_cpus=1)
+
+    def actors(self) -> list[psutil.Process]:
+        """Return the processes of this cluster's actors."""
+        found = []
+        for process in psutil.Process().children(recursive=True):
+            with suppress(psutil.Error):  # it may have ended
+                if (process.cmdline() or [""])[0].startswith(_ACTOR):
+                    found.append(process)
+        return found
+
+    def shut_down(self) -> None:
+        self._cluster.shutdown()
+
+
+def command(folder: Path, address: str | None) -> list[str]:
+    """Return the command that trains or resumes a run."""
+    options = [f"--set={each}" for each in _SETTINGS] + (["--ray", address] if address else [])
+    train = [sys.executable, "-m", "zerolab", "train", "--preset", "smoke", "--run", str(folder)]
+    return train + options
+
+
+def kill(nodes: Nodes, learner: subprocess.Popen[bytes]) -> str:
+    """Kill an actor, a node or the learner; return which, or nothing if there is none."""
+    actors = nodes.actors()
+    if not actors:  # the learner is still starting
+        return ""
+    kind = random.choices(["actor", "node", "learner"], [0.8, 0.1, 0.1])[0]
+    if kind == "learner":
+        learner.kill()
+    elif kind == "node":
+        nodes.kill_one()
+    else:
+        with suppress(psutil.Error):
+            random.choice(actors).kill()
+    return kind
+
+
+def disturbed_run(folder: Path, nodes: Nodes, kills: int) -> Counter[str]:
+    """Train a run while parts of it are killed; return the kills by kind."""
+    killed: Counter[str] = Counter()
+    while True:
+        address = nodes.address if killed["learner"] % 3 != 2 or kills == 0 else None
+        log = open(folder.with_suffix(".log"), "ab")  # noqa: SIM115  closed with the process
+        learner = subprocess.Popen(command(folder, address), stdout=log, stderr=log)
+        while learner.poll() is None:
+            time.sleep(random.uniform(0.0, _PAUSE))
+            if killed.total() < kills and learner.poll() is None and (kind := kill(nodes, learner)):
+                killed[kind] += 1
+        if learner.returncode == 0:
+            return killed
+        if learner.returncode > 0:
+            sys.exit(f"the learner failed with code {learner.returncode}: see {log.name}")
+
+
+def main(folder: str, kills: str = "50", seed: str = "0") -> None:
+    """Train an undisturbed run, and disturbed ones until all kills are done."""
+    random.seed(int(seed))
+    root, total, runs = Path(folder), Counter[str](), 0
+    root.mkdir(parents=True, exist_ok=True)
+    subprocess.run(command(root / "undisturbed", None), check=True, stdout=subprocess.DEVNULL)
+    expected = contents(root / "undisturbed")
+    nodes = Nodes()
+    try:
+        while total.total() < int(kills):
+            runs += 1
+            begin = time.monotonic()
+            total += disturbed_run(root / f"run-{runs}", nodes, int(kills) - total.total())
+            different = differences(contents(root / f"run-{runs}"), expected)
+            print(f"run {runs}: {time.monotonic() - begin:.0f} s, kills so far {dict(total)}",
+                  flush=True)  # fmt: skip
+            if different:
+                sys.exit(f"run {runs} differs: {', '.join(different)}")
+    finally:
+        nodes.shut_down()
+    print(f"{total.total()} kills in {runs} runs: {dict(total)}; all contents are equal")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
+    main(*sys.argv[1:])
