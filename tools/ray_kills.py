@@ -72,10 +72,10 @@ def command(folder: Path, address: str | None) -> list[str]:
     return train + options
 
 
-def kill(nodes: Nodes, learner: subprocess.Popen[bytes]) -> str:
-    """Kill an actor, a node or the learner; return which, or nothing if there is none."""
-    actors = nodes.actors()
-    if not actors:  # the learner is still starting
+def kill(nodes: Nodes, learner: subprocess.Popen[bytes], log: Path) -> str:
+    """Kill an actor, a node or the learner; return which, or nothing if none is at work yet."""
+    actors, lines = nodes.actors(), log.read_text().splitlines()
+    if not actors or "waiting for actors" in lines[-1] or "joining" in lines[-1]:
         return ""
     kind = random.choices(["actor", "node", "learner"], [0.8, 0.1, 0.1])[0]
     if kind == "learner":
@@ -93,16 +93,18 @@ def disturbed_run(folder: Path, nodes: Nodes, kills: int) -> Counter[str]:
     killed: Counter[str] = Counter()
     while True:
         address = nodes.address if killed["learner"] % 3 != 2 or kills == 0 else None
-        log = open(folder.with_suffix(".log"), "ab")  # noqa: SIM115  closed with the process
-        learner = subprocess.Popen(command(folder, address), stdout=log, stderr=log)
+        path = folder.with_suffix(".log")
+        with open(path, "ab") as log:
+            learner = subprocess.Popen(command(folder, address), stdout=log, stderr=log)
         while learner.poll() is None:
             time.sleep(random.uniform(0.0, _PAUSE))
-            if killed.total() < kills and learner.poll() is None and (kind := kill(nodes, learner)):
+            is_running = killed.total() < kills and learner.poll() is None
+            if is_running and (kind := kill(nodes, learner, path)):
                 killed[kind] += 1
         if learner.returncode == 0:
             return killed
         if learner.returncode > 0:
-            sys.exit(f"the learner failed with code {learner.returncode}: see {log.name}")
+            sys.exit(f"the learner failed with code {learner.returncode}: see {path}")
 
 
 def main(folder: str, kills: str = "50", seed: str = "0") -> None:
