@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -22,6 +23,7 @@ from zerolab.networks.network import NormedConv, NormedLinear, folded_copy
 from zerolab.networks.objectives import POLICY, VALUE
 from zerolab.rules import compiled_rules, rules
 from zerolab.rules.catalogue import parse_game
+from zerolab.rules.position import Position
 from zerolab.testing.random_games import ongoing_sample_positions
 from zerolab.training.configure import resolve_settings
 
@@ -254,3 +256,17 @@ def test_clausen_network_has_the_published_size(game):
     assert stem + 3 * block + heads == 63_201
     assert sum(parameter.numel() for parameter in network.parameters()) == 63_201
     assert FeatureExtractor(network, game, CPU).feature_count == 3 * 42
+
+
+def test_pickled_evaluator_evaluates_equally_and_keeps_its_digest():
+    game = parse_game("gobang:3x3:3")
+    one, other = (
+        NetworkEvaluator(build_network(NETWORKS["conv"](channels=8), game, seed), game)
+        for seed in range(2)
+    )
+    assert one.weights_digest != other.weights_digest
+    copied = pickle.loads(pickle.dumps(one))
+    assert copied.weights_digest == one.weights_digest
+    states = Position.start("gobang:3x3:3").play(4).state[None]
+    for expected, actual in zip(one.evaluate(states), copied.evaluate(states), strict=True):
+        np.testing.assert_array_equal(actual, expected)
