@@ -26,10 +26,10 @@ sys.path.append(str(Path(__file__).parents[1] / "tests"))  # contains the module
 from promised import contents, differences
 
 _SETTINGS = [
-    "iterations=6", "selfplay.episodes=12", "selfplay.chunks=6", "search.simulations=40",
+    "iterations=12", "selfplay.episodes=12", "selfplay.chunks=6", "search.simulations=40",
     "gate.games=8", "final_evaluation.games=4", "selfplay.lag=1",
 ]  # fmt: skip
-_PAUSE = 8.0
+_PAUSE = 3.0
 """Longest time between two kills in seconds."""
 _ACTOR = "ray::PlayingActor"
 
