@@ -33,7 +33,7 @@ from zerolab.cli.reference import (
     type_and_bounds,
 )
 from zerolab.core.config import VariantSettings
-from zerolab.core.setting_docs import describe_settings
+from zerolab.core.setting_docs import Unit, describe_settings
 from zerolab.league.league_settings import LeagueSettings
 from zerolab.networks.catalogue import GROWTHS, HEADS, NETWORKS
 from zerolab.networks.objectives import LOSSES
@@ -49,7 +49,7 @@ from zerolab.search.methods import (
 from zerolab.studies.study import registered_studies
 from zerolab.training.criteria import GATES, RAMPS, STOP_RULES
 from zerolab.training.optimization import OPTIMIZERS, RATE_SCHEDULES
-from zerolab.training.records import Record, Unit
+from zerolab.training.records import Record
 from zerolab.training.warm_start import WARM_START_VARIANTS
 
 ROOT = Path(__file__).resolve().parents[1]

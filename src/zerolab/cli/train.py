@@ -279,7 +279,7 @@ def _executor(
         yield None
         return
     from zerolab.play.ray_executor import RayExecutor
-    from zerolab.play.selfplay_modes import require_splittable
+    from zerolab.play.selfplay_settings import require_splittable
 
     for remark in require_splittable(settings.selfplay):
         console.print(remark)

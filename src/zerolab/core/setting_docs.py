@@ -1,4 +1,4 @@
-"""Type, bounds, default and documentation of every setting of a model."""
+"""Type, bounds, default and documentation of every setting of a model; units of its fields."""
 
 from __future__ import annotations
 
@@ -21,6 +21,12 @@ from zerolab.core.nested_tables import flatten
 _TYPES = {int: "whole number", float: "number", str: "text", bool: "true or false"}
 _PAPER_SENTENCE = re.compile(r"(?:^|(?<=[.;] ))\[[A-Z]\w*\](?:, \[|:)")
 _MAX_DECIMAL = 10**9  # larger bounds such as 2**63 are written as powers
+
+
+class Unit(NamedTuple):
+    """Unit of a number in a record, as an annotation of its field."""
+
+    name: str
 
 
 class Setting(NamedTuple):

@@ -11,15 +11,12 @@ second. In it, every new node requires a complete search.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from importlib import import_module
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from zerolab.core.config import VariantSettings
-from zerolab.core.errors import UserError, quoted
 from zerolab.play.engine import useful_threads
 from zerolab.play.executors import THREADS, Executor, PlayProgress, Report
 from zerolab.play.lockstep import (
@@ -187,31 +184,6 @@ def play_with_service(
             service.seconds_by_part,
             searched_move_count,
         )
-
-
-def require_ray_if_needed(mode: VariantSettings) -> None:
-    """Raise UserError if a mode needs Ray actors and Ray is not installed."""
-    if isinstance(mode, ServiceMode) and mode.actors:
-        import_module("zerolab.core.ray_cluster")
-
-
-def require_splittable(settings: SelfPlaySettings) -> Iterator[str]:
-    """Yield a remark if the games of this mode cannot be divided among other machines.
-
-    Raises UserError if the mode has actors, which would need a second cluster.
-    """
-    mode = settings.mode
-    if not isinstance(mode, ServiceMode):
-        return
-    if mode.actors:
-        raise UserError(
-            f"selfplay.mode.actors = {mode.actors} already distributes the searches of mode ="
-            f" {quoted(mode.name)}: expected no --ray; RAY_ADDRESS=HOST:PORT selects the cluster"
-        )
-    yield (
-        f"selfplay.mode = {quoted(mode.name)} searches for all games together, so this machine"
-        " plays them; the cluster plays the other stages"
-    )
 
 
 def _new_service(

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from importlib import import_module
 from typing import Literal
 
 from pydantic import Field, model_validator
 
 from zerolab.core.config import Settings, VariantSettings, variant_annotation
+from zerolab.core.errors import UserError, quoted
 from zerolab.core.processes import available_cores
 from zerolab.core.registry import load_plugins
 from zerolab.search.budgets import BUDGETS
@@ -241,3 +244,28 @@ class SelfPlaySettings(Settings):
                 ' unsuitable as targets; expected late_policy_target = "visits" or "values"'
             )
         return self
+
+
+def require_ray_if_needed(mode: VariantSettings) -> None:
+    """Raise UserError if a mode needs Ray actors and Ray is not installed."""
+    if isinstance(mode, ServiceMode) and mode.actors:
+        import_module("zerolab.core.ray_cluster")
+
+
+def require_splittable(settings: SelfPlaySettings) -> Iterator[str]:
+    """Yield a remark if the games of this mode cannot be divided among other machines.
+
+    Raises UserError if the mode has actors, which would need a second cluster.
+    """
+    mode = settings.mode
+    if not isinstance(mode, ServiceMode):
+        return
+    if mode.actors:
+        raise UserError(
+            f"selfplay.mode.actors = {mode.actors} already distributes the searches of mode ="
+            f" {quoted(mode.name)}: expected no --ray; RAY_ADDRESS=HOST:PORT selects the cluster"
+        )
+    yield (
+        f"selfplay.mode = {quoted(mode.name)} searches for all games together, so this machine"
+        " plays them; the cluster plays the other stages"
+    )

@@ -3,25 +3,18 @@
 Each record class describes one kind of line, named by the default of its field `stage`. Fields
 named ``wall_...`` are measurements of time or memory; all other fields are reproducible from the
 settings. docs/metrics.md and the TensorBoard events are generated from these classes, so a new
-metric needs only a field here and a value in its stage. training/panels.py draws some fields. The
-file is long because it holds the whole schema.
+metric needs only a field here and a value in its stage. training/panels.py draws some fields.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from zerolab.core.setting_docs import Unit
 from zerolab.store.games import SELF_PLAY
-
-
-class Unit(NamedTuple):
-    """Unit of a number in a record."""
-
-    name: str
-
 
 Seconds = Annotated[float, Unit("s")]
 GameCount = Annotated[int, Unit("games")]
@@ -30,6 +23,9 @@ Elo = Annotated[float, Unit("Elo, BayesElo's scale")]
 Probability = Annotated[float, Unit("0 to 1")]
 Share = Annotated[float, Unit("0 to 1")]
 NetworkIteration = Annotated[int, Unit("iteration")]
+
+_COMBINED = ("sum", "product", "weighted", "total")
+"""Losses that combine the errors of several heads."""
 
 
 class Record(BaseModel):
@@ -157,10 +153,6 @@ class SelfPlayRecord(Record):
             f" {self.positions} positions{full}, {self.searched_moves / seconds:,.0f} positions/s,"
             f" {self.simulations / seconds:,.0f} simulations/s"
         )
-
-
-_COMBINED = ("sum", "product", "weighted", "total")
-"""Losses that combine the errors of several heads."""
 
 
 class LearnRecord(Record):

@@ -17,7 +17,7 @@ from zerolab.networks.catalogue import build_network
 from zerolab.networks.inference import default_device
 from zerolab.play.executors import THREADS, Executor
 from zerolab.play.pairings import check_opening_length
-from zerolab.play.selfplay_modes import require_ray_if_needed
+from zerolab.play.selfplay_settings import require_ray_if_needed
 from zerolab.rules.rules import Game
 from zerolab.store.folder import RunProgress
 from zerolab.store.run_folder import RunFolder
