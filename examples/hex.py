@@ -11,10 +11,10 @@ import numpy as np
 from pydantic import Field
 
 from zerolab.core.compiled import inlined
+from zerolab.report.board_shapes import Drawing
 from zerolab.rules import boards
 from zerolab.rules.catalogue import register_game
 from zerolab.rules.cells import CellEncoding, CellNotation, CellRules, CellSolverRules
-from zerolab.rules.drawing import Drawing
 from zerolab.rules.rules import LOSS, ONGOING
 
 

@@ -20,7 +20,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from zerolab.report.save import save_document
+from zerolab.report.html import save_document
 from zerolab.studies.execution import StudyExecution
 from zerolab.studies.ray_workers import RayWorkers
 from zerolab.studies.study import Scale, registered_studies

@@ -9,11 +9,10 @@ import sys
 import pytest
 
 from forks import wait_for
-from zerolab.cli import output, progress
-from zerolab.cli import terminal as terminal_module
+from zerolab.cli import output, process, progress
 from zerolab.cli.output import Console
+from zerolab.cli.process import NOTICE, CompilationNotice, show_compilations
 from zerolab.cli.progress import new_rich_progress
-from zerolab.cli.terminal import NOTICE, CompilationNotice, show_compilations
 from zerolab.core import progress as core_progress
 
 
@@ -21,8 +20,8 @@ from zerolab.core import progress as core_progress
 def notice(monkeypatch):
     """A notice that appears at once, in place of that of the process."""
     new = CompilationNotice()
-    monkeypatch.setattr(terminal_module, "SECONDS_BEFORE_NOTICE", 0.0)
-    for module in (terminal_module, output, progress):
+    monkeypatch.setattr(process, "SECONDS_BEFORE_NOTICE", 0.0)
+    for module in (process, output, progress):
         monkeypatch.setattr(module, "notice", new)
     return new
 
@@ -43,7 +42,7 @@ def test_text_is_shown_only_during_long_compilations(notice, monkeypatch):
     assert re.fullmatch(rf"{NOTICE}: \d+ s", notice.text())
     notice.ended()
     assert notice.text() == ""
-    monkeypatch.setattr(terminal_module, "SECONDS_BEFORE_NOTICE", 1e9)
+    monkeypatch.setattr(process, "SECONDS_BEFORE_NOTICE", 1e9)
     notice.started()
     assert notice.text() == ""
     notice.ended()
@@ -92,4 +91,4 @@ def test_observer_is_registered_once(monkeypatch):
     monkeypatch.setattr(core_progress, "observers", [])
     show_compilations()
     show_compilations()
-    assert core_progress.observers == [terminal_module.notice]
+    assert core_progress.observers == [process.notice]

@@ -17,10 +17,10 @@ from zerolab.evaluation.solved_sets import solve_set
 @pytest.fixture(autouse=True)
 def tiny_oracle(monkeypatch, tmp_path):
     patched = functools.partial(make_dataset, make_oracle=exhaustive)
-    monkeypatch.setattr("zerolab.cli.dataset.make_dataset", patched)
+    monkeypatch.setattr("zerolab.cli.evaluate.make_dataset", patched)
     solve = functools.partial(solve_set, make_oracle=exhaustive)
-    monkeypatch.setattr("zerolab.cli.dataset.solve_set", solve)
-    monkeypatch.setattr("zerolab.cli.dataset.cache_folder", lambda: tmp_path / "cache")
+    monkeypatch.setattr("zerolab.cli.evaluate.solve_set", solve)
+    monkeypatch.setattr("zerolab.cli.evaluate.cache_folder", lambda: tmp_path / "cache")
     monkeypatch.chdir(tmp_path)
 
 

@@ -53,9 +53,9 @@ def test_accuracy_of_run_is_reported(smoke_run, positions, tmp_path, capsys):
 @pytest.fixture
 def test_sets(monkeypatch, tmp_path):
     """Two test sets of tic-tac-toe in Pons's format; X wins in the first line, O in the second."""
-    monkeypatch.setattr("zerolab.cli.dataset.cache_folder", lambda: tmp_path / "cache")
+    monkeypatch.setattr("zerolab.cli.evaluate.cache_folder", lambda: tmp_path / "cache")
     patched = functools.partial(solve_set, make_oracle=exhaustive)
-    monkeypatch.setattr("zerolab.cli.dataset.solve_set", patched)
+    monkeypatch.setattr("zerolab.cli.evaluate.solve_set", patched)
     first, second = tmp_path / "first", tmp_path / "second"
     first.write_text("a1a3b1b3 3\na1a3b1b3c2 2\n")
     second.write_text("b2b1 2\na1 0\n")

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import zerolab
+from zerolab.agents import exporting
 from zerolab.cli.main import main
-from zerolab.networks import onnx_export
 from zerolab.store import arrays
 from zerolab.store.run_folder import RunFolder
 from zerolab.training.configure import resolve_settings
@@ -213,7 +213,7 @@ def replace_models(monkeypatch):
         descriptions.append(about)
         return Path("a.onnx").read_bytes()
 
-    monkeypatch.setattr(onnx_export, "encode_onnx_model", encode)
+    monkeypatch.setattr(exporting, "encode_onnx_model", encode)
     return descriptions
 
 

@@ -11,8 +11,8 @@ import pytest
 
 from zerolab.cli.main import COMMANDS, main
 from zerolab.cli.output import Console, say
+from zerolab.cli.process import wrapped
 from zerolab.cli.progress import new_rich_progress
-from zerolab.cli.terminal import wrapped
 from zerolab.report.table import Column, Interval, Table
 from zerolab.report.text import print_table
 from zerolab.studies.study import registered_studies

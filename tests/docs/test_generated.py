@@ -11,7 +11,7 @@ from types import ModuleType
 import pytest
 
 import zerolab
-from zerolab.report.citation import all_references
+from zerolab.report.document import all_references
 from zerolab.studies.ledger import read_ledger
 from zerolab.studies.results import Results
 from zerolab.studies.study import registered_studies

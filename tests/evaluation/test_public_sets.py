@@ -12,10 +12,9 @@ from evaluation.exhaustive import exhaustive
 from zerolab.core.errors import UserError
 from zerolab.evaluation import solved_sets
 from zerolab.evaluation.accuracy import MoveChoices, accuracy_report
-from zerolab.evaluation.error_rates import PUBLISHED, SetResult, error_tables
 from zerolab.evaluation.positions import read_positions
 from zerolab.evaluation.public_sets import is_public_set, read_public_set
-from zerolab.evaluation.solved_sets import solve_set
+from zerolab.evaluation.solved_sets import PUBLISHED, SetResult, error_tables, solve_set
 from zerolab.oracles.oracle import ILLEGAL
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.position import Position

@@ -11,7 +11,7 @@ import torch
 from made_up_runs import alike, design_of, made_up_results, noise, words
 
 from zerolab.papers.loss_functions.study import LossFunctionsStudy
-from zerolab.papers.published_bugs import analysis, findings, win_labels
+from zerolab.papers.published_bugs import analysis, win_labels
 from zerolab.papers.published_bugs.study import (
     CLOSED,
     CLOSURE,
@@ -43,13 +43,13 @@ def bug_results(effect, scale="small"):
 
 
 def test_favoured_losses_are_found():
-    found = words(findings.bug_statistics(bug_results(300.0)))
+    found = words(analysis.bug_statistics(bug_results(300.0)))
     assert found["mirrored-policy-favours-value"] == "holds"
     assert found["absolute-winner-favours-policy"] == "holds"
     assert found["absolute-winner-loss"] == "holds"
     assert found["labels-are-no-ceiling"] == "no data"
     assert "optimizer-costs-strength" not in found
-    found = words(findings.bug_statistics(bug_results(0.0)))
+    found = words(analysis.bug_statistics(bug_results(0.0)))
     assert found["mirrored-policy-favours-value"] in ("undecided", "equal")
 
 
@@ -64,7 +64,7 @@ def test_interaction_is_a_difference_of_differences():
         mean("defective", "value") - mean("defective", "sum")
         - mean("right", "value") + mean("right", "sum")
     )  # fmt: skip
-    assert findings.bug_loss_interaction(results, MIRROR, "value").value == pytest.approx(by_hand)
+    assert analysis.bug_loss_interaction(results, MIRROR, "value").value == pytest.approx(by_hand)
 
 
 def test_names_of_one_network_vary_less_than_runs():
@@ -79,9 +79,9 @@ def test_names_of_one_network_vary_less_than_runs():
         closed.rating_by_player[name] = rating._replace(
             interval=rating.interval._replace(value=rating.elo + rng.normal(0, 5.0))
         )
-    hidden = findings.shared_network_spread_ratio(results)
+    hidden = analysis.shared_network_spread_ratio(results)
     assert hidden.value == pytest.approx(5 / 20, abs=0.15)
-    assert words(findings.bug_statistics(results))["closure-hides-spread"] == "holds"
+    assert words(analysis.bug_statistics(results))["closure-hides-spread"] == "holds"
     table = next(
         each for each in analysis.bug_report(results).tables
         if each.name == f"{CLOSURE}-elo"
@@ -98,12 +98,12 @@ def test_share_of_true_labels_is_computed_from_positions():
     labels = [f"{each.part}: {each.label}" for each in full.design.computations]
     assert labels
     with_counts = replace(full, computation_results=dict.fromkeys(labels, found))
-    ceiling = findings.true_label_share(with_counts)
+    ceiling = analysis.true_label_share(with_counts)
     assert (ceiling.successes, ceiling.trials) == (240, 300)
-    assert words(findings.bug_statistics(with_counts))["labels-are-no-ceiling"] == "holds"
+    assert words(analysis.bug_statistics(with_counts))["labels-are-no-ceiling"] == "holds"
     stale = replace(full, computation_results={label: {"ceiling": 0.8} for label in labels})
     analysis.bug_report(stale)
-    assert "earlier version" in findings.true_label_share(stale).note
+    assert "earlier version" in analysis.true_label_share(stale).note
 
 
 def test_distinct_positions_are_counted_once():
@@ -138,8 +138,8 @@ def test_removed_runs_are_reported_as_missing_data():
     full = bug_results(0.0, "mini")
     none = replace(full, runs=[])
     analysis.bug_report(none)
-    assert set(words(findings.bug_statistics(none)).values()) == {"no data"}
+    assert set(words(analysis.bug_statistics(none)).values()) == {"no data"}
     gone = full.runs[0].factors["loss"]
     some = replace(full, runs=[run for run in full.runs if run.factors.get("loss") != gone])
     analysis.bug_report(some)
-    assert "no data" in words(findings.bug_statistics(some)).values()
+    assert "no data" in words(analysis.bug_statistics(some)).values()

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from zerolab.core.errors import UserError
-from zerolab.networks.architectures import ConvSettings, FullyConvolutionalSettings, ResnetSettings
+from zerolab.networks.catalogue import ConvSettings, FullyConvolutionalSettings, ResnetSettings
 from zerolab.papers.transfer.similarity import GramMatrix, linear_cka, trunk_activations
 from zerolab.rules import compiled_rules
 from zerolab.rules.catalogue import parse_game

@@ -7,8 +7,13 @@ from dataclasses import replace
 
 import pytest
 
-from zerolab.report.citation import (
+from zerolab.report.claims import Claim, ClaimTable
+from zerolab.report.document import (
     Citation,
+    Document,
+    Heading,
+    Paragraph,
+    Provenance,
     all_references,
     bibtex,
     cited_references,
@@ -16,8 +21,6 @@ from zerolab.report.citation import (
     link_citations,
     summary_sentences,
 )
-from zerolab.report.claims import Claim, ClaimTable
-from zerolab.report.document import Document, Heading, Paragraph, Provenance
 from zerolab.report.html import html_page
 from zerolab.report.table import Table
 from zerolab.report.text import markdown_page

@@ -17,8 +17,7 @@ from zerolab.core.errors import UserError
 from zerolab.report.claims import Claim, ClaimTable
 from zerolab.report.document import Document, Heading, Image, Paragraph, Picture, Provenance
 from zerolab.report.figures import new_figure
-from zerolab.report.html import html_page
-from zerolab.report.save import save_document
+from zerolab.report.html import html_page, save_document
 from zerolab.report.table import Column, Interval, Table, cell_text, p_value_text, table_as_csv
 from zerolab.report.text import escape_markdown, markdown_page, print_document
 from zerolab.studies.claims import MissingEstimate, judge_claims

@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from zerolab.report.board_colours import board_colours, style_sheet
-from zerolab.report.board_shapes import board_shapes
+from zerolab.report.board_shapes import Drawing, board_shapes
 from zerolab.rules.catalogue import drawing_of, parse_game
-from zerolab.rules.drawing import Drawing, winning_cells
-from zerolab.rules.position import Position
+from zerolab.rules.position import Position, winning_cells
 
 
 def _winning(game: str, moves: str) -> list[str]:

@@ -18,7 +18,7 @@ from zerolab.papers.elo import contrast, fit_elo
 from zerolab.ratings.results import MatchScore
 from zerolab.report.claims import Claim, ClaimTable
 from zerolab.report.document import Document
-from zerolab.report.save import save_document
+from zerolab.report.html import save_document
 from zerolab.report.text import markdown_page
 from zerolab.store import parquet
 from zerolab.studies import ledger

@@ -21,7 +21,7 @@ from tiny_laboratory import new_client
 from zerolab.cli.main import main
 from zerolab.play.tournament import Tournament
 from zerolab.play.tournament_report import TournamentReport
-from zerolab.report.save import save_document
+from zerolab.report.html import save_document
 from zerolab.store.run_folder import RunFolder
 from zerolab.studies.execution import StudyExecution
 from zerolab.studies.findings import claims_of

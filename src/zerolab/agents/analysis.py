@@ -15,7 +15,7 @@ from zerolab.agents.network_players import PolicyPlayer, SearchPlayer, prepare_f
 from zerolab.core import streams
 from zerolab.core.errors import UserError
 from zerolab.report.board_svg import Hint, draw_board, signed
-from zerolab.report.html import data_frame
+from zerolab.report.table import data_frame
 from zerolab.rules.catalogue import game_name
 from zerolab.rules.position import Position, board_of
 from zerolab.search.roots import SearchResult

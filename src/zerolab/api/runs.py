@@ -15,7 +15,8 @@ from zerolab.core.errors import UserError, quoted, require_type
 from zerolab.core.nested_tables import flatten
 from zerolab.report.document import Block, Picture
 from zerolab.report.figures import shortened
-from zerolab.report.html import NotebookDocument, NotebookView, data_frame
+from zerolab.report.html import NotebookDocument, NotebookView
+from zerolab.report.table import data_frame
 from zerolab.store.checks import user_errors_on_read
 from zerolab.store.run_folder import RunFolder, is_run
 from zerolab.studies.ledger import read_ledger

@@ -102,7 +102,7 @@ SUITES = {
     "memory": "programs:measure_memory",
     "web": "programs:measure_web_server",
     "studies": "programs:measure_study_workers",
-    "cluster": "cluster:measure_cluster",
+    "cluster": "tournaments:measure_cluster",
 }
 """Module of zerolab.bench and function in it, by suite name."""
 

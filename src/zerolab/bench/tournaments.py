@@ -1,7 +1,8 @@
-"""Speed of tournaments and leagues relative to plain self-play."""
+"""Speed of tournaments, leagues and clusters relative to plain self-play or to one process."""
 
 from __future__ import annotations
 
+import pickle
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -9,18 +10,23 @@ from typing import Any
 
 import torch
 
-from zerolab.agents.agent import Agent
-from zerolab.agents.network_players import SearchPlayer, tree_bytes
+from zerolab.agents.agent import Agent, NetworkOptions
+from zerolab.agents.network_players import NetworkPlayers, SearchPlayer, tree_bytes
 from zerolab.bench.benchmarks import BenchmarkResult, alternating_rates
-from zerolab.bench.selfplay import untrained_evaluator
+from zerolab.bench.selfplay import ContinuousSelfPlay, untrained_evaluator
 from zerolab.core.processes import available_cores
 from zerolab.league.league import League
 from zerolab.league.league_settings import LeagueSettings
 from zerolab.networks.inference import NetworkEvaluator
+from zerolab.play.executors import THREADS, Executor
+from zerolab.play.match import play_match
+from zerolab.play.ray_executor import RayExecutor
 from zerolab.play.selfplay import play_episodes
 from zerolab.play.selfplay_settings import SelfPlaySettings
 from zerolab.play.tournament import Tournament, TournamentSettings
+from zerolab.rules import rules
 from zerolab.rules.catalogue import parse_game
+from zerolab.search.evaluator import Evaluator, UniformEvaluator
 from zerolab.search.search_settings import SearchSettings
 
 _GAME_NAME = "connect_four:6x7"
@@ -184,3 +190,97 @@ class _LeagueSelfPlay:
         )
         self.plies = played.searched_move_count / _GAMES
         return float(_GAMES)
+
+
+_CLUSTER_SEARCH = SearchSettings(simulations=60)
+_CONTINUOUS_PLIES = 10
+_GATE_GAMES = 128
+_OPENINGS = 4
+_CHUNKS = 200
+
+
+def measure_cluster(rounds: int) -> Iterator[BenchmarkResult]:
+    """Measure continuous self-play, a gate and tiny chunks; raise MissingExtraError without Ray."""
+    actors = available_cores()
+    with RayExecutor("local", _GAME_NAME, actors) as executor:
+        limit_of = f"one process with {actors} threads"
+        remote = ContinuousSelfPlay(
+            _GAME_NAME, _NETWORK, _CONTINUOUS_PLIES, _CLUSTER_SEARCH, executor=executor
+        )
+        local = ContinuousSelfPlay(_GAME_NAME, _NETWORK, _CONTINUOUS_PLIES, _CLUSTER_SEARCH)
+        rate, limit = alternating_rates(remote.play, local.play, rounds)
+        yield BenchmarkResult(
+            f"cluster/continuous/{_GAME_NAME}", "positions/s", rate, limit, limit_of,
+            note=f"{actors} actors with a core each, one chunk per actor and iteration",
+        )  # fmt: skip
+        rate, limit = alternating_rates(_Gate(executor).play, _Gate(THREADS).play, rounds)
+        yield BenchmarkResult(f"cluster/gate/{_GAME_NAME}", "games/s", rate, limit, limit_of)
+        rate, limit = alternating_rates(
+            _TinyChunks(executor).play, _TinyChunks(THREADS).play, rounds
+        )
+        yield BenchmarkResult(
+            f"cluster/chunks/{_GAME_NAME}", "chunks/s", rate, limit, limit_of,
+            note="chunks of one game with one simulation per move",
+        )  # fmt: skip
+    yield from _measure_sizes()
+
+
+def _measure_sizes() -> Iterator[BenchmarkResult]:
+    """Measure the bytes of the network and of the examples of a position, as they travel."""
+    evaluator = untrained_evaluator(_GAME_NAME, _NETWORK)
+    settings = SelfPlaySettings(episodes=64)
+    played = play_episodes(parse_game(_GAME_NAME), settings, _CLUSTER_SEARCH, evaluator, 0, 0)
+    size, positions = len(pickle.dumps(played)), len(played.examples.plies)
+    stored = sum(column.nbytes for column in vars(played.examples).values())
+    yield BenchmarkResult(
+        f"cluster/sizes/{_GAME_NAME}", "bytes/position", size / positions, stored / positions,
+        "the columns of the examples", note=f"network of {len(pickle.dumps(evaluator)):,} bytes",
+    )  # fmt: skip
+
+
+class _Gate:
+    """Matches of two untrained networks."""
+
+    def __init__(self, executor: Executor) -> None:
+        self._executor = executor
+        self._game = parse_game(_GAME_NAME)
+        options = NetworkOptions(simulations=_CLUSTER_SEARCH.simulations)
+        self._agents = []
+        for seed in range(2):
+            evaluator = untrained_evaluator(_GAME_NAME, _NETWORK, seed)
+            self._agents.append(_network_agent(f"network {seed}", evaluator, options))
+        self._seed = 0
+
+    def play(self) -> float:
+        """Play a match; return the number of games."""
+        self._seed += 1
+        one, other = self._agents
+        play_match(
+            self._game, one, other, _GATE_GAMES, self._seed, openings=_OPENINGS,
+            executor=self._executor,
+        )  # fmt: skip
+        return float(_GATE_GAMES)
+
+
+def _network_agent(name: str, evaluator: Evaluator, options: NetworkOptions) -> Agent:
+    game = parse_game(_GAME_NAME)
+    players = NetworkPlayers(game, name, options, lambda: evaluator)
+    return Agent(name, players, game=game, load_evaluator=players.load_evaluator)
+
+
+class _TinyChunks:
+    """Self-play in many chunks that take almost no time, which shows the overhead of a chunk."""
+
+    def __init__(self, executor: Executor) -> None:
+        self._executor = executor
+        self._game = parse_game(_GAME_NAME)
+        self._settings = SelfPlaySettings(episodes=_CHUNKS, chunks=_CHUNKS)
+        self._evaluator = UniformEvaluator(rules.action_count(self._game))
+
+    def play(self) -> float:
+        """Play an iteration; return the number of chunks."""
+        play_episodes(
+            self._game, self._settings, SearchSettings(simulations=1), self._evaluator, 0, 0,
+            executor=self._executor,
+        )  # fmt: skip
+        return float(_CHUNKS)

@@ -1,23 +1,33 @@
-"""`zerolab evaluate`: measurements of an agent's strength."""
+"""`zerolab evaluate` and `zerolab dataset`: an agent's strength, and files of solved positions."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+import tyro
 
 from zerolab.agents.agent import Agent
 from zerolab.agents.specs import parse_agent
-from zerolab.cli.dataset import solve_public_set
-from zerolab.cli.output import Console, print_json
+from zerolab.cli.output import Console, print_json, say
 from zerolab.cli.parse import AgentSpec
-from zerolab.cli.progress import progress_bar
-from zerolab.core.errors import UserError, quoted
+from zerolab.cli.process import resume_advice
+from zerolab.cli.progress import ProgressCallback, progress_bar
+from zerolab.core.config import validate
+from zerolab.core.errors import UserError, checked_whole_number, quoted
 from zerolab.core.files import check_output_path
+from zerolab.core.processes import available_cores
 from zerolab.evaluation.accuracy import agent_accuracy_reports
 from zerolab.evaluation.collecting import Collection, DatasetSettings
-from zerolab.evaluation.dataset import collect_in_memory
-from zerolab.evaluation.error_rates import SetResult, error_tables, set_name
+from zerolab.evaluation.dataset import (
+    CollectionProgress,
+    check_dataset_path,
+    collect_in_memory,
+    make_dataset,
+    manifest_lines,
+)
 from zerolab.evaluation.opponents import (
     BASELINES,
     describe_score,
@@ -36,6 +46,15 @@ from zerolab.evaluation.public_sets import (
     PublicSet,
     is_public_set,
     read_public_set,
+)
+from zerolab.evaluation.solved_sets import (
+    SetResult,
+    cache_folder,
+    error_tables,
+    set_name,
+    solve_set,
+    solved_set_lines,
+    write_solved_set,
 )
 from zerolab.oracles.oracle import NotSolvedError, Oracle
 from zerolab.oracles.solver import SolverBudget, oracle_for
@@ -92,7 +111,11 @@ def evaluate(
         figure: File for a plot of accuracy by ply, such as accuracy.png.
         json: Print JSON instead of tables.
     """
-    _check_limits(games, openings, nodes, seed)
+    if not 2 <= games <= _MOST_GAMES or games % 2:
+        raise UserError(f"games = {quoted(games)}: expected an even number from 2 to {_MOST_GAMES}")
+    _check_number("openings", openings, _MOST_OPENINGS, least=0)
+    checked_whole_number("nodes", nodes, least=1)
+    checked_whole_number("seed", seed)
     if figure is not None:
         check_figure_path(figure)
         check_output_path(figure)
@@ -119,19 +142,6 @@ def evaluate(
         result["sets"] = _errors(console, agent, positions, files, seed, figure)
     if json:
         print_json(result)
-
-
-def _check_limits(games: int, openings: int, nodes: int, seed: int) -> None:
-    if not 2 <= games <= _MOST_GAMES or games % 2:
-        raise UserError(f"games = {quoted(games)}: expected an even number from 2 to {_MOST_GAMES}")
-    if not 0 <= openings <= _MOST_OPENINGS:
-        raise UserError(
-            f"openings = {quoted(openings)}: expected at least 0 and at most {_MOST_OPENINGS}"
-        )
-    if not 1 <= nodes < 1 << 63:
-        raise UserError(f"nodes = {quoted(nodes)}: expected at least 1 and less than 2**63")
-    if not 0 <= seed < 1 << 63:
-        raise UserError(f"seed = {quoted(seed)}: expected at least 0 and less than 2**63")
 
 
 def _read_files(
@@ -241,7 +251,147 @@ def _errors(
         if figure is not None:
             save_accuracy_figure(figure, f"{agent.name}, {name}", reports)
             console.print(str(figure))
-    search = agent.search_settings
-    for table in error_tables(results, getattr(search, "simulations", None)):
+    for table in error_tables(results, getattr(agent.search_settings, "simulations", None)):
         print_table(console, table)
     return [each.as_dict() for each in results]
+
+
+_MOST_POSITIONS = 30_000_000
+_MOST_PROCESSES = 1024
+
+
+def dataset(
+    game: tyro.conf.Positional[str | None] = None,
+    *,
+    positions: int | None = None,
+    from_: Annotated[Path | None, tyro.conf.arg(name="from", metavar="FILE")] = None,
+    perfect: float = 0.5,
+    one_per_game: bool = False,
+    plies: Annotated[str, tyro.conf.arg(metavar="LOW:HIGH")] = "0:",
+    nodes: int | None = None,
+    seed: int = 0,
+    out: Path | None = None,
+    processes: int | None = None,
+    json: bool = False,
+) -> None:
+    """Write a Parquet file of solved positions and a manifest.
+
+    The positions come from games in which each ply is either a best move or a random move. The file
+    contains no duplicate or symmetric positions, and no positions in which every move is a best
+    move. Repeat the command to resume it.
+
+    With --from, the positions are those of a public test set. Every line is checked, and its score
+    is compared with the solver's.
+
+    Examples:
+      zerolab dataset connect_four:5x5 --positions 10000 --one-per-game
+      zerolab dataset othello:6x6 --positions 1000 --plies 20:
+      zerolab dataset --from Test_L1_R1
+
+    Args:
+        game: Game, such as othello:6x6; with --from, connect_four:6x7 by default.
+        positions: Number of positions to collect.
+        from_: Test set to solve, with lines such as "4455 3": moves and score, as published by
+            Pons; or JSON lines as on Kaggle (docs/evaluation.md).
+        perfect: Probability that a ply is a best move; all other plies are random.
+        one_per_game: Collect one position from each game instead of all.
+        plies: Plies LOW to HIGH from which to collect, such as 20: or 8:30. Moves before LOW are
+            random, and those positions are not solved, so that games that are too hard to solve
+            from the start can be used.
+        nodes: Maximum number of nodes for solving a position; unsolved positions are skipped. No
+            limit by default.
+        seed: Seed of all random streams.
+        out: File to write; GAME-POSITIONS.parquet or GAME-FILE.parquet by default.
+        processes: Number of processes; one per core by default.
+        json: Print the manifest instead of a summary.
+    """
+    workers = processes if processes is not None else available_cores()
+    _check_number("processes", workers, _MOST_PROCESSES)
+    if from_ is not None:
+        unused = (positions, perfect, one_per_game, plies, nodes, seed)
+        _check_unused(dict(zip(_COLLECTING, unused, strict=True)))
+        _write_public_set(from_, game or USUAL_GAME, out, workers, json)
+        return
+    if game is None or positions is None:
+        raise UserError("expected a game and --positions N, or --from FILE")
+    parsed_game = parse_game(game)
+    _check_number("positions", positions, _MOST_POSITIONS)
+    options = {"seed": seed, "perfect": perfect, "one_per_game": one_per_game, "nodes": nodes}
+    settings = validate(DatasetSettings, {**options, **_parse_plies(plies)})
+    name = game_name(parsed_game)
+    path = out or Path(f"{name.replace(':', '-')}-{positions}.parquet")
+    check_dataset_path(path)
+    with (
+        resume_advice("finished chunks are saved", "the same command"),
+        progress_bar(f"solving {name}", positions, "positions") as update,
+    ):
+        manifest = make_dataset(
+            parsed_game, positions, settings, path, workers,
+            lambda progress: _show_collection(update, progress),
+        )  # fmt: skip
+    if json:
+        print_json(manifest)
+    else:
+        say(*manifest_lines(path, manifest))
+
+
+_COLLECTING = {
+    "positions": None,
+    "perfect": 0.5,
+    "one_per_game": False,
+    "plies": "0:",
+    "nodes": None,
+    "seed": 0,
+}
+"""Options for collecting positions, with their defaults."""
+
+
+def _check_unused(options: Mapping[str, object]) -> None:
+    """Raise UserError if an option for collecting positions has been set."""
+    for name, value in options.items():
+        if value != _COLLECTING[name]:
+            option = name.replace("_", "-")
+            raise UserError(f"--{option} has no effect with --from: expected only one of them")
+
+
+def _write_public_set(
+    source: Path, game: str, out: Path | None, processes: int, as_json: bool
+) -> None:
+    """Solve a public test set and write its positions and manifest."""
+    public = read_public_set(source, parse_game(game))
+    path = out or Path(f"{game_name(public.game).replace(':', '-')}-{source.stem}.parquet")
+    check_dataset_path(path)
+    manifest = write_solved_set(path, public, solve_public_set(public, processes))
+    if as_json:
+        print_json(manifest)
+    else:
+        say(*solved_set_lines(path, manifest))
+
+
+def solve_public_set(public: PublicSet, processes: int | None = None) -> Positions:
+    """Return the solved positions of a test set, from the cache if possible, showing progress."""
+    with (
+        resume_advice("solved positions are cached", "the same command"),
+        progress_bar(f"solving {public.path.name}", len(public), "positions") as update,
+    ):
+        workers = processes or available_cores()
+        return solve_set(public, workers, lambda done: update(done, ""), folder=cache_folder())
+
+
+def _check_number(name: str, value: int, most: int, least: int = 1) -> None:
+    if not least <= value <= most:
+        raise UserError(f"{name} = {quoted(value)}: expected at least {least} and at most {most}")
+
+
+def _parse_plies(text: str) -> dict[str, int]:
+    match = re.fullmatch(r"(\d{0,5}):(\d{0,5})", text)
+    if match is None:
+        raise UserError(f"--plies {quoted(text)}: expected LOW:HIGH, such as 20:, 8:30 or :12")
+    ends = zip(("first_ply", "last_ply"), match.groups(), strict=True)
+    return {name: int(digits) for name, digits in ends if digits}
+
+
+def _show_collection(update: ProgressCallback, progress: CollectionProgress) -> None:
+    unsolved = progress.counts.unsolved
+    note = f", {unsolved} too hard" if unsolved else ""
+    update(progress.position_count, f"{progress.counts.games} games{note}")

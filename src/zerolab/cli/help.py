@@ -14,7 +14,7 @@ import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
-from zerolab.cli.terminal import terminal_width
+from zerolab.cli.process import terminal_width
 from zerolab.core.errors import printable
 
 _WIDEST_TEXT = 100

@@ -44,7 +44,7 @@ COMMANDS = {
     "league": Command("tune:league", "evolve search settings in a league of players"),
     "gtp": Command("play:gtp", "run an agent as a Go Text Protocol engine"),
     "solve": Command("solve:solve", "find the exact value of every move in a position"),
-    "dataset": Command("dataset:dataset", "collect solved positions for evaluating agents"),
+    "dataset": Command("evaluate:dataset", "collect solved positions for evaluating agents"),
     "puzzles": Command(
         "solve:puzzles", "make puzzles: solved positions with exactly one best move, graded"
     ),
@@ -96,8 +96,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     if arguments is not None:
         return _run_reporting_errors(arguments)
-    from zerolab.cli.process import prepare_streams, run_interruptibly
-    from zerolab.cli.terminal import show_compilations
+    from zerolab.cli.process import prepare_streams, run_interruptibly, show_compilations
 
     prepare_streams()
     show_compilations()
@@ -158,7 +157,7 @@ def _run_reporting_errors(arguments: Sequence[str]) -> int:
 
 
 def _report(message: str) -> int:
-    from zerolab.cli.terminal import terminal_width, wrapped
+    from zerolab.cli.process import terminal_width, wrapped
     from zerolab.core.errors import printable
 
     width = terminal_width(sys.stderr) if sys.stderr.isatty() else None

@@ -12,7 +12,7 @@ import rich.status
 from rich.segment import Segment
 from rich.text import Text
 
-from zerolab.cli.terminal import notice, terminal_width, wrapped
+from zerolab.cli.process import notice, terminal_width, wrapped
 from zerolab.core.errors import printable
 
 WIDTH = 160

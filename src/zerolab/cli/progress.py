@@ -22,7 +22,7 @@ from rich.table import Column
 from rich.text import Text
 
 from zerolab.cli.output import Console
-from zerolab.cli.terminal import notice, wrapped
+from zerolab.cli.process import notice, wrapped
 from zerolab.core.config import Settings, VariantSettings
 from zerolab.training.records import Record
 from zerolab.training.reporting import RunClock
@@ -212,7 +212,7 @@ def print_run_header(
     console: Console, run: RunFolder, settings: TrainSettings, verbose: bool
 ) -> None:
     """Print the main settings of a run, and its progress; all settings if `verbose`."""
-    from zerolab.cli.terminal import wrapped
+    from zerolab.cli.process import wrapped
     from zerolab.store.folder import RunProgress
 
     if verbose:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import tyro
 
 from zerolab.cli.output import Console, print_json, say
-from zerolab.cli.terminal import terminal_width
+from zerolab.cli.process import terminal_width
 from zerolab.core.errors import UserError, did_you_mean, quoted
 from zerolab.report.table import Cell, Table
 from zerolab.report.text import print_table

@@ -220,7 +220,7 @@ def _as_dict(exported: ExportResult) -> dict[str, Any]:
         "origin": agent.header.origin.model_dump(mode="json"),
     }
     if exported.agreement is not None:
-        from zerolab.networks.onnx_export import TOLERANCE
+        from zerolab.agents.exporting import TOLERANCE
 
         fields["positions"] = exported.agreement.position_count
         fields["tolerance"] = TOLERANCE
@@ -240,7 +240,7 @@ def _lines(exported: ExportResult) -> list[str]:
     if agreement is None:
         play = shlex.join(["zerolab", "play", str(exported.path)])
         return [*lines, f"digest {agent.digest}", f"play against it with: {play}"]
-    from zerolab.networks.onnx_export import INPUT, TOLERANCE
+    from zerolab.agents.exporting import INPUT, TOLERANCE
     from zerolab.rules import compiled_rules
 
     shape = compiled_rules.encode(agent.game, compiled_rules.start(agent.game)).shape

@@ -252,8 +252,8 @@ def _show_document(
     study: Study, scale: Scale, document: Document, results: Results, output: Path, json: bool
 ) -> None:
     """Write the report on some results, with the facts needed to cite it, and print it."""
-    from zerolab.report.citation import Citation
-    from zerolab.report.save import save_document
+    from zerolab.report.document import Citation
+    from zerolab.report.html import save_document
     from zerolab.report.text import print_document
 
     command = repeating_command(study, scale, results.design.seeds)

@@ -11,6 +11,7 @@ from pydantic import Field
 from zerolab.core import streams
 from zerolab.core.compiled import inlined
 from zerolab.core.errors import UserError
+from zerolab.report.board_shapes import Drawing
 from zerolab.rules import boards, cells, rules
 from zerolab.rules.bits import isolate_nth_bit
 from zerolab.rules.catalogue import Notation, register_game
@@ -20,7 +21,6 @@ from zerolab.rules.cells import (
     require_alternating_counts,
     require_mover_not_won,
 )
-from zerolab.rules.drawing import Drawing
 from zerolab.rules.encoding import Encoding
 from zerolab.rules.rules import DRAW, LOSS, ONGOING, Rules, State
 

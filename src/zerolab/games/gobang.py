@@ -7,6 +7,7 @@ from typing import Annotated, NamedTuple
 from pydantic import Field
 
 from zerolab.core import streams
+from zerolab.report.board_shapes import Drawing
 from zerolab.rules import boards, cells, rules
 from zerolab.rules.catalogue import register_game
 from zerolab.rules.cells import (
@@ -15,7 +16,6 @@ from zerolab.rules.cells import (
     CellRules,
     CellSolverRules,
 )
-from zerolab.rules.drawing import Drawing
 from zerolab.rules.rules import DRAW, LOSS, ONGOING
 
 

@@ -14,6 +14,7 @@ from pydantic import Field
 
 from zerolab.core import streams
 from zerolab.core.compiled import inlined
+from zerolab.report.board_shapes import Drawing
 from zerolab.rules import boards, rules
 from zerolab.rules.bits import (
     and_lanes,
@@ -33,7 +34,6 @@ from zerolab.rules.cells import (
     CellSolverRules,
     pack_board,
 )
-from zerolab.rules.drawing import Drawing
 from zerolab.rules.rules import DRAW, LOSS, ONGOING, WIN, State
 
 

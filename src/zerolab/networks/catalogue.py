@@ -1,4 +1,6 @@
-"""Registries of networks, construction of a network from its settings, and operation counts.
+"""Architectures and registries of networks, their construction, and operation counts.
+
+Architectures are convolutional, residual and, for any board size, fully convolutional.
 
 torch counts the matrix products and convolutions of the modules used for play and training. A
 multiply-add counts as two operations, and padding cells count like other cells. Elementwise work is
@@ -10,23 +12,33 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cache
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
+import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field, PositiveInt
 
 from zerolab.core import streams
-from zerolab.core.errors import UserError, one_line
+from zerolab.core.config import validate
+from zerolab.core.errors import UserError, one_line, quoted
 from zerolab.core.registry import load_plugins
-from zerolab.networks.network_settings import GROWTHS, NETWORKS, NetworkSettings
+from zerolab.networks.network_settings import (
+    GROWTHS,
+    NETWORKS,
+    NetworkSettings,
+    widen_residual_weights,
+)
 from zerolab.networks.objectives import HEADS, LOSSES, SearchOutput
-from zerolab.rules import encoding
+from zerolab.rules import encoding, rules
+from zerolab.rules.encoding import action_layout
 from zerolab.rules.rules import Game
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    from torch import Tensor, nn
 
     from zerolab.networks.network import Network
+    from zerolab.networks.objectives import Head
+
 
 __all__ = [
     "GROWTHS",
@@ -38,9 +50,185 @@ __all__ = [
     "require_matching_weights",
 ]
 
-import_module("zerolab.networks.architectures")
-import_module("zerolab.networks.network_settings")
-load_plugins("networks")
+
+class ResidualSettings(NetworkSettings):
+    """A stem and residual blocks, optionally with squeeze-and-excite gates [Hu2018]."""
+
+    blocks: int = Field(default=5, ge=1, le=256)
+    """Residual blocks. [Clausen2021]: 5, 10 and 20. [Hongcharoen2018]: 4."""
+
+    filters: int = Field(default=64, ge=1, le=4096)
+    """Filters of each convolution. [Clausen2021]: 128; growing network: 16 at first.
+    [Hongcharoen2018]: 256."""
+
+    stem_filters: int | None = Field(default=None, ge=1, le=4096)
+    """Filters of the stem. An adapter, a 1x1 convolution without batch norm or ReLU, converts them
+    to the block width. If unset, the stem has the same width as the blocks and there is no adapter.
+    [Clausen2021]: 64, with blocks of 128. [ClausenCode], the small network for auxiliary features:
+    128, with blocks of 32."""
+
+    squeeze_excite: int = Field(default=0, ge=0)
+    """Squeeze ratio of the gates; 0 disables them. [Clausen2021], extended: 16."""
+
+    def grown(self, factor: int) -> Self:
+        return validate(type(self), {**self.model_dump(), "filters": self.filters * factor})
+
+    def widen_weights(
+        self,
+        new_weights: Mapping[str, NDArray[Any]],
+        old_weights: Mapping[str, NDArray[Any]],
+        random: np.random.Generator,
+    ) -> Mapping[str, NDArray[Any]]:
+        return widen_residual_weights(new_weights, old_weights, random)
+
+    def _trunk(self, game: Game) -> nn.Sequential:
+        """Return a new trunk from [N, planes, rows, columns] to [N, filters, rows, columns]."""
+        from torch import nn
+
+        from zerolab.networks.network import NormedConv, ResidualBlock
+
+        stem: list[nn.Module] = [
+            NormedConv(encoding.plane_count(game), self.stem_filters or self.filters),
+            nn.ReLU(),
+        ]
+        if self.stem_filters:
+            stem.append(nn.Conv2d(self.stem_filters, self.filters, kernel_size=1))
+        blocks = [ResidualBlock(self.filters, self.squeeze_excite) for _ in range(self.blocks)]
+        return nn.Sequential(*stem, *blocks)
+
+
+class ConvSettings(NetworkSettings):
+    """Four 3x3 convolutions, two of them unpadded, followed by two fully connected layers.
+
+    This is the network of [Wang2019], [Wang2020a] and [Wang2020b], taken from [AZG].
+    """
+
+    name: Literal["conv"] = "conv"
+
+    channels: int = Field(default=512, ge=1, le=4096)
+    """Filters of each convolution. [WangCode]: 256. [AZG]: 512."""
+
+    hidden: tuple[PositiveInt, PositiveInt] = (1024, 512)
+    """Units of the fully connected layers. [Wang2019], [Wang2020a], [Wang2020b]: 1024 and 512."""
+
+    dropout: float = Field(default=0.3, ge=0, lt=1)
+    """d: fraction of hidden units dropped during training. [Wang2019], [Wang2020a], [Wang2020b]:
+    0.3 ([Wang2020a] sweeps 0.2 to 0.4)."""
+
+    def new_network(self, game: Game) -> Network:
+        from zerolab.networks.network import ConvTrunk, LastLayer, Network
+
+        actions = rules.action_count(game)
+        heads = [(head, LastLayer(head, self.hidden[1], actions)) for head in self.heads]
+        planes, (rows, columns) = encoding.plane_count(game), game[:2]
+        trunk = ConvTrunk(planes, rows, columns, self.channels, self.hidden, self.dropout)
+        return Network(trunk, heads)
+
+
+NETWORKS.add("conv", ConvSettings)
+
+
+class FullyConvolutionalSettings(ResidualSettings):
+    """A stem, residual blocks, and heads that read planes of any size [Soemers2023]."""
+
+    name: Literal["fully_convolutional"] = "fully_convolutional"
+
+    fits_any_board: ClassVar[bool] = True
+
+    head_filters: int = Field(default=8, ge=1, le=4096)
+    """Filters of the heads' convolutions. The default equals that of ``resnet``."""
+
+    head_kernel: Literal[1, 3] = 1
+    """Kernel size of the heads' convolutions."""
+
+    hidden: int = Field(default=64, ge=0, le=65536)
+    """Hidden units in heads with one output per position, such as value; 0 for no hidden layer."""
+
+    def new_network(self, game: Game) -> Network:
+        """Return a new network for a game.
+
+        Raises UserError for a game whose actions have no layout on the board.
+        """
+        from zerolab.networks.network import FullyConvHead, Network
+
+        trunk = self._trunk(game)
+        heads = [
+            (
+                head,
+                FullyConvHead(
+                    self.filters, self.head_filters, self.head_kernel, self._last_layers(head, game)
+                ),
+            )
+            for head in self.heads
+        ]
+        return Network(trunk, heads)
+
+    def _last_layers(self, head: Head, game: Game) -> nn.Module:
+        """Return the layers after a head's convolution."""
+        from torch import nn
+
+        from zerolab.networks.network import POOLS, GlobalPool, LastLayer, PlacewiseLayer
+
+        actions = rules.action_count(game)
+        if head.is_per_action:
+            if head.output_size(actions) != actions:
+                raise UserError(
+                    f"network = {quoted(self.name)} has one output per action, but the head"
+                    f" {quoted(head.name)} needs more: expected another network"
+                )
+            return PlacewiseLayer(head, self.head_filters, action_layout(game))
+        pooled = POOLS * self.head_filters
+        if not self.hidden:
+            return nn.Sequential(GlobalPool(), LastLayer(head, pooled, actions))
+        hidden = nn.Linear(pooled, self.hidden), nn.ReLU()
+        return nn.Sequential(GlobalPool(), *hidden, LastLayer(head, self.hidden, actions))
+
+
+NETWORKS.add("fully_convolutional", FullyConvolutionalSettings)
+
+
+class ResnetSettings(ResidualSettings):
+    """A stem, residual blocks [He2016], and a convolution before each head [Silver2017]."""
+
+    name: Literal["resnet"] = "resnet"
+
+    head_filters: int = Field(default=8, ge=1, le=4096)
+    """Filters of the heads' convolutions. [Clausen2021]: 32."""
+
+    head_kernel: Literal[1, 3] = 1
+    """Kernel size of the heads' convolutions. [Silver2017]: 1; [Clausen2021]: 3."""
+
+    hidden: int = Field(default=64, ge=0, le=65536)
+    """Hidden units in heads with one output per position, such as value; 0 for no hidden layer.
+    [Silver2017]: 256; [Clausen2021]: 0."""
+
+    def new_network(self, game: Game) -> Network:
+        from zerolab.networks.network import ConvHead, Network
+
+        # Layers draw their weights when they are built; another order would change existing runs.
+        trunk = self._trunk(game)
+        last_layers = [self._last_layers(head, game) for head in reversed(self.heads)]
+        heads = [
+            (head, ConvHead(self.filters, self.head_filters, self.head_kernel, layers))
+            for head, layers in zip(self.heads, reversed(last_layers), strict=True)
+        ]
+        return Network(trunk, heads)
+
+    def _last_layers(self, head: Head, game: Game) -> nn.Module:
+        """Return the layers after a head's convolution."""
+        from torch import nn
+
+        from zerolab.networks.network import LastLayer
+
+        features, actions = self.head_filters * game[0] * game[1], rules.action_count(game)
+        if head.is_per_action or not self.hidden:
+            return LastLayer(head, features, actions)
+        return nn.Sequential(
+            nn.Linear(features, self.hidden), nn.ReLU(), LastLayer(head, self.hidden, actions)
+        )
+
+
+NETWORKS.add("resnet", ResnetSettings)
 
 
 def build_network(settings: NetworkSettings, game: Game, seed: int, iteration: int = 0) -> Network:
@@ -132,3 +320,6 @@ def _meta_network(settings: NetworkSettings, game: Game) -> tuple[Network, Tenso
     with torch.device("meta"):
         planes = torch.empty((_BATCH, encoding.plane_count(game), *game[:2]))
         return settings.new_network(game), planes
+
+
+load_plugins("networks")

@@ -33,8 +33,8 @@ from zerolab.ratings.results import MatchScore, distinct_games, score_of
 from zerolab.ratings.sprt import Sprt, SprtVerdict, verdict_text
 from zerolab.report.document import Block, Paragraph
 from zerolab.report.figures import shortened
-from zerolab.report.html import NotebookView, blocks_html, data_frame
-from zerolab.report.table import Cell, Column, Table
+from zerolab.report.html import NotebookView, blocks_html
+from zerolab.report.table import Cell, Column, Table, data_frame
 from zerolab.rules.rules import Game
 from zerolab.store.games import GameRecord
 

@@ -41,8 +41,16 @@ from zerolab.ratings.ratings import (
 from zerolab.ratings.sprt import SprtVerdict, verdict_text
 from zerolab.report.document import Block, Paragraph
 from zerolab.report.figures import new_figure, save_figure, shortened
-from zerolab.report.html import NotebookView, data_frame
-from zerolab.report.table import Cell, Column, Interval, Table, rows_as_csv, wilson_interval
+from zerolab.report.html import NotebookView
+from zerolab.report.table import (
+    Cell,
+    Column,
+    Interval,
+    Table,
+    data_frame,
+    rows_as_csv,
+    wilson_interval,
+)
 from zerolab.report.text import print_table
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from zerolab.report.document import Block, Picture
 from zerolab.report.figures import new_figure, save_figure, shortened
-from zerolab.report.html import NotebookView, data_frame
-from zerolab.report.table import Z95, Cell, Column, Interval, Table, rows_as_csv
+from zerolab.report.html import NotebookView
+from zerolab.report.table import Z95, Cell, Column, Interval, Table, data_frame, rows_as_csv
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

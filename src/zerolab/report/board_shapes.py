@@ -1,18 +1,19 @@
-"""Shapes of boards, in units of a cell: the one description that pages and images draw.
+"""Drawings of boards, which games declare as data, and their shapes in units of a cell.
 
-The server sends `BoardShapes` with every position. It is small because shapes that every cell has
-are described once.
+Shapes are the one description that pages and images draw. The server sends `BoardShapes` with every
+position. It is small because shapes that every cell has are described once.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple, Protocol
+from typing import Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
 Point = tuple[float, float]
+Owner = Literal["first", "second"]
 
 _HEX_STEP = math.sqrt(3) / 2  # distance of two rows of hexagons whose width is 1
 _HEX_RADIUS = 1 / math.sqrt(3)
@@ -22,6 +23,26 @@ _MARGIN = 0.55  # for the labels of rows and columns
 _RIM = 0.14  # of a board beyond its cells
 _ENTRY = -0.33  # half hidden by the frame
 _OWNERS = {"first": "X", "second": "O"}
+
+
+class Drawing(BaseModel):
+    """Appearance of a game's board; by default, squares with red and blue pieces."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    cells: Literal["squares", "points", "holes", "hexagons"] = "squares"
+    """Points are crossings of lines. Holes are those of an upright frame, into whose columns pieces
+    fall. Each row of hexagons is half a cell further to the right than the row above."""
+    surface: Literal["plain", "felt", "wood", "frame"] = "plain"
+    """Material of the board."""
+    pieces: Literal["red_and_blue", "red_and_yellow", "black_and_white"] = "red_and_blue"
+    """Colours of the first and the second player."""
+    edges: tuple[Owner, Owner, Owner, Owner] | None = None
+    """Owners of the top, right, bottom and left edge, in games that connect edges."""
+    decided_by: Literal["line", "count", "other"] = "other"
+    """Criterion that decides a game: a line or chain of pieces, which is marked, or the number of
+    pieces, which is shown. With ``line``, the first two words of a state must be the pieces of the
+    mover and of the opponent, as in docs/add-a-game.md."""
 
 
 class Shape(BaseModel):
@@ -84,23 +105,7 @@ class BoardShapes(BaseModel):
         return self.origin[0] + column + row * self.down[0], self.origin[1] + row * self.down[1]
 
 
-class BoardDrawing(Protocol):
-    """Appearance of a board; `rules.drawing.Drawing` explains the fields."""
-
-    @property
-    def cells(self) -> str: ...
-
-    @property
-    def surface(self) -> str: ...
-
-    @property
-    def pieces(self) -> str: ...
-
-    @property
-    def edges(self) -> tuple[str, ...] | None: ...
-
-
-def board_shapes(drawing: BoardDrawing, rows: int, labels: Sequence[str]) -> BoardShapes:
+def board_shapes(drawing: Drawing, rows: int, labels: Sequence[str]) -> BoardShapes:
     """Return the shapes of a board, given the labels of its columns."""
     return _Builder(drawing, rows, labels).build()
 
@@ -108,7 +113,7 @@ def board_shapes(drawing: BoardDrawing, rows: int, labels: Sequence[str]) -> Boa
 class _Builder:
     """Computation of the shapes of a board."""
 
-    def __init__(self, drawing: BoardDrawing, rows: int, labels: Sequence[str]) -> None:
+    def __init__(self, drawing: Drawing, rows: int, labels: Sequence[str]) -> None:
         self._drawing, self._rows, self._labels = drawing, rows, labels
         self._columns = len(labels)
         self._is_hexagonal = drawing.cells == "hexagons"

@@ -76,7 +76,7 @@ class Board:
 
     shapes: BoardShapes
     colours: str
-    """Colours of the pieces, as in `rules.drawing.Drawing.pieces`."""
+    """Colours of the pieces, as in `report.board_shapes.Drawing.pieces`."""
     pieces: Sequence[int]
     """1 for the first player's pieces, -1 for the second player's, and 0, cell by cell."""
     status: str

@@ -1,14 +1,19 @@
-"""Tables of text, numbers and confidence intervals, and their CSV format."""
+"""Tables of text, numbers and confidence intervals, as CSV and as data frames."""
 
 from __future__ import annotations
 
 import csv
 import io
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from zerolab.core.errors import MissingExtraError
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 
 def table_as_csv(table: Table) -> str:
@@ -36,6 +41,15 @@ def rows_as_csv(rows: Iterable[Sequence[object]]) -> str:
         writer.writerow(row)
         lines.append(text.getvalue().removesuffix("\r\n") + "\n")
     return "".join(lines)
+
+
+def data_frame(rows: Sequence[Mapping[str, Any]]) -> DataFrame:
+    """Return rows as a data frame; raise MissingExtraError if pandas is not installed."""
+    try:
+        from pandas import DataFrame  # noqa: PLC0415  slow, and only for notebooks
+    except ModuleNotFoundError as error:
+        raise MissingExtraError.of("a data frame", "pandas", "notebook") from error
+    return DataFrame(list(rows))
 
 
 @dataclass(frozen=True)

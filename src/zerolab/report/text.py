@@ -12,9 +12,17 @@ from rich.console import Console
 from rich.text import Text
 
 from zerolab.core.errors import printable
-from zerolab.report.citation import bibtex, document_references, summary_sentences
 from zerolab.report.claims import ClaimTable, Verdict, Word
-from zerolab.report.document import Block, Document, Heading, Paragraph, Picture
+from zerolab.report.document import (
+    Block,
+    Document,
+    Heading,
+    Paragraph,
+    Picture,
+    bibtex,
+    document_references,
+    summary_sentences,
+)
 from zerolab.report.table import Cell, Link, Table, cell_text, p_value_text
 
 _STYLES: dict[Word, str] = {"holds": "bold green", "does not hold": "bold red"}

@@ -19,8 +19,8 @@ from pydantic import BaseModel
 from zerolab.core.config import validate, variant_settings_class
 from zerolab.core.errors import UserError, quoted, require_type
 from zerolab.core.registry import Registry, import_modules, load_plugins
+from zerolab.report.board_shapes import Drawing
 from zerolab.rules import compiled_rules, rules
-from zerolab.rules.drawing import Drawing
 from zerolab.rules.encoding import ENCODINGS, Encoding
 from zerolab.rules.rules import GAMES, SOLVER_RULES, Game, Rules, SolverRules, State
 

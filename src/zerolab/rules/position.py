@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -23,9 +23,8 @@ from zerolab.rules.catalogue import (
     notation_of,
     parse_game,
 )
-from zerolab.rules.drawing import winning_cells
 from zerolab.rules.encoding import action_layout
-from zerolab.rules.rules import ONGOING, Game, State
+from zerolab.rules.rules import LOSS, ONGOING, Game, State
 
 _MOVES_IN_REPR = 12
 
@@ -318,3 +317,30 @@ def placed_cell(before: NDArray[np.int8], after: NDArray[np.int8]) -> int | None
     """
     placed = np.flatnonzero((before.ravel() == 0) & (after.ravel() != 0))
     return int(placed[0]) if len(placed) == 1 else None
+
+
+def winning_cells(game: Game, state: State) -> list[int]:
+    """Return the cells of the line or chain of pieces that won, numbered row by row.
+
+    The game must be decided by a line. The line consists of the pieces that are left after removing
+    every piece without which the winner still wins, in ascending and in descending order. It is
+    empty in an ongoing game, and if the last player has not won.
+    """
+    if compiled_rules.outcome(game, state) != LOSS:
+        return []
+    bits = [bit for bit in range(64) if int(state[1]) >> bit & 1]
+    lines = [_needed_pieces(game, state, order) for order in (bits, bits[::-1])]
+    cells = np.flatnonzero(np.any(lines, axis=0))
+    return [int(cell) for cell in cells]
+
+
+def _needed_pieces(game: Game, state: State, order: Iterable[int]) -> list[bool]:
+    """Remove the winner's pieces in `order` unless they are needed; return the cells left."""
+    left = state.copy()
+    for bit in order:
+        fewer = left.copy()
+        fewer[1] ^= np.uint64(1) << np.uint64(bit)
+        if compiled_rules.outcome(game, fewer) == LOSS:
+            left = fewer
+    planes = compiled_rules.encode(game, left)
+    return [bool(piece < 0) for piece in planes[0].ravel()]

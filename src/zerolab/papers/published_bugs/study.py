@@ -96,7 +96,7 @@ class PublishedBugsStudy(Study):
         )
 
     def verdicts(self, results: Results) -> list[Verdict]:
-        from zerolab.papers.published_bugs.findings import bug_statistics
+        from zerolab.papers.published_bugs.analysis import bug_statistics
 
         return results.judge(bug_statistics)
 

@@ -16,16 +16,15 @@ from pydantic import BaseModel, Field
 from zerolab.core import streams
 from zerolab.core.errors import UserError
 from zerolab.play.pairings import random_openings
-from zerolab.report.board_shapes import BoardShapes
+from zerolab.report.board_shapes import BoardShapes, Drawing
 from zerolab.rules.catalogue import (
     drawing_of,
     game_name,
     parse_game,
     registered_games,
 )
-from zerolab.rules.drawing import Drawing, winning_cells
 from zerolab.rules.encoding import action_layout
-from zerolab.rules.position import Position, column_labels, placed_cell, shapes_of
+from zerolab.rules.position import Position, column_labels, placed_cell, shapes_of, winning_cells
 from zerolab.rules.rules import Game
 from zerolab.web.requests import RequestModel
 

@@ -19,8 +19,7 @@ from pydantic import BaseModel
 
 from zerolab.core.errors import UserError, did_you_mean, quoted
 from zerolab.core.files import read_text
-from zerolab.report.html import html_page
-from zerolab.report.save import HTML_PAGE, is_report_file_name
+from zerolab.report.html import HTML_PAGE, html_page, is_report_file_name
 from zerolab.studies.execution import StudyExecution
 from zerolab.studies.findings import claims_of, findings_document, judge_studies, read_ledgers
 from zerolab.studies.study import LEDGER, REPORT_FOLDER, SCALES, Scale, Study, registered_studies

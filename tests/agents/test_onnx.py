@@ -11,8 +11,8 @@ import pytest
 import torch
 from torch import nn
 
+from zerolab.agents import exporting
 from zerolab.core.errors import MissingExtraError, UserError
-from zerolab.networks import onnx_export
 from zerolab.networks.catalogue import NETWORKS, build_network
 from zerolab.rules import compiled_rules
 from zerolab.rules.catalogue import parse_game
@@ -77,7 +77,7 @@ def export(case):
     torch.set_num_threads(1)
     game, network = network_of(case)
     model_metadata = {"game": CASES[case][0], "actions": ["ä", "b"]}
-    return game, network, onnx_export.encode_onnx_model(network, planes_of(game), model_metadata)
+    return game, network, exporting.encode_onnx_model(network, planes_of(game), model_metadata)
 
 
 cached_export = cache(export)
@@ -133,7 +133,7 @@ def test_equal_networks_export_equal_models():
 def test_comparison_detects_a_changed_weight(exported):
     game, network, content = exported
     planes = planes_of(game)
-    agreement = onnx_export.compare_onnx_model(content, network, planes)
+    agreement = exporting.compare_onnx_model(content, network, planes)
     assert agreement.position_count == len(planes)
     assert set(agreement.differences) == set(network.head_settings)
     assert 0 < max(agreement.differences.values()) < 1e-5
@@ -142,7 +142,7 @@ def test_comparison_detects_a_changed_weight(exported):
         weight[0] += 1
     try:
         with pytest.raises(UserError, match=r"differs from the network's by .*: expected at most"):
-            onnx_export.compare_onnx_model(content, network, planes)
+            exporting.compare_onnx_model(content, network, planes)
     finally:
         with torch.no_grad():
             weight[0] -= 1
@@ -158,13 +158,13 @@ def test_comparison_detects_nan_outputs():
     values[0] = np.nan
     bias.CopyFrom(optional_package("onnx").numpy_helper.from_array(values, bias.name))
     with pytest.raises(UserError, match="policy differs from the network's by inf"):
-        onnx_export.compare_onnx_model(model.SerializeToString(), network, planes_of(game))
+        exporting.compare_onnx_model(model.SerializeToString(), network, planes_of(game))
 
 
 def test_missing_extra_is_reported(monkeypatch):
     monkeypatch.setitem(sys.modules, "onnxscript", None)
     with pytest.raises(MissingExtraError) as error:
-        onnx_export.require_onnx_packages()
+        exporting.require_onnx_packages()
     assert "onnxscript" in str(error.value)
     assert 'the extra "onnx"' in str(error.value)
     assert "\n" not in str(error.value)
@@ -178,6 +178,6 @@ def test_unsupported_layer_is_reported():
     game, network = network_of("conv")
     network.trunk = nn.Sequential(Odd(), network.trunk)
     with pytest.raises(UserError) as error:
-        onnx_export.encode_onnx_model(network, planes_of(game), {})
+        exporting.encode_onnx_model(network, planes_of(game), {})
     assert len(str(error.value).splitlines()) == 1
     assert "the network cannot be exported" in str(error.value)
