@@ -11,6 +11,7 @@ from sphinx.application import Sphinx
 
 _ROOT = Path(__file__).resolve().parents[2]
 _PROJECT = tomllib.loads((_ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+release = _PROJECT["version"]
 _REPOSITORY = f"{_PROJECT['urls']['Homepage']}/tree/main"
 _LINK = re.compile(r"(?<=\]\()(?!https?:|mailto:|#)([^)\s#]+)(#[^)\s]*)?(?=\))")
 _ANCHOR = re.compile(r'<a id="([\w-]+)"></a>')

@@ -49,7 +49,7 @@ DIVERSE = {"big-tree": (20, 1), "big-tree-30": (20, 1), "league-novelty": (10, 1
 
 
 def accuracy(variant, cost, is_claimed):
-    """Return an invented accuracy, which is the same for all variants if not as claimed."""
+    """Return an invented accuracy; unless the claims hold, it is the same for all variants."""
     if not is_claimed:
         return 0.75
     if cost > 1.0:
@@ -59,7 +59,7 @@ def accuracy(variant, cost, is_claimed):
 
 
 def training_run(planned, is_claimed):
-    """Return a run whose accuracy drops when its network grows, more so the last time."""
+    """Return a run whose accuracy drops when its network grows, most at the last growth."""
     variant = planned.factors["variant"]
     growth = getattr(planned.settings.growth, "after", (0,))
     drops = {at + 1: 0.1 * at if is_claimed else 0.0 for at in growth}

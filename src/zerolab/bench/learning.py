@@ -33,6 +33,7 @@ from zerolab.replay.window_rules import (
     NoMerging,
     SlowWindow,
 )
+from zerolab.report.table import percent
 from zerolab.rules import compiled_rules, rules
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.facts import VECTOR_COLUMNS, Facts
@@ -174,7 +175,7 @@ class _Filling:
         """Memory per position, and the merged share of the latest iteration."""
         contents = self._window.contents
         merged = contents.merged_count / _NEW
-        return f"{contents.bytes_per_row} bytes per position, {merged:.0%} merged"
+        return f"{contents.bytes_per_row} bytes per position, {percent(merged, 0)} merged"
 
 
 def _states(random: np.random.Generator, words: int) -> NDArray[np.uint64]:

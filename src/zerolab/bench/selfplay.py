@@ -19,6 +19,7 @@ from zerolab.play.executors import THREADS, Executor
 from zerolab.play.selfplay import SelfPlayResult, play_episodes
 from zerolab.play.selfplay_modes import play_continuous, play_with_service
 from zerolab.play.selfplay_settings import ContinuousMode, SelfPlaySettings, ServiceMode
+from zerolab.report.table import percent
 from zerolab.rules import compiled_rules, rules
 from zerolab.rules.catalogue import parse_game
 from zerolab.search.evaluator import Evaluator, UniformEvaluator
@@ -208,7 +209,7 @@ def measure_search_service(rounds: int) -> Iterator[BenchmarkResult]:
         yield BenchmarkResult(
             f"service/resnet4x32/{_GAME}/{title}", "moves/s", rate, limit_rate,
             "plain self-play's moves/s, without kept trees", served.time_shares(),
-            f"{served.saved:.0%} of the searches saved",
+            f"{percent(served.saved, 0)} of the searches saved",
         )  # fmt: skip
 
 

@@ -26,6 +26,7 @@ from zerolab.evaluation.dataset import CollectionProgress, make_dataset
 from zerolab.evaluation.positions import Positions, read_positions
 from zerolab.play.engine import ProgressCallback
 from zerolab.report.figures import save_figure
+from zerolab.report.table import percent
 from zerolab.report.text import titled_markdown_table
 from zerolab.rules.catalogue import parse_game
 from zerolab.store.folder import FolderKind
@@ -239,8 +240,9 @@ def _measure(
         accuracy = NetworkAccuracy.model_validate(fields)
         accuracy_log.add(accuracy)
         display.show_message(
-            f"{variant}-{seed}, {checkpoint.hours:.2f} h: {accuracy.strong.value:.1%} strong,"
-            f" {accuracy.weak.value:.1%} weak, network alone {accuracy.network_strong.value:.1%}"
+            f"{variant}-{seed}, {checkpoint.hours:.2f} h: {percent(accuracy.strong.value)} strong,"
+            f" {percent(accuracy.weak.value)} weak,"
+            f" network alone {percent(accuracy.network_strong.value)}"
         )
 
 

@@ -14,7 +14,7 @@ from zerolab.cli.parse import Assignments
 from zerolab.cli.process import resume_advice
 from zerolab.cli.progress import PlainReporter, TerminalReporter, progress_bar
 from zerolab.core.errors import UserError, did_you_mean, quoted
-from zerolab.report.table import Cell, Column, Interval, Table
+from zerolab.report.table import Cell, Column, Interval, Table, percent
 from zerolab.report.text import print_table
 
 if TYPE_CHECKING:
@@ -347,7 +347,9 @@ def bench(
 def _speed_table(measured: Sequence[BenchmarkResult]) -> Table:
     rows: list[list[Cell]] = []
     for each in measured:
-        shares = ", ".join(f"{part} {share:.0%}" for part, share in each.time_shares.items())
+        shares = ", ".join(
+            f"{part} {percent(share, 0)}" for part, share in each.time_shares.items()
+        )
         remarks = ", ".join(filter(None, (shares, each.note)))
         rows.append([each.name, each.median, each.unit, each.limit, each.ratio, remarks])
     columns: list[str | Column] = [

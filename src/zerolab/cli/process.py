@@ -240,7 +240,7 @@ class CompilationNotice:
                 self._clear()
 
     def text(self) -> str:
-        """Return the notice with the elapsed seconds; "" if nothing has compiled for long."""
+        """Return the notice with the elapsed seconds; "" unless a compilation has taken a while."""
         seconds = self._earlier_seconds + time.monotonic() - self._began
         is_long = self._depth > 0 and seconds >= SECONDS_BEFORE_NOTICE
         return f"{NOTICE}: {seconds:.0f} s" if is_long else ""
@@ -307,9 +307,9 @@ def terminal_width(stream: TextIO | None = None) -> int | None:
 
 
 def wrapped(line: str, width: int | None, indent: int | None = None) -> str:
-    """Return a line wrapped between words to a width; the other lines are indented.
+    """Return a line wrapped between words to a width.
 
-    The indentation, in columns, is that of the line by default.
+    `indent` is that of continuation lines in columns, by default the line's own.
 
     Words longer than the width, such as paths, remain whole. The line is unchanged if it fits, or
     if the width is None.

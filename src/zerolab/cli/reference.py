@@ -139,7 +139,13 @@ def settings(pattern: tyro.conf.Positional[str] = "", *, json: bool = False) -> 
 
 
 def _matching(pattern: str) -> list[Setting]:
-    """Return the settings that match a pattern; raise UserError if there are none."""
+    """Return the settings that match a pattern, or the one that a paper calls so, such as ``lr``.
+
+    Raises UserError if there are none.
+    """
+    from zerolab.core.config import setting_named
+    from zerolab.training.train_settings import TrainSettings
+
     every = all_settings()
     folded = pattern.casefold()
     if any(character in folded for character in "*?"):
@@ -150,6 +156,8 @@ def _matching(pattern: str) -> list[Setting]:
             for each in every
             if folded in each.key or folded in (each.variant, *each.type.split(" | "))
         ]
+    if not matches and (key := setting_named(TrainSettings, folded)):
+        matches = [each for each in every if each.key == key]
     if not matches:
         parts = [part for each in every for part in (each.key, *each.key.split("."), each.variant)]
         raise UserError(

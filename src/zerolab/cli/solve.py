@@ -169,7 +169,8 @@ def _show(solution: Solution, console: Console) -> None:
     console.print(solution.position.render())
     verdict = ("draws", "wins", "loses")[int(np.sign(solution.value))]
     mover = "X" if solution.position.first_to_move else "O"
-    console.print(f"\n{mover} {verdict}, value {solution.value:+}")
+    sign = "+" if solution.value else ""
+    console.print(f"\n{mover} {verdict}, value {solution.value:{sign}}")
     ranked = sorted(solution.move_values.items(), key=lambda each: -each[1])
     print_table(console, Table("moves", "", ["move", Column("value", "+")], ranked))
     if values := _values_text(solution.position):

@@ -95,7 +95,7 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     if len(word) > _LONGEST_WORD:
         return ""
     spellings = {each.casefold(): each for each in known}
-    close = difflib.get_close_matches(word.casefold(), list(spellings), n=1, cutoff=0.5)
+    close = difflib.get_close_matches(word.casefold(), list(spellings), n=1, cutoff=0.6)
     return f'; did you mean "{spellings[close[0]]}"?' if close else ""
 
 

@@ -17,7 +17,7 @@ KERNEL_OPTIONS = {"error_model": "numpy", "no_cfunc_wrapper": True}
 
 
 class Inlining(NamedTuple):
-    """A way to compile helpers."""
+    """Strategy for compiling helpers."""
 
     compile_helper: Callable[[Callable[..., Any]], Any]
     """Compiles a function that kernels and Python can call."""
@@ -28,7 +28,7 @@ class Inlining(NamedTuple):
 _PLAIN_OPTIONS = {**KERNEL_OPTIONS, "forceinline": True}
 
 PLAIN = Inlining(numba.njit(**_PLAIN_OPTIONS), _PLAIN_OPTIONS)
-"""numba's own way, which compiles each helper as thoroughly as a kernel before inlining it."""
+"""numba's standard inlining, which fully optimises each helper before inlining it."""
 
 
 class _Pair(NamedTuple):
@@ -40,13 +40,13 @@ def check(inlining: Inlining) -> None:
     """Compile a small kernel and compare its results with those of Python.
 
     The kernel has a helper and an overloaded function, which pass a NamedTuple of arrays, write to
-    an array and create another one. Raises RuntimeError if the results differ, and whatever the
-    compiler raises.
+    an array and create another one. Raises RuntimeError if the results differ; compiler
+    errors propagate.
     """
     expected, actual = (_Pair(np.arange(3.0), np.zeros(3)) for _ in range(2))
     results = _example(_shifted, _scaled)(expected), numba.njit(_compiled(inlining))(actual)
     if results[0] != results[1] or not np.array_equal(expected.out, actual.out):
-        raise RuntimeError("an example is compiled wrongly")
+        raise RuntimeError("a test kernel returned wrong results")
 
 
 def _compiled(inlining: Inlining) -> Callable[[_Pair], float]:

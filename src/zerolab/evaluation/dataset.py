@@ -37,6 +37,7 @@ from zerolab.evaluation.positions import (
 )
 from zerolab.oracles.oracle import NotSolvedError, Oracle
 from zerolab.oracles.solver import UNLIMITED, SolverBudget, oracle_for
+from zerolab.report.table import percent
 from zerolab.rules.catalogue import game_name, parse_game
 from zerolab.rules.compiled_rules import smallest_images
 from zerolab.rules.rules import Game
@@ -87,7 +88,7 @@ def difficulty_line(manifest: Mapping[str, Any]) -> str:
     return (
         f"{manifest['won']} won, {manifest['drawn']} drawn, {manifest['lost']} lost;"
         f" {manifest['correct_moves']:.2f} best moves on average; random play:"
-        f" {manifest['random_strong']:.1%} strong, {manifest['random_weak']:.1%} weak"
+        f" {percent(manifest['random_strong'])} strong, {percent(manifest['random_weak'])} weak"
     )
 
 

@@ -23,7 +23,7 @@ from zerolab.play.match import play_match
 from zerolab.play.pair_results import PairResult, pair_result
 from zerolab.ratings.results import distinct_games
 from zerolab.report.figures import colour, legend_below, new_figure, save_figure
-from zerolab.report.table import Cell, Column, Table
+from zerolab.report.table import Cell, Column, Table, percent
 from zerolab.report.text import print_table
 from zerolab.rules import compiled_rules
 from zerolab.rules.rules import Game
@@ -256,8 +256,9 @@ def describe_score(pair: PairResult) -> str:
     """Return the score of `pair.first` over all games, with an interval from distinct games."""
     score, (score_rate, low, high) = pair.score, pair.interval
     return (
-        f"{score_rate:.1%} (95 % interval {low:.1%} to {high:.1%}), {score.wins} won,"
-        f" {score.draws} drawn, {score.losses} lost, {pair.distinct_score.games} distinct games"
+        f"{percent(score_rate)} (95 % interval {percent(low)} to {percent(high)}),"
+        f" {score.wins} won, {score.draws} drawn, {score.losses} lost,"
+        f" {pair.distinct_score.games} distinct games"
     )
 
 
@@ -266,7 +267,7 @@ def percent_text(estimate: MeanEstimate | None) -> str:
     if estimate is None:
         return "unknown"
     mean, low, high = estimate.interval
-    return f"{mean:.1%}" + (f" ({low:.1%} to {high:.1%})" if low < high else "")
+    return f"{percent(mean)}" + (f" ({percent(low)} to {percent(high)})" if low < high else "")
 
 
 def _number(estimate: MeanEstimate | None) -> str:

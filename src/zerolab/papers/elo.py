@@ -174,8 +174,8 @@ def elo_table(
             )  # fmt: skip
     columns: list[str | Column] = [
         group, series, "runs", Column("Elo", "+.0f"),
-        Column("SD between runs", ".0f"), Column("of it between true strengths", ".0f"),
-        Column("error of measuring a run", ".0f"),
+        Column("SD between runs", ".0f"), Column("SD of true strengths", ".0f"),
+        Column("standard error of a run", ".0f"),
     ]  # fmt: skip
     return Table(name, title, columns, rows)
 

@@ -37,6 +37,7 @@ from zerolab.play.ray_actors import (
     SharedEvaluator,
     player_properties,
 )
+from zerolab.report.table import percent
 from zerolab.search.evaluator import Evaluator
 
 _REPORT_SECONDS = 0.2
@@ -197,7 +198,7 @@ class RayExecutor:
         note = (
             f"{actors} actor{'s' * (actors != 1)}, {games / seconds / actors:.2g} games/s each,"
             f" {received / seconds / 1e6:.2g} MB/s, learner idle"
-            f" {min(1.0, (self._waited + seconds) / elapsed):.0%}"
+            f" {percent(min(1.0, (self._waited + seconds) / elapsed), 0)}"
         )
         return PlayProgress(games, plies, latest, note)
 

@@ -48,6 +48,7 @@ from zerolab.report.table import (
     Interval,
     Table,
     data_frame,
+    percent,
     rows_as_csv,
     wilson_interval,
 )
@@ -81,7 +82,7 @@ def draw_cross_table(players: Sequence[str], table: NDArray[np.float64], title: 
         for i, j in zip(*np.nonzero(~np.isnan(table)), strict=True):
             dark = abs(table[i, j] - 0.5) > 0.35
             colour = "white" if dark else "black"
-            points = f"{table[i, j]:.0%}"
+            points = f"{percent(table[i, j], 0)}"
             axes.text(j, i, points, ha="center", va="center", fontsize=8, color=colour)
     figure.colorbar(image, label="points per game of the row player", shrink=0.7)
     return figure
@@ -147,13 +148,16 @@ class MatchReport:
         (score_rate, low, high), (lead, lowest, highest) = self.pair.interval, elo.interval
         has_repeats = self.pair.distinct_score.games < score.games
         distinct = (
-            f", of distinct games {self.pair.distinct_score.score_rate:.1%}" if has_repeats else ""
+            f", of distinct games {percent(self.pair.distinct_score.score_rate)}"
+            if has_repeats
+            else ""
         )
         lines = [
             f"{a} against {b}: {score.wins} won, {score.draws} drawn, {score.losses} lost",
-            f"score rate {score_rate:.1%}{distinct} (95 % interval {low:.1%} to {high:.1%})",
+            f"score rate {percent(score_rate)}{distinct}"
+            f" (95 % interval {percent(low)} to {percent(high)})",
             f"Elo difference {lead:+.1f} (95 % interval {lowest:+.1f} to {highest:+.1f});"
-            f" likelihood of superiority {elo.los:.1%}",
+            f" likelihood of superiority {percent(elo.los)}",
             f"{counts.game_count} games, {counts.distinct_count} distinct" + _repetition(counts),
             *_forfeits(counts),
         ]
@@ -320,7 +324,8 @@ class TournamentReport(NotebookView):
         score_rate, low, high = _first_player_interval(counts)
         return [
             f"{counts.game_count} games, {counts.distinct_count} distinct" + _repetition(counts),
-            f"moving first: {score_rate:.1%} of the points (95 % interval {low:.1%} to {high:.1%})",
+            f"moving first: {percent(score_rate)} of the points"
+            f" (95 % interval {percent(low)} to {percent(high)})",
             *_forfeits(counts),
         ]
 
@@ -329,7 +334,9 @@ class TournamentReport(NotebookView):
         if not cycles.triples:
             return []
         fraction = cycles.cyclic_fraction
-        rate = "" if fraction is None else f" ({fraction:.1%}; 25 % if results were coin tosses)"
+        rate = (
+            "" if fraction is None else f" ({percent(fraction)}; 25 % if results were coin tosses)"
+        )
         count = len(cycles.significant)
         lines = [
             f"cycles: {cycles.triples} triples of players, {cycles.decided} without tied pairs, of"

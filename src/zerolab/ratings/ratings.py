@@ -15,7 +15,16 @@ from numpy.typing import NDArray
 from zerolab.report.document import Block, Picture
 from zerolab.report.figures import new_figure, save_figure, shortened
 from zerolab.report.html import NotebookView
-from zerolab.report.table import Z95, Cell, Column, Interval, Table, data_frame, rows_as_csv
+from zerolab.report.table import (
+    Z95,
+    Cell,
+    Column,
+    Interval,
+    Table,
+    data_frame,
+    percent,
+    rows_as_csv,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -81,7 +90,7 @@ class EloDifference(NamedTuple):
         elo, low, high = self.interval
         return (
             f"<EloDifference {elo:+.0f} ({low:+.0f} to {high:+.0f}),"
-            f" likelihood of superiority {self.los:.1%}>"
+            f" likelihood of superiority {percent(self.los)}>"
         )
 
     def scaled_by(self, factor: float) -> EloDifference:

@@ -204,6 +204,11 @@ def cell_text(cell: Cell, number_format: str = "") -> str:
     return f"{value} ({low} to {high})"
 
 
+def percent(share: float, digits: int = 1) -> str:
+    """Return a share as a percentage with a number of decimals, such as ``75.0 %``."""
+    return cell_text(share, f".{digits}%")
+
+
 def p_value_text(p: float | None) -> str:
     """Return a p-value as text."""
     if p is None:

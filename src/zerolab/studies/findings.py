@@ -139,7 +139,7 @@ def findings_document(
         ]
     judged = [scale for each in studies for scale in each.scales.values()]
     return Document(
-        "What survives of the published findings",
+        "Verdicts on published findings",
         "Each finding restates a claim of its authors in our words, with the statistic that tests"
         " it. A verdict applies to runs of the size named by its scale; except at scale paper, they"
         " are smaller than the published runs. Primary findings are tested first. Any other finding"

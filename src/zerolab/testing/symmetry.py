@@ -151,12 +151,12 @@ def _check_actions(
                 compiled_rules.transform(game, child, symmetry),
             ),
             sample,
-            f"action {action} and symmetry {symmetry} give different states in different orders",
+            f"applying symmetry {symmetry} before or after action {action} gives different states",
         )
 
 
 def check_action_layout(game: Game) -> None:
-    """Check that actions change their places on the board and that symmetries preserve both."""
+    """Check that an action changes its place on the board and symmetries move both alike."""
     if encoding.ENCODINGS.implementation(type(game)).action_places is None:  # type: ignore[attr-defined]
         return
     try:

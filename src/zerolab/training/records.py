@@ -14,6 +14,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import BaseModel, ConfigDict
 
 from zerolab.core.setting_docs import Unit
+from zerolab.report.table import percent
 from zerolab.store.games import SELF_PLAY
 
 Seconds = Annotated[float, Unit("s")]
@@ -253,7 +254,7 @@ class WarmStartMatchRecord(Record):
         verdict = "ends" if self.over else "continues"
         return (
             f"warm start {verdict}: plain search {self.wins} won, {self.draws} drawn,"
-            f" {self.losses} lost; likelihood that plain search is stronger: {self.los:.1%}"
+            f" {self.losses} lost; likelihood that plain search is stronger: {percent(self.los)}"
         )
 
 
@@ -293,9 +294,9 @@ class AccuracyRecord(Record):
 
     def summary(self) -> str:
         return (
-            f"accuracy   {self.positions} solved positions: strong {self.network_strong:.1%}, with"
-            f" search {self.search_strong:.1%}; weak {self.network_weak:.1%}, with search"
-            f" {self.search_weak:.1%}"
+            f"accuracy   {self.positions} solved positions: strong"
+            f" {percent(self.network_strong)}, with search {percent(self.search_strong)};"
+            f" weak {percent(self.network_weak)}, with search {percent(self.search_weak)}"
         )
 
 
@@ -338,9 +339,9 @@ class SupervisedRecord(Record):
 
     def summary(self) -> str:
         return (
-            f"{self.part:10} {self.positions} positions: best move {self.strong:.1%}"
-            f" ({self.strong_low:.1%} to {self.strong_high:.1%}), game value preserved"
-            f" {self.weak:.1%}, result predicted {self.result:.1%}"
+            f"{self.part:10} {self.positions} positions: best move {percent(self.strong)}"
+            f" ({percent(self.strong_low)} to {percent(self.strong_high)}), game value preserved"
+            f" {percent(self.weak)}, result predicted {percent(self.result)}"
         )
 
 
@@ -382,8 +383,8 @@ class BaselineRecord(OpponentRecord):
     def summary(self) -> str:
         requested = f" (for {self.asked})" if self.asked else ""
         return (
-            f"against {self.opponent}{requested}: {self.score_rate:.1%} (95 % interval"
-            f" {self.low:.1%} to {self.high:.1%}), {self.wins} won, {self.draws} drawn,"
+            f"against {self.opponent}{requested}: {percent(self.score_rate)} (95 % interval"
+            f" {percent(self.low)} to {percent(self.high)}), {self.wins} won, {self.draws} drawn,"
             f" {self.losses} lost, {self.distinct_games} distinct games"
         )
 

@@ -267,7 +267,7 @@ def _cost_cell(runs: Sequence[Sequence[AccuracyPoint]], level: float, factor: fl
 
 
 def move_times_table(results: Results) -> Table | None:
-    """Return a table of the time per move of each network, or None before moves are timed.
+    """Return a table of the time per move of each network, or None if no moves have been timed.
 
     The interval of a ratio of times combines the opposite ends of both intervals.
     """
@@ -309,7 +309,7 @@ def move_times_table(results: Results) -> Table | None:
             "variants",
             Column("weights", ",d"),
             Column("million operations per position", ".3g"),
-            Column("ms a move", ".3g"),
+            Column("ms per move", ".3g"),
             Column("operations relative to extended", ".2f"),
             Column("time relative to extended", ".2f"),
         ],

@@ -61,7 +61,7 @@ ByVariant = Mapping[str, Mapping[Cell, float]]
 
 
 def easy_accuracies(results: Results) -> dict[str, dict[Cell, float]]:
-    """Return the accuracies of the finished runs, or nothing before the positions are solved."""
+    """Return the accuracies of finished runs; empty until the positions are solved."""
     measured: dict[str, dict[Cell, float]] = {
         name: {
             run.seed: run.measurements["easy"]
@@ -280,7 +280,7 @@ def evolved_blocks(results: Results) -> Iterator[Block]:
             Column("evolved settings", ".1%"),
             Column("original settings", ".1%"),
             Column("difference", "+.3f"),
-            Column("points of evolved against original settings", ".1%"),
+            Column("score of evolved against original settings", ".1%"),
         ],
         [row],
     )

@@ -42,7 +42,7 @@ async function begin() {
 
 const newSeed = () => Math.floor(Math.random() * 2 ** 31);
 
-/** Offer the agents of a newly chosen game; agents that do not play it give way to the default. */
+/** Offer the agents of a newly chosen game; replace agents that cannot play it with the default. */
 async function offerAgents(game, second = sides.second.value) {
   const agents = await agentsOf(game);
   const isOffered = (spec) => spec === "person" || agents.some((each) => each.spec === spec);
@@ -224,7 +224,7 @@ async function letAgentMove() {
     state.waiting = null;
     draw();
     if (error.status !== 0) throw error;
-    showError(byId("error"), `${error.message} The game will continue when it does.`);
+    showError(byId("error"), `${error.message} The game will continue once the server responds.`);
     setTimeout(() => guarded(() => (state.waiting === null && !isOver() ? show() : null)), 2000);
   }
 }
