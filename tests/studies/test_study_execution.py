@@ -239,7 +239,7 @@ def test_runs_are_trained_seed_by_seed_in_random_order(tmp_path):
     queue = RunQueue(graded.folder, graded.design)
     run_by_key = {run.key: run for run in graded.design.runs}
     order = []
-    while (task := queue.next_task(graded.design.parts)) is not None:
+    while (task := queue.next_task()) is not None:
         if isinstance(task, CompileTask):
             queue.mark_compiled(task)
         else:

@@ -110,10 +110,14 @@ class PlannedRun:
         return run_key(self.settings)
 
 
+_LATER_DEFAULTS: Mapping[str, Any] = {"selfplay.lag": 0}
+"""Settings that are newer than the stored ledgers, with the values that these runs had."""
+
+
 def run_key(settings: TrainSettings) -> str:
     """Return a digest of all settings that affect the result of a run.
 
-    The digest ignores the name of the preset and the number of threads. It also ignores values that
+    The digest ignores the name of the preset and the numbers of threads and chunks. It also ignores values that
     follow from other settings: the digest of a data set, which its file name determines, and the
     fields of heads and of ``start`` that are filled in when a run begins. Empty values are omitted
     so that adding an optional list of options does not change existing keys.
@@ -121,6 +125,10 @@ def run_key(settings: TrainSettings) -> str:
     data = settings.model_dump(mode="json", exclude={"preset"})
     table = {key: value for key, value in flatten(data) if value not in _EMPTY}
     del table["selfplay.threads"]
+    table.pop("selfplay.chunks", None)
+    for name, default in _LATER_DEFAULTS.items():
+        if table.get(name) == default:
+            del table[name]
     table["supervised.digest"] = ""
     for name in SET_BY_RUN:
         table.pop(f"start.{name}", None)

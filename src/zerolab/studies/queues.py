@@ -89,13 +89,13 @@ class RunQueue:
         """
         return int(run.factors["seed"]), run.key not in self._sources, run.key
 
-    def next_task(self, parts: Collection[str]) -> TrainTask | CompileTask | None:
-        """Return a task for the most urgent run in `parts` that can begin now.
+    def next_task(self) -> TrainTask | CompileTask | None:
+        """Return a task for the most urgent run that can begin now.
 
         For the first run that needs a new set of kernels, return a task that compiles them. All
         runs that need this set then wait until the task is finished.
         """
-        for run in [run for run in self._queue if run.part in parts]:
+        for run in list(self._queue):
             if not self._is_ready(run):
                 continue
             kernel_set = self._kernel_sets[run.key]
@@ -252,13 +252,9 @@ class ComputationQueue:
             self.failures[planned.title] = str(error).splitlines()
             return True
 
-    def next_task(self, part: str) -> ComputationTask | DatasetTask | None:
-        """Return a task for the next computation or data set of a part."""
-        for planned in self._queue:
-            if planned.part == part:
-                self._queue.remove(planned)
-                return self._task(planned)
-        return None
+    def next_task(self) -> ComputationTask | DatasetTask | None:
+        """Return a task for the next computation or data set."""
+        return self._task(self._queue.pop(0)) if self._queue else None
 
     def _task(self, planned: _Planned) -> ComputationTask | DatasetTask:
         if isinstance(planned, PlannedComputation):

@@ -112,28 +112,21 @@ class Scheduler:
                 on_progress(self.progress())
 
     def _next(self) -> Task | None:
-        """Return a task of the first part that has a task ready to begin.
+        """Return a computation, a slice of a tournament or a run that can begin, in this order.
 
-        While the runs of a part wait for data sets, or its tournaments for runs, workers proceed to
-        the next part.
+        The tournaments of a seed thus come before the runs of the next seed.
         """
-        for part in self._design.parts:
-            task = (
-                self._computations.next_task(part) or self._next_run(part) or self._next_slice(part)
-            )
-            if task is not None:
-                return task
-        return None
+        return self._computations.next_task() or self._next_slice() or self._next_run()
 
-    def _next_run(self, part: str) -> TrainTask | CompileTask | None:
-        task = self._runs.next_task([part])
+    def _next_run(self) -> TrainTask | CompileTask | None:
+        task = self._runs.next_task()
         for title in self._runs.failures.keys() - self._failures.keys():
             self._fail(title, self._runs.failures[title])
         return task
 
-    def _next_slice(self, part: str) -> TournamentSliceTask | None:
+    def _next_slice(self) -> TournamentSliceTask | None:
         for tournament in self._tournaments:
-            if tournament.planned.part == part and self._can_begin(tournament):
+            if self._can_begin(tournament):
                 try:
                     task = tournament.next_task()
                 except Exception as error:  # other tournaments must continue after any error
