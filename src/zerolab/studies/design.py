@@ -117,10 +117,10 @@ _LATER_DEFAULTS: Mapping[str, Any] = {"selfplay.lag": 0}
 def run_key(settings: TrainSettings) -> str:
     """Return a digest of all settings that affect the result of a run.
 
-    The digest ignores the name of the preset and the numbers of threads and chunks. It also ignores values that
-    follow from other settings: the digest of a data set, which its file name determines, and the
-    fields of heads and of ``start`` that are filled in when a run begins. Empty values are omitted
-    so that adding an optional list of options does not change existing keys.
+    The digest ignores the name of the preset and the numbers of threads and chunks. It also ignores
+    values that follow from other settings: the digest of a data set, which its file name
+    determines, and the fields of heads and of ``start`` that are filled in when a run begins. Empty
+    values are omitted so that adding an optional list of options does not change existing keys.
     """
     data = settings.model_dump(mode="json", exclude={"preset"})
     table = {key: value for key, value in flatten(data) if value not in _EMPTY}
