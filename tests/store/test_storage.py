@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import socket
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 from pyarrow import fs
 
 from forks import wait_for
-from promised import contents
+from promised import contents, differences
 from training.tiny_training import train
 from zerolab.cli.main import main
+from zerolab.cli.output import Console
+from zerolab.cli.train import _Copies
 from zerolab.core.errors import UserError
 from zerolab.store import storage
-from zerolab.store.run_folder import RunFolder
+from zerolab.store.folder import is_locked
+from zerolab.store.run_folder import RUN, RunFolder
 from zerolab.store.storage import RunStorage
 from zerolab.training.configure import resolve_settings
 
@@ -94,12 +99,97 @@ def test_only_changed_files_are_copied(run, tmp_path, monkeypatch):
     written.clear()
     stored = RunStorage(uri, folder)
     stored.push()
-    assert written == [".probe"]
+    assert written == ["digests.json"]
     (folder / "environment.json").write_text("{}")
     (folder / "checkpoints" / "0000.safetensors").unlink()
     stored.push()
-    assert written == [".probe", "environment.json", "digests.json"]
+    assert written == ["digests.json", "environment.json", "digests.json"]
     assert not (tmp_path / "storage" / "run" / "checkpoints" / "0000.safetensors").exists()
+
+
+def test_files_outside_the_copy_are_left_alone(run, tmp_path):
+    uri, precious = str(tmp_path / "storage"), tmp_path / "precious"
+    RunStorage(uri, run).push()
+    precious.write_text("kept")
+    names = ["../../precious", str(precious), "a/../../../precious", "..\\..\\precious", "C:x"]
+    assert not any(map(storage._is_plain, names))
+    assert storage._is_plain("examples/0001.npz")
+    (tmp_path / "storage" / "run" / "digests.json").write_text(json.dumps(dict.fromkeys(names, "")))
+    RunStorage(uri, run).push()
+    assert precious.read_text() == "kept"
+    foreign = tmp_path / "storage" / "other"
+    foreign.mkdir()
+    (foreign / "notes.txt").touch()
+    with pytest.raises(UserError, match=r"other in .* is not the copy of a run and not empty"):
+        RunStorage(uri, tmp_path / "other")
+    assert (foreign / "notes.txt").exists()
+
+
+def test_copy_of_another_run_is_not_replaced(run, tmp_path):
+    uri, folder = str(tmp_path / "storage"), tmp_path / "run"
+    RunStorage(uri, run).push()
+    shutil.copytree(run, folder)
+    assert not RunStorage(uri, folder).fetch()
+    config = folder / "config.toml"
+    settings = {**RUN.read_settings(folder), "seed": 7, "iterations": 9}
+    config.unlink()
+    RUN.write_settings(folder, settings)
+    with pytest.raises(UserError, match=r"^seed = 0 differs from 7 .* the copy of another run"):
+        RunStorage(uri, folder).fetch()
+
+
+def test_leftovers_of_interrupted_copy_are_removed(run, tmp_path):
+    uri, stored = str(tmp_path / "storage"), tmp_path / "storage" / "run"
+    RunStorage(uri, run).push()
+    (stored / "examples" / "0009.npz").touch()  # copied, but its digest was not
+    RunStorage(uri, run).push()
+    assert not (stored / "examples" / "0009.npz").exists()
+    assert differences(contents(stored), contents(run)) == ["digests.json (extra)"]
+
+
+def test_supervised_run_is_copied_after_every_iteration(run, monkeypatch):
+    """The first stage of supervised iterations is not self-play."""
+    opened, pushes = RunFolder.open(run), []
+    folder = SimpleNamespace(progress=opened.progress.model_copy(update={"iteration": 1}))
+    monkeypatch.setattr(RunStorage, "push", lambda self: pushes.append(folder.progress))
+    store = RunStorage(str(run.parent / "storage"), run)
+    copies = _Copies(store, folder, Console(quiet=True))
+    stages = [(1, "supervised"), (2, "learn"), (2, "supervised"), (3, "final_evaluation")]
+    for iteration, stage in stages:
+        folder.progress = folder.progress.model_copy(
+            update={"iteration": iteration, "stage": stage}
+        )
+        copies.on_record(None)
+    assert [each.stage for each in pushes] == ["learn", "final_evaluation"]
+
+
+def test_last_copy_is_made_while_the_run_is_locked(tmp_path, monkeypatch):
+    push, locked = RunStorage.push, []
+    monkeypatch.setattr(
+        RunStorage, "push", lambda self: (locked.append(is_locked(self._folder)), push(self))
+    )
+    assert main(command(tmp_path / "run", str(tmp_path / "storage"))) == 0
+    assert locked == [True] * 3
+
+
+def test_secrets_are_not_shown(tmp_path):
+    uri = "s3://key:top/secret@bucket/runs?unknown=1"
+    with pytest.raises(UserError) as error:
+        RunStorage(uri, tmp_path / "run")
+    assert "secret" not in str(error.value)
+    assert "s3://bucket/runs" in str(error.value)
+
+
+def test_folder_with_other_content_is_refused_before_the_copy_is_fetched(
+    run, tmp_path, monkeypatch
+):
+    uri, folder = str(tmp_path / "storage"), tmp_path / "run"
+    RunStorage(uri, run).push()
+    folder.mkdir()
+    (folder / "notes.txt").touch()
+    monkeypatch.setattr(RunStorage, "_download", lambda *_: pytest.fail("downloaded"))
+    with pytest.raises(UserError, match="is not a run and not empty"):
+        RunStorage(uri, folder).fetch()
 
 
 def test_lost_learner_resumes_elsewhere_from_an_interrupted_copy(run, tmp_path, monkeypatch):

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
@@ -123,11 +122,8 @@ def train(
     with _executor(cluster, settings, console) as executor:
         if not existing:
             run_folder = RunFolder.create(folder, settings.model_dump())
-        on_record = partial(_push, copy, run_folder, console) if copy else None
-        train_run(console, run_folder, settings, inputs, verbose, log, cluster, executor, on_record)
-        if copy:
-            copy.push()
-            console.print(f"copied to {storage}")
+        copies = _Copies(copy, run_folder, console) if copy else None
+        train_run(console, run_folder, settings, inputs, verbose, log, cluster, executor, copies)
 
 
 class ClusterOptions(NamedTuple):
@@ -169,18 +165,32 @@ def _storage(uri: str, folder: Path, console: Console) -> RunStorage | None:
 
     storage = RunStorage(uri, folder)
     if storage.fetch():
-        console.print(f"fetched {folder} from {uri}")
+        console.print(f"fetched {folder} from {storage.uri}")
     return storage
 
 
-def _push(storage: RunStorage, run: RunFolder, console: Console, _: Record) -> None:
-    """Copy a run to its storage after the last stage of an iteration."""
-    if run.progress.stage not in {"selfplay", "final_evaluation"}:
-        return
-    try:
-        storage.push()
-    except UserError as error:  # the storage may be back after the next iteration
-        console.print(f"not copied: {error}")
+class _Copies:
+    """Copies of a run in its storage, after every iteration and at the end."""
+
+    def __init__(self, storage: RunStorage, run: RunFolder, console: Console) -> None:
+        self.uri = storage.uri
+        self._storage, self._run, self._console = storage, run, console
+        self._iteration = run.progress.iteration
+
+    def on_record(self, _: Record) -> None:
+        """Copy the run if an iteration has ended."""
+        if self._iteration == self._run.progress.iteration:
+            return
+        self._iteration = self._run.progress.iteration
+        try:
+            self._storage.push()
+        except UserError as error:  # the storage may be back after the next iteration
+            self._console.print(f"not copied: {error}")
+
+    def finish(self) -> None:
+        """Copy the finished run; raise UserError if the storage cannot be written."""
+        self._storage.push()
+        self._console.print(f"copied to {self.uri}")
 
 
 def _warn_of_preset(settings: TrainSettings, preset: str) -> None:
@@ -239,7 +249,7 @@ def train_run(
     loggers: Sequence[str] = (),
     cluster: ClusterOptions | None = None,
     executor: Executor | None = None,
-    on_record: Callable[[Record], None] | None = None,
+    copies: _Copies | None = None,
 ) -> None:
     """Train a run to completion and show the progress; `inputs` is None for a resumed run."""
     from zerolab.cli.progress import (
@@ -254,15 +264,15 @@ def train_run(
     before = run.progress
     has_bar = console.is_terminal and not console.quiet
     reporter_type = TerminalReporter if has_bar else PlainReporter
-    with (
-        resume_advice("finished stages are saved", resume_command(run.path, settings, cluster)),
-        run.locked(),
-        reporter_type(console, settings.iterations) as reporter,
-    ):
-        Trainer(
-            run, settings, reporter, on_record or (lambda _: None), inputs=inputs, loggers=loggers,
-            executor=executor,
-        ).train()  # fmt: skip
+    command = resume_command(run.path, settings, cluster, copies.uri if copies else "")
+    with resume_advice("finished stages are saved", command), run.locked():
+        with reporter_type(console, settings.iterations) as reporter:
+            Trainer(
+                run, settings, reporter, copies.on_record if copies else lambda _: None,
+                inputs=inputs, loggers=loggers, executor=executor,
+            ).train()  # fmt: skip
+        if copies:
+            copies.finish()
     if before == run.progress:
         console.print(finished_message(run, settings))
     else:
@@ -278,6 +288,7 @@ def _executor(
     if cluster is None:
         yield None
         return
+    from zerolab.play.engine import useful_threads
     from zerolab.play.ray_executor import RayExecutor
     from zerolab.play.selfplay_settings import require_splittable
 
@@ -286,7 +297,8 @@ def _executor(
     where = "on this machine" if cluster.address == "local" else f"at {cluster.address}"
     console.print(f"joining the Ray cluster {where}")
     with RayExecutor(cluster.address, settings.game, *cluster[1:], console.print) as executor:
-        chunks = settings.selfplay.chunks or settings.selfplay.threads
+        play = settings.selfplay
+        chunks = play.chunks or useful_threads(play.threads, play.parallel_games, True)
         if chunks < (places := executor.place_count):
             console.print(
                 f"selfplay.chunks = {chunks} keeps only {chunks} of {places} cores or GPUs of the"
@@ -296,13 +308,17 @@ def _executor(
 
 
 def resume_command(
-    folder: Path, settings: TrainSettings, cluster: ClusterOptions | None = None
+    folder: Path,
+    settings: TrainSettings,
+    cluster: ClusterOptions | None = None,
+    storage: str = "",
 ) -> str:
     """Return the command that resumes a run, allowing programs if the run uses any."""
     from zerolab.training.configure import opponent_programs
 
     options = ["--allow-programs"] if opponent_programs(settings) else []
     options += cluster.arguments() if cluster else []
+    options += ["--storage", storage] if storage else []
     return shlex.join(["zerolab", "train", "--run", str(folder), *options])
 
 

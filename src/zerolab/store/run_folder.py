@@ -48,6 +48,8 @@ from zerolab.store.folder import (
 from zerolab.store.games import GameStore
 
 RUN = FolderKind("run", "config.toml", "--run")
+CHANGEABLE_SETTINGS = "iterations", "supervised.positions", "selfplay.chunks"
+"""Settings that can change when a run is resumed."""
 
 _POSITIONS = "positions"
 _CHECKPOINT = re.compile(r"(\d{4,})(\.optimizer)?\.safetensors")

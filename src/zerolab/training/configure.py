@@ -19,7 +19,7 @@ from zerolab.league.league_settings import Parameter
 from zerolab.networks.network_settings import NetworkSettings
 from zerolab.networks.objectives import HEADS, Head, trained_heads
 from zerolab.rules.catalogue import parse_game
-from zerolab.store.run_folder import RUN, RunFolder
+from zerolab.store.run_folder import CHANGEABLE_SETTINGS, RUN, RunFolder
 from zerolab.training.learn_settings import SET_BY_RUN
 from zerolab.training.shorthands import START_SOURCE_KEY, read_preset
 from zerolab.training.train_settings import TrainSettings
@@ -172,7 +172,7 @@ def amend_settings(
         run.path,
         settings.model_dump(),
         amended.model_dump(),
-        except_for=("iterations", "supervised.positions", "selfplay.chunks"),
+        except_for=CHANGEABLE_SETTINGS,
         note=" (only iterations can be increased)",
     )
     if amended.iterations < settings.iterations:
