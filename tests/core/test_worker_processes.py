@@ -41,7 +41,7 @@ def pinned(monkeypatch):
 
 def test_process_claims_first_free_share(tmp_path, pinned):
     shares = [[4], [5, 6]]
-    locks = [FileLock(tmp_path / str(number)) for number in range(2)]
+    locks = [FileLock(tmp_path / name) for name in ("4.0", "5-6.0")]
     for lock in locks:
         lock.acquire()
     claim_cores(tmp_path, shares)
@@ -52,6 +52,19 @@ def test_process_claims_first_free_share(tmp_path, pinned):
     locks[0].release()
     claim_cores(tmp_path, shares)
     assert pinned == [[4], [5, 6]]  # the process keeps its share
+
+
+def test_locks_belong_to_cores(tmp_path, pinned):
+    """Two clusters on one machine may number their workers differently."""
+    for shares, expected in ([[4], [5]], [4]), ([[4], [5]], [5]), ([[6], [4], [6]], [6]):
+        processes._claimed_cores, before = [], processes._claimed_cores
+        claim_cores(tmp_path, shares)
+        assert pinned[-1] == expected
+        processes._claimed_cores += before
+    processes._claimed_cores, before = [], processes._claimed_cores
+    claim_cores(tmp_path, [[6], [4], [6]])  # more workers than cores share evenly
+    assert (processes._claimed_cores[0].lock_file, pinned[-1]) == (str(tmp_path / "6.1"), [6])
+    processes._claimed_cores += before
 
 
 def square(number):

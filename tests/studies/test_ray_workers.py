@@ -243,5 +243,5 @@ def test_incompatible_nodes_refuse_tasks(tmp_path):
 def test_core_locks_need_no_user_name(tmp_path, monkeypatch):
     monkeypatch.setattr(ray_cluster.tempfile, "gettempdir", lambda: str(tmp_path))
     monkeypatch.setattr(ray_cluster.os, "getuid", lambda: 123456)
-    assert ray_cluster._core_locks("node") == tmp_path / "zerolab-cores-node-123456"
-    assert (tmp_path / "zerolab-cores-node-123456").is_dir()
+    assert ray_cluster._core_locks() == tmp_path / "zerolab-cores-123456"
+    assert (tmp_path / "zerolab-cores-123456").is_dir()

@@ -328,12 +328,14 @@ def claim_cores(locks: Path, shares: Sequence[Sequence[int]]) -> None:
 
     If all shares are in use, the process shares one with another process, and the next call tries
     again. Each share is locked with a file in the folder `locks`, so that it becomes free when its
-    process ends. Has no effect if the system cannot pin processes.
+    process ends. The file is named after the cores, and after the number of earlier equal shares.
+    Has no effect if the system cannot pin processes.
     """
     if _claimed_cores or not hasattr(os, "sched_setaffinity"):
         return
     for i, cores in enumerate(shares):
-        lock = FileLock(locks / str(i), thread_local=False)
+        name = "-".join(map(str, cores)) + f".{shares[:i].count(cores)}"
+        lock = FileLock(locks / name, thread_local=False)
         with suppress(Timeout):
             lock.acquire(timeout=0)
             _claimed_cores.append(lock)

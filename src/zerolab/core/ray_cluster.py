@@ -54,7 +54,7 @@ _JOIN_SECONDS = 60.0
 _CALL_SECONDS = 120.0
 _DIGITS = 8  # of the code digest in messages
 _LOCAL_STORE = 256 << 20
-"""Size in bytes of the object store of a local cluster, which never contains large objects."""
+"""Size in bytes of the object store of a local cluster; Ray writes what does not fit to disk."""
 _QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.CRITICAL}
 
 _TRIAL = """
@@ -305,7 +305,7 @@ def claim_own_cores(count: int = 1) -> list[int]:
     """
     if not hasattr(os, "sched_getaffinity"):
         return []
-    claim_cores(_core_locks(ray.get_runtime_context().get_node_id()), _core_groups(count))
+    claim_cores(_core_locks(), _core_groups(count))
     return sorted(os.sched_getaffinity(0))
 
 
@@ -316,11 +316,11 @@ def _core_groups(count: int) -> list[list[int]]:
     return [cores[begin : begin + count] for begin in range(0, len(cores), count)]
 
 
-def _core_locks(node: str) -> Path:
-    """Return the folder of a node's core locks, which all programs of a user share."""
+def _core_locks() -> Path:
+    """Return the folder of core locks, which all Ray nodes of a user on this machine share."""
     # Users in containers may have no name, and Windows has no user ids.
     user = os.getuid() if hasattr(os, "getuid") else getpass.getuser()
-    folder = Path(tempfile.gettempdir()) / f"zerolab-cores-{node}-{user}"
+    folder = Path(tempfile.gettempdir()) / f"zerolab-cores-{user}"
     make_folder(folder)
     return folder
 
