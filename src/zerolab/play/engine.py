@@ -59,14 +59,19 @@ class EngineThread:
         observers: Sequence[MoveObserver],
         finish: Callable[[GameRecord], object],
         stop: threading.Event,
+        release: Callable[[Player], object] = lambda _: None,
     ) -> None:
-        """Prepare to play `batch`; `finish` receives the record of every finished game."""
+        """Prepare to play `batch`; `finish` receives the record of every finished game.
+
+        `release` receives each player when its last game is over.
+        """
         slots = min(setup.slots_per_thread, len(batch))
         self.waiting_for: list[tuple[str, float]] = []
         """Agent for which the thread is waiting, and since when; empty if there is none."""
         self._setup = setup
         self._observers = observers
         self._finish = finish
+        self._release = release
         self._stop = stop
         self._queue = list(batch)
         self._players: list[Player] = []
@@ -96,6 +101,7 @@ class EngineThread:
                 self._open()
         finally:
             for player in self._players:
+                self._release(player)
                 if isinstance(player, ProgramPlayer):
                     player.close()
             self._players, self._pools = [], []  # frees the networks
@@ -331,8 +337,11 @@ def play_pairings(
     move_observers: Sequence[MoveObserver] = (),
     game_observers: Sequence[GameObserver] = (),
     progress: ProgressCallback = lambda done, note: None,
+    release: Callable[[Player], object] = lambda _: None,
 ) -> None:
     """Play batches of games; each batch has a thread with separate players.
+
+    `release` receives each player after its last game, in the thread that played.
 
     Games depend only on the pairings, the seed and the iteration, not on slots, threads or the
     order of games, provided that network outputs do not depend on the batch (docs/decisions/0002).
@@ -342,7 +351,8 @@ def play_pairings(
     finished: deque[GameRecord] = deque()
     stop = threading.Event()
     workers = [
-        EngineThread(setup, batch, move_observers, finished.append, stop) for batch in batches
+        EngineThread(setup, batch, move_observers, finished.append, stop, release)
+        for batch in batches
     ]
     done = 0
     executor = ThreadPoolExecutor(setup.threads, thread_name_prefix="play")

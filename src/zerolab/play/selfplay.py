@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from zerolab.agents.agent import FORFEIT, Actions, Agent, Slots
+from zerolab.agents.agent import FORFEIT, Actions, Agent, Player, Slots
 from zerolab.agents.network_players import SearchPlayer
 from zerolab.core import streams
 from zerolab.core.compiled import kernel
@@ -130,13 +130,17 @@ def play_batches(
     Games can remain unfinished, so example columns that depend on the end of the game are still 0.
     """
     evaluator = job.load_evaluator()
-    players: list[SelfPlayer] = []
+    counts: list[dict[str, int]] = []
+    seconds: list[dict[str, float]] = []
 
     def next_player() -> SelfPlayer:
         cores = max(1, available_cores() // job.threads)
-        player = job.new_player(job.game, job.settings, job.search, evaluator, cores)
-        players.append(player)
-        return player
+        return job.new_player(job.game, job.settings, job.search, evaluator, cores)
+
+    def release(player: Player) -> None:  # keeps no player, since each has a large cache
+        assert isinstance(player, SelfPlayer)
+        counts.append(player.search.counts)
+        seconds.append(player.search.seconds_by_part)
 
     agent = Agent(job.name, next_player, game=job.game, load_evaluator=lambda: evaluator)
     setup = EngineSetup(
@@ -155,11 +159,12 @@ def play_batches(
         progress=lambda done, note: report(
             PlayProgress(done, moves.move_count, recorder.latest_game, note)
         ),
+        release=release,
     )  # fmt: skip
-    counts = sum_by_key(player.search.counts for player in players)
-    seconds = sum_by_key(player.search.seconds_by_part for player in players)
     games = _with_given_plies(recorder.games, job)
-    return SelfPlayResult(moves.examples(), games, counts, seconds, moves.move_count)
+    return SelfPlayResult(
+        moves.examples(), games, sum_by_key(counts), sum_by_key(seconds), moves.move_count
+    )
 
 
 def _with_given_plies(games: Sequence[GameRecord], job: SelfPlayJob) -> list[GameRecord]:
