@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,9 +15,12 @@ from zerolab.cli.main import main
 from zerolab.core.errors import UserError
 from zerolab.store.games import network_name
 from zerolab.store.run_folder import RunFolder
+from zerolab.training import selfplay_stage
+from zerolab.training.configure import resolve_settings
 from zerolab.training.costs import run_costs
 from zerolab.training.records import SelfPlayRecord
 from zerolab.training.reporting import read_records
+from zerolab.training.selfplay_stage import begin_games_ahead
 
 CONTINUOUS = [
     "iterations=3",
@@ -172,6 +176,25 @@ def test_killed_run_with_a_big_tree_resumes_to_the_same_bytes(tmp_path):
         main(service_arguments(folder, mode))
     assert main(service_arguments(folder, mode)) == 0
     assert contents(folder) == contents(undisturbed)
+
+
+def test_games_of_a_service_are_not_played_ahead(monkeypatch):
+    """The service searches on the learner's machine, whatever the executor."""
+    monkeypatch.setattr(selfplay_stage, "_loaded_games", lambda *arguments: arguments)
+    monkeypatch.setattr(selfplay_stage, "GamesAhead", lambda *arguments: arguments)
+    begun = {}
+    for mode in ("continuous", "episodic", "service", "retry"):
+        settings = resolve_settings(
+            "gobang:3x3:3", "smoke", [f"selfplay.mode.name={mode}", "selfplay.lag=1"]
+        )
+        context = SimpleNamespace(
+            settings=settings, executor=SimpleNamespace(background="other machines"),
+            progress=SimpleNamespace(iteration=1), inputs=SimpleNamespace(solved_split=None),
+            games_ahead=None,
+        )  # fmt: skip
+        begin_games_ahead(context)
+        begun[mode] = context.games_ahead is not None
+    assert begun == {"continuous": True, "episodic": True, "service": False, "retry": False}
 
 
 def test_metrics_describe_the_search_service(tmp_path):

@@ -38,11 +38,12 @@ class SelfPlayStage(Stage):
     def execute(self, context: TrainingContext) -> Sequence[Record]:
         """Play games, save them with their examples, and add the examples to the replay window."""
         elapsed = context.start_task("self-play", *_planned_work(context.settings.selfplay))
-        iteration, report = context.progress.iteration, _progress_callback(context)
+        iteration = context.progress.iteration
         ahead, context.games_ahead = context.games_ahead, None
         if ahead is not None and ahead.iteration == iteration:
-            played = ahead.wait(report)
+            played = ahead.wait(_progress_callback(context, ahead.start))
         else:
+            report = _progress_callback(context, perf_counter())
             played = _loaded_games(context, iteration, context.executor)(report)
         seconds = elapsed()  # excludes computing the features of the examples
         _save_games(context, played.result)
@@ -64,6 +65,7 @@ class GamesAhead:
 
     def __init__(self, iteration: int, play: Callable[[Report], _PlayedGames]) -> None:
         self.iteration = iteration
+        self.start = perf_counter()
         self._progress = PlayProgress(0, 0)
         self._pool = ThreadPoolExecutor(1, "ahead")
         self._games = self._pool.submit(play, self._note)
@@ -82,10 +84,13 @@ class GamesAhead:
 def begin_games_ahead(context: TrainingContext) -> None:
     """Begin the games of the next iteration if settings and executor allow it and none began.
 
-    Call it before any stage but self-play.
+    Call it before any stage but self-play. Modes with a service search on this machine, so their
+    games would only delay the learner.
     """
     following, background = context.progress.iteration + 1, context.executor.background
-    is_allowed = context.settings.selfplay.lag and context.inputs.solved_split is None
+    play = context.settings.selfplay
+    is_allowed = play.lag and not isinstance(play.mode, ServiceMode)
+    is_allowed = is_allowed and context.inputs.solved_split is None
     has_games = context.games_ahead is not None or following > context.settings.iterations
     if not is_allowed or has_games or background is None:
         return
@@ -215,9 +220,11 @@ def _record_fields(
     }
 
 
-def _progress_callback(context: TrainingContext) -> Report:
-    """Return a callback that reports games or plies, positions per second and the latest game."""
-    start = perf_counter()
+def _progress_callback(context: TrainingContext, start: float) -> Report:
+    """Return a callback that reports games or plies, positions per second and the latest game.
+
+    `start` is the time at which the games began.
+    """
     counts_plies = isinstance(context.settings.selfplay.mode, ContinuousMode)
 
     def report(progress: PlayProgress) -> None:
