@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
 import sys
+import threading
+from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -20,11 +25,12 @@ from zerolab.core.ray_cluster import ray
 from zerolab.evaluation.collecting import DatasetSettings
 from zerolab.evaluation.dataset import collect_in_memory
 from zerolab.evaluation.positions import write_positions
-from zerolab.play import ray_executor
+from zerolab.play import ray_actors
 from zerolab.play.pairings import Pairing
-from zerolab.play.ray_actors import ActorShape
+from zerolab.play.ray_actors import ActorShape, ActorState, Chunk, LostChunk, StartFailures
 from zerolab.play.ray_executor import RayExecutor
 from zerolab.rules.catalogue import parse_game
+from zerolab.store.run_folder import RunFolder
 from zerolab.training.configure import resolve_settings
 from zerolab.training.reporting import NullReporter
 
@@ -72,54 +78,63 @@ def local(tmp_path_factory, episodic, continuous):
 def use_actors(executor, count):
     """Wait until the executor has `count` actors, after ending those that are too many."""
     executor._count = count
-    for actor in executor._actors[count:]:
-        ray.kill(actor.handle)
+    with executor._lock:
+        for actor in executor._actors[count:]:
+            executor._lose(actor)
+            ray.kill(actor.handle)
     wait_for(lambda: executor.actor_count == count == len(executor._actors), 120)
 
 
 @pytest.mark.parametrize("count", [1, 2, ACTORS])
 def test_bytes_do_not_depend_on_actors(executor, local, episodic, tmp_path, count):
-    executor._count = count
-    with executor._lock:
-        for actor in executor._actors[count:]:
-            executor._lose(actor)
-            ray.kill(actor.handle)
+    use_actors(executor, count)
     run = train(tmp_path / "run", episodic, executor=executor)
     assert differences(contents(run.path), local["episodic"]) == []
-    assert executor.actor_count <= count
+    assert executor.actor_count == count
 
 
 class _KillsActors(NullReporter):
-    """Reporter that ends an actor in every task that actors play."""
+    """Reporter that kills the first actor that gets a chunk, before each kind of task."""
 
     def __init__(self, executor):
         self._executor = executor
-        self.killed = []
+        self.titles = []
 
     def stage_started(self, iteration, title, total, unit):
-        self._task = (iteration, title)
-
-    def progress(self, done, note=""):
-        if self._task in self.killed or "actor" not in note:
+        name = title.split()[0]
+        if name == "learn" or name in self.titles:
             return
-        busy = [actor for actor in self._executor._actors if actor.chunks]
-        if busy:
-            ray.kill(busy[0].handle)
-            self.killed.append(self._task)
+        wait_for(lambda: next(self._executor._free_actors(), None))
+        actor = next(self._executor._free_actors())
+        ray.kill(actor.handle)
+        wait_for(lambda: _is_dead(actor))
+        self.titles.append(name)
+
+
+def _is_dead(actor):
+    try:
+        ray.get(actor.handle.progress.remote())
+    except ray.exceptions.RayActorError:
+        return True
+    return False
 
 
 def test_games_of_lost_actors_are_repeated(executor, local, episodic, tmp_path):
-    executor._count = ACTORS
-    reporter = _KillsActors(executor)
+    use_actors(executor, ACTORS)
+    reporter, before = _KillsActors(executor), executor._losses
     run = train(tmp_path / "run", episodic, reporter, executor=executor)
     assert differences(contents(run.path), local["episodic"]) == []
-    assert {title for _, title in reporter.killed} >= {"self-play", "gate"}
+    assert set(reporter.titles) == {"self-play", "gate", "accuracy", "against"}
+    assert executor._losses - before == len(reporter.titles)
 
 
 @pytest.mark.parametrize("begins_on_cluster", [True, False])
 def test_lagging_run_can_change_between_cluster_and_threads(
-    executor, local, continuous, tmp_path, begins_on_cluster
+    executor, local, continuous, tmp_path, monkeypatch, begins_on_cluster
 ):
+    assert executor.background is None  # its actors use the cores of the learner
+    monkeypatch.setattr(executor, "_cluster", replace(executor._cluster, address="head:6379"))
+    assert executor.background is not None
     executors = [executor, None] if begins_on_cluster else [None, executor]
     with pytest.raises(KilledError):
         train(tmp_path / "run", continuous, Killing(2, "learn"), executor=executors[0])
@@ -163,8 +178,8 @@ BATCH = [Pairing(7, "a", "b", 7)]
 
 
 def test_fatal_chunk_is_an_error(executor, monkeypatch):
-    monkeypatch.setattr(ray_executor, "_ATTEMPTS", 2)
-    with pytest.raises(UserError, match=r"from number 7 ended 2 actors.*can be resumed"):
+    monkeypatch.setattr(ray_actors, "ATTEMPTS", 2)
+    with pytest.raises(UserError, match=r"from number 7 killed 2 actors in a row.*can be resumed"):
         executor.run(_die, _NoJob(), [BATCH])
 
 
@@ -182,12 +197,89 @@ def test_actor_with_other_game_file_is_not_used(executor, monkeypatch):
     monkeypatch.setattr(executor, "_message", messages.append)
     use_actors(executor, 1)
     executor._count = 2
-    wait_for(lambda: executor._refused, 120)
-    executor._pass_on_messages()
+    wait_for(lambda: executor._refused and messages, 120)
     (message,) = [each for each in messages if "not used" in each]
     assert "game file" in message
     assert "instead of other" in message
     assert executor.actor_count == 1
+
+
+def test_failed_starts_are_counted_per_scan_and_delay_further_ones():
+    failures = StartFailures()
+    assert failures.scan(0.0) == ""
+    assert failures.resume_at == 0.0
+    for _ in range(16):  # all actors of a machine that has vanished
+        failures.latest = "lost"
+    assert failures.scan(100.0) == "lost"
+    assert (failures.scan_count, failures.resume_at) == (1, 104.0)
+    assert failures.scan(102.0) == ""
+    for count in range(2, 9):
+        failures.latest = "lost"
+        failures.scan(100.0)
+        assert failures.scan_count == count
+    assert failures.resume_at == 164.0  # at most 64 seconds
+
+
+@pytest.fixture
+def dispatcher():
+    """Return an executor without a cluster, with two actors on two nodes and one core each."""
+    fake = object.__new__(RayExecutor)
+    fake._lock, fake.said = threading.RLock(), []
+    fake._message = fake.said.append
+    fake._shape, fake._count, fake._losses = ActorShape(1, has_gpu=False), 0, 0
+    fake._actors = [ActorState(None, "one"), ActorState(None, "two")]
+    fake._refused, fake._lost_chunks, fake._queue, fake._awaited = [], [], [], {}
+    fake._chunks, fake._failures, fake._error = {}, StartFailures(), None
+    fake._game_name = "gobang:3x3:3"
+    properties = SimpleNamespace(remote=lambda name: object())
+    fake._remote = SimpleNamespace(remote=lambda shape: SimpleNamespace(properties=properties))
+    return fake
+
+
+def nodes(*names):
+    return [{"NodeID": name, "Resources": {"CPU": 1.0}} for name in names]
+
+
+def test_vanished_machines_do_not_count_against_a_chunk(dispatcher):
+    chunk = Chunk(0, 1, None, None, BATCH)
+    dispatcher._chunks[1] = chunk
+    for _ in range(9):
+        dispatcher._lost_chunks = [LostChunk(chunk, "gone", "lost")]
+        dispatcher._note_nodes(nodes("one", "two"), 0.0)
+        assert (chunk.losses, dispatcher._queue.pop()) == (0, chunk)
+    for losses in range(1, 5):
+        dispatcher._lost_chunks = [LostChunk(chunk, "one", "lost")]
+        dispatcher._note_nodes(nodes("one", "two"), 0.0)
+        assert chunk.losses == losses
+        assert dispatcher._queue == [chunk][: losses < 4]
+        dispatcher._queue.clear()
+    with pytest.raises(UserError, match=r"killed 4 actors in a row \(lost\)"):
+        chunk.future.result()
+
+
+def test_actors_that_cannot_start_are_an_error_only_without_others(dispatcher):
+    chunk = Chunk(0, 1, None, None, BATCH)
+    dispatcher._chunks[1] = chunk
+    for _ in range(5):
+        dispatcher._failures.latest = "no memory"
+        dispatcher._note_nodes(nodes("one", "two"), 0.0)
+    assert dispatcher.said == ["actors cannot start, which is tried again (no memory)"]
+    assert not chunk.future.done()
+    dispatcher._actors.clear()
+    dispatcher._failures.latest = "no memory"
+    dispatcher._note_nodes(nodes("one"), 0.0)
+    with pytest.raises(
+        UserError, match=r"actors cannot start \(no memory\); the run can be resumed"
+    ):
+        chunk.future.result()
+
+
+def test_refused_actors_of_vanished_machines_free_their_place(dispatcher):
+    dispatcher._refused = [("three", None)]
+    dispatcher._note_nodes(nodes("one", "two", "three"), 0.0)
+    assert (len(dispatcher._actors), len(dispatcher._refused)) == (2, 1)
+    dispatcher._note_nodes(nodes("one", "two", "four"), 0.0)
+    assert (len(dispatcher._actors), dispatcher._refused) == (3, [])
 
 
 def test_actors_need_cores_and_gpus():
@@ -215,6 +307,31 @@ def test_wrong_options_leave_no_run(tmp_path, capfd, options, message):
     assert main(["train", "--preset", "smoke", "--run", str(folder), *options]) == 2
     assert message in capfd.readouterr().err
     assert not folder.exists()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="uses SIGINT")
+def test_interrupted_command_resumes_without_the_cluster(episodic, local, tmp_path, capfd):
+    folder, output = tmp_path / "run", tmp_path / "output"
+    assignments = [*EPISODIC, f"accuracy.positions={episodic.accuracy.positions}"]
+    command = ["train", "--preset", "smoke", *(f"--set={each}" for each in assignments)]
+    command += ["--run", str(folder)]
+    with open(output, "wb") as file:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "zerolab", *command, "--ray", "local", "--actors", "2"],
+            stdout=file, stderr=file,
+        )  # fmt: skip
+    try:
+        wait_for(lambda: process.poll() is not None or (folder / "metrics.jsonl").exists())
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 130, output.read_text()
+    finally:
+        process.kill()
+    text = output.read_text()
+    assert "joining the Ray cluster on this machine" in text
+    assert f"zerolab train --run {folder} --ray local --actors 2" in text
+    assert not RunFolder.open(folder).progress.finished
+    assert main(["train", "--run", str(folder)]) == 0
+    assert differences(contents(folder), local["episodic"]) == []
 
 
 def test_missing_ray_is_reported(tmp_path, capfd, monkeypatch):

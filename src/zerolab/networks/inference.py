@@ -132,8 +132,8 @@ class NetworkEvaluator:
 
     @property
     def weights_digest(self) -> str:
-        """Digest of the names, shapes and values of the weights."""
-        total = hashlib.blake2b(digest_size=16)
+        """Digest of the layers, and of the names, shapes and values of the weights."""
+        total = hashlib.blake2b(repr(self._network).encode(), digest_size=16)
         for name, tensor in self._network.state_dict().items():
             total.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}".encode())
             total.update(tensor.cpu().flatten().view(torch.uint8).numpy().tobytes())

@@ -27,16 +27,20 @@ from zerolab.play.executors import Batch, PlayProgress
 from zerolab.rules.catalogue import parse_game
 from zerolab.search.evaluator import Evaluator
 
+ATTEMPTS = 4
+"""Number of times that a chunk, or the start of actors, is tried."""
+SCAN_SECONDS = 2.0
+"""Time between two scans of the nodes of the cluster."""
+_MAX_DOUBLINGS = 5
 _KEPT_EVALUATORS = 4
 """Networks kept by an actor: a gate uses two, and games with a lag of one use another."""
 
 
 class ChunkResult(NamedTuple):
-    """Result of a chunk, with its final progress and its size in bytes."""
+    """Pickled result of a chunk, with its final progress."""
 
-    result: Any
+    content: bytes
     progress: PlayProgress
-    size: int
 
 
 class ActorShape(NamedTuple):
@@ -60,6 +64,16 @@ class ActorShape(NamedTuple):
                 int(node["Resources"].get("GPU", 0)) if self.has_gpu else sys.maxsize,
             )
             for node in nodes
+        )
+
+    def remote(self) -> Any:
+        """Return the class of such actors in Ray, without Ray's restarts."""
+        return ray.remote(PlayingActor).options(
+            num_cpus=self.cores,
+            num_gpus=float(self.has_gpu),
+            max_restarts=0,
+            max_concurrency=self.places + 1,  # one more for the progress
+            scheduling_strategy="SPREAD",
         )
 
     def require_capacity(
@@ -88,6 +102,50 @@ class Chunk:
     future: Future[ChunkResult] = field(compare=False, default_factory=Future)
     progress: PlayProgress = field(compare=False, default=PlayProgress(0, 0))
     losses: int = field(compare=False, default=0)
+    """Number of actors that died on nodes that still exist while they played this chunk."""
+
+    def lose_actor(self, reason: str) -> None:
+        """Note that an actor died while its node did not; after several, the chunk has failed."""
+        self.losses += 1
+        if self.losses == ATTEMPTS:
+            self.future.set_exception(
+                UserError(
+                    f"the games from number {self.batch[0].number} killed {ATTEMPTS} actors in a"
+                    f" row ({reason}); the run can be resumed, also without --ray"
+                )
+            )
+
+
+@dataclass
+class StartFailures:
+    """Failures of actors to start since one has started.
+
+    Several failures between two scans of the cluster are one, since a vanishing machine can have
+    many actors.
+    """
+
+    scan_count: int = 0
+    """Number of scans that found failures."""
+    latest: str = ""
+    """Reason for the latest failure since the last scan, if any."""
+    resume_at: float = 0.0
+    """Time before which no actor should be started."""
+
+    def scan(self, now: float) -> str:
+        """Count the failures since the last scan as one; return the reason for it, if any."""
+        reason, self.latest = self.latest, ""
+        if reason:
+            self.scan_count += 1
+            self.resume_at = now + SCAN_SECONDS * 2 ** min(self.scan_count, _MAX_DOUBLINGS)
+        return reason
+
+
+class LostChunk(NamedTuple):
+    """A chunk whose actor was lost, which is played again after the next scan of the cluster."""
+
+    chunk: Chunk
+    node: str
+    reason: str
 
 
 @dataclass(eq=False)
@@ -95,13 +153,19 @@ class ActorState:
     """An actor, from the request to start it until it is lost."""
 
     handle: Any
-    is_ready: bool = False
+    node: str = ""
+    """Identifier of its node in Ray; empty until it is ready."""
     chunks: set[int] = field(default_factory=set)
     """Numbers of its chunks."""
     asked: float = 0.0
     """Time of its latest reply about its progress; infinite while a reply is pending."""
     checked: int = 0
     """Number of losses of other actors after which it was last known to be alive."""
+
+    @property
+    def is_ready(self) -> bool:
+        """True if it can play."""
+        return bool(self.node)
 
 
 @dataclass(frozen=True)
@@ -120,6 +184,27 @@ class SharedEvaluator:
             while len(_evaluators) > _KEPT_EVALUATORS:
                 _evaluators.popitem(last=False)
             return _evaluators[self.digest]
+
+
+class SharedNetworks:
+    """Function that puts evaluators into the object store, each only once."""
+
+    def __init__(self) -> None:
+        self._shared: dict[str, SharedEvaluator] = {}
+
+    def __call__(self, evaluator: Evaluator) -> SharedEvaluator:
+        """Return an evaluator in a form that can be sent to actors."""
+        digest = getattr(evaluator, "weights_digest", "")
+        if not digest:  # not a network, so it is small
+            content = ray.cloudpickle.dumps(evaluator)
+            digest = hashlib.blake2b(content, digest_size=16).hexdigest()
+        shared = self._shared.pop(digest, None)
+        if shared is None:
+            shared = SharedEvaluator(digest, ray.put(evaluator))
+        self._shared[digest] = shared
+        while len(self._shared) > _KEPT_EVALUATORS:
+            del self._shared[next(iter(self._shared))]
+        return shared
 
 
 _lock = threading.Lock()
@@ -141,6 +226,12 @@ def _source_digest(game_type: type) -> str:
     return hashlib.blake2b(content, digest_size=4).hexdigest()
 
 
+def _gpu_model() -> str:
+    import torch  # noqa: PLC0415  slow import
+
+    return torch.cuda.get_device_name()
+
+
 class PlayingActor:
     """Ray actor that plays chunks of games."""
 
@@ -148,18 +239,27 @@ class PlayingActor:
         import torch  # noqa: PLC0415  slow import
 
         torch.set_num_threads(1)  # for all chunks, whose threads would otherwise change it in turn
+        self._shape = shape
         cores = claim_own_cores(shape.cores)
         self._progress: dict[int, PlayProgress] = {}
         self._places: SimpleQueue[list[int]] = SimpleQueue()
         for place in range(shape.places):
-            self._places.put(cores if shape.has_gpu else cores[place : place + 1])
+            is_shared = shape.has_gpu or not cores
+            self._places.put(cores if is_shared else [cores[place % len(cores)]])
 
-    def properties(self, game_name: str) -> tuple[str, NodeProperties | str]:
-        """Return the name of the node, and its properties or an error message."""
+    def properties(self, game_name: str) -> tuple[str, str, NodeProperties | str]:
+        """Return the identifier and name of the node, and its properties or an error message.
+
+        With a GPU, its model replaces processor and precision.
+        """
+        node, name = ray.get_runtime_context().get_node_id(), platform.node()
         try:
-            return platform.node(), player_properties(game_name)
+            properties = player_properties(game_name)
+            if self._shape.has_gpu:
+                properties = properties._replace(hardware={"GPU": _gpu_model()})
         except UserError as error:
-            return platform.node(), str(error)
+            return node, name, str(error)
+        return node, name, properties
 
     def play(self, number: int, play: Callable[..., Any], job: Any, batch: Batch) -> ChunkResult:
         """Play one batch of a job in this thread; `number` identifies the chunk."""
@@ -171,7 +271,7 @@ class PlayingActor:
         try:
             with self._core():
                 result = play(job, [batch], report)
-            return ChunkResult(result, self._progress[number], len(ray.cloudpickle.dumps(result)))
+            return ChunkResult(ray.cloudpickle.dumps(result), self._progress[number])
         finally:
             del self._progress[number]
 

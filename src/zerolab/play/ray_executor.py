@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import math
+import re
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from concurrent.futures import wait
 from functools import partial
 from typing import Any
@@ -26,30 +28,31 @@ from zerolab.core.ray_cluster import (
     require_equal_properties,
     worker_nodes,
 )
-from zerolab.networks.inference import cpu_precision_name
+from zerolab.networks.inference import cpu_precision_name, default_device
 from zerolab.play.executors import Batch, Executor, Job, PlayProgress, Report
 from zerolab.play.ray_actors import (
+    ATTEMPTS,
+    SCAN_SECONDS,
     ActorShape,
     ActorState,
     Chunk,
     ChunkResult,
-    PlayingActor,
-    SharedEvaluator,
+    LostChunk,
+    SharedNetworks,
+    StartFailures,
     player_properties,
 )
 from zerolab.report.table import percent
-from zerolab.search.evaluator import Evaluator
 
 _REPORT_SECONDS = 0.2
 _WAIT_SECONDS = 0.05
-_SCAN_SECONDS = 2.0
-"""Time between two looks at the nodes of the cluster."""
+_CLOSE_SECONDS = 5.0
+"""Time to wait for the dispatching thread, which hangs if the head of the cluster is lost."""
 _PROGRESS_SECONDS = 1.0
 _POLLED_ACTORS = 100
 """Number of actors asked for their progress per `_PROGRESS_SECONDS`."""
-_ATTEMPTS = 4
-"""Number of times that a chunk, or the start of an actor, is tried."""
-_KEPT_NETWORKS = 4
+_ADDRESS = re.compile(r"\bip[=:] ?([\w.:]+)")
+"""Address of a node in the messages of Ray."""
 
 
 class RayExecutor:
@@ -67,8 +70,8 @@ class RayExecutor:
 
         `actors` is the number of actors, by default as many as the cluster can hold at any time,
         each with `cores` cores and, on a cluster with GPUs, one GPU. `message` receives news about
-        actors, in the thread that calls `run`. Raises UserError if the cluster does not exist, its
-        nodes are not equal, or it has too few cores or GPUs.
+        actors, in any thread. Raises UserError if the cluster does not exist, its nodes are not
+        equal, or it has too few cores or GPUs.
         """
         self._cluster = RayCluster.join(address, actors * cores if address == LOCAL else 0)
         try:
@@ -81,6 +84,13 @@ class RayExecutor:
             self._cluster.leave()
             raise
         self._game_name, self._count, self._message = game_name, actors, message
+        if self._shape.has_gpu != (default_device().type == "cuda"):
+            places = "GPUs" if self._shape.has_gpu else "processors"
+            message(
+                f"actors play on {places}, but this machine learns on {default_device().type}:"
+                " games differ from those without --ray"
+            )
+        self._remote = self._shape.remote()
         self._expected = player_properties(game_name)
         self._first: tuple[str, NodeProperties] | None = None
         self._lock = threading.RLock()
@@ -88,14 +98,18 @@ class RayExecutor:
         self._queue: list[Chunk] = []
         self._chunks: dict[int, Chunk] = {}
         self._actors: list[ActorState] = []
-        self._refused: list[Any] = []  # kept, so that their cores are not offered again
+        self._refused: list[tuple[str, Any]] = []
+        """Nodes and handles of unused actors, kept so that their cores are not offered again."""
+        self._lost_chunks: list[LostChunk] = []
         self._awaited: dict[Any, Callable[[Any], None]] = {}
-        self._networks: dict[str, SharedEvaluator] = {}
-        self._messages: list[str] = []
+        self._share = SharedNetworks()
         self._error: UserError | None = None
-        self._failed_starts = self._losses = 0
-        self._scanned = -_SCAN_SECONDS
+        self._failures = StartFailures()
+        self._losses = 0
+        self._scanned = -math.inf
         self._bytes = 0
+        self._has_background = False
+        """True if games are played ahead, so that the time in `run` is not that of the learner."""
         self._began, self._waited = time.monotonic(), 0.0
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._dispatch, name="dispatch", daemon=True)
@@ -107,14 +121,18 @@ class RayExecutor:
     def __exit__(self, *_: object) -> None:
         """End all actors and leave the cluster; a local cluster ends as well."""
         self._closed.set()
-        self._thread.join()
+        self._thread.join(_CLOSE_SECONDS)
         self._fail("the executor was closed")
         self._cluster.leave()
 
     @property
-    def background(self) -> Executor:
-        """Executor with the same actors, which plays only chunks for which others are free."""
-        return _Background(self)
+    def background(self) -> Executor | None:
+        """Executor with the same actors, which plays only chunks for which others are free.
+
+        None if the actors use the cores on which this process learns.
+        """
+        is_competing = self._cluster.is_local and not self._shape.has_gpu
+        return None if is_competing else _Background(self)
 
     @property
     def place_count(self) -> int:
@@ -137,6 +155,7 @@ class RayExecutor:
         priority: int = 0,
     ) -> list[Any]:
         """Play each batch in an actor; chunks with a lower number for `priority` come first."""
+        self._has_background |= priority > 0
         chunks = self._submit(play, job, batches, priority)
         start, received = time.monotonic(), self._bytes
         pending = {chunk.future for chunk in chunks}
@@ -147,11 +166,10 @@ class RayExecutor:
                     future.result()
                 seconds = time.monotonic() - start
                 report(self._progress(chunks, seconds, self._bytes - received))
-                self._pass_on_messages()
         finally:
-            self._waited += (time.monotonic() - start) * (priority == 0)
+            self._waited += time.monotonic() - start
             self._forget(chunks)
-        return [chunk.future.result().result for chunk in chunks]
+        return [ray.cloudpickle.loads(chunk.future.result().content) for chunk in chunks]
 
     def _submit(
         self, play: Callable[..., Any], job: Job, batches: Sequence[Batch], priority: int
@@ -168,17 +186,6 @@ class RayExecutor:
             self._assign()
         return chunks
 
-    def _share(self, evaluator: Evaluator) -> SharedEvaluator:
-        """Put an evaluator into the object store, once per network."""
-        digest = getattr(evaluator, "weights_digest", "") or str(id(evaluator))
-        shared = self._networks.pop(digest, None)
-        if shared is None:
-            shared = SharedEvaluator(digest, ray.put(evaluator))
-        self._networks[digest] = shared
-        while len(self._networks) > _KEPT_NETWORKS:
-            del self._networks[next(iter(self._networks))]
-        return shared
-
     def _forget(self, chunks: Sequence[Chunk]) -> None:
         """Drop chunks; those of a failed job may still be queued or in play."""
         with self._lock:
@@ -194,18 +201,15 @@ class RayExecutor:
         actors = self.actor_count
         if not actors:
             return PlayProgress(games, plies, latest, "waiting for actors to start")
-        elapsed = max(time.monotonic() - self._began, 1e-9)
         note = (
             f"{actors} actor{'s' * (actors != 1)}, {games / seconds / actors:.2g} games/s each,"
-            f" {received / seconds / 1e6:.2g} MB/s, learner idle"
-            f" {percent(min(1.0, (self._waited + seconds) / elapsed), 0)}"
+            f" {received / seconds / 1e6:.2g} MB/s"
         )
+        if not self._has_background:
+            waited = self._waited + seconds
+            elapsed = max(time.monotonic() - self._began, waited, 1e-9)
+            note += f", learner idle {percent(waited / elapsed, 0)}"
         return PlayProgress(games, plies, latest, note)
-
-    def _pass_on_messages(self) -> None:
-        if threading.current_thread() is threading.main_thread():
-            while self._messages:
-                self._message(self._messages.pop(0))
 
     def _raise_error(self) -> None:
         if self._error is not None:
@@ -218,12 +222,18 @@ class RayExecutor:
             while not self._closed.is_set():
                 self._step()
         except Exception as error:
-            self._fail(f"the Ray cluster was lost ({one_line(last_error_line(error))})")
+            is_lost = isinstance(error, (ray.exceptions.RayError, OSError))
+            what = "the Ray cluster was lost" if is_lost else "the dispatch of games failed"
+            self._fail(f"{what} ({type(error).__name__}: {one_line(last_error_line(error))})")
 
     def _step(self) -> None:
-        """Start actors, hand out chunks, and wait shortly for replies."""
+        """Scan the cluster if it is time, hand out chunks, and wait shortly for replies."""
+        now, nodes = time.monotonic(), None
+        if now - self._scanned >= SCAN_SECONDS:
+            self._scanned, nodes = now, worker_nodes()  # without the lock: it hangs without a head
         with self._lock:
-            self._start_actors()
+            if nodes is not None:
+                self._note_nodes(nodes, now)
             self._assign()
             self._ask_for_progress()
             references = list(self._awaited)
@@ -236,55 +246,60 @@ class RayExecutor:
                 for reference in done:
                     self._awaited.pop(reference)(reference)
 
-    def _start_actors(self) -> None:
-        """Request actors for all resources of the cluster, which may have grown."""
-        now = time.monotonic()
-        if now - self._scanned < _SCAN_SECONDS:
+    def _note_nodes(self, nodes: Sequence[Mapping[str, Any]], now: float) -> None:
+        """Queue lost chunks again, and start actors for all resources, which may have grown."""
+        alive = {node["NodeID"] for node in nodes}
+        self._refused = [(node, handle) for node, handle in self._refused if node in alive]
+        self._repeat_lost_chunks(alive)
+        if reason := self._failures.scan(now):
+            if self._failures.scan_count >= ATTEMPTS and not self._actors:
+                self._fail(f"actors cannot start ({reason})")
+            elif self._failures.scan_count == 1:
+                self._message(f"actors cannot start, which is tried again ({reason})")
+        if now < self._failures.resume_at:
             return
-        self._scanned = now
-        places = self._shape.capacity(worker_nodes()) - len(self._refused)
+        places = self._shape.capacity(nodes) - len(self._refused)
         wanted = min(self._count or places, places)
         for _ in range(wanted - len(self._actors)):
-            self._start_actor()
+            actor = ActorState(self._remote.remote(self._shape))
+            self._actors.append(actor)
+            reference = actor.handle.properties.remote(self._game_name)
+            self._awaited[reference] = partial(self._admit, actor)
 
-    def _start_actor(self) -> None:
-        remote = ray.remote(PlayingActor).options(
-            num_cpus=self._shape.cores,
-            num_gpus=float(self._shape.has_gpu),
-            max_restarts=0,
-            max_concurrency=self._shape.places + 1,  # one more for the progress
-            scheduling_strategy="SPREAD",
-        )
-        actor = ActorState(remote.remote(self._shape))
-        self._actors.append(actor)
-        reference = actor.handle.properties.remote(self._game_name)
-        self._awaited[reference] = partial(self._admit, actor)
+    def _repeat_lost_chunks(self, alive: Container[str]) -> None:
+        """Queue lost chunks again; a chunk that kills actors, while their nodes live on, fails."""
+        lost, self._lost_chunks = self._lost_chunks, []
+        for chunk, node, reason in lost:
+            if node in alive and not chunk.future.done():
+                chunk.lose_actor(reason)
+            if chunk.number in self._chunks and not chunk.future.done():
+                heapq.heappush(self._queue, chunk)
 
     def _admit(self, actor: ActorState, reference: Any) -> None:
         """Use a started actor if its node is equal to the others."""
         try:
-            node, properties = ray.get(reference)
+            node, name, properties = ray.get(reference)
         except ray.exceptions.RayError as error:
             self._lose(actor)
-            self._failed_starts += 1
-            if self._failed_starts == _ATTEMPTS and not self.actor_count:
-                self._fail(f"actors cannot start ({one_line(last_error_line(error))})")
+            place = _ADDRESS.search(str(error))
+            where = f"node {place[1]}: " if place else ""
+            self._failures.latest = where + one_line(last_error_line(error))
             return
         try:
             if isinstance(properties, str):
-                raise UserError(f"node {node}: {properties}")
-            nodes = [self._first or (node, properties), (node, properties)]
+                raise UserError(f"node {name}: {properties}")
+            nodes = [self._first or (name, properties), (name, properties)]
             require_equal_properties(nodes, self._expected)
         except UserError as error:
             self._actors.remove(actor)
-            self._refused.append(actor.handle)
-            self._messages.append(f"an actor is not used: {error}")
-            if not self._actors:
+            self._refused.append((node, actor.handle))
+            self._message(f"an actor is not used: {error}")
+            if self._first is None and not self._actors:
                 self._fail(str(error))
             return
-        self._failed_starts, actor.checked = 0, self._losses
-        self._first = self._first or (node, properties)
-        actor.is_ready = True
+        self._failures, actor.checked = StartFailures(), self._losses
+        self._first = self._first or (name, properties)
+        actor.node = node
         self._assign()
 
     def _assign(self) -> None:
@@ -320,34 +335,21 @@ class RayExecutor:
                 cause = UserError(f"an actor has failed: {one_line(last_error_line(error))}")
             chunk.future.set_exception(cause)
         except ray.exceptions.RayError as error:
+            lost = LostChunk(chunk, actor.node, one_line(last_error_line(error)))
+            chunk.progress = PlayProgress(0, 0)
+            self._lost_chunks.append(lost)
             self._lose(actor)
-            self._repeat(chunk, one_line(last_error_line(error)))
         else:
             chunk.progress = result.progress
-            self._bytes += result.size
+            self._bytes += len(result.content)
             chunk.future.set_result(result)
-
-    def _repeat(self, chunk: Chunk, reason: str) -> None:
-        chunk.losses += 1
-        chunk.progress = PlayProgress(0, 0)
-        if chunk.losses == _ATTEMPTS:
-            games = f"the games from number {chunk.batch[0].number}"
-            chunk.future.set_exception(
-                UserError(
-                    f"{games} ended {_ATTEMPTS} actors, one after the other ({reason}); the run can"
-                    " be resumed, also without --ray"
-                )
-            )
-        elif chunk.number in self._chunks:
-            heapq.heappush(self._queue, chunk)
 
     def _lose(self, actor: ActorState) -> None:
         if actor in self._actors:
             self._actors.remove(actor)
-            self._losses += 1
-            self._scanned = -_SCAN_SECONDS  # replace it as soon as possible
             if actor.is_ready:
-                self._messages.append("an actor was lost; others repeat its games")
+                self._losses += 1
+                self._message("an actor was lost; others repeat its games")
 
     def _ask_for_progress(self) -> None:
         """Ask actors with chunks for their progress, each about once a second if there are few."""
