@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import random
+import signal
 import subprocess
 import sys
 import time
@@ -32,7 +33,9 @@ _SETTINGS = [
 _PAUSE = 5.0
 """Longest time between two kills in seconds."""
 _ACTOR = "ray::PlayingActor"
-_FATAL_CHUNK = "one after the other"
+_MOST_LOST_RUNS = 5
+"""Number of times that all attempts to play the same games may have been killed."""
+_FATAL_CHUNK = "actors in a row"
 """Part of the error of a run that lost several actors with the same games."""
 
 
@@ -93,7 +96,8 @@ def kill(nodes: Nodes, learner: subprocess.Popen[bytes], log: Path) -> str:
 def disturbed_run(folder: Path, nodes: Nodes, kills: int) -> Counter[str]:
     """Train a run while parts of it are killed; return the kills by kind."""
     killed: Counter[str] = Counter()
-    while True:
+    while killed["gave up"] <= _MOST_LOST_RUNS:
+        before = killed["learner"]
         address = nodes.address if killed["learner"] % 3 != 2 or kills == 0 else None
         path = folder.with_suffix(".log")
         with open(path, "ab") as log:
@@ -107,8 +111,9 @@ def disturbed_run(folder: Path, nodes: Nodes, kills: int) -> Counter[str]:
             return killed
         if _FATAL_CHUNK in path.read_text().splitlines()[-1]:  # the same games were hit each time
             killed["gave up"] += 1
-        elif learner.returncode > 0:
+        elif learner.returncode != -signal.SIGKILL or killed["learner"] == before:
             sys.exit(f"the learner failed with code {learner.returncode}: see {path}")
+    sys.exit(f"the run gave up {_MOST_LOST_RUNS + 1} times: see {path}")
 
 
 def main(folder: str, kills: str = "50", seed: str = "0") -> None:
