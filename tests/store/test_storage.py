@@ -125,6 +125,13 @@ def test_files_outside_the_copy_are_left_alone(run, tmp_path):
     assert (foreign / "notes.txt").exists()
 
 
+@pytest.mark.parametrize("part", ["", "run", "run/examples"])
+def test_run_is_not_copied_onto_itself(tmp_path, part):
+    with pytest.raises(UserError, match="expected separate folders"):
+        RunStorage(str(tmp_path / part), tmp_path / "run")
+    assert not any(tmp_path.iterdir())
+
+
 def test_copy_of_another_run_is_not_replaced(run, tmp_path):
     uri, folder = str(tmp_path / "storage"), tmp_path / "run"
     RunStorage(uri, run).push()

@@ -51,6 +51,12 @@ class RunStorage:
                 self._files, root = fs.LocalFileSystem(), Path(uri).absolute().as_posix()
         self._root = f"{root.rstrip('/')}/{folder.resolve().name}"
         self._is_local = isinstance(self._files, fs.LocalFileSystem)
+        here, there = folder.resolve(), Path(self._root).resolve()
+        if self._is_local and (here.is_relative_to(there) or there.is_relative_to(here)):
+            raise UserError(
+                f"--storage {quoted(self.uri)}: the copy would be in {there}, and the run is in"
+                f" {here}; expected separate folders"
+            )
         self._known: dict[str, tuple[int, int]] = {}
         """Sizes and times of local files that equal their copies."""
         stored = set(self._stored_names())
