@@ -218,6 +218,8 @@ def test_failed_starts_are_counted_per_scan_and_delay_further_ones():
         failures.scan(100.0)
         assert failures.scan_count == count
     assert failures.resume_at == 164.0  # at most 64 seconds
+    failures.note(ValueError("The actor died, ray::PlayingActor() (pid=7, ip=10.0.0.7)\nno memory"))
+    assert failures.latest == "node 10.0.0.7: no memory"
 
 
 @pytest.fixture

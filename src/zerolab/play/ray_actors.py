@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
+import re
 import sys
 import threading
 from collections import OrderedDict
@@ -20,8 +21,14 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, NamedTuple
 
-from zerolab.core.errors import UserError
-from zerolab.core.ray_cluster import NodeProperties, claim_own_cores, node_properties, ray
+from zerolab.core.errors import UserError, one_line
+from zerolab.core.ray_cluster import (
+    NodeProperties,
+    claim_own_cores,
+    last_error_line,
+    node_properties,
+    ray,
+)
 from zerolab.networks.inference import cpu_precision_name
 from zerolab.play.executors import Batch, PlayProgress
 from zerolab.rules.catalogue import parse_game
@@ -32,6 +39,8 @@ ATTEMPTS = 4
 SCAN_SECONDS = 2.0
 """Time between two scans of the nodes of the cluster."""
 _MAX_DOUBLINGS = 5
+_ADDRESS = re.compile(r"\bip[=:] ?([\w.:]+)")
+"""Address of a node in the messages of Ray."""
 _KEPT_EVALUATORS = 4
 """Networks kept by an actor: a gate uses two, and games with a lag of one use another."""
 
@@ -130,6 +139,12 @@ class StartFailures:
     """Reason for the latest failure since the last scan, if any."""
     resume_at: float = 0.0
     """Time before which no actor should be started."""
+
+    def note(self, error: Exception) -> None:
+        """Note a failure, with the address of its node if Ray names it."""
+        place = _ADDRESS.search(str(error))
+        node = f"node {place[1]}: " if place else ""
+        self.latest = node + one_line(last_error_line(error))
 
     def scan(self, now: float) -> str:
         """Count the failures since the last scan as one; return the reason for it, if any."""

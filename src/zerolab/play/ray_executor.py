@@ -10,7 +10,6 @@ from __future__ import annotations
 import heapq
 import itertools
 import math
-import re
 import threading
 import time
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
@@ -51,8 +50,6 @@ _CLOSE_SECONDS = 5.0
 _PROGRESS_SECONDS = 1.0
 _POLLED_ACTORS = 100
 """Number of actors asked for their progress per `_PROGRESS_SECONDS`."""
-_ADDRESS = re.compile(r"\bip[=:] ?([\w.:]+)")
-"""Address of a node in the messages of Ray."""
 
 
 class RayExecutor:
@@ -281,9 +278,7 @@ class RayExecutor:
             node, name, properties = ray.get(reference)
         except ray.exceptions.RayError as error:
             self._lose(actor)
-            place = _ADDRESS.search(str(error))
-            where = f"node {place[1]}: " if place else ""
-            self._failures.latest = where + one_line(last_error_line(error))
+            self._failures.note(error)
             return
         try:
             if isinstance(properties, str):
