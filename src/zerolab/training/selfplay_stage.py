@@ -41,11 +41,11 @@ class SelfPlayStage(Stage):
         iteration = context.progress.iteration
         ahead, context.games_ahead = context.games_ahead, None
         if ahead is not None and ahead.iteration == iteration:
-            played = ahead.wait(_progress_callback(context, ahead.start))
+            played, seconds = ahead.wait(_progress_callback(context, ahead.start))
         else:
             report = _progress_callback(context, perf_counter())
             played = _loaded_games(context, iteration, context.executor)(report)
-        seconds = elapsed()  # excludes computing the features of the examples
+            seconds = elapsed()  # excludes computing the features of the examples
         _save_games(context, played.result)
         fields = _record_fields(context, played, seconds)
         return [SelfPlayRecord.model_validate(fields)]
@@ -68,14 +68,18 @@ class GamesAhead:
         self.start = perf_counter()
         self._progress = PlayProgress(0, 0)
         self._pool = ThreadPoolExecutor(1, "ahead")
-        self._games = self._pool.submit(play, self._note)
+        self._games = self._pool.submit(self._timed, play)
         self._pool.shutdown(wait=False)
+
+    def _timed(self, play: Callable[[Report], _PlayedGames]) -> tuple[_PlayedGames, float]:
+        games = play(self._note)
+        return games, perf_counter() - self.start
 
     def _note(self, progress: PlayProgress) -> None:
         self._progress = progress
 
-    def wait(self, report: Report) -> _PlayedGames:
-        """Return the games when all are played."""
+    def wait(self, report: Report) -> tuple[_PlayedGames, float]:
+        """Return the games when all are played, and the seconds in which they were played."""
         while not wait([self._games], _POLL_SECONDS).done:
             report(self._progress)
         return self._games.result()
