@@ -65,7 +65,7 @@ def test_moves_precede_form_on_phones(phone: Page) -> None:
 def test_winner_is_named_with_colour(page: Page) -> None:
     page.goto(f"/play#game={GAME}&o=person&moves={WON}")
     expect(page.locator("#game-title .winner")).to_have_text("A person (X)")
-    expect(page.locator("#game-title .winner .red_and_yellow .first")).to_have_count(1)
+    expect(page.locator("#game-title .winner .red_and_yellow .of-first")).to_have_count(1)
     page.goto("about:blank")
     page.goto(f"/play#game={GAME}&o=person&moves=0,3&resigned=first")
     expect(page.locator("#game-title .winner")).to_have_text("A person (O)")

@@ -191,7 +191,7 @@ def test_run_is_started_watched_stopped_and_resumed(page: Page) -> None:
     expect(page.locator("#latest")).not_to_have_text(first)
     expect(page.locator("#stage-text")).to_contain_text(re.compile(r"\d of \d+ games"))
     expect(page.locator("#games li").first).to_contain_text(
-        re.compile(r"(won|draw) after \d+ moves")
+        re.compile(r"(won|drawn) after \d+ moves")
     )
     assert page.locator("#links").evaluate("each => each.firstChild === window.firstLink")
     page.click("#stop")
