@@ -82,7 +82,7 @@ class _Watch:
         is_out_of_nodes = self._budget.nodes is not None and nodes >= self._budget.nodes
         is_late = self._budget.seconds is not None and seconds >= self._budget.seconds
         if is_out_of_nodes or is_late:
-            raise NotSolvedError(f"not solved after {nodes:,} nodes and {seconds:.1f} s")
+            raise NotSolvedError(f"not solved within {nodes:,} nodes and {seconds:.1f} s")
 
 
 class Solver(Oracle):
