@@ -68,7 +68,7 @@ def test_bench_prints_results_as_json(made_up, capsys):
 def test_bench_prints_a_table(made_up, capsys):
     assert main(["bench", "made-up", "--rounds", "4"]) == 0
     row = next(line for line in capsys.readouterr().out.splitlines() if "made-up/one" in line)
-    assert [word in row for word in ("1,235", "0.50", "select 25%, a remark")] == [True] * 3
+    assert [word in row for word in ("1,235", "0.50", "select 25 %, a remark")] == [True] * 3
 
 
 @pytest.mark.parametrize(
@@ -106,4 +106,4 @@ def test_suites_of_learning_yield_a_result_for_each_game(monkeypatch):
     assert [each.name for each in filled] == [f"replay/merge/{NAME}"] * 2
     assert all(each.median > 0.0 < each.limit for each in [*learnt, *filled])
     # Two in five positions recur, though not all of them are still in the window.
-    assert all(0 < int(each.note.split()[-2].rstrip("%")) <= 50 for each in filled)
+    assert all(0 < int(each.note.split()[-3]) <= 50 for each in filled)

@@ -138,7 +138,7 @@ def test_matches_against_perfect_play_count_blunders(capsys):
     )  # the start is a draw
     assert sum(report["blunders_by_ply"].values()) == score["losses"]
     assert main(["evaluate", "mcts:500", "--game", "gobang:3x3:3", "--against", "perfect"]) == 0
-    assert "blundered as first player: 0.0%" in capsys.readouterr().out
+    assert "blundered as first player: 0.0 %" in capsys.readouterr().out
 
 
 def test_defaults_are_baseline_matches_and_sampled_positions(smoke_run, capsys):
