@@ -76,7 +76,7 @@ def test_check_finds_wrong_results():
     def last_argument_ignored(function):
         return FRAGMENTS.compile_helper(lambda pair, by: pair.source)
 
-    with pytest.raises(RuntimeError, match="compiled wrongly"):
+    with pytest.raises(RuntimeError, match="wrong results"):
         check(FRAGMENTS._replace(compile_helper=last_argument_ignored))
 
 

@@ -55,7 +55,7 @@ BROKEN = {
     "NameParsedWrongly": '"b1" is action 1, but is parsed as 2',
     "RectangleQuarterTurn": "is not a permutation",
     "NotAGroup": "symmetry 1 followed by 2 is not a symmetry of the game",
-    "PolicyNotMirrored": "action 0 and symmetry 1 give different states",
+    "PolicyNotMirrored": "symmetry 1 before or after action 0 gives different states",
     "PlanesNotMirrored": "permuted with transform_cell",
     "ColumnLayoutForCells": "moves actions differently from the columns",
     "TooManyPlaneNames": "2 names for 1 planes",

@@ -10,7 +10,7 @@ from zerolab.cli.main import main
 from zerolab.core.config import validate
 from zerolab.play.selfplay import play_episodes
 from zerolab.search.search_settings import SearchSettings
-from zerolab.training import stages
+from zerolab.training import selfplay_stage
 from zerolab.training.criteria import AdaptiveRamp, ConstantRamp, EndlessRamp, LinearRamp
 from zerolab.training.warm_start import WARM_START_VARIANTS, WarmStartSettings, warm_start_search
 
@@ -137,7 +137,7 @@ def searches(monkeypatch):
         recorded.append(search)
         return play_episodes(game, settings, search, *rest, **named)
 
-    monkeypatch.setattr(stages, "play_episodes", play_and_record)
+    monkeypatch.setattr(selfplay_stage, "play_episodes", play_and_record)
     return recorded
 
 

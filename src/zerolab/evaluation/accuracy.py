@@ -131,7 +131,8 @@ class _ChoiceRecorder:
     """`MoveObserver` that records the choice in each position."""
 
     def __init__(self) -> None:
-        self._parts: list[_Choices] = []
+        nothing = np.empty(0, np.int64)
+        self._parts = [_Choices(nothing, nothing, np.empty(0, np.float32))]
 
     def on_moves_chosen(self, moves: MoveBatch) -> None:
         if isinstance(moves.player, SearchPlayer):
