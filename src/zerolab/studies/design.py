@@ -110,10 +110,6 @@ class PlannedRun:
         return run_key(self.settings)
 
 
-_LATER_DEFAULTS: Mapping[str, Any] = {"selfplay.lag": 0}
-"""Settings that are newer than the stored ledgers, with the values that these runs had."""
-
-
 def run_key(settings: TrainSettings) -> str:
     """Return a digest of all settings that affect the result of a run.
 
@@ -126,9 +122,8 @@ def run_key(settings: TrainSettings) -> str:
     table = {key: value for key, value in flatten(data) if value not in _EMPTY}
     del table["selfplay.threads"]
     table.pop("selfplay.chunks", None)
-    for name, default in _LATER_DEFAULTS.items():
-        if table.get(name) == default:
-            del table[name]
+    if not settings.selfplay.lag:  # a setting newer than stored ledgers
+        table.pop("selfplay.lag", None)
     table["supervised.digest"] = ""
     for name in SET_BY_RUN:
         table.pop(f"start.{name}", None)
