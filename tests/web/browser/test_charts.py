@@ -18,13 +18,16 @@ SLIDER = "[role=slider]"
 
 
 def draw(page: Page, series: list[dict[str, object]], **options: object) -> None:
-    """Draw a chart on an otherwise empty page of the server; repeated calls update it."""
+    """Draw a chart on an otherwise empty page of the server; repeated calls update it.
+
+    The chart stands above what the page's script may still show, so that it stays in its place.
+    """
     if page.url == "about:blank":
         page.goto("/studies")
         page.locator("#studies").wait_for()
         page.evaluate(
             "document.querySelector('main').innerHTML ="
-            " '<h1>Chart</h1><div id=error></div><div id=studies></div><div id=here></div>'"
+            " '<h1>Chart</h1><div id=here></div><div id=error></div><div id=studies></div>'"
         )
     page.evaluate(
         f"""async () => {{
