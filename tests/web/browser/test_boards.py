@@ -119,9 +119,9 @@ def test_hints_are_legible(page: Page, game: str) -> None:
     for theme in ("light", "dark"):
         page.emulate_media(color_scheme=theme)
         expect(page.locator("html")).to_have_attribute("data-theme", theme)
-        plates = page.locator("#board .heat").evaluate_all(
-            "all => all.map((each) => [getComputedStyle(each).fill,"
-            " getComputedStyle(each.nextElementSibling).fill])"
+        plates = page.evaluate(  # in one step, because a search replaces the hints
+            "[...document.querySelectorAll('#board .heat')].map((each) => ["
+            "getComputedStyle(each).fill, getComputedStyle(each.nextElementSibling).fill])"
         )
         assert plates
         for plate, text in plates:
