@@ -84,6 +84,15 @@ def test_unreachable_boards_are_refused(
     assert reason in response.json()["error"]
 
 
+def test_line_has_the_shapes_of_the_board_once(client: TestClient) -> None:
+    request = {"game": "connect_four:6x7", "moves": ["3", "3", "2"]}
+    first, *others = client.post("/api/v1/line", json=request).json()
+    alone = client.post("/api/v1/position", json={**request, "moves": []}).json()
+    assert first == alone
+    assert [each["moves"] for each in others] == [["3"], ["3", "3"], ["3", "3", "2"]]
+    assert [each["shapes"] for each in others] == [None] * 3
+
+
 def test_forced_pass_is_explained(client: TestClient) -> None:
     rows = ["XO..", "....", "....", "...."]  # O to move has no capture; X has one at c1
     set_up = {"board": rows, "first_to_move": False}

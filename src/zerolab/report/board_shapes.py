@@ -1,7 +1,7 @@
 """Drawings of boards, which games declare as data, and their shapes in units of a cell.
 
 Shapes are the one description that pages and images draw. The server sends `BoardShapes` with every
-position. It is small because shapes that every cell has are described once.
+position or line of positions. It is small because shapes that every cell has are described once.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ starting board.
 from __future__ import annotations
 
 from contextlib import suppress
+from itertools import pairwise
 from typing import Annotated, Literal
 
 import numpy as np
@@ -114,8 +115,8 @@ class PositionResponse(BaseModel):
     winning_cells: list[int]
     """Cells of the line or chain that won; empty if there is none."""
     drawing: Drawing
-    shapes: BoardShapes
-    """Geometry of the board."""
+    shapes: BoardShapes | None
+    """Geometry of the board. In the line of a game, only the first position has it."""
     note: str
     """Explanation of a pass, or empty."""
 
@@ -196,10 +197,15 @@ def position_response(position: Position, before: Position | None = None) -> Pos
 
 
 def position_responses(position: Position) -> list[PositionResponse]:
-    """Return all positions of a game, from the initial position to `position`."""
+    """Return all positions of a game, from the initial position to `position`.
+
+    Only the first one has the shapes of the board.
+    """
     line = position.line()
+    following = (position_response(each, before) for before, each in pairwise(line))
     return [
-        position_response(each, before) for before, each in zip([None, *line], line, strict=False)
+        position_response(line[0]),
+        *(each.model_copy(update={"shapes": None}) for each in following),
     ]
 
 

@@ -17,7 +17,12 @@ from zerolab.rules.position import Position
 from zerolab.web.laboratory import Lab
 from zerolab.web.puzzle_maker import PUZZLES_PER_GAME, Shelf, State
 from zerolab.web.requests import RequestModel, client_of
-from zerolab.web.routes.positions import MoveName, PositionResponse, position_responses
+from zerolab.web.routes.positions import (
+    MoveName,
+    PositionResponse,
+    position_response,
+    position_responses,
+)
 
 router = APIRouter(tags=["puzzles"], prefix="/puzzles")
 
@@ -107,12 +112,12 @@ async def one_puzzle(
 ) -> PuzzleResponse:
     """Return a puzzle without its answer."""
     puzzle = (await _shelf(lab, connection, game)).find(key)
-    line = await asyncio.to_thread(_line, puzzle, ())
+    position = await asyncio.to_thread(puzzle_position, puzzle)
     return PuzzleResponse(
         summary=_summary(puzzle),
         result="win" if puzzle.is_win else "draw",
         misses=dict(puzzle.misses),
-        position=line[-1],
+        position=position_response(position),
     )
 
 

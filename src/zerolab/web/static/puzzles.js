@@ -6,6 +6,7 @@ import { Board, status } from "./lib/board.js";
 import { GameChooser, title } from "./lib/choosers.js";
 import { announce, byId, guarded, hashParams, percent, setHashParams, showError, table } from "./lib/dom.js";
 import { moveList } from "./lib/moves.js";
+import { withShapes } from "./lib/lines.js";
 
 const REFRESH_SECONDS = 2;
 const STEP_SECONDS = 0.9; // between the moves of a line
@@ -125,7 +126,7 @@ async function answer(move) {
     const verdict = await post("/puzzles/answer", { game, key, move });
     if (!isTried) count(key, verdict.right); // even if another puzzle is shown by now
     if (request !== state.request) return;
-    Object.assign(state, { isTried: true, isSolved: verdict.right, line: verdict.line.slice(verdict.start), ply: 1 });
+    Object.assign(state, { isTried: true, isSolved: verdict.right, line: withShapes(verdict.line).slice(verdict.start), ply: 1 });
     byId("verdict").textContent = verdict.verdict;
     byId("verdict").classList.add(verdict.right ? "good" : "bad");
   } finally {

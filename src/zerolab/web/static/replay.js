@@ -12,6 +12,7 @@ import { WON, gameTable, keyOf, markShown, mostInteresting, parseKey } from "./l
 import { ghostsOf } from "./lib/hints.js";
 import { GameValues } from "./lib/game_values.js";
 import { moveList } from "./lib/moves.js";
+import { withShapes } from "./lib/lines.js";
 import { showPlayers } from "./lib/players.js";
 import { Timeline } from "./lib/timeline.js";
 import { Verdicts, explain, mistakeList } from "./lib/verdicts.js";
@@ -142,7 +143,7 @@ function markGame() {
 async function open(selected, ply) {
   const { iteration, stage, number } = selected;
   const game = selected.moves ? selected : await get("/played/one", { source: state.source, iteration, stage, number });
-  const line = await post("/line", { game: game.game, moves: game.moves });
+  const line = withShapes(await post("/line", { game: game.game, moves: game.moves }));
   const agents = state.game?.game === game.game ? null : await agentsOf(game.game);
   const isSame = state.game && keyOf(state.game) === keyOf(game) && state.game.source === game.source && state.game.moves.join() === game.moves.join();
   if (agents) judge.show(agents);

@@ -5,6 +5,7 @@ import { linkTo } from "./archive.js";
 import { Board } from "./board.js";
 import { el } from "./dom.js";
 import { WON } from "./game_list.js";
+import { withShapes } from "./lines.js";
 
 const MOST = 4;
 const MOVE_MILLISECONDS = 300;
@@ -32,7 +33,7 @@ export class LatestGames {
   }
 
   async #replay(latest) {
-    const line = await post("/line", { game: latest.game, moves: latest.moves });
+    const line = withShapes(await post("/line", { game: latest.game, moves: latest.moves }));
     const host = el("div", { inert: true });
     const board = new Board(host);
     const text = `Iteration ${latest.iteration}, game ${latest.number + 1}: ${WON[latest.result]} after ${latest.moves.length} moves`;

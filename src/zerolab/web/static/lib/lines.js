@@ -1,4 +1,9 @@
-// Cells of the moves in a line that begins at a position.
+// Lines of positions, and the cells of the moves in a line that begins at a position.
+
+/** Give all positions of a line the shapes of the board, which the server sends with the first one. */
+export function withShapes(line) {
+  return line.map((position) => ({ ...position, shapes: line[0].shapes }));
+}
 
 /** Names of all cells, such as d3, in the order of their numbers. */
 export function cellNames({ rows, columns, column_labels: labels }) {
