@@ -12,6 +12,7 @@ import pytest
 from made_up_runs import design_of, made_up_results
 
 from zerolab.papers.hyperparameters import correlation as report
+from zerolab.papers.hyperparameters import regression
 from zerolab.papers.hyperparameters.findings import (
     EACH_CLAIMS,
     FEWEST_EPOCHS_CLAIM,
@@ -32,18 +33,6 @@ from zerolab.papers.hyperparameters.grid import (
     counted_work,
     fit_unit_costs,
     read_grid,
-)
-from zerolab.papers.hyperparameters.regression import (
-    elo_in_long_sessions,
-    elo_per_work,
-    fit_grid,
-    last_step_of_epochs,
-    lead_of_iterations,
-    leads_of_fewest_epochs,
-    leads_of_iterations_and_games,
-    pareto_front_shares,
-    residuals,
-    run_spread,
 )
 from zerolab.papers.hyperparameters.study import HyperparameterCorrelationStudy
 from zerolab.ratings.ratings import Ratings
@@ -105,7 +94,7 @@ def table(document, name):
 
 def test_effects_of_doublings_are_recovered(results):
     """Seeds are 500 Elo apart, which must not affect coefficients."""
-    found = fit_grid(read_grid(results))
+    found = regression.fit_grid(read_grid(results))
     for symbol in SYMBOLS:
         assert found.elo[symbol].value == pytest.approx(WORTH[symbol], abs=5), symbol
         assert found.elo[symbol].interval.low < WORTH[symbol] < found.elo[symbol].interval.high
@@ -115,7 +104,7 @@ def test_effects_of_doublings_are_recovered(results):
 
 def test_effects_at_equal_time_agree_with_normal_equations(results):
     """Levels are independent, so the normal equations only contain their variances."""
-    found = fit_grid(read_grid(results)).elo_at_equal_counted_time
+    found = regression.fit_grid(read_grid(results)).elo_at_equal_counted_time
     variance = {
         symbol: np.var([math.log2(level) for level in results.levels(symbol)]) for symbol in SYMBOLS
     }
@@ -132,9 +121,9 @@ def test_effects_at_equal_time_agree_with_normal_equations(results):
 
 def test_lead_is_the_difference_of_fitted_effects(results):
     grid = read_grid(results)
-    found = fit_grid(grid).elo_at_equal_counted_time
+    found = regression.fit_grid(grid).elo_at_equal_counted_time
     for symbol in LEAD_CLAIMS:
-        difference = lead_of_iterations(grid, fit_grid(grid), symbol)
+        difference = regression.lead_of_iterations(grid, regression.fit_grid(grid), symbol)
         expected = found["I"].value - found[symbol].value
         assert difference.value == pytest.approx(expected)
         assert difference.interval.low < expected < difference.interval.high
@@ -207,12 +196,12 @@ def test_late_epochs_are_those_of_the_largest_levels(results):
         for run in late
     ]
     slopes = np.linalg.lstsq(np.array(x, float), [run.elo for run in late], rcond=None)[0]
-    assert elo_in_long_sessions(grid, "ep", "m").value == pytest.approx(slopes[0])
-    assert elo_in_long_sessions(grid, "m", "ep").value == pytest.approx(slopes[1])
+    assert regression.elo_in_long_sessions(grid, "ep", "m").value == pytest.approx(slopes[0])
+    assert regression.elo_in_long_sessions(grid, "m", "ep").value == pytest.approx(slopes[1])
     most, middle = (
         np.mean([run.elo for run in grid.runs_at(I=6, E=30, m=24, ep=ep)]) for ep in (15, 10)
     )
-    step = last_step_of_epochs(grid)
+    step = regression.last_step_of_epochs(grid)
     assert step.value == pytest.approx(most - middle)
     # Each mean is of two runs with noise of 10 Elo.
     assert step.error == pytest.approx(10.0, rel=0.15)
@@ -232,19 +221,19 @@ def test_work_of_selfplay_and_of_training_is_separated():
         i, e, m, ep = logs(planned).values()
         return 40 * (i + e + m) + 15 * (i + e + ep) + 500 * planned.factors["seed"]
 
-    found = elo_per_work(read_grid(made_up_results("mini", design, work, elo)))
+    found = regression.elo_per_work(read_grid(made_up_results("mini", design, work, elo)))
     assert [each.value for each in found] == pytest.approx([40.0, 15.0])
 
 
 def test_iterations_and_games_are_compared_with_simulations_and_epochs(results):
     """In the invented results, games are worth the least above simulations: 30 minus 20 Elo."""
-    leads = leads_of_iterations_and_games(read_grid(results))
+    leads = regression.leads_of_iterations_and_games(read_grid(results))
     assert [each.value for each in leads] == pytest.approx([100.0, 130.0, 10.0, 40.0], abs=5)
     grid = read_grid(results)
-    fitted = fit_grid(grid).elo
+    fitted = regression.fit_grid(grid).elo
     assert leads[2].value == pytest.approx(fitted["E"].value - fitted["m"].value)
     means = [np.mean([run.elo for run in grid.runs_at(I=6, E=30, ep=ep)]) for ep in (5, 10, 15)]
-    epochs = [each.value for each in leads_of_fewest_epochs(grid)]
+    epochs = [each.value for each in regression.leads_of_fewest_epochs(grid)]
     assert epochs == pytest.approx([means[0] - means[1], means[0] - means[2]])
 
 
@@ -317,8 +306,8 @@ def test_time_proportional_to_iterations_gives_no_estimate(results):
 
     made_up = made_up_results("mini", results.design, only_iterations, strength)
     grid = read_grid(made_up)
-    fits = fit_grid(grid)
-    assert isinstance(lead_of_iterations(grid, fits, "E"), MissingEstimate)
+    fits = regression.fit_grid(grid)
+    assert isinstance(regression.lead_of_iterations(grid, fits, "E"), MissingEstimate)
     assert isinstance(grid_statistics(grid)[SUBSUMED_CLAIM], MissingEstimate)
     assert math.isinf(fits.elo_at_equal_measured_time["I"].interval.high)
     assert math.isinf(fits.elo_at_equal_counted_time["I"].interval.high)
@@ -326,14 +315,14 @@ def test_time_proportional_to_iterations_gives_no_estimate(results):
 
 def test_time_noise_does_not_change_claims(results):
     """Errors of times bias the effects at equal measured time far more than at counted time."""
-    exact = fit_grid(read_grid(results)).elo_at_equal_counted_time
+    exact = regression.fit_grid(read_grid(results)).elo_at_equal_counted_time
     deviations = []
     for seed in range(5):
         measure = partial(badly_measured, seed=seed)
         grid = read_grid(made_up_results("mini", results.design, measure, strength))
         words = {each.claim: each.word for each in judge_claims(grid_statistics(grid))}
         assert {words[claim] for claim in TIME_CLAIMS} == {"holds"}
-        fits = fit_grid(grid)
+        fits = regression.fit_grid(grid)
         deviations.append([
             [abs(effects[symbol].value - exact[symbol].value) for symbol in SYMBOLS]
             for effects in (fits.elo_at_equal_counted_time, fits.elo_at_equal_measured_time)
@@ -376,10 +365,10 @@ def test_tournament_scales_are_removed(results):
 
 def test_spread_excludes_tournament_differences(results):
     """Runs have noise of 10 Elo, of which 5 are said to be measuring; seeds are 500 apart."""
-    found = run_spread(read_grid(results))
+    found = regression.run_spread(read_grid(results))
     assert found.observed == pytest.approx(10.0, rel=0.2)
     assert found.measurement_error == pytest.approx(5.0)
-    assert residuals(read_grid(results)).freedom == 162 - 81 - 1
+    assert regression.residuals(read_grid(results)).freedom == 162 - 81 - 1
 
 
 def equal_best_elo(planned):
@@ -396,7 +385,9 @@ def test_front_shares_reveal_lucky_combinations(results):
         "mini", results.design, measured, lambda run: equal_best_elo(run) + 10 * jitter[run.key]
     )
     grid = read_grid(made_up)
-    shares = dict(zip(grid.runs_by_combination(), pareto_front_shares(grid), strict=True))
+    shares = dict(
+        zip(grid.runs_by_combination(), regression.pareto_front_shares(grid), strict=True)
+    )
     assert shares[6, 30, 24, 10] == 1.0
     assert 0.02 < shares[6, 30, 24, 15] < 0.98
     assert shares[6, 30, 16, 15] < 0.3
