@@ -22,7 +22,7 @@ def notice(monkeypatch):
     new = CompilationNotice()
     monkeypatch.setattr(process, "SECONDS_BEFORE_NOTICE", 0.0)
     for module in (process, output, progress):
-        monkeypatch.setattr(module, "notice", new)
+        monkeypatch.setattr(module, "compilation_notice", new)
     return new
 
 
@@ -91,4 +91,4 @@ def test_observer_is_registered_once(monkeypatch):
     monkeypatch.setattr(core_progress, "observers", [])
     show_compilations()
     show_compilations()
-    assert core_progress.observers == [process.notice]
+    assert core_progress.observers == [process.compilation_notice]

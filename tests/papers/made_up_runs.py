@@ -6,7 +6,7 @@ from functools import cache
 
 import numpy as np
 
-from zerolab.ratings.ratings import Rating, RatingModel, Ratings
+from zerolab.ratings.ratings import Rating, RatingFit, Ratings
 from zerolab.report.table import Z95, Interval
 from zerolab.studies.claims import judge_claims
 from zerolab.studies.finished_work import PlayedTournament, TrainedRun
@@ -110,7 +110,7 @@ def made_up_tournament(planned, elos, error):
     There are no draws, so the BayesElo scale is that of the model.
     """
     played = PlayedTournament(planned, {})
-    model = RatingModel((), np.zeros(0), 0.0, 0.0, np.zeros((2, 2)))
+    model = RatingFit((), np.zeros(0), 0.0, 0.0, np.zeros((2, 2)))
     ratings = {}
     for tournament in planned:
         elo_by_name = {name: elos[name] for name in tournament.run_by_player} | {"random": -300.0}

@@ -24,7 +24,7 @@ _WIDTH_OF_FILES = 80
 _COMMA = "\ue000"  # private-use character in place of commas at which Tyro would break a word
 DESCRIPTION = "\ue001"
 """Description for Tyro, which `wrapped_help` replaces; Tyro would join its lines."""
-STYLE = re.compile(r"\x1b\[[\d;]*m")
+ANSI_CODE = re.compile(r"\x1b\[[\d;]*m")
 """Code that switches colours and weights of text in Tyro's output."""
 _SHELL_WORD = re.compile(r"""(?:--[\w-]+ (?!-))?(?:'[^']*'|"[^"]*"|\S)+""")  # keeps option values
 _DETAILS_INDENT = "      "
@@ -174,7 +174,7 @@ def wrapped_help(text: str) -> Iterator[None]:
 
 def _wrapped_usage(line: str) -> str:
     """Return the usage line, with ``[OPTIONS]`` instead of the options if it is too long."""
-    plain = STYLE.sub("", line)
+    plain = ANSI_CODE.sub("", line)
     width = _width()
     if len(plain) <= width:
         return line
@@ -199,6 +199,6 @@ def _usage_parts(line: str) -> list[str]:
 def _without_gaps(lines: Sequence[str]) -> Iterator[str]:
     """Yield lines without the blank lines that Tyro adds after lines that just fit."""
     for line, following in pairwise([*lines, ""]):
-        is_blank = line and not STYLE.sub("", line).strip("│ ")
-        if not (is_blank and STYLE.sub("", following).startswith(("  ", "│", "╰"))):
+        is_blank = line and not ANSI_CODE.sub("", line).strip("│ ")
+        if not (is_blank and ANSI_CODE.sub("", following).startswith(("  ", "│", "╰"))):
             yield line.rstrip()

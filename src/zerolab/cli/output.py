@@ -12,7 +12,7 @@ import rich.status
 from rich.segment import Segment
 from rich.text import Text
 
-from zerolab.cli.process import notice, terminal_width, wrapped
+from zerolab.cli.process import compilation_notice, terminal_width, wrapped
 from zerolab.core.errors import printable
 
 WIDTH = 160
@@ -47,12 +47,12 @@ class Console(rich.console.Console):
     def set_live(self, live: Any) -> Any:
         """Begin a live display, which replaces the notice about compilations."""
         is_outermost = super().set_live(live)
-        notice.displays += 1
+        compilation_notice.displays += 1
         return is_outermost
 
     def clear_live(self) -> None:
         """End the live display."""
-        notice.displays -= 1
+        compilation_notice.displays -= 1
         super().clear_live()
 
     def status(self, status: rich.console.RenderableType, **options: Any) -> rich.status.Status:
@@ -85,7 +85,7 @@ class _WithNotice:
         self, console: rich.console.Console, options: rich.console.ConsoleOptions
     ) -> Iterator[rich.console.RenderableType]:
         yield self._text
-        if text := notice.text():
+        if text := compilation_notice.text():
             yield Text(text)
 
 

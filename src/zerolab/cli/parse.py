@@ -20,7 +20,7 @@ from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 import tyro
 from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, PrimitiveTypeInfo
 
-from zerolab.cli.help import DESCRIPTION, STYLE, expand_placeholders, keep_commas, wrapped_help
+from zerolab.cli.help import ANSI_CODE, DESCRIPTION, expand_placeholders, keep_commas, wrapped_help
 from zerolab.core.errors import UserError, did_you_mean, one_line, quoted
 
 Assignments = Annotated[
@@ -58,7 +58,7 @@ def call_command(function: Callable[..., Any], command: str, arguments: Sequence
     except SystemExit as exit_request:
         if not exit_request.code:
             raise
-        message = _shortened(_first_paragraph(STYLE.sub("", errors.getvalue())))
+        message = _shortened(_first_paragraph(ANSI_CODE.sub("", errors.getvalue())))
         names = "|".join(inspect.signature(function).parameters)
         message = re.sub(rf"( ({names}))? \(required\)", "", message)
         hint = option_hint(function, arguments) if message.startswith("Unrecognized") else ""

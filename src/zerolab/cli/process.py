@@ -275,14 +275,14 @@ class CompilationNotice:
             self._has_line = False
 
 
-notice = CompilationNotice()
+compilation_notice = CompilationNotice()
 """Notice of this process, once `show_compilations` has been called."""
 
 
 def show_compilations() -> None:
     """Show the notice when kernels are compiled in this process."""
-    if notice not in progress.observers:
-        progress.observers.append(notice)
+    if compilation_notice not in progress.observers:
+        progress.observers.append(compilation_notice)
 
 
 _LEAST = 20  # columns; narrower terminals show long lines anyway

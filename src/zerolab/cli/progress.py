@@ -22,7 +22,7 @@ from rich.table import Column
 from rich.text import Text
 
 from zerolab.cli.output import Console
-from zerolab.cli.process import notice, wrapped
+from zerolab.cli.process import compilation_notice, wrapped
 from zerolab.core.config import Settings, VariantSettings
 from zerolab.training.records import Record
 from zerolab.training.reporting import RunClock
@@ -70,7 +70,7 @@ class _Progress(Progress):
 
     def get_renderables(self) -> Iterable[RenderableType]:
         yield from super().get_renderables()
-        if text := notice.text():
+        if text := compilation_notice.text():
             yield Text(text)
 
 

@@ -280,7 +280,7 @@ RECORDING_LOCK = threading.Lock()
 _FEATURE_BATCH = 1024
 
 
-class FeatureExtractor:
+class TrunkFeatures:
     """A snapshot of a network that computes features [Clausen2021].
 
     Features are the activations of the convolutions before the network's heads. They are computed

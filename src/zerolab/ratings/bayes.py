@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zerolab.core.errors import UserError
-from zerolab.ratings.ratings import Floats, Rating, RatingModel, Ratings
+from zerolab.ratings.ratings import Floats, Rating, RatingFit, Ratings
 from zerolab.ratings.results import RatedGame, Tally, distinct_games, require_comparable, tally
 from zerolab.report.table import Z95, Interval
 
@@ -166,12 +166,12 @@ def _regularise(information: Floats) -> float:
     return weight
 
 
-def _sorted_model(names: tuple[str, ...], point: Floats, covariance: Floats) -> RatingModel:
+def _sorted_model(names: tuple[str, ...], point: Floats, covariance: Floats) -> RatingFit:
     """Return the model with its players sorted, strongest first."""
     n = len(names)
     order = np.argsort(-point[:n], kind="stable").tolist()
     parameters = [*order, n, n + 1]
-    return RatingModel(
+    return RatingFit(
         tuple(names[i] for i in order),
         point[order],
         float(point[n]),
@@ -180,7 +180,7 @@ def _sorted_model(names: tuple[str, ...], point: Floats, covariance: Floats) -> 
     )
 
 
-def _player_ratings(model: RatingModel, played: Tally, counted: Tally) -> list[Rating]:
+def _player_ratings(model: RatingFit, played: Tally, counted: Tally) -> list[Rating]:
     """Return the ratings; `played` counts all games, `counted` only distinct ones."""
     order = [played.players.index(name) for name in model.names]
     game_counts = played.game_counts[np.ix_(order, order)]

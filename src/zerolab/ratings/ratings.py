@@ -99,7 +99,7 @@ class EloDifference(NamedTuple):
 
 
 @dataclass(frozen=True)
-class RatingModel:
+class RatingFit:
     """Maximum of the posterior, on the model scale."""
 
     names: tuple[str, ...]
@@ -131,7 +131,7 @@ class RatingModel:
 
     def __repr__(self) -> str:
         return (
-            f"<RatingModel of {len(self.names)} players: advantage {self.advantage:+.1f},"
+            f"<RatingFit of {len(self.names)} players: advantage {self.advantage:+.1f},"
             f" draw_elo {self.draw_elo:.1f}>"
         )
 
@@ -160,7 +160,7 @@ class Ratings(NotebookView):
 
     players: list[Rating]
     """One rating per player, strongest first."""
-    model: RatingModel
+    model: RatingFit
     """Fitted parameters on the model scale."""
 
     @property

@@ -22,7 +22,7 @@ from zerolab.core.errors import UserError
 from zerolab.ratings.results import RatedGame, outcome_for, repetition_key
 
 Floats = NDArray[np.float64]
-SprtState = Literal["continue", "accept H0", "accept H1"]
+SprtDecision = Literal["continue", "accept H0", "accept H1"]
 
 PAIR_SCORES = np.linspace(0.0, 1.0, 5)
 """float64[5]: possible points per game in a pair."""
@@ -36,7 +36,7 @@ _BISECTIONS = 60
 class SprtVerdict(NamedTuple):
     """State of a test and the numbers that determine it."""
 
-    state: SprtState
+    state: SprtDecision
     llr: float
     """Log-likelihood ratio of H1 to H0."""
     lower: float

@@ -224,7 +224,7 @@ READINGS: Mapping[str, str] = {
 }
 """Behaviour of the players that follow other readings of RAVE."""
 
-PUBLISHED_GAMES = 500
+PUBLISHED_GAME_COUNT = 500
 PUBLISHED_PLAYOUTS = 100
 FEWEST_PLAYOUTS = 20
 """Smallest number of playouts that evaluates RHEA's first population."""
@@ -252,7 +252,7 @@ class Table51Study(Study):
 
     def design(self, scale: Scale, seeds: Sequence[int]) -> Design:
         smoke = scale == "smoke"
-        games = 2 if smoke else PUBLISHED_GAMES
+        games = 2 if smoke else PUBLISHED_GAME_COUNT
         playouts = 2 * FEWEST_PLAYOUTS if smoke else PUBLISHED_PLAYOUTS
         specs = [spec.format(playouts=playouts, half=playouts // 2) for spec in PLAYERS.values()]
         tournaments = [

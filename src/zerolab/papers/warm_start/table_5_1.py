@@ -12,7 +12,7 @@ from zerolab.papers.warm_start.study import (
     HALF_RHEA,
     MCTS,
     PLAYERS,
-    PUBLISHED_GAMES,
+    PUBLISHED_GAME_COUNT,
     PUBLISHED_PLAYOUTS,
     RANDOM,
     RAVE,
@@ -89,7 +89,9 @@ def compared_pairs(
         names = specs[player], specs[opponent]
         result = tournament.pair(*names)
         comparison = (
-            None if published is None else ScoreComparison(result.score, published, PUBLISHED_GAMES)
+            None
+            if published is None
+            else ScoreComparison(result.score, published, PUBLISHED_GAME_COUNT)
         )
         yield ComparedPair(player, opponent, result, comparison)
 
@@ -156,9 +158,9 @@ def _agreement(by_game: Mapping[str, list[ComparedPair]]) -> str:
     ]
     agreeing = sum(comparison.agrees for comparison in comparisons)
     return (
-        f"{agreeing} of {len(comparisons)} pairs agree with the published {PUBLISHED_GAMES} games,"
-        " which means that the 95 % interval of the difference [Newcombe1998] includes 0 (|z| is at"
-        f" most {Z95:.2f})."
+        f"{agreeing} of {len(comparisons)} pairs agree with the published"
+        f" {PUBLISHED_GAME_COUNT} games, which means that the 95 % interval of the difference"
+        f" [Newcombe1998] includes 0 (|z| is at most {Z95:.2f})."
     )
 
 
