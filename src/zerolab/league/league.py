@@ -1,7 +1,8 @@
 """Leagues stored in folders, so that an interrupted league can be resumed.
 
 ``league.toml`` contains the settings and ``games.sqlite`` the games. ``population.safetensors``
-contains the state of the league and is replaced atomically after every batch of games.
+contains the state of the league and is replaced atomically after every batch of games. The league
+of a training run is reconstructed from the run's settings and games.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,7 +23,7 @@ from zerolab.core.config import validate
 from zerolab.core.errors import UserError, quoted
 from zerolab.core.nested_tables import assign, parse_assignments
 from zerolab.league.league_settings import SPEED_SETTINGS, LeagueSettings
-from zerolab.league.playing import play_league_games
+from zerolab.league.playing import play_league_games, player_number
 from zerolab.league.population import (
     Population,
     count_new_positions,
@@ -33,17 +35,17 @@ from zerolab.league.population import (
     rate_by_results,
     update_totals,
 )
-from zerolab.play.executors import PlayProgress
+from zerolab.play.executors import THREADS, Executor, PlayProgress, Report
 from zerolab.play.game_files import ReachedPositions, reached_positions
-from zerolab.play.selfplay import SelfPlayResult
+from zerolab.play.selfplay import SelfPlayResult, merge_results
 from zerolab.rules import rules
-from zerolab.rules.catalogue import game_name
+from zerolab.rules.catalogue import game_name, parse_game
 from zerolab.rules.rules import Game
 from zerolab.search.evaluator import Evaluator, UniformEvaluator
 from zerolab.store.arrays import load_arrays, save_arrays
-from zerolab.store.checks import user_errors_on_read
+from zerolab.store.checks import damaged_file_error, user_errors_on_read
 from zerolab.store.folder import FolderKind
-from zerolab.store.games import GameRecord, GameStore
+from zerolab.store.games import SELF_PLAY, GameRecord, GameStore
 
 _OPTIONS = {
     "game": "GAME", "seed": "--seed", "network": "--agent", "identity": "--agent"
@@ -287,3 +289,93 @@ def _load(path: Path) -> LeagueState:
         return LeagueState(
             population, int(metadata["played"]), int(metadata["stages"]), arrays["seen"]
         )
+
+
+class LeagueSelfPlayResult(NamedTuple):
+    """The games of an iteration, and the generation that played the last game."""
+
+    selfplay: SelfPlayResult
+    generation: int
+
+
+class ReconstructedLeague:
+    """The league of a run, reconstructed from the settings and the stored games.
+
+    Each game is read once: an iteration reads the games of the previous iteration, and a resumed
+    run begins by reading all games.
+    """
+
+    def __init__(self, store: GameStore, settings: LeagueSettings) -> None:
+        self.settings = settings
+        self.game = parse_game(settings.game)
+        self._store = store
+        self._reset()
+
+    def _reset(self) -> None:
+        self._state = LeagueState(first_generation(self.settings))
+        self._next_iteration = 1  # the first iteration with unread games
+
+    def state_before(self, iteration: int) -> LeagueState:
+        """Return a copy of the league's state before the first game of an iteration.
+
+        Raises UserError if the stored games do not match the pairings of the league.
+        """
+        if iteration < self._next_iteration:
+            self._reset()
+        while self._next_iteration < iteration:
+            self._replay(self._store.stage_games(self._next_iteration, SELF_PLAY))
+            self._next_iteration += 1
+        return deepcopy(self._state)
+
+    def _replay(self, games: Sequence[GameRecord]) -> None:
+        state = self._state
+        while games and (
+            numbers := state.next_game_numbers(self.settings, state.game_count + len(games))
+        ):
+            batch, games = games[: len(numbers)], games[len(numbers) :]
+            pairs = draw_pairs(state.population, self.settings, numbers)
+            try:
+                players = [[player_number(name) for name in game[1:3]] for game in batch]
+            except ValueError as error:
+                raise damaged_file_error(self._store.path, error) from None
+            if players != pairs.tolist():
+                reason = f"games of iteration {self._next_iteration} belong to another league"
+                raise damaged_file_error(self._store.path, reason)
+            state.rate_records(self.game, self.settings, pairs, batch)
+
+
+def play_league_iteration(
+    league: ReconstructedLeague,
+    state: LeagueState,
+    game_count: int,
+    evaluator: Evaluator,
+    iteration: int,
+    report: Report,
+    *,
+    executor: Executor = THREADS,
+    chunks: int | None = None,
+) -> LeagueSelfPlayResult:
+    """Play the next `game_count` games of a league in an iteration, and update its state."""
+    settings = league.settings
+    generation = state.population.generation
+    end = state.game_count + game_count
+    parts: list[SelfPlayResult] = []
+    begin = 0
+    while numbers := state.next_game_numbers(settings, end):
+        generation = state.population.generation
+        pairs = draw_pairs(state.population, settings, numbers)
+        plies = sum(part.searched_move_count for part in parts)
+
+        def report_part(part: PlayProgress, begin: int = begin, plies: int = plies) -> None:
+            played = plies + part.ply_count
+            report(part._replace(game_count=begin + part.game_count, ply_count=played))
+
+        parts.append(
+            play_league_games(
+                league.game, settings, evaluator, state.population, pairs, begin, report_part,
+                iteration=iteration, executor=executor, chunks=chunks,
+            )
+        )  # fmt: skip
+        state.rate_records(league.game, settings, pairs, parts[-1].games)
+        begin += len(numbers)
+    return LeagueSelfPlayResult(merge_results(parts), generation)

@@ -13,6 +13,7 @@ from functools import partial
 from time import perf_counter
 from typing import Any, NamedTuple
 
+from zerolab.league.league import play_league_iteration
 from zerolab.play.executors import Executor, PlayProgress, Report
 from zerolab.play.observers import resignation_counts
 from zerolab.play.search_service import NetworkEvaluatorFactory
@@ -22,7 +23,7 @@ from zerolab.play.selfplay_settings import ContinuousMode, SelfPlaySettings, Ser
 from zerolab.search.evaluator import Evaluator
 from zerolab.store.folder import RunProgress
 from zerolab.store.games import SELF_PLAY
-from zerolab.training.context import Stage, TrainingContext, play_league_iteration
+from zerolab.training.context import Stage, TrainingContext
 from zerolab.training.records import Record, SelfPlayRecord, WarmStartMatchRecord
 from zerolab.training.reporting import best_network_after, read_records
 from zerolab.training.warm_start import warm_start_search, warm_start_weight
