@@ -81,6 +81,15 @@ def judged(folder):
     return studies, [*refused, *unfit]
 
 
+@pytest.mark.parametrize("precise", ["gains", "others"])
+def test_verdict_of_the_greater_power_counts(precise, tmp_path):
+    noisy = "others" if precise == "gains" else "gains"
+    write(tmp_path / precise, [0.9, 1.0, 1.1, 1.0], study=precise)
+    write(tmp_path / noisy, [-9.0, 11.0, 6.0, -4.0], study=noisy)
+    page = markdown_page(findings.findings_document(judged(tmp_path)[0], lambda path, name: ""))
+    assert "Verdicts on the primary ones: holds 1," in page
+
+
 def test_verdicts_at_two_scales(tmp_path):
     write(tmp_path / "gains", [2.0, 2.1, 1.9, 2.0])
     write(tmp_path / "gains-small", [0.0, 0.1, -0.1, 0.0], "small")

@@ -168,14 +168,18 @@ def _all_results(judged: Sequence[JudgedScale]) -> Results:
 def _summary(studies: Sequence[JudgedStudy]) -> str:
     """Return the number of primary findings by verdict, at the largest scale of each study.
 
-    A finding that two studies test counts once, with the verdict of the first study with data.
+    A finding that two studies test counts once, with the verdict of the greater power. The power
+    depends on the design and the variation between runs, but not on the effect that was found.
     """
     words: dict[Claim, Word] = {}
+    powers: dict[Claim, float] = {}
     for each in studies:
         for claim in each.claims:
-            word: Word = each.largest.verdicts[claim].word if each.largest else "no data"
-            if words.get(claim, "no data") == "no data":
-                words[claim] = word
+            verdict = each.largest.verdicts[claim] if each.largest else None
+            power = -1.0 if verdict is None or verdict.word == "no data" else verdict.power or 0.0
+            if claim not in words or power > powers[claim]:
+                words[claim] = "no data" if verdict is None else verdict.word
+                powers[claim] = power
     published = {claim: word for claim, word in words.items() if claim.is_published}
     counts = Counter(word for claim, word in published.items() if claim.is_primary)
     parts = ", ".join(f"{title} {counts[word]}" for word, title in _COUNTED.items())
@@ -185,7 +189,8 @@ def _summary(studies: Sequence[JudgedStudy]) -> str:
         f"{len(published)} published findings, of which {counts.total()} are primary. Verdicts on"
         f" the primary ones: {parts}. The tables also have {len(ours)} questions of our own, with"
         f" the source zerolab, of which {sum(claim.is_primary for claim in ours)} are primary."
-        f" Rows of findings that two studies test: {repeated}; such a finding counts once here."
+        f" Rows of findings that two studies test: {repeated}; such a finding counts once here,"
+        " with the verdict of the greater power."
     )
 
 
