@@ -251,5 +251,5 @@ def test_damaged_state_is_an_error(run, tmp_path):
     uri = str(tmp_path / "storage")
     RunStorage(uri, run).push()
     (tmp_path / "storage" / "run" / "state.json").write_text("{}")
-    with pytest.raises(UserError, match=storage._STATE):
+    with pytest.raises(UserError, match=storage.STATE):
         RunStorage(uri, tmp_path / "run").fetch()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from contextlib import ExitStack
 from dataclasses import replace
 
@@ -10,13 +11,14 @@ import pytest
 from in_process import Reusing
 from tiny_studies import GAME, Small, Tiny, execution_in, finished_run, planned
 
+from promised import contents, differences
 from zerolab.core.code_digests import current_versions
 from zerolab.core.errors import UserError
 from zerolab.store.run_folder import RunFolder
 from zerolab.studies import execution, scheduler
 from zerolab.studies.cost_model import estimate_work
 from zerolab.studies.design import Design, PlannedTournament
-from zerolab.studies.execution import StudyExecution
+from zerolab.studies.execution import StudyExecution, StudyStorage
 from zerolab.studies.queues import RunQueue
 from zerolab.studies.results import provenance, times_caveat
 from zerolab.studies.tasks import CompileTask, TaskOutcome, TrainTask
@@ -290,3 +292,43 @@ def test_estimated_work_is_close_to_actual_work(undisturbed):
     estimated = estimate_work(run.planned.settings)
     assert run.position_count == pytest.approx(estimated.stored_examples, rel=0.5)
     assert learnt == pytest.approx(estimated.training_examples, rel=0.5)
+
+
+def test_copy_in_storage_continues_on_another_machine(undisturbed, tmp_path):
+    """Everything that is finished is fetched, so nothing is computed again."""
+    root, here, there = tmp_path / "studies", tmp_path / "storage", tmp_path / "there" / "studies"
+    shutil.copytree(undisturbed.folder.root, root)
+    local = execution_in(root)
+    unfinished = local.design.runs[0]
+    state = local.folder.run_path(unfinished) / "state.json"
+    progress = json.loads(state.read_text())
+    state.write_text(json.dumps({**progress, "finished": False}))
+    StudyStorage(str(here), local).push()
+    names = {path.name for path in (here / "studies" / "runs").iterdir()}
+    assert names == {run.key for run in local.design.runs} - {unfinished.key}
+
+    state.write_text(json.dumps(progress))
+    StudyStorage(str(here), local).push()
+    interrupted = here / "studies" / "runs" / unfinished.key / "state.json"
+    content = interrupted.read_bytes()
+    interrupted.unlink()
+    other = execution_in(there)
+    assert StudyStorage(str(here), other).fetch() == len(names) + 1  # and the study
+    assert not other.folder.run_path(unfinished).exists()
+    interrupted.write_bytes(content)
+    assert StudyStorage(str(here), other).fetch() == 1
+    assert not execution_in(there).progress().is_unfinished
+    assert differences(contents(there), contents(root)) == []
+    assert StudyStorage(str(here), other).fetch() == 0
+
+
+def test_storage_is_written_at_most_once_a_minute(undisturbed, tmp_path, monkeypatch):
+    view, now = undisturbed.progress(), [0.0]
+    monkeypatch.setattr(execution.time, "monotonic", lambda: now[0])
+    copies = []
+    copy = StudyStorage(str(tmp_path), undisturbed)
+    monkeypatch.setattr(copy, "push", lambda: copies.append(now[0]))
+    for seconds, finished in [(30, 1), (61, 2), (90, 3), (125, 3), (190, 3), (250, 4)]:
+        now[0] = float(seconds)
+        copy.push_if_due(view._replace(finished_runs=finished))
+    assert copies == [61.0, 125.0, 250.0]

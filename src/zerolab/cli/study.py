@@ -27,7 +27,7 @@ from zerolab.studies.study import LEDGER, SCALES, Scale, Study, registered_studi
 
 if TYPE_CHECKING:
     from zerolab.report.document import Document
-    from zerolab.studies.execution import StudyExecution
+    from zerolab.studies.execution import StudyExecution, StudyStorage
     from zerolab.studies.results import Results
     from zerolab.studies.scheduler import StudyProgress
     from zerolab.studies.study_folder import Failures
@@ -90,19 +90,28 @@ def _command(study: Study, repeat: str) -> Callable[..., None]:
         hours: float | None = None,
         status: bool = False,
         folder: Path = STUDIES_FOLDER,
+        storage: str = "",
         json: bool = False,
     ) -> None:
         from zerolab.studies.execution import StudyExecution
 
         chosen = parse_seeds(seeds) if seeds else ()
         execution = StudyExecution.plan(study, scale, folder, only, chosen)
+        copy = None
+        while storage and (copy is None or copy.seeds != list(execution.seeds)):
+            copy = _fetched(storage, execution)
+            # A fetched study can have other seeds.
+            execution = StudyExecution.plan(study, scale, folder, only, chosen)
         if status:
             _show_status(execution, json)
             return
-        failures = _perform(execution, workers, ray, hours, repeat)
+        failures = _perform(execution, workers, ray, hours, repeat, copy)
         for title, lines in failures.items():
             say(f"{title} failed:", *(f"  {line}" for line in lines), error=True)
         show_report(execution, execution.folder.report_path, json)
+        if copy is not None:
+            copy.push()
+            say(f"copied to {copy.uri}", error=True)
         if failures:
             raise UserError(
                 f"{len(failures)} of the tasks failed, as listed above. The report covers finished"
@@ -127,11 +136,28 @@ _OPTIONS = """Args:
         repeated looks. By default, all seeds are one round.
     status: Only show the study's progress and an estimate of the remaining time.
     folder: Folder for the runs, games and reports of studies.
+    storage: Folder, file:///PATH or s3://BUCKET/PATH to which finished work is copied every minute
+        and at the end. Finished work that is missing in the folder is fetched from there first.
     json: Print the results or the status as JSON."""
 
 
+def _fetched(uri: str, execution: StudyExecution) -> StudyStorage:
+    """Return the storage of a study, after fetching finished work from it."""
+    from zerolab.studies.execution import StudyStorage
+
+    copy = StudyStorage(uri, execution)
+    if count := copy.fetch():
+        say(f"fetched {count} items to {execution.folder.root} from {copy.uri}", error=True)
+    return copy
+
+
 def _perform(
-    execution: StudyExecution, workers: int | None, ray: str, hours: float | None, repeat: str
+    execution: StudyExecution,
+    workers: int | None,
+    ray: str,
+    hours: float | None,
+    repeat: str,
+    copy: StudyStorage | None = None,
 ) -> Failures:
     """Do the remaining work and show one progress bar; return the failures."""
     if hours is not None and not 0.0 < hours < math.inf:
@@ -154,13 +180,24 @@ def _perform(
         resume_advice("finished tasks are saved", repeat),
         progress_bar(execution.folder.path.name, round(before.seconds), "s of work") as update,
     ):
+
+        def report(view: StudyProgress) -> None:
+            update(*_progress(view, before))
+            if copy is not None:
+                _copy_if_due(copy, view)
+
         if hours is None:
-            return execution.perform_all(pool, lambda view: update(*_progress(view, before)))
-        failures, reason = execution.perform_rounds(
-            pool, lambda view: update(*_progress(view, before)), hours
-        )
+            return execution.perform_all(pool, report)
+        failures, reason = execution.perform_rounds(pool, report, hours)
     say(f"{execution.folder.path.name}: {reason}", error=True)
     return failures
+
+
+def _copy_if_due(copy: StudyStorage, view: StudyProgress) -> None:
+    try:
+        copy.push_if_due(view)
+    except UserError as error:  # the storage may be back later
+        say(f"not copied: {error}", error=True)
 
 
 def _create_workers(count: int | None, ray: str, folder: Path) -> Workers:

@@ -1,8 +1,9 @@
-"""Copies of runs in storage that `pyarrow.fs` can reach: a local path, ``file://`` or ``s3://``.
+"""Copies of folders in storage that `pyarrow.fs` can reach: a local path, ``file://``, ``s3://``.
 
 A run is trained in a local folder, because its games are in a database and its lock needs a file
 system. After every iteration, changed files are copied, ``state.json`` last. An interrupted copy is
 therefore a run whose latest files are not committed yet, which resuming removes as after a kill.
+Studies copy finished work in the same way, see `zerolab.studies.execution.StudyStorage`.
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ import json
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, ClassVar
 
 import pyarrow
 from pyarrow import fs
@@ -27,20 +28,26 @@ from zerolab.store.checks import user_errors_on_read, user_errors_on_write
 from zerolab.store.folder import read_state
 from zerolab.store.run_folder import CHANGEABLE_SETTINGS, RUN, RunFolder, is_run
 
-_STATE = "state.json"
+STATE = "state.json"
+"""File that commits the others of a run, and is therefore copied last."""
 _DIGESTS = "digests.json"
-_DERIVED = "tensorboard/"
+_DERIVED = "tensorboard"
 _PART = ".part"
 _BLOCK = 1 << 22
 _SECRET = re.compile(r"//[^/@\s]*:[^@\s]*@")
 """User and password in a URI."""
 
 
-class RunStorage:
-    """Copy of one run in storage, in a folder with the name of the run's folder."""
+class FolderStorage:
+    """Copy of a folder in storage, under the name of the folder."""
+
+    content: ClassVar[str] = "a folder"
+    """What is copied, for messages."""
+    option: ClassVar[str] = "--folder"
+    """Option of the command line that names the local folder, for messages."""
 
     def __init__(self, uri: str, folder: Path) -> None:
-        """Raise UserError if the storage cannot be used, or its folder is not the copy of a run."""
+        """Raise UserError if the storage cannot be used, or its folder is not such a copy."""
         self.uri = _SECRET.sub("//", uri)
         """URI without user and password."""
         self._folder = folder
@@ -54,77 +61,35 @@ class RunStorage:
         here, there = folder.resolve(), Path(self._root).resolve()
         if self._is_local and (here.is_relative_to(there) or there.is_relative_to(here)):
             raise UserError(
-                f"--storage {quoted(self.uri)}: the copy would be in {there}, and the run is in"
-                f" {here}; expected separate folders"
+                f"--storage {quoted(self.uri)}: the copy would be in {there}, and {self.content} is"
+                f" in {here}; expected separate folders"
             )
         self._known: dict[str, tuple[int, int]] = {}
         """Sizes and times of local files that equal their copies."""
         stored = set(self._stored_names())
         listed = self._read_digests()
-        if stored and listed is None and _STATE not in stored:
+        if stored and listed is None and STATE not in stored:
             raise UserError(
-                f"{folder.resolve().name} in {quoted(self.uri)} is not the copy of a run and not"
-                " empty: expected another --storage or --run"
+                f"{folder.resolve().name} in {quoted(self.uri)} is not the copy of {self.content}"
+                f" and not empty: expected another --storage or {self.option}"
             )
         self._digests = {name: (listed or {}).get(name, "") for name in stored}
         """Digests of stored files by name; empty if a copy was interrupted after the file."""
         with self._errors("write to"):
             self._write_digests()
 
-    def fetch(self) -> bool:
-        """Copy the stored run into the local folder, unless that is a run; return whether it did.
+    def copy(self, names: Iterable[str], *, remove_others: bool) -> None:
+        """Copy the changed files among `names`, in this order.
 
-        Raises UserError if the local run is behind the stored one or another run, or if the folder
-        has other content.
+        Files in storage with other names are removed if `remove_others` is set. Raises UserError if
+        the storage cannot be written.
         """
-        if _STATE not in self._digests:
-            return False
-        if is_run(self._folder):
-            self._require_copy_of(RunFolder.open(self._folder))
-            return False
-        with user_errors_on_write(self._folder):
-            make_folder(self._folder.parent)
-            if self._folder.exists():
-                RUN.require_own_or_empty(self._folder)
-            part = Path(tempfile.mkdtemp(suffix=_PART, dir=self._folder.parent))
-            try:
-                for name in self._digests:
-                    self._download(name, part)
-                read_state(part / _STATE)  # raises UserError for a damaged copy
-                part.chmod(0o755)
-                part.rename(self._folder)
-            finally:
-                shutil.rmtree(part, ignore_errors=True)
-        return True
-
-    def _require_copy_of(self, run: RunFolder) -> None:
-        """Raise UserError unless the stored run is an earlier state of the local one."""
-        with tempfile.TemporaryDirectory() as temporary:
-            folder = Path(temporary)
-            self._download(_STATE, folder)
-            stored = read_state(folder / _STATE).progress
-            self._download(RUN.settings_file, folder)
-            settings = RUN.read_settings(folder)
-        if run.progress.iteration < stored.iteration:
-            raise UserError(
-                f"{run.path} is at iteration {run.progress.iteration}, but its copy in {self.uri}"
-                f" at iteration {stored.iteration}: expected another --run, or no such folder,"
-                " so that the copy is fetched"
-            )
-        note = f", and {self.uri} has the copy of another run"
-        RUN.require_equal_settings(run.path, run.config, settings, CHANGEABLE_SETTINGS, note)
-
-    def push(self) -> None:
-        """Copy all changed files of the local run; call it only between stages.
-
-        Raises UserError if the storage cannot be written.
-        """
-        names = sorted(self._local_names(), key=lambda name: (name == _STATE, name))
+        names = list(names)
         changed = False
         for name in names:
             changed |= self._upload(name)
         with self._errors("write to"):
-            for name in self._digests.keys() - set(names):
+            for name in self._digests.keys() - set(names) if remove_others else ():
                 del self._digests[name]
                 changed = True
                 if self._info(name).type == fs.FileType.File:
@@ -132,11 +97,51 @@ class RunStorage:
             if changed:
                 self._write_digests()
 
-    def _local_names(self) -> Iterator[str]:
-        """Yield the names of the files of the run, without hidden and derived ones."""
-        for path in self._folder.rglob("*"):
+    def fetch_folder(self, inner: str = "") -> None:
+        """Download the copy, or a folder within it, which must not exist here or be empty.
+
+        The folder appears only when it is complete. Raises UserError if a file cannot be read or
+        written, or if its ``state.json`` is damaged.
+        """
+        target, prefix = self._folder / inner, f"{inner}/" if inner else ""
+        with user_errors_on_write(target):
+            make_folder(target.parent)
+            part = Path(tempfile.mkdtemp(suffix=_PART, dir=target.parent))
+            try:
+                for name in self._digests:
+                    if name.startswith(prefix):
+                        self._download(name, part / name.removeprefix(prefix))
+                if (part / STATE).exists():
+                    read_state(part / STATE)  # raises UserError for a damaged copy
+                part.chmod(0o755)
+                part.rename(target)
+            finally:
+                shutil.rmtree(part, ignore_errors=True)
+
+    def fetch_file(self, name: str) -> None:
+        """Download a file, which appears only when it is complete; raise UserError if it fails."""
+        target = self._folder / name
+        part = target.with_name(target.name + _PART)
+        with user_errors_on_write(target):
+            try:
+                self._download(name, part)
+                part.replace(target)
+            finally:
+                part.unlink(missing_ok=True)
+
+    @property
+    def stored_names(self) -> frozenset[str]:
+        """Names of the files in the copy, relative to it."""
+        return frozenset(self._digests)
+
+    def local_names(self, inner: str = "") -> Iterator[str]:
+        """Yield the names of the files in the folder or in a folder within it.
+
+        Hidden and derived files are left out.
+        """
+        for path in (self._folder / inner).rglob("*"):
             name = path.relative_to(self._folder).as_posix()
-            if path.is_file() and _is_plain(name) and not name.startswith(_DERIVED):
+            if path.is_file() and _is_plain(name) and _DERIVED not in name.split("/"):
                 yield name
 
     def _upload(self, name: str) -> bool:
@@ -173,7 +178,7 @@ class RunStorage:
             self._files.move(target, path)
 
     def _stored_names(self) -> Iterator[str]:
-        """Yield the names of the stored files of the run."""
+        """Yield the names of the stored files."""
         with self._errors("read"):
             selector = fs.FileSelector(self._root, allow_not_found=True, recursive=True)
             found = self._files.get_file_info(selector)
@@ -182,8 +187,7 @@ class RunStorage:
             if info.type == fs.FileType.File and name != _DIGESTS and _is_plain(name):
                 yield name
 
-    def _download(self, name: str, folder: Path) -> None:
-        path = folder / name
+    def _download(self, name: str, path: Path) -> None:
         make_folder(path.parent)
         with (
             self._errors("read"),
@@ -223,6 +227,55 @@ class RunStorage:
                 f"cannot {verb} the storage {quoted(self.uri)} ({reason}): expected a"
                 " folder, file:///PATH or s3://BUCKET/PATH that this machine can read and write"
             ) from None
+
+
+class RunStorage(FolderStorage):
+    """Copy of one run."""
+
+    content = "a run"
+    option = "--run"
+
+    def fetch(self) -> bool:
+        """Copy the stored run into the local folder, unless that is a run; return whether it did.
+
+        Raises UserError if the local run is behind the stored one or another run, or if the folder
+        has other content.
+        """
+        if STATE not in self._digests:
+            return False
+        if is_run(self._folder):
+            self._require_copy_of(RunFolder.open(self._folder))
+            return False
+        if self._folder.exists():
+            with user_errors_on_write(self._folder):
+                RUN.require_own_or_empty(self._folder)
+        self.fetch_folder()
+        return True
+
+    def _require_copy_of(self, run: RunFolder) -> None:
+        """Raise UserError unless the stored run is an earlier state of the local one."""
+        with tempfile.TemporaryDirectory() as temporary:
+            folder = Path(temporary)
+            for name in (STATE, RUN.settings_file):
+                self._download(name, folder / name)
+            stored = read_state(folder / STATE).progress
+            settings = RUN.read_settings(folder)
+        if run.progress.iteration < stored.iteration:
+            raise UserError(
+                f"{run.path} is at iteration {run.progress.iteration}, but its copy in {self.uri}"
+                f" at iteration {stored.iteration}: expected another --run, or no such folder,"
+                " so that the copy is fetched"
+            )
+        note = f", and {self.uri} has the copy of another run"
+        RUN.require_equal_settings(run.path, run.config, settings, CHANGEABLE_SETTINGS, note)
+
+    def push(self) -> None:
+        """Copy all changed files of the local run; call it only between stages.
+
+        Raises UserError if the storage cannot be written.
+        """
+        names = sorted(self.local_names(), key=lambda name: (name == STATE, name))
+        self.copy(names, remove_others=True)
 
 
 def _new_digest() -> hashlib.blake2b:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import Any
 from zerolab.core.errors import UserError, quoted
 from zerolab.report.document import Document
 from zerolab.store.run_folder import is_run
+from zerolab.store.storage import STATE, FolderStorage
 from zerolab.studies.cost_model import estimate_run_bytes
 from zerolab.studies.design import Design
 from zerolab.studies.ledger import write_ledger
@@ -20,10 +21,11 @@ from zerolab.studies.looks import TakenLook, look_sizes
 from zerolab.studies.results import Results, read_results
 from zerolab.studies.scheduler import Scheduler, StudyProgress
 from zerolab.studies.study import Scale, Study
-from zerolab.studies.study_folder import Failures, StudyFolder, collect_ledger
+from zerolab.studies.study_folder import STUDY, Failures, StudyFolder, collect_ledger
 from zerolab.studies.tasks import Workers
 
 _SPARE_BYTES = 1 << 28
+_SECONDS_BETWEEN_COPIES = 60.0
 
 
 @dataclass(frozen=True)
@@ -270,3 +272,75 @@ class StudyExecution:
 
 def _gib(size: float) -> str:
     return f"{size / 2**30:.1f} GiB"
+
+
+class StudyStorage(FolderStorage):
+    """Copy in storage of the finished work of a study, and of runs that it shares with others.
+
+    Copies have the layout of the folder of studies, so several studies and machines can use one.
+    Unfinished runs are not copied. Nothing is removed from the storage.
+    """
+
+    content = "studies"
+
+    def __init__(self, uri: str, execution: StudyExecution) -> None:
+        super().__init__(uri, execution.folder.root)
+        self.seeds = list(execution.seeds)
+        """Planned seeds, in ascending order."""
+        self._study = execution.folder
+        self._runs = execution.design.distinct_runs.values()
+        self._copied_runs: set[str] = set()
+        self._copied_state: tuple[int, int, int] | None = None
+        self._next_copy = time.monotonic() + _SECONDS_BETWEEN_COPIES
+
+    def fetch(self) -> int:
+        """Download finished work of the study that is missing here; return the number of items.
+
+        An item is a run, a data set, a result of a computation or the folder of the study.
+        """
+        stored = self.stored_names
+        folders = {
+            name: commit
+            for name, commit in [
+                *((f"runs/{run.key}", STATE) for run in self._runs),
+                (self._study.path.name, STUDY.settings_file),
+            ]
+            if f"{name}/{commit}" in stored
+        }
+        files = {each for each in stored if each.startswith(("computed/", "positions/"))}
+        missing = [name for name in (*folders, *files) if not (self._folder / name).exists()]
+        for name in missing:
+            if name in folders:
+                self.fetch_folder(name)
+            else:
+                self.fetch_file(name)
+        return len(missing)
+
+    def push(self) -> None:
+        """Copy all finished work; call it while no result is being stored.
+
+        Raises UserError if the storage cannot be written.
+        """
+        runs = [
+            run.key
+            for run in self._runs
+            if run.key not in self._copied_runs and self._study.is_readable_and_finished(run)
+        ]
+        for inner in (*(f"runs/{key}" for key in runs), "computed", "positions"):
+            self.copy(_commit_last(self.local_names(inner), STATE), remove_others=False)
+        names = self.local_names(self._study.path.name)
+        self.copy(_commit_last(names, STUDY.settings_file), remove_others=False)
+        self._copied_runs.update(runs)
+
+    def push_if_due(self, view: StudyProgress) -> None:
+        """Copy new results, if the last copy was made more than a minute ago."""
+        state = view.finished_runs, view.finished_games, view.finished_computations
+        if state != self._copied_state and time.monotonic() >= self._next_copy:
+            self._next_copy = time.monotonic() + _SECONDS_BETWEEN_COPIES
+            self.push()
+            self._copied_state = state
+
+
+def _commit_last(names: Iterable[str], commit: str) -> list[str]:
+    """Return names of files in alphabetic order, with the file that commits the others last."""
+    return sorted(names, key=lambda name: (name.endswith(f"/{commit}"), name))
