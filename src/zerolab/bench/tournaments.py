@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -200,9 +201,13 @@ _CHUNKS = 200
 
 
 def measure_cluster(rounds: int) -> Iterator[BenchmarkResult]:
-    """Measure continuous self-play, a gate and tiny chunks; raise MissingExtraError without Ray."""
+    """Measure continuous self-play, a gate and tiny chunks; raise MissingExtraError without Ray.
+
+    The environment variable RAY_ADDRESS, HOST:PORT, selects the cluster; by default, one is started
+    on this machine.
+    """
     actors = available_cores()
-    with RayExecutor("local", _GAME_NAME, actors) as executor:
+    with RayExecutor(os.environ.get("RAY_ADDRESS", "local"), _GAME_NAME, actors) as executor:
         limit_of = f"one process with {actors} threads"
         remote = ContinuousSelfPlay(
             _GAME_NAME, _NETWORK, _CONTINUOUS_PLIES, _CLUSTER_SEARCH, executor=executor

@@ -59,7 +59,7 @@ COMMANDS = {
     "rate": Command("tournament:rate_files", "rate the players of PGN files and games.sqlite"),
     "export": Command("runs:export", "write a network to a shareable agent file or an ONNX model"),
     "runs": Command("runs:runs", "list runs, their progress and strength"),
-    "cost": Command("cost:cost", "show the costs of runs: moves, evaluations, operations, hours"),
+    "cost": Command("bench:cost", "show the costs of runs: moves, evaluations, operations, hours"),
     "diversity": Command("runs:diversity", "count distinct self-play positions"),
     "plot": Command("runs:plot", "plot the training curves of runs"),
     "tensorboard": Command("runs:tensorboard", "export a run's metrics to TensorBoard"),
@@ -70,7 +70,7 @@ COMMANDS = {
     "perft": Command(
         "reference:count_move_sequences", "count move sequences to check the rules of a game"
     ),
-    "bench": Command("cost:bench", "measure speed relative to hardware limits"),
+    "bench": Command("bench:bench", "measure speed relative to hardware limits"),
 }
 
 _GROUPS = ("bench", "study")

@@ -47,6 +47,9 @@ _REPORT_SECONDS = 0.2
 _WAIT_SECONDS = 0.05
 _CLOSE_SECONDS = 5.0
 """Time to wait for the dispatching thread, which hangs if the head of the cluster is lost."""
+_SILENCE_SECONDS = 30.0
+"""Time without an answer after which the head of the cluster counts as lost; Ray itself would end
+this process after a minute."""
 _PROGRESS_SECONDS = 1.0
 _POLLED_ACTORS = 100
 """Number of actors asked for their progress per `_PROGRESS_SECONDS`."""
@@ -108,6 +111,8 @@ class RayExecutor:
         self._has_background = False
         """True if games are played ahead, so that the time in `run` is not that of the learner."""
         self._began, self._waited = time.monotonic(), 0.0
+        self._stepped = self._began
+        """Time of the dispatching thread's last step, which hangs if the head is lost."""
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._dispatch, name="dispatch", daemon=True)
         self._thread.start()
@@ -161,6 +166,11 @@ class RayExecutor:
                 done, pending = wait(pending, timeout=_REPORT_SECONDS)
                 for future in done:
                     future.result()
+                if time.monotonic() - self._stepped > _SILENCE_SECONDS:
+                    self._fail(
+                        "the Ray cluster was lost (its head has not answered for"
+                        f" {_SILENCE_SECONDS:.0f} s)"
+                    )
                 seconds = time.monotonic() - start
                 report(self._progress(chunks, seconds, self._bytes - received))
         finally:
@@ -218,6 +228,7 @@ class RayExecutor:
     def _dispatch(self) -> None:
         try:
             while not self._closed.is_set():
+                self._stepped = time.monotonic()
                 self._step()
         except Exception as error:
             is_lost = isinstance(error, (ray.exceptions.RayError, OSError))

@@ -1,4 +1,4 @@
-"""`zerolab cost` and `bench`: training costs of runs, speed, and strength against training time."""
+"""`zerolab bench` and `cost`: speed, strength against training time, and the costs of runs."""
 
 from __future__ import annotations
 
