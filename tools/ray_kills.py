@@ -2,10 +2,11 @@
 
 Usage: python tools/ray_kills.py FOLDER [KILLS] [SEED]
 
-The cluster has two nodes of one core on this machine. An actor, a node or the learner is killed
-KILLS (50) times; a lost node is replaced, and a killed learner resumes, sometimes without the
-cluster. Runs follow each other in FOLDER until all kills are done. The script fails if the promised
-contents of a run differ from those of an undisturbed one. It requires Linux.
+The cluster has two nodes of one core on this machine. An actor, a node, the head of the cluster or
+the learner is killed KILLS (50) times; a lost node or cluster is replaced, and a learner that was
+killed or has lost the cluster resumes, sometimes without one. Runs follow each other in FOLDER
+until all kills are done. The script fails if the promised contents of a run differ from those of an
+undisturbed one. It requires Linux.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ _SETTINGS = [
 _PAUSE = 5.0
 """Longest time between two kills in seconds."""
 _ACTOR = "ray::PlayingActor"
+_LOST_CLUSTER = "the Ray cluster was lost"
+"""Part of the error of a run whose cluster has lost its head."""
 _MOST_LOST_RUNS = 5
 """Number of times that all attempts to play the same games may have been killed."""
 _FATAL_CHUNK = "actors in a row"
@@ -44,12 +47,20 @@ class Nodes:
 
     def __init__(self) -> None:
         os.environ["RAY_raylet_start_wait_time_s"] = "300"  # noqa: SIM112  Ray's spelling
+        self.start()
+
+    def start(self) -> None:
+        """Start the head and two nodes; the address changes."""
         from ray import cluster_utils  # noqa: PLC0415  Ray is optional
 
         self._cluster = cluster_utils.Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
         self.address = self._cluster.address
         for _ in range(2):
             self._cluster.add_node(num_cpus=1)
+
+    def kill_head(self) -> None:
+        """Kill the process that coordinates the cluster, which does not survive this."""
+        self._cluster.head_node.kill_gcs_server()
 
     def kill_one(self) -> None:
         """Kill a node and add a new one."""
@@ -78,13 +89,16 @@ def command(folder: Path, address: str | None) -> list[str]:
 
 
 def kill(nodes: Nodes, learner: subprocess.Popen[bytes], log: Path) -> str:
-    """Kill an actor, a node or the learner; return which, or nothing if none is at work yet."""
+    """Kill a part of the cluster or the learner; return which, or nothing if none is at work."""
     actors, lines = nodes.actors(), log.read_text().splitlines()
     if not actors or "waiting for actors" in lines[-1] or "joining" in lines[-1]:
         return ""
-    kind = random.choices(["actor", "node", "learner"], [0.8, 0.1, 0.1])[0]
+    kind = random.choices(["actor", "node", "head", "learner"], [0.75, 0.1, 0.05, 0.1])[0]
     if kind == "learner":
         learner.kill()
+    elif kind == "head":
+        nodes.kill_head()
+        learner.wait()
     elif kind == "node":
         nodes.kill_one()
     else:
@@ -109,8 +123,12 @@ def disturbed_run(folder: Path, nodes: Nodes, kills: int) -> Counter[str]:
                 killed[kind] += 1
         if learner.returncode == 0:
             return killed
-        if _FATAL_CHUNK in path.read_text().splitlines()[-1]:  # the same games were hit each time
+        last_line = path.read_text().splitlines()[-1]
+        if _FATAL_CHUNK in last_line:  # the same games were hit each time
             killed["gave up"] += 1
+        elif _LOST_CLUSTER in last_line and learner.returncode == 2:
+            nodes.shut_down()
+            nodes.start()
         elif learner.returncode != -signal.SIGKILL or killed["learner"] == before:
             sys.exit(f"the learner failed with code {learner.returncode}: see {path}")
     sys.exit(f"the run gave up {_MOST_LOST_RUNS + 1} times: see {path}")
