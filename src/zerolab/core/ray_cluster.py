@@ -294,7 +294,8 @@ def _require_ray_at(address: str) -> None:
             " node of a cluster that includes this machine (ray start --address)"
         ) from None
     if trial.returncode:
-        raise UserError(f"cannot join the Ray cluster at {address}: {one_line(trial.stdout)}")
+        shown = _last_line(trial.stdout) if "Traceback (" in trial.stdout else trial.stdout
+        raise UserError(f"cannot join the Ray cluster at {address}: {one_line(shown)}")
 
 
 def claim_own_cores(count: int = 1) -> list[int]:
@@ -327,5 +328,9 @@ def _core_locks() -> Path:
 
 def last_error_line(error: Exception) -> str:
     """Return the last line of a remote error, which contains its message."""
-    lines = [line for line in str(error).splitlines() if line.strip()]
-    return lines[-1] if lines else type(error).__name__
+    return _last_line(str(error)) or type(error).__name__
+
+
+def _last_line(text: str) -> str:
+    lines = [line for line in text.splitlines() if line.strip()]
+    return lines[-1] if lines else ""
