@@ -15,7 +15,7 @@ import pytest
 import zerolab
 from zerolab.api import runs
 from zerolab.api.runs import notebook_reporter
-from zerolab.training.reporting import NullReporter, parse_records
+from zerolab.training.reporting import NullReporter, RunClock, parse_records
 
 GAME = "gobang:3x3:3"
 LEDGER = Path(__file__).parents[2] / "docs/results/published-bugs/ledger.parquet"
@@ -174,7 +174,7 @@ class FakeNotebook:
 
 def test_training_shows_a_progress_bar_in_notebooks_only(run, monkeypatch, capfd):
     fake = FakeNotebook(monkeypatch)
-    reporter = notebook_reporter(3)
+    reporter = notebook_reporter(RunClock(3))
     monkeypatch.setattr(runs, "_SECONDS", math.inf)
     reporter.stage_started(2, "self-play", 8, "games")
     reporter.progress(5, "<slow>")
@@ -187,5 +187,5 @@ def test_training_shows_a_progress_bar_in_notebooks_only(run, monkeypatch, capfd
     assert "iteration 2/3, self-play: 6 of 8 games, &lt;slow&gt;" in halfway
     assert "policy loss" in finished
     monkeypatch.delitem(sys.modules, "IPython")
-    assert isinstance(notebook_reporter(3), NullReporter)
+    assert isinstance(notebook_reporter(RunClock(3)), NullReporter)
     assert capfd.readouterr() == ("", "")

@@ -209,7 +209,7 @@ def test_plain_learning_has_no_extra_metrics(tmp_path):
     run = train(tmp_path / "run", resolve_settings(None, "smoke", [*plain, "learn.epochs=1"]))
     (line,) = learn_lines(run)
     assert set(line) == {
-        "stage", "iteration", "wall_seconds", "wall_processor_seconds", "wall_memory",
-        "examples_seen", "window", "loss",
+        "stage", "iteration", "wall_seconds", "wall_elapsed_seconds", "wall_processor_seconds",
+        "wall_memory", "examples_seen", "window", "loss",
     }  # fmt: skip
     assert not any(name.startswith("average/") for name in run.load_optimizer(run.progress.best))

@@ -47,7 +47,7 @@ def no_bar(title, total, unit):
 
 
 def display(reporter=None):
-    return TrialDisplay(lambda line: None, lambda iterations: nullcontext(reporter), no_bar)
+    return TrialDisplay(lambda line: None, lambda clock: nullcontext(reporter), no_bar)
 
 
 def test_stopped_search_resumes_to_the_same_result(tmp_path, positions, capsys):

@@ -16,7 +16,13 @@ from zerolab.rules.position import Position
 from zerolab.store.games import GameRecord
 from zerolab.store.run_folder import RunFolder
 from zerolab.training import reporting
-from zerolab.training.reporting import LIVE_FILE, LiveReporter, NullReporter, read_live_progress
+from zerolab.training.reporting import (
+    LIVE_FILE,
+    LiveReporter,
+    NullReporter,
+    RunClock,
+    read_live_progress,
+)
 from zerolab.web import folders
 
 COPY = "runs/live-copy"
@@ -44,7 +50,7 @@ def run(here: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RunFolder]:
 
 
 def test_time_left_is_proportional_to_the_work_left(run: RunFolder, clock: list[float]) -> None:
-    reporter = LiveReporter(run, NullReporter(), 10)
+    reporter = LiveReporter(run, NullReporter(), RunClock(10))
     reporter.stage_started(1, "self-play", 40, "games")
     started = read_live_progress(run.path)
     assert started is not None
@@ -68,16 +74,16 @@ def test_time_left_is_proportional_to_the_work_left(run: RunFolder, clock: list[
 
 
 def test_file_of_killed_training_is_removed_at_the_start(run: RunFolder) -> None:
-    killed = LiveReporter(run, NullReporter(), 10)
+    killed = LiveReporter(run, NullReporter(), RunClock(10))
     killed.stage_started(1, "self-play", 40, "games")
     assert read_live_progress(run.path) is not None
-    LiveReporter(run, NullReporter(), 10)
+    LiveReporter(run, NullReporter(), RunClock(10))
     assert read_live_progress(run.path) is None
 
 
 def test_latest_game_belongs_to_the_iteration(run: RunFolder, clock: list[float]) -> None:
     game = run.games.stage_games(1, "selfplay")[0]
-    reporter = LiveReporter(run, NullReporter(), 10)
+    reporter = LiveReporter(run, NullReporter(), RunClock(10))
     reporter.stage_started(1, "self-play", 8, "games")
     reporter.show_game(game)
     clock[0] += 2
@@ -125,7 +131,7 @@ def test_pages_get_the_stage_and_the_game_of_a_running_run(
     client: TestClient, run: RunFolder, clock: list[float]
 ) -> None:
     game = next(each for each in run.games.stage_games(1, "selfplay") if not each.is_forfeited)
-    reporter = LiveReporter(run, NullReporter(), 10)
+    reporter = LiveReporter(run, NullReporter(), RunClock(10))
     reporter.stage_started(1, "self-play", 8, "games")
     reporter.show_game(game)
     clock[0] += 2
@@ -146,7 +152,7 @@ def test_pages_get_the_stage_and_the_game_of_a_running_run(
 def test_moves_that_are_not_of_the_game_are_left_out(
     client: TestClient, run: RunFolder, clock: list[float]
 ) -> None:
-    reporter = LiveReporter(run, NullReporter(), 10)
+    reporter = LiveReporter(run, NullReporter(), RunClock(10))
     reporter.stage_started(1, "self-play", 8, "games")
     reporter.show_game(GameRecord(0, "@0", "@0", (99,), 1))
     clock[0] += 2
@@ -160,6 +166,6 @@ def test_moves_that_are_not_of_the_game_are_left_out(
 
 
 def test_stopped_run_has_no_stage(client: TestClient, run: RunFolder) -> None:
-    LiveReporter(run, NullReporter(), 10).stage_started(1, "self-play", 8, "games")
+    LiveReporter(run, NullReporter(), RunClock(10)).stage_started(1, "self-play", 8, "games")
     with client.websocket_connect(f"ws://localhost/api/v1/runs/live?run={COPY}") as socket:
         assert socket.receive_json()["live"] is None

@@ -146,7 +146,7 @@ def train(
         inputs = check_new_run(resolved)
         opened = RunFolder.create(folder, resolved.model_dump())
     with opened.locked():
-        reporter = notebook_reporter(resolved.iterations)
+        reporter = notebook_reporter(RunClock.of_run(opened, resolved))
         Trainer(opened, resolved, reporter, on_stage, inputs=inputs, loggers=log).train()
     return Run(folder)
 
@@ -232,18 +232,18 @@ def in_notebook() -> bool:
     return getattr(shell, "kernel", None) is not None
 
 
-def notebook_reporter(iterations: int | None) -> Reporter:
+def notebook_reporter(clock: RunClock) -> Reporter:
     """Return a reporter with a progress bar in a notebook, and one that shows nothing elsewhere."""
-    return NotebookReporter(iterations) if in_notebook() else NullReporter()
+    return NotebookReporter(clock) if in_notebook() else NullReporter()
 
 
 class NotebookReporter:
     """Reporter that shows a progress bar and the last finished stage below a cell."""
 
-    def __init__(self, iterations: int | None) -> None:
+    def __init__(self, clock: RunClock) -> None:
         from IPython.display import display  # noqa: PLC0415  only there in notebooks
 
-        self._clock = RunClock(iterations)
+        self._clock = clock
         self._stage, self._total, self._unit, self._done, self._note = "", 0, "", 0, ""
         self._last = ""
         self._updated = 0.0

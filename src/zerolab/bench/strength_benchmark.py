@@ -18,7 +18,7 @@ from zerolab.bench.strength_report import (
     measure_network,
 )
 from zerolab.core.config import validate
-from zerolab.core.errors import UserError, quoted
+from zerolab.core.errors import UserError
 from zerolab.core.files import write_text
 from zerolab.core.processes import available_cores
 from zerolab.evaluation.collecting import DatasetSettings
@@ -72,11 +72,10 @@ def variant_run_settings(variant: str, seed: int, settings: StrengthSettings) ->
     """
     train_settings = resolve_settings(settings.game, PRESET, _changes(variant, seed, settings))
     require_effects(train_settings, settings.changes)
-    schedule = train_settings.learn.schedule
-    if schedule.spans_run:
+    if train_settings.spanning_setting:
         raise UserError(
-            f"learn.schedule = {quoted(schedule.name)} depends on the number of iterations,"
-            " but these runs end after a number of hours: expected another schedule"
+            f"{train_settings.spanning_setting} depends on the number of iterations, but these runs"
+            " end after a number of hours: expected settings that do not"
         )
     return train_settings
 

@@ -288,6 +288,7 @@ def strength(
     from zerolab.bench.benchmarks import StrengthSettings
     from zerolab.bench.strength_benchmark import BenchmarkDisplay, run_strength_benchmark
     from zerolab.core.config import validate
+    from zerolab.training.reporting import RunClock
 
     options = {
         "game": game, "hours": hours, "seeds": seeds, "every": every, "positions": positions,
@@ -296,7 +297,9 @@ def strength(
     settings = validate(StrengthSettings, options | ({"variants": variants} if variants else {}))
     console = Console(stderr=True)
     reporter = TerminalReporter if console.is_terminal else PlainReporter
-    display = BenchmarkDisplay(console.print, lambda: reporter(console, None), progress_bar)
+    display = BenchmarkDisplay(
+        console.print, lambda: reporter(console, RunClock(None)), progress_bar
+    )
     with resume_advice("finished stages are saved", "the same command"):
         curves = run_strength_benchmark(folder, settings, display)
     if json:

@@ -123,9 +123,9 @@ class _Lines:
 class TerminalReporter:
     """Reporter that shows the current stage as a bar, below a line for each finished stage."""
 
-    def __init__(self, console: Console, iterations: int | None) -> None:
+    def __init__(self, console: Console, clock: RunClock) -> None:
         self._console = console
-        self._clock = RunClock(iterations)
+        self._clock = clock
         self._bar = new_rich_progress(console)
         self._task = self._bar.add_task("starting", total=None, unit="", note="")
 
@@ -160,9 +160,9 @@ class TerminalReporter:
 class PlainReporter:
     """Reporter that prints each finished stage, and progress at most four times per minute."""
 
-    def __init__(self, console: Console, iterations: int | None) -> None:
+    def __init__(self, console: Console, clock: RunClock) -> None:
         self._console = console
-        self._clock = RunClock(iterations)
+        self._clock = clock
         self._stage = ("", 0, "")
         self._last = 0.0
 
@@ -239,8 +239,8 @@ def finished_message(run: RunFolder, settings: TrainSettings) -> str:
     message = f"{run.path}: already finished after {done} iteration{'s' * (done != 1)}"
     if done < settings.iterations:
         return f'{message} of {settings.iterations}, by stop = "{settings.stop.name}"'
-    if settings.learn.schedule.spans_run:
-        return f'{message}, which learn.schedule = "{settings.learn.schedule.name}" spans'
+    if settings.spanning_setting:
+        return f"{message}, which {settings.spanning_setting} spans"
     command = shlex.join(["zerolab", "train", "--run", str(run.path)])
     return f"{message}; train further with {command} --set iterations=N"
 
@@ -259,11 +259,15 @@ def summary_lines(settings: TrainSettings) -> dict[str, str]:
         lines["positions"] = settings.supervised.positions
     else:
         search = settings.search
+        first = settings.selfplay.search_at(0.0, search).simulations
+        growth = f"{first} to " if first < search.simulations else ""
         lines["search"] = (
-            f"{search.simulations} simulations per move, {_described(search.selection)}"
+            f"{growth}{search.simulations} simulations per move, {_described(search.selection)}"
         )
         lines["self-play"] = _self_play(settings)
     lines["iterations"] = str(settings.iterations)
+    if settings.stop.name != "never":
+        lines["iterations"] += f" at most, stop {_described(settings.stop)}"
     return lines
 
 

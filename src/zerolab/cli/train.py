@@ -59,6 +59,7 @@ def train(
     Examples:
       zerolab train connect_four:6x7 --preset mini --run runs/demo
       zerolab train othello:6x6 --preset small --set search.simulations=50 --set seed=3
+      zerolab train connect_four:6x7 --preset strong --set stop=1h
       zerolab train gobang:6x6 --set warm_start.variant=wrora --run runs/warm
       zerolab train connect_four:6x7 --from runs/othello@40 --transfer trunk
       zerolab train --run runs/demo
@@ -258,6 +259,7 @@ def train_run(
         finished_message,
         print_run_header,
     )
+    from zerolab.training.reporting import RunClock
     from zerolab.training.trainer import Trainer
 
     print_run_header(console, run, settings, verbose)
@@ -266,7 +268,7 @@ def train_run(
     reporter_type = TerminalReporter if has_bar else PlainReporter
     command = resume_command(run.path, settings, cluster, copies.uri if copies else "")
     with resume_advice("finished stages are saved", command), run.locked():
-        with reporter_type(console, settings.iterations) as reporter:
+        with reporter_type(console, RunClock.of_run(run, settings)) as reporter:
             Trainer(
                 run, settings, reporter, copies.on_record if copies else lambda _: None,
                 inputs=inputs, loggers=loggers, executor=executor,

@@ -89,7 +89,7 @@ def tune(
     reporter = TerminalReporter if console.is_terminal else PlainReporter
     display = TrialDisplay(
         console.print,
-        lambda iterations: reporter(console, iterations),
+        lambda clock: reporter(console, clock),
         progress_bar,
     )
     with resume_advice("finished trials and stages are saved", "the same command"):

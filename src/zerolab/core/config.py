@@ -9,6 +9,7 @@ import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from functools import reduce
 from operator import or_
+from types import NoneType
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar, get_args, get_type_hints
 
 from pydantic import (
@@ -222,7 +223,7 @@ def _locate(model: type[BaseModel], path: Sequence[int | str]) -> _Location:
     for part in path:
         if current is not None and part in current.model_fields:
             keys.append(str(part))
-            current = _only_model(current.model_fields[str(part)].annotation)
+            current = _only_model(_without_none(current.model_fields[str(part)].annotation))
             continue
         variants = {} if current else _variants_at(keys, model)
         if part in variants:
@@ -230,6 +231,12 @@ def _locate(model: type[BaseModel], path: Sequence[int | str]) -> _Location:
         else:
             keys.append(str(part))
     return _Location(".".join(keys), current)
+
+
+def _without_none(annotation: Any) -> Any:
+    """Return the type of an optional setting, or any other annotation as it is."""
+    members = get_args(annotation)
+    return members[0] if members[1:] == (NoneType,) else annotation
 
 
 def _only_model(annotation: Any) -> type[BaseModel] | None:

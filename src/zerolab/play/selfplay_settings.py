@@ -12,7 +12,8 @@ from zerolab.core.config import Settings, VariantSettings, variant_annotation
 from zerolab.core.errors import UserError, quoted
 from zerolab.core.processes import available_cores
 from zerolab.core.registry import load_plugins
-from zerolab.search.budgets import BUDGETS
+from zerolab.search.budgets import BUDGETS, BudgetSettings
+from zerolab.search.search_settings import SearchSettings
 
 
 class ServiceMode(VariantSettings):
@@ -154,6 +155,45 @@ class ResignationSettings(Settings):
     """Share of the games that nobody resigns, chosen at random. [Silver2017]: 0.1."""
 
 
+class ProgressiveSettings(Settings):
+    """Searches that become larger during a run: progressive simulation [Wu2023].
+
+    The games of the first, weak networks are cheap, so that there is more time for those of later
+    ones. The simulations of an iteration's full searches follow from the share of the run that is
+    done before it: of its iterations or, if it is larger, of the hours or evaluations to which
+    `stop` limits the run. Matches and measurements always use `search.simulations`. A run with this
+    setting cannot be extended later.
+    """
+
+    first: int = Field(ge=1, le=1_000_000)
+    """Simulations of a full search at the start of the run; `search.simulations` is the number at
+    its end. With the budget `playout_cap`, quick searches do not grow. [Wu2019]: 600 growing to
+    1000, and quick searches from 100 to 200."""
+
+    shape: Literal["linear", "geometric"] = "linear"
+    """Growth over the run by equal differences, or by equal factors, which keeps searches small for
+    longer."""
+
+    def check(self, search: SearchSettings, budget: BudgetSettings) -> None:
+        """Raise ValueError, naming the settings, if searches with a budget cannot become larger."""
+        if not budget.follows_search:
+            raise ValueError(
+                f"selfplay.progressive: selfplay.budget = {quoted(budget.name)} ignores"
+                ' search.simulations; expected another budget, such as "fixed"'
+            )
+        if self.first >= search.simulations:
+            raise ValueError(
+                f"selfplay.progressive.first = {self.first} is not below search.simulations ="
+                f" {search.simulations}, the number at the end: expected fewer simulations"
+            )
+
+    def simulations(self, final: int, share: float) -> int:
+        """Return the whole number of simulations when a share of the run, in [0, 1], is done."""
+        if self.shape == "geometric":
+            return round(self.first * (final / self.first) ** share)
+        return round(self.first + (final - self.first) * share)
+
+
 class SelfPlaySettings(Settings):
     """Settings of the self-play games of an iteration."""
 
@@ -167,6 +207,10 @@ class SelfPlaySettings(Settings):
 
     budget: variant_annotation(BUDGETS) = Field(default_factory=BUDGETS["fixed"])  # type: ignore[valid-type]
     """Number of simulations per move. [Wang2019], [Wang2020a], [Wang2020b]: fixed."""
+
+    progressive: ProgressiveSettings | None = None
+    """Simulations that increase during the run; always `search.simulations` if unset. Setting any
+    key of `selfplay.progressive` enables it."""
 
     temperature_plies: int = Field(default=14, ge=0)
     """Number of initial plies whose moves are sampled in proportion to visits; later moves are the
@@ -224,6 +268,16 @@ class SelfPlaySettings(Settings):
     """With 1, the games of iteration k + 1 are played by the best network of iteration k - 1
     instead of iteration k. With `--ray`, they are then played while iteration k is learnt and its
     candidate is tested."""
+
+    def search_at(self, share: float, search: SearchSettings) -> SearchSettings:
+        """Return the self-play search when a share of the run, in [0, 1], is done.
+
+        `search` has the simulations of the end of the run.
+        """
+        if self.progressive is None:
+            return search
+        simulations = self.progressive.simulations(search.simulations, share)
+        return search.model_copy(update={"simulations": simulations})
 
     @model_validator(mode="after")
     def _mode_fits(self) -> SelfPlaySettings:

@@ -52,6 +52,9 @@ class Budget:
 class BudgetSettings(VariantSettings):
     """Base class of budget settings."""
 
+    follows_search: ClassVar[bool] = True
+    """True if searches become larger with `search.simulations`."""
+
     def check(self, search: SearchSettings) -> None:
         """Raise ValueError, naming the settings, if the budget does not fit the search."""
 
@@ -149,6 +152,7 @@ class KlGainSettings(BudgetSettings):
     """
 
     name: Literal["kl_gain"] = "kl_gain"
+    follows_search: ClassVar[bool] = False
 
     every: int = Field(default=50, ge=1, le=1_000_000)
     """Number of simulations between comparisons. [Clausen2021]: 50."""

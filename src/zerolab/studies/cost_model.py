@@ -66,10 +66,12 @@ def estimate_work(settings: TrainSettings, dataset_positions: int = 0) -> Estima
         training_examples += learn.batch_size * learn.steps_per_iteration(
             max(1, round(epoch)), round(fresh)
         )
-    moves = settings.iterations * (fresh + settings.gate.games * plies)
-    return EstimatedWork(
-        moves * settings.search.simulations, training_examples, settings.iterations * fresh
+    moves = settings.iterations * settings.gate.games * plies
+    simulations = moves * settings.search.simulations + fresh * sum(
+        settings.selfplay.search_at(done / settings.iterations, settings.search).simulations
+        for done in range(settings.iterations)
     )
+    return EstimatedWork(simulations, training_examples, settings.iterations * fresh)
 
 
 def _fresh_positions(settings: TrainSettings) -> float:

@@ -179,10 +179,10 @@ def amend_settings(
         raise UserError(
             f"iterations = {amended.iterations}: expected at least the run's {settings.iterations}"
         )
-    if amended.iterations > settings.iterations and settings.learn.schedule.spans_run:
+    if amended.iterations > settings.iterations and settings.spanning_setting:
         raise UserError(
             f"iterations = {amended.iterations}: expected the run's {settings.iterations}, since"
-            f" learn.schedule = {quoted(settings.learn.schedule.name)} spans the whole run"
+            f" {settings.spanning_setting} spans the whole run"
         )
     return amended
 

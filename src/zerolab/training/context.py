@@ -28,11 +28,13 @@ from zerolab.store.examples import Examples
 from zerolab.store.folder import Environment, RunProgress, read_environments, write_environments
 from zerolab.store.games import GameRecord, GameStore, relative_name
 from zerolab.store.run_folder import RunFolder
+from zerolab.training.criteria import StopRule
 from zerolab.training.inputs import RunInputs
 from zerolab.training.learner import Learner
+from zerolab.training.optimization import IterationShare
 from zerolab.training.published_bugs import EnabledBugs
 from zerolab.training.records import Record
-from zerolab.training.reporting import LiveReporter
+from zerolab.training.reporting import LiveReporter, of_iterations, read_records
 from zerolab.training.train_settings import TrainSettings, league_settings
 from zerolab.training.window_facts import window_rows
 
@@ -129,6 +131,11 @@ class TrainingContext:
     def iteration(self) -> int:
         """The current iteration, counted from 1; in the final evaluation, the last iteration."""
         return self.progress.iteration - (self.progress.stage == FINAL_STAGE_NAME)
+
+    def iteration_share(self, iteration: int) -> IterationShare:
+        """Return the shares of the run before and after an iteration, by its stop rule."""
+        rule: StopRule = self.settings.stop
+        return rule.iteration_share(of_iterations(read_records(self.run)), iteration)
 
     def update_progress(self, **changes: Any) -> None:
         """Change fields of `progress`."""

@@ -1,13 +1,14 @@
 """Gates, warm-start ramps and stop rules.
 
 A gate accepts or rejects candidates, a ramp sets the weight and the end of the warm start, and a
-stop rule ends a run before its last iteration. Other packages can add types to `GATES`, `RAMPS` and
-`STOP_RULES` in modules named in the entry-point group ``zerolab.training``.
+stop rule ends a run before its last iteration and may tell how much of it is done. Other packages
+can add types to `GATES`, `RAMPS` and `STOP_RULES` in modules named in the entry-point group
+``zerolab.training``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
 
 from pydantic import Field, field_validator
@@ -15,6 +16,7 @@ from pydantic import Field, field_validator
 from zerolab.core.config import VariantSettings, require_even_games
 from zerolab.core.registry import Registry
 from zerolab.ratings.results import MatchScore
+from zerolab.training.optimization import IterationShare
 from zerolab.training.records import AccuracyRecord, Record, SelfPlayRecord
 
 
@@ -260,6 +262,29 @@ class StopRule(VariantSettings):
         """Return True if the run ends after the iteration of the last record."""
         raise NotImplementedError
 
+    def share_done(self, records: Sequence[Record]) -> float:
+        """Return the share of the run that is done after these records.
+
+        It grows from 0 to about 1 at the end of the run, so that schedules can span a run whose
+        number of iterations is unknown. It is always 0 if the rule cannot tell.
+        """
+        return 0.0
+
+    def seconds_left(self, records: Sequence[Record]) -> float | None:
+        """Return the seconds of training left after these records; None without a time limit."""
+        return None
+
+    def iteration_share(self, records: Sequence[Record], iteration: int) -> IterationShare:
+        """Return the shares of the run before and after an iteration.
+
+        They depend only on records of earlier iterations, so that a resumed run has the same.
+        """
+        former, before = (
+            self.share_done([record for record in records if record.iteration < number])
+            for number in (iteration - 1, iteration)
+        )
+        return IterationShare(before, before + (before - former))
+
 
 STOP_RULES: Registry[type[StopRule]] = Registry("stop rule")
 
@@ -302,9 +327,8 @@ class NoGainStop(StopRule):
 class EvaluationLimitStop(StopRule):
     """Rule that ends a run after a number of network evaluations in self-play.
 
-    With this rule, runs with different searches or numbers of games can be compared at equal cost.
-    For the same purpose, [Clausen2021] limits every trial of its hyperparameter search to two
-    hours.
+    With this rule, runs with different searches or numbers of games can be compared at equal cost,
+    whatever the load of the machine.
     """
 
     name: Literal["spent"] = "spent"
@@ -314,9 +338,58 @@ class EvaluationLimitStop(StopRule):
     iteration is completed, so the limit is exceeded by up to one iteration."""
 
     def is_met(self, records: Sequence[Record]) -> bool:
-        counts = (record.evaluated for record in records if isinstance(record, SelfPlayRecord))
-        return sum(counts) >= self.evaluations
+        return _evaluations(records) >= self.evaluations
+
+    def share_done(self, records: Sequence[Record]) -> float:
+        return _evaluations(records) / self.evaluations
 
 
-for _stop_rule in (NeverStop, NoGainStop, EvaluationLimitStop):
+def _evaluations(records: Iterable[Record]) -> int:
+    """Return the number of network evaluations in self-play."""
+    return sum(record.evaluated for record in records if isinstance(record, SelfPlayRecord))
+
+
+_SECONDS_PER_HOUR = 3600.0
+
+
+class TimeLimitStop(StopRule):
+    """Rule that ends a run as close as possible to a number of hours of training.
+
+    An iteration begins only if the run is then expected to end closer to the limit than without it,
+    that is, unless more than half of an iteration as long as the last one would lie beyond the
+    limit. The first iteration always begins. All time between the start and the end of training
+    counts, including gates and measurements, but not the final evaluation, which follows, nor the
+    time between an interruption and the next command.
+
+    [Clausen2021] limits every trial of its hyperparameter search to two hours. On another or a
+    busier machine, a run with this rule has another number of iterations.
+    """
+
+    name: Literal["hours"] = "hours"
+
+    hours: float = Field(default=1.0, gt=0)
+    """Hours of training, of which ``stop=1.5h`` is a short form. `iterations` remains the maximum
+    number of iterations. [Clausen2021]: 2."""
+
+    def is_met(self, records: Sequence[Record]) -> bool:
+        last = records[-1].iteration if records else 0
+        length = _seconds(record for record in records if record.iteration == last)
+        return _seconds(records) + length / 2 >= self.hours * _SECONDS_PER_HOUR
+
+    def share_done(self, records: Sequence[Record]) -> float:
+        return _seconds(records) / _SECONDS_PER_HOUR / self.hours
+
+    def seconds_left(self, records: Sequence[Record]) -> float:
+        return self.hours * _SECONDS_PER_HOUR - _seconds(records)
+
+
+def _seconds(records: Iterable[Record]) -> float:
+    """Return the time spent on training; earlier versions recorded only that of the stages."""
+    return sum(
+        record.wall_seconds if record.wall_elapsed_seconds is None else record.wall_elapsed_seconds
+        for record in records
+    )
+
+
+for _stop_rule in (NeverStop, NoGainStop, EvaluationLimitStop, TimeLimitStop):
     STOP_RULES.add(_stop_rule.model_fields["name"].default, _stop_rule)

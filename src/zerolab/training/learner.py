@@ -19,11 +19,12 @@ from zerolab.replay.window import Batch, Window
 from zerolab.store.arrays import Arrays
 from zerolab.training.gradients import GpuGradientComputation, GradientComputation
 from zerolab.training.learn_settings import LearnSettings
-from zerolab.training.optimization import StepTime
+from zerolab.training.optimization import IterationShare, StepTime
 
 _LATEST = "average/latest/"
 _STEPS = "average/steps"
 _ETA = 3
+NO_SHARE = IterationShare(0.0, 0.0)
 
 
 class WeightAverage:
@@ -212,12 +213,14 @@ class Learner:
         report: Callable[[int], None] = lambda _: None,
         *,
         iterations: int = 0,
+        share: IterationShare = NO_SHARE,
     ) -> LearningResult:
         """Train for the number of steps returned by `steps_for`.
 
-        The result depends only on (seed, iteration) and the data. `report` is called with the
-        number of finished steps. `iterations` is the length of the run, for schedules that span
-        it; it defaults to `iteration`. Raises DivergedError if a loss is no longer finite.
+        The result depends only on the arguments and the data. `report` is called with the number
+        of finished steps. `iterations` and `share` are for schedules that span the run: its
+        maximum length, by default `iteration`, and the share of it that is done by its stop rule.
+        Raises DivergedError if a loss is no longer finite.
         """
         settings = self.settings
         torch.manual_seed(int(streams.stream_key(seed, iteration, 0, 1, streams.LEARNING)) >> 1)
@@ -228,7 +231,9 @@ class Learner:
             self.network.trunk.eval()  # training mode would change the batch norm statistics
         batches = window.batches(random, settings.batch_size, steps, settings.symmetries)
         for number, batch in enumerate(batches):
-            rate = self._set_rates(StepTime(iteration, number / steps, iterations or iteration))
+            done = number / steps
+            time = StepTime(iteration, done, iterations or iteration, share.at(done))
+            rate = self._set_rates(time)
             losses, norm = self._step(batch)
             log.add_step(losses, len(batch.planes), rate, norm)
             report(number + 1)

@@ -160,6 +160,21 @@ class SgdSettings(OptimizerSettings):
 OPTIMIZERS.add("sgd", SgdSettings)
 
 
+class IterationShare(NamedTuple):
+    """Shares of a run that are done before and after an iteration, measured by its stop rule.
+
+    A share is 0 at the start of the run, 1 at its planned end, and more beyond it.
+    """
+
+    before: float
+    after: float
+    """Share after the iteration if it takes as much of the run as the previous iteration."""
+
+    def at(self, fraction: float) -> float:
+        """Return the share after a fraction of the iteration's steps, by interpolation."""
+        return self.before + (self.after - self.before) * fraction
+
+
 class StepTime(NamedTuple):
     """Time of a training step within a run, in iterations."""
 
@@ -168,7 +183,21 @@ class StepTime(NamedTuple):
     fraction: float
     """Fraction of the iteration's steps that precede the step, in [0, 1)."""
     total_iterations: int
-    """Number of iterations in the run."""
+    """Maximum number of iterations in the run."""
+    share: float = 0.0
+    """Share of the run that precedes the step by its stop rule; 0 if the rule tells none."""
+
+    @property
+    def done(self) -> float:
+        """Number of iterations that precede the step."""
+        return self.iteration - 1 + self.fraction
+
+    @property
+    def expected_iterations(self) -> float:
+        """Number of iterations that the run will have if all take as much of it as those before."""
+        if self.share <= 0:
+            return self.total_iterations
+        return min(self.total_iterations, self.done / self.share)
 
 
 class StepRates(NamedTuple):
@@ -190,7 +219,7 @@ class RateSchedule(VariantSettings):
 
     @property
     def spans_run(self) -> bool:
-        """True if the rates depend on the number of iterations in the run."""
+        """True if the rates depend on the length of the run."""
         return False
 
     def rates(self, time: StepTime) -> StepRates:
@@ -217,8 +246,9 @@ class CosineSchedule(RateSchedule):
     """Cosine annealing over the run after a linear warm-up.
 
     The rate changes with every step: end + (1 - end) * (1 + cos(pi * t)) / 2 for t from 0 to 1
-    [Loshchilov2017, Eq. 5]. The warm-up from 0 follows [Goyal2017, Section 2.2]. A run with
-    this schedule cannot be extended later.
+    [Loshchilov2017, Eq. 5]. The warm-up from 0 follows [Goyal2017, Section 2.2]. t is the share of
+    the iterations that is done, or a larger share of the hours or evaluations to which `stop`
+    limits the run. A run with this schedule cannot be extended later.
     """
 
     name: Literal["cosine"] = "cosine"
@@ -238,10 +268,10 @@ class CosineSchedule(RateSchedule):
         return True
 
     def rates(self, time: StepTime) -> StepRates:
-        done = time.iteration - 1 + time.fraction
-        if done < self.warm_up:
-            return StepRates(done / self.warm_up)
-        t = min(1.0, (done - self.warm_up) / max(1, time.total_iterations - self.warm_up))
+        if time.done < self.warm_up:
+            return StepRates(time.done / self.warm_up)
+        annealing = max(1, time.expected_iterations - self.warm_up)
+        t = min(1.0, (time.done - self.warm_up) / annealing)
         return StepRates(self.end + (1 - self.end) * (1 + math.cos(math.pi * t)) / 2)
 
 

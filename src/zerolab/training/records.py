@@ -2,8 +2,7 @@
 
 Each record class describes one kind of line, named by the default of its field `stage`. Fields
 named ``wall_...`` are measurements of time or memory; all other fields are reproducible from the
-settings. docs/metrics.md and the TensorBoard events are generated from these classes, so a new
-metric needs only a field here and a value in its stage. training/panels.py draws some fields.
+settings. docs/metrics.md and TensorBoard's events follow from these fields and their docstrings.
 """
 
 from __future__ import annotations
@@ -21,7 +20,6 @@ Seconds = Annotated[float, Unit("s")]
 GameCount = Annotated[int, Unit("games")]
 PositionCount = Annotated[int, Unit("positions")]
 Elo = Annotated[float, Unit("Elo, BayesElo's scale")]
-Probability = Annotated[float, Unit("0 to 1")]
 Share = Annotated[float, Unit("0 to 1")]
 NetworkIteration = Annotated[int, Unit("iteration")]
 
@@ -44,12 +42,13 @@ class Record(BaseModel):
     """The iteration, counted from 1."""
     wall_seconds: Seconds
     """Duration of the stage, or of the part of the stage that this record describes."""
+    wall_elapsed_seconds: Seconds | None = None
+    """Time since the previous record or, at first, since training began or was resumed; the sum is
+    the time spent. Absent if the stage has several records, and from runs of earlier versions."""
     wall_processor_seconds: Seconds | None = None
-    """Processor time of the process during the stage, over all threads, which other programs hardly
-    change. Absent if the stage has several records, and from runs of earlier versions."""
+    """Processor time of the stage in all threads, hardly changed by other programs; absent then."""
     wall_memory: Annotated[int, Unit("MiB")] | None = None
-    """Peak memory of the process since it began or resumed the run. Absent from runs of earlier
-    versions."""
+    """Peak memory of the process since it began or resumed the run; absent from early versions."""
 
     @classmethod
     def __pydantic_init_subclass__(cls, **options: Any) -> None:
@@ -95,16 +94,17 @@ class SelfPlayRecord(Record):
     plies_per_game: Annotated[float, Unit("plies")] | None = None
     """Mean game length; absent if no game finished."""
     plies: Annotated[int, Unit("plies")] | None = None
-    """Searched moves in this iteration, including the random plies of episodic self-play, which
-    have one simulation each. Present in modes where it can differ from the number of examples:
-    continuous games span iterations, and retried games begin with random or copied moves."""
+    """Searched moves in this iteration, including random plies, which have one simulation each.
+    Present in modes where it can differ from the number of examples, such as continuous games."""
     unfinished: GameCount | None = None
     """Games to be continued in the next iteration; only in continuous self-play."""
     full: PositionCount | None = None
     """Fully searched examples; absent with a fixed budget, which searches all of them fully."""
     simulations_per_move: Annotated[float, Unit("simulations")] | None = None
-    """Mean simulations per move; absent with a fixed budget. It is below the mean per search with a
-    search service, where one search can decide several moves."""
+    """Mean simulations per move; absent with a fixed budget. With a search service, one search can
+    decide several moves."""
+    full_simulations: Annotated[int, Unit("simulations")] | None = None
+    """Simulations of a full search in this iteration; only with `selfplay.progressive`."""
     asked: PositionCount | None = None
     """Requests to the search service: one per move or, with a big tree, one per new position.
     Absent without a service."""
@@ -149,10 +149,11 @@ class SelfPlayRecord(Record):
     def summary(self) -> str:
         seconds = max(self.wall_seconds, 1e-9)
         full = "" if self.full is None else f" ({self.full} fully searched)"
+        each = "" if self.full_simulations is None else f", {self.full_simulations} per search"
         return (
             f"self-play  {self.games} games ({self.distinct_games} distinct),"
             f" {self.positions} positions{full}, {self.searched_moves / seconds:,.0f} positions/s,"
-            f" {self.simulations / seconds:,.0f} simulations/s"
+            f" {self.simulations / seconds:,.0f} simulations/s{each}"
         )
 
 
@@ -215,11 +216,10 @@ class GateRecord(Record):
     candidate_elo: Elo | None = None
     """Training Elo of the candidate: the best network's Elo plus the estimated difference."""
     candidate_elo_low: Elo | None = None
-    """Lower end of the 95 % confidence interval of the candidate's Elo, which treats the best
-    network's Elo as exact."""
+    """Lower end of its 95 % confidence interval, which treats the best network's Elo as exact."""
     candidate_elo_high: Elo | None = None
-    """Upper end of the 95 % confidence interval of the candidate's Elo."""
-    los: Probability | None = None
+    """Upper end of its 95 % confidence interval."""
+    los: Share | None = None
     """Likelihood that the candidate is stronger than the best network before the gate."""
 
     def summary(self) -> str:
@@ -245,7 +245,7 @@ class WarmStartMatchRecord(Record):
     """Losses."""
     distinct_games: GameCount
     """Distinct games; the same moves with colours swapped count separately."""
-    los: Probability
+    los: Share
     """Likelihood that plain search is stronger, estimated from distinct games."""
     over: bool
     """True if the warm start ends after this iteration."""

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pydantic import Field, ValidationError
 
@@ -21,7 +21,10 @@ from zerolab.core.files import read_text, remove_file, write_text
 from zerolab.rules.rules import DRAW, ONGOING
 from zerolab.store.games import GameRecord
 from zerolab.store.run_folder import RunFolder
-from zerolab.training.records import GateRecord, Record, SupervisedRecord
+from zerolab.training.records import GateRecord, OpponentRecord, Record, SupervisedRecord
+
+if TYPE_CHECKING:
+    from zerolab.training.train_settings import TrainSettings
 
 
 def read_records(run: RunFolder) -> list[Record]:
@@ -35,6 +38,16 @@ def parse_records(lines: Iterable[Mapping[str, Any]], source: str = "") -> list[
     `source` names the origin of the lines in error messages.
     """
     return [_record(line, source) for line in lines]
+
+
+def of_iterations(records: Iterable[Record]) -> list[Record]:
+    """Return the records without those of final evaluations, one of which an extended run has."""
+    return [
+        record
+        for record in records
+        if not isinstance(record, OpponentRecord)
+        and not (isinstance(record, SupervisedRecord) and record.part == "test")
+    ]
 
 
 def best_network_after(records: Iterable[Record], iteration: int) -> int:
@@ -99,14 +112,22 @@ class NullReporter:
 class RunClock:
     """Clock that estimates a run's remaining time from the iterations since the command began.
 
-    `iterations` is None for a run without a fixed number of iterations.
+    `iterations` is None for a run without a fixed number of iterations. `seconds_left` is the time
+    until its stop rule ends it, None without a time limit.
     """
 
-    def __init__(self, iterations: int | None) -> None:
+    def __init__(self, iterations: int | None, seconds_left: float | None = None) -> None:
         self._iterations = iterations
         self._began = time.monotonic()
+        self._limit = None if seconds_left is None else self._began + seconds_left
         self._first: int | None = None
         self._current = 0
+
+    @classmethod
+    def of_run(cls, run: RunFolder, settings: TrainSettings) -> RunClock:
+        """Return the clock of a run whose training begins or is resumed now."""
+        records = of_iterations(read_records(run))
+        return cls(settings.iterations, settings.stop.seconds_left(records))
 
     def set_iteration(self, iteration: int) -> None:
         """Set the current iteration."""
@@ -121,12 +142,18 @@ class RunClock:
         return f"{self._current}{total}"
 
     def remaining_seconds(self) -> float | None:
-        """Return the estimate, or None in the first iteration."""
+        """Return the estimate.
+
+        It is None in the first iteration without a time limit, and when the limit is reached.
+        """
+        now = time.monotonic()
+        left = None if self._limit is None else self._limit - now
         done = self._current - (self._first or 0)
-        if self._iterations is None or done < 1 or self._current > self._iterations:
-            return None
-        elapsed = time.monotonic() - self._began
-        return elapsed / (done + 0.5) * (self._iterations - self._current + 0.5)
+        if self._iterations is not None and done >= 1 and self._current <= self._iterations:
+            seconds = (now - self._began) / (done + 0.5)
+            by_iterations = seconds * (self._iterations - self._current + 0.5)
+            left = by_iterations if left is None else min(left, by_iterations)
+        return left if left is None or left > 0 else None
 
 
 LIVE_FILE = ".live.json"
@@ -172,10 +199,10 @@ class LiveProgress(Settings):
 class LiveReporter:
     """Reporter that keeps `LIVE_FILE` up to date and passes all reports on."""
 
-    def __init__(self, run: RunFolder, reporter: Reporter, iterations: int) -> None:
+    def __init__(self, run: RunFolder, reporter: Reporter, clock: RunClock) -> None:
         self._path = run.path / LIVE_FILE
         self._reporter = reporter
-        self._clock = RunClock(iterations)
+        self._clock = clock
         self._task: dict[str, Any] = {}
         self._game: GameRecord | None = None
         self._began = 0.0

@@ -21,6 +21,7 @@ from zerolab.play.selfplay import SelfPlayResult, play_episodes
 from zerolab.play.selfplay_modes import play_continuous, play_with_service
 from zerolab.play.selfplay_settings import ContinuousMode, SelfPlaySettings, ServiceMode
 from zerolab.search.evaluator import Evaluator
+from zerolab.search.search_settings import SearchSettings
 from zerolab.store.folder import RunProgress
 from zerolab.store.games import SELF_PLAY
 from zerolab.training.context import Stage, TrainingContext
@@ -57,6 +58,8 @@ class _PlayedGames(NamedTuple):
 
     result: SelfPlayResult
     warm_start_weight: float
+    full_simulations: int
+    """Simulations of a full search."""
     generation: int | None = None
     """In a league, the generation of the last game."""
 
@@ -121,6 +124,30 @@ def _progress_at(context: TrainingContext, iteration: int) -> RunProgress:
     return context.progress.model_copy(update=changes)
 
 
+def _share_done(context: TrainingContext, iteration: int) -> float:
+    """Return the share of the run, in [0, 1], that is done before the games of an iteration.
+
+    With `selfplay.lag`, the share by the stop rule is the one expected before the last iteration.
+    """
+    settings = context.settings
+    by_iterations = (iteration - 1) / settings.iterations
+    if settings.selfplay.lag:
+        by_rule = context.iteration_share(iteration - 1).after
+    else:
+        by_rule = context.iteration_share(iteration).before
+    return min(1.0, max(by_iterations, by_rule))
+
+
+def _self_play_search(
+    context: TrainingContext, iteration: int, warm_start_weight: float
+) -> SearchSettings:
+    """Return the search that plays the games of an iteration."""
+    settings, search = context.settings, context.settings.search
+    if settings.selfplay.progressive is not None:
+        search = settings.selfplay.search_at(_share_done(context, iteration), search)
+    return warm_start_search(search, settings.warm_start, warm_start_weight)
+
+
 def _loaded_games(
     context: TrainingContext, iteration: int, executor: Executor
 ) -> Callable[[Report], _PlayedGames]:
@@ -139,23 +166,23 @@ def _loaded_games(
                 league, state, settings.selfplay.episodes, evaluator, iteration, report,
                 executor=executor, chunks=settings.selfplay.chunks,
             )  # fmt: skip
-            return _PlayedGames(result, weight, generation)
+            return _PlayedGames(result, weight, settings.search.simulations, generation)
 
         return play_league
-    play = _loaded_self_play(context, progress, evaluator, weight, executor)
-    return lambda report: _PlayedGames(play(report), weight)
+    search = _self_play_search(context, iteration, weight)
+    play = _loaded_self_play(context, progress, evaluator, search, executor)
+    return lambda report: _PlayedGames(play(report), weight, search.simulations)
 
 
 def _loaded_self_play(
     context: TrainingContext,
     progress: RunProgress,
     evaluator: Evaluator,
-    weight: float,
+    search: SearchSettings,
     executor: Executor,
 ) -> Callable[[Report], SelfPlayResult]:
     """Return the function that lets a network play itself; unfinished games are resumed first."""
     settings, iteration, run = context.settings, progress.iteration, context.run
-    search = warm_start_search(settings.search, settings.warm_start, weight)
     arguments = context.game, settings.selfplay, search, evaluator, settings.seed
     name = context.network_agent(progress.best).name
     if isinstance(settings.selfplay.mode, ServiceMode):
@@ -213,6 +240,7 @@ def _record_fields(
             if budget_varies and result.searched_move_count
             else None
         ),
+        "full_simulations": played.full_simulations if play.progressive else None,
         "resignations": (
             resignation_counts(result.examples, games, play.resignation.threshold)
             if play.resignation

@@ -1,4 +1,4 @@
-"""Shorthands for settings of runs: presets, and options for starting from a trained network.
+"""Shorthands for settings of runs: presets, options for starting from a network, and hours.
 
 A preset is a TOML file in the folder ``presets`` of this package or of a paper's package, or a file
 of the user. Papers are listed in the entry-point group ``zerolab.papers``; their packages are not
@@ -83,6 +83,15 @@ def _paper_folders() -> list[Path]:
             continue  # reported where the paper is used
         locations += (spec and spec.submodule_search_locations) or []
     return [Path(location) / "presets" for location in locations]
+
+
+def expand_hours(value: Any) -> Any:
+    """Return the stop rule that a time such as ``1.5h`` abbreviates, or another value as it is."""
+    try:
+        hours = float(value.removesuffix("h")) if value.endswith("h") else None
+    except (AttributeError, ValueError):
+        hours = None
+    return value if hours is None else {"name": "hours", "hours": hours}
 
 
 START_SOURCE_KEY = "start.source"

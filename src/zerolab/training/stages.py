@@ -16,7 +16,7 @@ from zerolab.networks.catalogue import build_network
 from zerolab.networks.inference import limit_torch_threads
 from zerolab.training.context import Stage, TrainingContext
 from zerolab.training.learn_settings import LearnSettings
-from zerolab.training.learner import Learner, LearningResult
+from zerolab.training.learner import NO_SHARE, Learner, LearningResult
 from zerolab.training.records import (
     GateRecord,
     LearnRecord,
@@ -44,6 +44,8 @@ class LearnStage(Stage):
         progress = context.progress
         load_best_network(context)
         steps = context.learner.steps_for(context.window)
+        spans_run = context.settings.learn.schedule.spans_run
+        share = context.iteration_share(progress.iteration) if spans_run else NO_SHARE
         elapsed = context.start_task("learn", steps, "batches")
         with limit_torch_threads(available_cores()):
             result = context.learner.learn(
@@ -52,6 +54,7 @@ class LearnStage(Stage):
                 progress.iteration,
                 context.reporter.progress,
                 iterations=context.settings.iterations,
+                share=share,
             )
         context.save_network(progress.iteration)
         return [

@@ -5,7 +5,9 @@ Docstrings list the papers' values; docs/references.md defines the citation keys
 
 from __future__ import annotations
 
-from pydantic import Field, field_validator, model_validator
+from typing import Annotated
+
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from zerolab.agents.agent import require_network_outputs
 from zerolab.core.config import (
@@ -31,6 +33,7 @@ from zerolab.training.learn_settings import (
     SupervisedSettings,
 )
 from zerolab.training.published_bugs import BugName, check_published_bugs
+from zerolab.training.shorthands import expand_hours
 from zerolab.training.warm_start import WarmStartSettings, warm_start_search
 
 
@@ -121,8 +124,11 @@ class TrainSettings(Settings):
     strict_win_rate."""
     accuracy: AccuracySettings = AccuracySettings()
     """Measurements of accuracy on solved positions."""
-    stop: variant_annotation(STOP_RULES) = Field(default_factory=STOP_RULES["never"])  # type: ignore[valid-type]
-    """Rule that ends a run before its last iteration. [Clausen2021]: no_gain."""
+    stop: Annotated[variant_annotation(STOP_RULES), BeforeValidator(expand_hours)] = Field(  # type: ignore[valid-type]
+        default_factory=STOP_RULES["never"]
+    )
+    """Rule that ends a run before its last iteration; a time such as 1.5h is a number of hours.
+    [Clausen2021]: no_gain."""
     final_evaluation: FinalEvaluationSettings = FinalEvaluationSettings()
     """Games against baseline opponents after training."""
     published_bugs: tuple[BugName, ...] = ()
@@ -138,6 +144,17 @@ class TrainSettings(Settings):
         """Return the settings of an iteration's network; iteration 0 is the untrained network."""
         settings: NetworkSettings = self.growth.network_settings(self.network, iteration)
         return settings
+
+    @property
+    def spanning_setting(self) -> str:
+        """The setting whose effect depends on the length of the run, for messages; empty if none.
+
+        A finished run with such a setting cannot be extended, since its earlier iterations would
+        have been different.
+        """
+        if self.learn.schedule.spans_run:
+            return f"learn.schedule = {quoted(self.learn.schedule.name)}"
+        return "selfplay.progressive" if self.selfplay.progressive else ""
 
     @property
     def target_options(self) -> TargetOptions:
@@ -171,17 +188,32 @@ class TrainSettings(Settings):
         except UserError as error:
             raise ValueError(str(error)) from None
         for where, search in (("", self.search), ("in the warm start, ", warm_search)):
-            try:
-                search.check_self_play()
-                self.selfplay.budget.check(search)
-            except ValueError as error:
-                raise ValueError(f"{where}{error}") from None
+            self._check_self_play(search, where)
         for key in ("discount", "draw_value"):
             if getattr(warm_search, key) != getattr(self.search, key):
                 raise ValueError(
                     f"warm_start.search.{key} = {getattr(warm_search, key)}: expected"
                     f" search.{key} = {getattr(self.search, key)}, which value targets use"
                 )
+        return self
+
+    def _check_self_play(self, search: SearchSettings, where: str) -> None:
+        """Raise ValueError, with `where` before the message, if a search does not fit self-play."""
+        try:
+            search.check_self_play()
+            self.selfplay.budget.check(search)
+        except ValueError as error:
+            raise ValueError(f"{where}{error}") from None
+
+    @model_validator(mode="after")
+    def _progressive_fits(self) -> TrainSettings:
+        if self.selfplay.progressive is None:
+            return self
+        self.selfplay.progressive.check(self.search, self.selfplay.budget)
+        first = self.selfplay.search_at(0.0, self.search)
+        self._check_self_play(first, "with selfplay.progressive.first, ")
+        warm = warm_start_search(first, self.warm_start, 1.0)
+        self._check_self_play(warm, "with selfplay.progressive.first, in the warm start, ")
         return self
 
     @model_validator(mode="after")
@@ -337,7 +369,7 @@ def _check_league(settings: TrainSettings, evolution: EvolutionSettings) -> None
             raise ValueError(
                 f"{key} = {value} does not fit self-play in a league: expected {expected}"
             )
-    for name in ("resignation", "max_plies"):
+    for name in ("resignation", "max_plies", "progressive"):
         if getattr(play, name) is not None:
             raise ValueError(
                 f"selfplay.{name} does not fit self-play in a league: expected no value"

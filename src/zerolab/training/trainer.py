@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
-from time import process_time
+from time import perf_counter, process_time
 
 from zerolab.core.errors import UserError, quoted
 from zerolab.core.resources import peak_memory
@@ -34,11 +34,13 @@ from zerolab.training.inputs import FEATURES_COPY, RunInputs, read_inputs, with_
 from zerolab.training.learner import Learner
 from zerolab.training.logger import default_loggers, open_loggers
 from zerolab.training.published_bugs import EnabledBugs
-from zerolab.training.records import OpponentRecord, Record
+from zerolab.training.records import Record
 from zerolab.training.reporting import (
     LiveReporter,
     NullReporter,
     Reporter,
+    RunClock,
+    of_iterations,
     read_records,
 )
 from zerolab.training.selfplay_stage import SelfPlayStage, begin_games_ahead
@@ -98,17 +100,19 @@ class Trainer:
             inputs=inputs,
             learner=Learner(network, learn, settings.target_options, default_device()),
             window=bugs.new_window(inputs.game, learn),
-            reporter=LiveReporter(run, reporter or NullReporter(), settings.iterations),
+            reporter=LiveReporter(run, reporter or NullReporter(), RunClock.of_run(run, settings)),
             progress=run.progress,
             enabled_bugs=bugs,
             league=reconstruct_league(run.games, settings),
             executor=executor or THREADS,
         )
         self._on_record = on_record
+        self._last_record = perf_counter()
         self._log = open_loggers([*default_loggers(), *loggers], run)
 
     def train(self) -> None:
         """Run all remaining stages up to the final evaluation."""
+        self._last_record = perf_counter()
         try:
             self.prepare()
             while not self.context.progress.finished:
@@ -190,10 +194,12 @@ class Trainer:
 
     def _commit(self, stage: Stage, records: Sequence[Record], processor_seconds: float) -> None:
         """Commit and report a finished stage."""
-        context = self.context
+        context, now = self.context, perf_counter()
         measured: dict[str, float] = {"wall_memory": peak_memory()}
         if len(records) == 1:
+            measured["wall_elapsed_seconds"] = round(now - self._last_record, 4)
             measured["wall_processor_seconds"] = round(processor_seconds, 4)
+        self._last_record = now
         records = [record.model_copy(update=measured) for record in records]
         self._advance(stage, records)
         context.run.commit(context.progress, [record.line() for record in records])
@@ -228,9 +234,8 @@ class Trainer:
         context = self.context
         if context.progress.iteration > context.settings.iterations:
             return True
-        records = [*read_records(context.run), *uncommitted]
         rule: StopRule = context.settings.stop
-        return rule.is_met([record for record in records if not isinstance(record, OpponentRecord)])
+        return rule.is_met(of_iterations([*read_records(context.run), *uncommitted]))
 
 
 def check_new_run(settings: TrainSettings) -> RunInputs:

@@ -26,7 +26,7 @@ from zerolab.store.run_folder import RUN, RunFolder, is_run
 from zerolab.training.configure import saved_settings, with_saved_values
 from zerolab.training.learner import DivergedError
 from zerolab.training.records import AccuracyRecord, LearnRecord, OpponentRecord, Record
-from zerolab.training.reporting import NullReporter, Reporter, read_records
+from zerolab.training.reporting import NullReporter, Reporter, RunClock, read_records
 from zerolab.training.train_settings import TrainSettings
 from zerolab.training.trainer import Trainer
 from zerolab.tuning.plan import (
@@ -57,8 +57,8 @@ class TrialDisplay(NamedTuple):
 
     show_message: Callable[[str], None]
     """Function that displays a line of text."""
-    training_reporter: Callable[[int], AbstractContextManager[Reporter]]
-    """Function that creates a reporter for a training run with a given number of iterations."""
+    training_reporter: Callable[[RunClock], AbstractContextManager[Reporter]]
+    """Function that creates a reporter for a training run with a given clock."""
     progress_bar: ProgressBar
 
 
@@ -124,7 +124,7 @@ def _train(run: RunFolder, claimed: ClaimedTrial, plan: TuningPlan, display: Tri
     with run.locked():
         for record in read_records(run):  # from a stopped process
             check(record)
-        with display.training_reporter(settings.iterations) as reporter:
+        with display.training_reporter(RunClock.of_run(run, settings)) as reporter:
             Trainer(run, settings, reporter, check).train()
 
 
@@ -268,9 +268,7 @@ def _run_worker(job: _WorkerJob) -> None:
     claim_cores(job.core_locks, job.core_shares)
     plan = TuningPlan(job.settings)
     store = TrialStore(job.folder, plan)
-    quiet = TrialDisplay(
-        lambda text: None, lambda iterations: nullcontext(NullReporter()), _no_progress
-    )
+    quiet = TrialDisplay(lambda text: None, lambda clock: nullcontext(NullReporter()), _no_progress)
     work_on_trials(
         store, job.trial_count, lambda claimed: run_trial(claimed, plan, job.folder, quiet)
     )
