@@ -22,9 +22,12 @@ from zerolab.studies.statistics import (
     linear_regression,
     mean_of,
     paired_difference,
+    plot_sample,
+    pooled_intervals,
     rank_test,
     sign_test,
     spread_components,
+    with_pooled_intervals,
 )
 
 ONE = [3.1, 4.4, 2.9, 5.0, 4.1]
@@ -333,3 +336,39 @@ def test_pareto_front_agrees_with_brute_force():
         assert sorted(front) == [i for i, point in enumerate(points) if not is_dominated(point)]
         assert [costs[i] for i in front] == sorted(costs[i] for i in front)
     assert pareto_front_indices([], []) == []
+
+
+def test_pooled_intervals_agree_with_the_analysis_of_variance():
+    """The pooled variance is the residual mean square of a linear model of group means."""
+    samples = [[1.0, 3.0], [10.0, 14.0, 12.0], [5.0]]
+    expected = [
+        (2.0, math.sqrt((2 + 8) / 3 / 2)), (12.0, math.sqrt((2 + 8) / 3 / 3)),
+        (5.0, math.sqrt((2 + 8) / 3)),
+    ]  # fmt: skip
+    quantile = 3.1824463052842630  # of Student's t with 3 degrees of freedom, 97.5 %
+    for interval, (mean, error) in zip(pooled_intervals(samples), expected, strict=True):
+        assert interval == pytest.approx(
+            (mean, mean - quantile * error, mean + quantile * error), rel=1e-9
+        )
+    assert all(math.isinf(each.high) for each in pooled_intervals([[1.0], [2.0]]))
+
+
+def test_pooled_intervals_cover_the_means():
+    """Of 2,000 means of two runs, 95 % are covered, by intervals far shorter than separate ones."""
+    random = np.random.default_rng(5)
+    covered, lengths, separate = 0, [], []
+    for _ in range(400):
+        samples = random.normal([[0.0], [1.0], [2.0], [3.0], [4.0]], 1.0, (5, 2))
+        intervals = pooled_intervals(samples.tolist())
+        covered += sum(low <= mean <= high for mean, (_, low, high) in enumerate(intervals))
+        lengths += [each.high - each.low for each in intervals]
+        separate += [2 * mean_of(sample).margin() for sample in samples]
+    assert 1900 - 3 * 12 <= covered <= 1900 + 3 * 12
+    assert np.median(lengths) < 0.4 * np.median(separate)
+
+
+def test_samples_without_runs_keep_no_mean():
+    groups = {"a": {"one": plot_sample([1.0, 2.0]), "none": plot_sample([])}}
+    pooled = with_pooled_intervals(groups)["a"]
+    assert pooled["none"].mean is None
+    assert pooled["one"].mean == groups["a"]["one"].mean  # pooling one sample changes nothing

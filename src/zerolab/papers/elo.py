@@ -22,7 +22,6 @@ from zerolab.studies.statistics import (
     BootstrapEstimate,
     ClaimEstimate,
     StudentEstimate,
-    mean_of,
     plot_sample,
     spread_components,
 )
@@ -166,7 +165,7 @@ def elo_table(
             components = spread_components(sample.values, sample.standard_errors)
             rows.append(
                 [
-                    heading, label, len(sample.values), mean_of(sample.values).interval,
+                    heading, label, len(sample.values), sample.mean,
                     components.observed if components else None,
                     components.between_runs if components else None,
                     components.measurement_error if components else sample.standard_errors[0],

@@ -20,7 +20,12 @@ from zerolab.studies.block_model import GamesModel
 from zerolab.studies.claims import MissingEstimate
 from zerolab.studies.design import Level
 from zerolab.studies.results import Results
-from zerolab.studies.statistics import mean_of, plot_sample
+from zerolab.studies.statistics import (
+    POOLED_NOTE,
+    mean_of,
+    plot_sample,
+    with_pooled_intervals,
+)
 from zerolab.studies.study_folder import FinishedRun
 
 
@@ -138,19 +143,21 @@ def accuracy_blocks(
     yield Picture(
         "accuracy",
         draw_grouped_runs(
-            {
-                title: {
-                    level: plot_sample(policy if drawn == "policy" else search)
-                    for level, (policy, search, _) in by_level.items()
-                    if policy
+            with_pooled_intervals(
+                {
+                    title: {
+                        level: plot_sample(policy if drawn == "policy" else search)
+                        for level, (policy, search, _) in by_level.items()
+                        if policy
+                    }
+                    for title, by_level in values.items()
                 }
-                for title, by_level in values.items()
-            },
+            ),
             f"Strong accuracy of the final networks ({drawn})",
             "strong accuracy",
         ),
         "Each dot is a run, and each line the mean with its 95 % interval over runs. All runs are"
-        " measured on the same positions.",
+        f" measured on the same positions. {POOLED_NOTE}",
     )
     yield Table(
         "solved-accuracy",

@@ -41,7 +41,13 @@ from zerolab.report.table import P_VALUE_FORMAT, Cell, Column, Table, cell_text
 from zerolab.report.xy_plots import Curve, draw_curves
 from zerolab.studies.finished_work import STAGES, TrainedRun
 from zerolab.studies.results import Results, finding_blocks, provenance, times_caveat
-from zerolab.studies.statistics import SpreadComponents, StudentEstimate, holm
+from zerolab.studies.statistics import (
+    POOLED_NOTE,
+    SpreadComponents,
+    StudentEstimate,
+    holm,
+    with_pooled_intervals,
+)
 from zerolab.studies.study import scale_caveats
 
 _LOSSES: Mapping[str, tuple[str, Sequence[str]]] = {
@@ -128,10 +134,14 @@ def strength_blocks(sweep: Sweep) -> Iterator[Block]:
     }
     yield Picture(
         "elo",
-        draw_grouped_runs(groups, "Elo of final networks relative to Random", "Elo, Random = 0"),
+        draw_grouped_runs(
+            with_pooled_intervals(groups),
+            "Elo of final networks relative to Random",
+            "Elo, Random = 0",
+        ),
         "A single tournament between Random and all final networks. All networks search with the"
         " default number of simulations and the default c, so differences are due to training. The"
-        " runs with default settings are the same in all groups.",
+        f" runs with default settings are the same in all groups. {POOLED_NOTE}",
     )
     rows = {"": {DEFAULT: sweep.elo_sample_above_random(sweep.default_runs)}}
     rows |= {

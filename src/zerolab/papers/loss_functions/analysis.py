@@ -24,7 +24,7 @@ from zerolab.report.interval_plots import draw_grouped_runs
 from zerolab.report.xy_plots import Curve, draw_curves
 from zerolab.studies.claims import MissingEstimate
 from zerolab.studies.results import Results, finding_blocks, provenance
-from zerolab.studies.statistics import plot_sample
+from zerolab.studies.statistics import POOLED_NOTE, plot_sample, with_pooled_intervals
 from zerolab.studies.study import scale_caveats
 
 
@@ -76,6 +76,7 @@ def _tournaments(results: Results) -> Iterator[Block]:
     if not groups:
         yield Paragraph("No tournament is finished.")
         return
+    groups = with_pooled_intervals(groups)
     yield Picture(
         "tournament-elo",
         draw_grouped_runs(groups, "Elo of final networks by minimised loss",
@@ -83,7 +84,8 @@ def _tournaments(results: Results) -> Iterator[Block]:
         "Round robin between Random and all final networks for a game and board size. Compare"
         " Fig. 11 of [Wang2020a], where Elo is relative to the mean of all players and there are"
         " more runs. Here Elo is relative to Random. The intervals exclude the error of Random's"
-        " own rating, which shifts all runs of a game equally. The papers print no numbers.",
+        " own rating, which shifts all runs of a game equally. The papers print no numbers."
+        f" {POOLED_NOTE}",
     )  # fmt: skip
     yield elo_table("elo", "Tournament Elo above Random's by loss", groups, "game", "loss")
 
@@ -133,9 +135,11 @@ def _training_elo(results: Results) -> Iterator[Block]:
     }
     yield Picture(
         "training-elo-final",
-        draw_grouped_runs(groups, "Training Elo after the last iteration", "training Elo"),
+        draw_grouped_runs(
+            with_pooled_intervals(groups), "Training Elo after the last iteration", "training Elo"
+        ),
         "Elo of the best network, for comparison with the tournament Elo above, on which the"
-        " paper's conclusions rest.",
+        f" paper's conclusions rest. {POOLED_NOTE}",
     )
     yield from _correlation(results)
 

@@ -37,11 +37,13 @@ from zerolab.studies.claims import MissingEstimate
 from zerolab.studies.joint_estimates import bootstrap, spread_ratio
 from zerolab.studies.results import Results, finding_blocks, provenance
 from zerolab.studies.statistics import (
+    POOLED_NOTE,
     BinomialEstimate,
     ClaimEstimate,
     difference_of_means,
     mean_of,
     plot_sample,
+    with_pooled_intervals,
 )
 from zerolab.studies.study import scale_caveats
 
@@ -300,11 +302,12 @@ def _trained(results: Results, part: str, factor: str) -> Iterator[Block]:
     if not groups:
         yield Paragraph(f"{removed_runs_note(results, part).note}.")
         return
+    groups = with_pooled_intervals(groups)
     yield Picture(
         part,
         draw_grouped_runs(groups, f"{_title(part)}: Elo by {factor}", "tournament Elo"),
         "A single tournament, itself free of bugs, between Random and all runs with and without the"
-        " bug.",
+        f" bug. {POOLED_NOTE}",
     )
     groups["random"] = {RIGHT: random_player_sample(tournament)}
     yield elo_table(f"{part}-elo", f"{_title(part)}: tournament Elo", groups, factor, "code")

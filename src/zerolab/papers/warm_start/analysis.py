@@ -33,11 +33,14 @@ from zerolab.report.table import P_VALUE_FORMAT, Cell, Column, Table
 from zerolab.studies.finished_work import TrainedRun
 from zerolab.studies.results import Results, finding_blocks, provenance
 from zerolab.studies.statistics import (
+    POOLED_NOTE,
     difference_of_means,
     holm,
-    paired_difference,
+    mean_of,
+    pooled_intervals,
     rank_test,
     sign_test,
+    with_pooled_intervals,
 )
 from zerolab.studies.study import scale_caveats
 from zerolab.training.records import SelfPlayRecord
@@ -85,12 +88,13 @@ def _strength(results: Results) -> Iterator[Block]:
     if not groups:
         yield Paragraph("No tournament is finished.")
         return
+    groups = with_pooled_intervals(groups)
     yield Picture(
         "elo",
         draw_grouped_runs(groups, "Elo of final networks by warm start", "tournament Elo"),
         "Round robin between Random and all final networks for a game, with plain search. Elo is"
         " relative to the mean of all players. Compare Figs. 5.1 (Gobang and Connect Four) and 5.2"
-        " (Othello) of [Wang2020b].",
+        f" (Othello) of [Wang2020b]. {POOLED_NOTE}",
     )
     yield elo_table("elo-by-variant", "Tournament Elo by variant", groups, "game", "variant")
 
@@ -111,7 +115,7 @@ def _paired_gain(results: Results, game: str, variant: str, name: str) -> Interv
     pairs = [(warm[seed], base[seed]) for seed in warm if seed in base]
     if not pairs:
         return None
-    gain = paired_difference([one.elo for one, _ in pairs], [other.elo for _, other in pairs])
+    gain = mean_of([one.elo - other.elo for one, other in pairs])
     differences = [one.elo - other.elo for one, other in pairs]
     errors = [math.hypot(standard_error(one), standard_error(other)) for one, other in pairs]
     return IntervalRow(gain.interval, differences, errors)
@@ -124,6 +128,7 @@ def _tests(results: Results) -> Iterator[Block]:
     lines: dict[str, IntervalRow] = {}
     comparisons = [(variant, "") for variant in VARIANTS[1:]] + [(ADAPTIVE, SWITCH)]
     for game in GAMES:
+        of_game: dict[str, IntervalRow] = {}
         for variant, name in comparisons:
             if unfinished_tournaments_note(results, ["-".join(filter(None, (game, name)))]):
                 continue
@@ -139,7 +144,12 @@ def _tests(results: Results) -> Iterator[Block]:
             )  # fmt: skip
             signs.append(sign_test(line.run_values))
             ranks.append(rank_test(elos, base))
-            lines[f"{GAME_TITLES[game]}, {VARIANT_TITLES[variant]}"] = line
+            of_game[f"{GAME_TITLES[game]}, {VARIANT_TITLES[variant]}"] = line
+        pooled = pooled_intervals([line.run_values for line in of_game.values()])
+        lines |= {
+            title: line._replace(estimate=interval)
+            for (title, line), interval in zip(of_game.items(), pooled, strict=True)
+        }
     if not rows:
         return
     yield Heading("Gain over the baseline")
@@ -149,7 +159,8 @@ def _tests(results: Results) -> Iterator[Block]:
                        " same seed", threshold=0.0, number_format="+.0f"),
         "Each dot is a pair of runs with the same seed. Its bar combines the errors of both"
         " ratings, assuming independence. The adaptive variant is compared in the tournament"
-        " between warm starts of different lengths.",
+        " between warm starts of different lengths. Intervals pool the variance of the differences"
+        " within a game; the table has separate ones.",
     )  # fmt: skip
     columns: list[str | Column] = [
         "game", "variant", Column("gain, Welch", "+.0f"), Column("gain, paired by seed", "+.0f"),
