@@ -46,7 +46,7 @@ class Record(BaseModel):
     """Time since the previous record or, at first, since training began or was resumed; the sum is
     the time spent. Absent if the stage has several records, and from runs of earlier versions."""
     wall_processor_seconds: Seconds | None = None
-    """Processor time of the stage in all threads, hardly changed by other programs; absent then."""
+    """Processor time in all threads, hardly changed by other programs; absent in the same cases."""
     wall_memory: Annotated[int, Unit("MiB")] | None = None
     """Peak memory of the process since it began or resumed the run; absent from early versions."""
 
