@@ -54,7 +54,7 @@ COMMANDS = {
     "study": Command(
         "study:list_studies", "reproduce a paper and compare the results with published ones"
     ),
-    "findings": Command("findings:findings", "show the verdict on every published finding"),
+    "findings": Command("reference:findings", "show the verdict on every published finding"),
     "report": Command("study:report", "show a study's tables, figures and claims on one page"),
     "rate": Command("tournament:rate_files", "rate the players of PGN files and games.sqlite"),
     "export": Command("runs:export", "write a network to a shareable agent file or an ONNX model"),
