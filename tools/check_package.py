@@ -27,6 +27,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 DISTRIBUTIONS = ROOT / "dist"
+AGENTS = ROOT / "src" / "zerolab" / "agents" / "shipped"
 
 _GAME = "connect_four:6x7"
 _RUN = "runs/demo"
@@ -112,9 +113,21 @@ def install(environment: Environment, wheel: Path, options: Sequence[str | Path]
 
 
 def play(environment: Environment) -> None:
-    """Make one move against a search and expect its reply."""
-    output = environment.run("zerolab", "play", "mcts:100", "--game", _GAME, text="4\nquit\n")
-    _expect("mcts:100 plays", output)
+    """Make one move in a game and expect the reply of an agent of the package, or of MCTS."""
+    output = environment.run("zerolab", "play", _GAME, text="4\nquit\n")
+    _expect(f"{_GAME} against ", output)
+    _expect(" plays ", output)
+
+
+def check_agents(environment: Environment) -> None:
+    """Expect the agents of this checkout, each with a readable card."""
+    listed = json.loads(environment.run("zerolab", "agents", "--json"))
+    installed = [each["name"] for each in listed]
+    expected = sorted(path.stem for path in AGENTS.glob("*.zerolab"))
+    if installed != expected:
+        raise SystemExit(f"expected the agents {expected}, not {installed}")
+    for name in installed:
+        _expect("train such an agent with", environment.run("zerolab", "agents", name))
 
 
 def train(environment: Environment) -> None:
@@ -170,6 +183,7 @@ def main(arguments: Sequence[str]) -> None:
         wheel = _timed("build and check", build, Environment(Path(builder)))
         empty = Environment(Path(user))
         _timed(f"pip install {wheel.name}[web]", install, empty, wheel, options)
+        _timed("zerolab agents", check_agents, empty)
         _timed("zerolab play, to the first reply", play, empty)
         _timed("zerolab play again", play, empty)
         _timed("zerolab train --preset smoke", train, empty)

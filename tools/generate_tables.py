@@ -25,6 +25,7 @@ from typing import Any, get_args
 import zerolab.agents.specs  # noqa: F401  registers the kinds of agents
 from api_table import api, one_line, summary
 from zerolab.agents.agent import AGENT_KINDS
+from zerolab.cli.agents import agents_table, listed_agents
 from zerolab.cli.reference import (
     all_settings,
     format_preset_values,
@@ -38,6 +39,7 @@ from zerolab.league.league_settings import LeagueSettings
 from zerolab.networks.catalogue import GROWTHS, HEADS, NETWORKS
 from zerolab.networks.objectives import LOSSES
 from zerolab.replay.window_rules import MERGINGS, WINDOWS
+from zerolab.report.text import markdown_table
 from zerolab.rules.catalogue import registered_games
 from zerolab.search.budgets import BUDGETS
 from zerolab.search.methods import (
@@ -126,6 +128,17 @@ def agents() -> str:
     for name, kind in sorted(AGENT_KINDS.items()):
         rows.append([f"`{name}`", kind.spec_form, summary(type(kind)), source(type(kind))])
     return markdown(["kind", "written as", "description", "file"], rows)
+
+
+def shipped_agents() -> str:
+    """Return the table of agents in the package, and the command that trained each."""
+    listed = list(listed_agents())
+    if not listed:
+        return "None yet.\n"
+    commands = [
+        f"- `{each.name}`: `{each.card.training.command}`\n" for each in listed if each.card
+    ]
+    return f"{markdown_table(agents_table(listed))}\n\n{''.join(commands)}"
 
 
 def examples() -> str:
@@ -294,6 +307,7 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "rate-schedules": lambda: choices(RATE_SCHEDULES),
     "schedules": lambda: choices(RAMPS),
     "settings": settings,
+    "shipped-agents": shipped_agents,
     "selections": lambda: choices(SELECTION_SETTINGS),
     "stop-rules": lambda: choices(STOP_RULES),
     "studies": studies,

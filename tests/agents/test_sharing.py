@@ -18,22 +18,29 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from hypothesis.extra.numpy import array_shapes, arrays
 from safetensors.numpy import save
 
-from zerolab.agents.file_agents import (
-    encode_agent_of_run,
-    parse_agent_file,
-    read_agent_file,
-    save_uploaded_agent,
-)
+from zerolab.agents.exporting import encode_agent_of_run, export
+from zerolab.agents.file_agents import parse_agent_file, read_agent_file, save_uploaded_agent
 from zerolab.agents.run_agents import build_evaluator
 from zerolab.agents.specs import parse_agent, parse_agents
 from zerolab.cli.main import main
 from zerolab.core.errors import UserError
+from zerolab.networks.catalogue import build_network
+from zerolab.networks.inference import NetworkEvaluator
+from zerolab.networks.network import set_weights
 from zerolab.play.match import play_match
 from zerolab.rules.catalogue import parse_game
 from zerolab.store import arrays as agent_files
-from zerolab.store.arrays import WEIGHTS, encode_arrays, read_network_file, save_arrays
+from zerolab.store.arrays import (
+    WEIGHTS,
+    encode_arrays,
+    read_network_file,
+    save_arrays,
+    to_half_precision,
+    to_single_precision,
+)
 from zerolab.store.run_folder import RunFolder
 from zerolab.testing.random_games import ongoing_sample_positions
 
@@ -107,7 +114,7 @@ def test_evaluations_are_bitwise_equal_to_those_of_the_run():
 
 
 def fresh_evaluator(spec):
-    _, agent = read_agent_file(spec)
+    agent = read_agent_file(Path(spec))
     return build_evaluator(agent.network_settings, agent.game, agent.weights)
 
 
@@ -195,6 +202,93 @@ def test_invalid_specs_get_one_line_errors(spec, expected, work):
         parse_agent(spec)
     assert expected in str(error.value)
     assert len(str(error.value).splitlines()) == 1
+
+
+RELATIVE, ABSOLUTE = 2.0**-11, 2.0**-25
+"""Largest rounding errors of float16: half of the last digit, also below the normal numbers."""
+
+
+@given(arrays(np.float32, array_shapes(max_side=5), elements=st.floats(-65504, 65504, width=32)))
+def test_half_precision_rounds_matrices_and_keeps_vectors(weights):
+    restored = to_single_precision(to_half_precision({"a": weights, "n": np.array(3)}))
+    assert restored["n"].dtype == np.int64
+    assert restored["a"].dtype == np.float32
+    if weights.ndim == 1:
+        assert restored["a"].tobytes() == weights.tobytes()
+    errors = np.abs(restored["a"].astype(np.float64) - weights)
+    assert (errors <= np.maximum(RELATIVE * np.abs(weights), ABSOLUTE)).all()
+
+
+def test_half_precision_hardly_changes_the_outputs(content):
+    """They differ less than in bfloat16, in which the same network plays on many machines."""
+    export("runs/demo@1", Path("half.zerolab"), half=True)
+    full, half = parse_agent_file(content), read_agent_file(Path("half.zerolab"))
+    assert Path("half.zerolab").stat().st_size < len(content) * 0.75  # the header is large here
+    states = [sample.state for sample in ongoing_sample_positions(full.game)]
+    outputs = [
+        new_evaluator(agent, precision).evaluate(np.array(states))
+        for agent, precision in (
+            (full, torch.float32),
+            (half, torch.float32),
+            (full, torch.bfloat16),
+        )
+    ]
+    for exact, rounded, bfloat16 in zip(*outputs, strict=True):
+        assert np.abs(rounded - exact).max() < np.abs(bfloat16 - exact).max()
+        assert np.abs(rounded - exact).max() < 0.002
+
+
+def new_evaluator(agent, precision):
+    network = build_network(agent.network_settings, agent.game, seed=0)
+    set_weights(network, agent.weights)
+    return NetworkEvaluator(network, agent.game, torch.device("cpu"), precision)
+
+
+def test_half_precision_has_digests_of_its_own(content):
+    """Files differ and play differently, so neither digest nor identity is that of the run."""
+    export("runs/demo@1", Path("one.zerolab"), half=True)
+    export("one.zerolab", Path("two.zerolab"), half=True)
+    assert Path("one.zerolab").read_bytes() == Path("two.zerolab").read_bytes()
+    full, half = parse_agent_file(content), read_agent_file(Path("one.zerolab"))
+    assert half.header == full.header
+    assert half.digest != full.digest
+    assert half.network_digest != full.network_digest
+    rounded = with_arrays(content, **half.weights)  # the same weights in float32
+    assert parse_agent_file(rounded).digest != half.digest
+    assert parse_agent_file(rounded).network_digest == half.network_digest
+
+
+def test_weights_beyond_half_precision_are_refused(content):
+    _, stored = table_and_arrays(content)
+    name = "heads.policy.output.weight"
+    large = {name: np.where(np.arange(16) == 3, np.float32(7e4), stored[name])}
+    Path("large.zerolab").write_bytes(with_arrays(content, **large))
+    with pytest.raises(UserError) as error:
+        export("large.zerolab", Path("small.zerolab"), half=True)
+    assert str(error.value).startswith(f"{name} has a weight of 70,000")
+    assert not Path("small.zerolab").exists()
+
+
+def test_statistics_of_any_size_survive_half_precision(content):
+    _, stored = table_and_arrays(content)
+    name = next(name for name in stored if name.endswith("running_var"))
+    extreme = np.geomspace(1e-30, 1e30, len(stored[name])).astype(np.float32)
+    Path("extreme.zerolab").write_bytes(with_arrays(content, **{name: extreme}))
+    export("extreme.zerolab", Path("extreme-half.zerolab"), half=True)
+    assert (
+        read_agent_file(Path("extreme-half.zerolab")).weights[name].tobytes() == extreme.tobytes()
+    )
+
+
+def test_half_precision_is_checked_like_single_precision(content):
+    _, stored = table_and_arrays(content)
+    name = "heads.policy.output.weight"
+    infinite = stored[name].astype(np.float16)
+    infinite[0, 0] = np.inf
+    assert f"{name} is not finite" in refusal(with_arrays(content, **{name: infinite}))
+    counter = next(name for name in stored if stored[name].dtype == np.int64)
+    halved = stored[counter].astype(np.float16)
+    assert f"{counter} is float32" in refusal(with_arrays(content, **{counter: halved}))
 
 
 def test_agent_file_of_another_game_is_refused():

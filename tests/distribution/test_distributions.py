@@ -22,6 +22,8 @@ import pytest
 from hatchling.builders.sdist import SdistBuilder
 from hatchling.builders.wheel import WheelBuilder
 
+from zerolab.agents.file_agents import SHIPPED_FOLDER
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -68,6 +70,12 @@ def test_wheel_contains_the_package_and_nothing_else(
     assert described == {
         "METADATA", "RECORD", "WHEEL", "entry_points.txt", "licenses/LICENSE",
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("suffix", ["zerolab", "toml"])
+def test_wheel_would_contain_agents_and_their_cards(suffix: str) -> None:
+    folder = SHIPPED_FOLDER.relative_to(ROOT)
+    assert WheelBuilder(str(ROOT)).config.include_path(f"{folder.as_posix()}/name.{suffix}")
 
 
 def test_source_distribution_contains_every_tracked_file(tracked: set[str]) -> None:

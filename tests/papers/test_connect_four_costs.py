@@ -7,7 +7,7 @@ import pytest
 from made_up_runs import design_of
 
 from zerolab.core.config import validate
-from zerolab.papers.connect_four import accuracy_claims, analysis, findings
+from zerolab.papers.connect_four import analysis, costs, findings
 from zerolab.papers.connect_four.costs import (
     AccuracyPoint,
     MeasuredMoveTimes,
@@ -95,8 +95,8 @@ def made_up(monkeypatch):
             AccuracyPoint(cost, strong - noise) for cost, strong in MADE_UP[run.factors["variant"]]
         ]
 
-    monkeypatch.setattr(accuracy_claims, "accuracy_points", accuracy_points)
-    for module in (accuracy_claims, analysis):
+    monkeypatch.setattr(costs, "accuracy_points", accuracy_points)
+    for module in (costs, analysis):
         monkeypatch.setattr(module, "measured_move_times", lambda results: MeasuredMoveTimes({}))
     planned = [
         run
@@ -109,9 +109,7 @@ def made_up(monkeypatch):
 def test_claims_compare_variants_at_equal_cost_and_at_their_ends(made_up):
     every, design = made_up
     results = Results("mini", design, every, {})
-    found = accuracy_claims.training_statistics(
-        results, accuracy_claims.measured_accuracy_points(results)
-    )
+    found = costs.training_statistics(results, costs.measured_accuracy_points(results))
     ends = {claim.key: claim for claim in (*findings.PEAKS, *findings.ENDS)}
     expected = {
         findings.EXTENDED_CLAIM: at("extended", 10) - at("baseline", 10),
@@ -130,7 +128,7 @@ def test_claims_compare_variants_at_equal_cost_and_at_their_ends(made_up):
     lead = at("extended", 10) - at("merging-0.5", 10)
     assert found[findings.WEIGHT_CLAIM].value == pytest.approx(lead, abs=1e-9)
     assert isinstance(found[findings.SERVICE_CLAIM], MissingEstimate)
-    unfinished = accuracy_claims.training_statistics(Results("mini", design, every[1:], {}), {})
+    unfinished = costs.training_statistics(Results("mini", design, every[1:], {}), {})
     assert all(isinstance(each, MissingEstimate) for each in unfinished.values())
 
 
@@ -140,18 +138,18 @@ def test_effects_of_seeds_are_removed_if_runs_are_missing(made_up):
     missing = {("extended", 102), ("no-merging", 100), ("baseline", 101)}
     done = [run for run in every if (run.factors["variant"], run.factors["seed"]) not in missing]
     results = Results("mini", design, done, {})
-    runs = accuracy_claims.measured_accuracy_points(results)
+    runs = costs.measured_accuracy_points(results)
     assert list(runs["extended"]) == [100, 101]
-    effect = accuracy_claims.difference_at_equal_cost(runs, "extended", "no-merging")
+    effect = costs.difference_at_equal_cost(runs, "extended", "no-merging")
     # The model counts a variance between seeds of 10^6 error variances as infinite.
     assert effect.value == pytest.approx(at("extended", 10) - at("no-merging", 10), abs=1e-7)
     shown = {type(block) for block in analysis.training_blocks(results, runs)}
     assert {Picture, Table} <= shown
     apart = {"extended": {0: RUN}, "baseline": {1: RUN}}
-    unknown = accuracy_claims.difference_at_equal_cost(apart, "extended", "baseline")
+    unknown = costs.difference_at_equal_cost(apart, "extended", "baseline")
     assert unknown.p_value(1.0) == 1.0
     linked = {**apart, "growing": {0: RUN, 1: RUN}}
-    assert accuracy_claims.difference_at_equal_cost(linked, "extended", "baseline").value == 0.0
+    assert costs.difference_at_equal_cost(linked, "extended", "baseline").value == 0.0
 
 
 def test_networks_are_measured_once():

@@ -12,8 +12,8 @@ from made_up_runs import design_of, noise, words
 from zerolab.agents.specs import parse_agents
 from zerolab.evaluation.position_statistics import Diversity
 from zerolab.papers.connect_four import (
-    accuracy_claims,
     analysis,
+    costs,
     smaller_findings,
     supervised,
 )
@@ -109,9 +109,9 @@ def judged(request):
     is_claimed = request.param
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(analysis.diversity, "parse_diversity", lambda counts: counts)
-        patch.setattr(accuracy_claims, "measured_move_times", lambda results: MeasuredMoveTimes({}))
+        patch.setattr(costs, "measured_move_times", lambda results: MeasuredMoveTimes({}))
         patch.setattr(
-            accuracy_claims,
+            costs,
             "accuracy_points",
             lambda run, times: [
                 AccuracyPoint(
@@ -197,7 +197,7 @@ def test_all_variants_estimate_the_variance():
         }
         for name, row in zip(names, accuracies.tolist(), strict=True)
     }
-    difference = accuracy_claims.difference_at_equal_cost(curves, names[0], names[1])
+    difference = costs.difference_at_equal_cost(curves, names[0], names[1])
     centred = accuracies - accuracies.mean(axis=1, keepdims=True)
     squares = (centred**2).sum() - len(names) * (centred.mean(axis=0) ** 2).sum()
     freedom = (len(names) - 1) * (len(seeds) - 1)
@@ -216,9 +216,9 @@ def test_shorter_runs_do_not_estimate_the_variance():
         "baseline": {0: points, 1: points},
         "service": {0: points[:1], 1: points[:1]},
     }
-    difference = accuracy_claims.difference_at_equal_cost(curves, "extended", "baseline")
+    difference = costs.difference_at_equal_cost(curves, "extended", "baseline")
     assert difference.freedom == 1
-    found = accuracy_claims.difference_at_equal_cost(curves, "extended", "league")
+    found = costs.difference_at_equal_cost(curves, "extended", "league")
     assert found == MissingEstimate("league is not studied at this scale")
 
 

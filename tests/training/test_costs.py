@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import shlex
 
 import pytest
 
 from zerolab.core.errors import UserError
 from zerolab.networks.catalogue import evaluation_flops, training_flops
 from zerolab.rules.catalogue import parse_game
+from zerolab.store.arrays import AgentOrigin
 from zerolab.store.run_folder import RunFolder
 from zerolab.training.configure import resolve_settings, saved_settings
-from zerolab.training.costs import cost_to_reach, run_costs
+from zerolab.training.costs import cost_to_reach, run_costs, training_facts
 from zerolab.training.move_times import (
     CostReference,
     Machine,
@@ -213,3 +215,58 @@ def test_damaged_references_are_refused(content, expected, tmp_path):
     path.write_text(content)
     with pytest.raises(UserError, match=expected):
         read_cost_reference(path)
+
+
+ORIGIN = AgentOrigin(
+    run="demo", run_digest="", preset="mini", seed=0, iteration=2, games=10, positions=80,
+    written_by="",
+)  # fmt: skip
+
+
+def facts_of(settings, folder):
+    return training_facts(RunFolder.create(folder, settings.model_dump()), ORIGIN)
+
+
+def test_card_counts_hours_of_training_and_not_of_measuring(run):
+    """Two iterations of self-play, learning and gate: the network is that of the second."""
+    facts = training_facts(run, ORIGIN)
+    assert facts.hours == round(2 * (10 + 4 + 1) / 3600, 4)
+    assert (facts.iterations, facts.games, facts.positions) == (2, 10, 80)
+
+
+@pytest.mark.parametrize(
+    ("preset", "assignments"),
+    [
+        ("mini", []),
+        ("strong", ["seed=7", "iterations=9", "learn.epochs=3"]),
+        ("mini", ["selfplay.mode=continuous", "gate=los", "learn.learning_rate=0.5"]),
+        ("smoke", ['network.heads=["policy","outcome"]', "warm_start.variant=wrora"]),
+        ("small", ["network=conv", "network.channels=7", "network.hidden=[9,5]"]),
+    ],
+)
+def test_command_of_a_card_has_the_settings_of_the_run(preset, assignments, tmp_path):
+    """Except for measurements, which do not change the network."""
+    measuring = ["accuracy.every=3", "accuracy.positions=/home/me/secret.parquet"]
+    trained = resolve_settings("othello:6x6", preset, [*assignments, *measuring])
+    facts = facts_of(trained, tmp_path / "run")
+    assert "secret" not in facts.model_dump_json()
+    name, command, game, *options = shlex.split(facts.command)
+    assert (name, command, game) == ("zerolab", "train", "othello:6x6")
+    pairs = dict(zip(options[:2:2], options[1:2], strict=True))
+    assert pairs == {"--preset": preset}
+    assert options[-2:] == ["--run", "runs/demo"]
+    assert set(options[2:-2:2]) <= {"--set"}
+    repeated = resolve_settings(game, preset, options[3:-2:2])
+    measured = {"accuracy"}
+    assert repeated.model_dump(exclude=measured) == trained.model_dump(exclude=measured)
+    assert set(facts.settings) == {each.partition("=")[0] for each in options[3:-2:2]}
+
+
+def test_preset_of_a_user_is_described_by_its_differences(tmp_path):
+    own = tmp_path / "mine.toml"
+    own.write_text('game = "othello:6x6"\n[search]\nsimulations = 17\n')
+    facts = facts_of(resolve_settings(None, str(own)), tmp_path / "run")
+    options = shlex.split(facts.command)
+    assert options[3:5] == ["--preset", "mini"]
+    assert "search.simulations=17" in options
+    assert facts.settings["search.simulations"] == 17

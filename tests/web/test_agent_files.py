@@ -10,7 +10,7 @@ import pytest
 from fastapi.testclient import TestClient
 from tiny_laboratory import GAME, RUN
 
-from zerolab.agents.file_agents import shared_agent_of_run
+from zerolab.agents.exporting import shared_agent_of_run
 from zerolab.store.arrays import encode_agent
 from zerolab.store.run_folder import RunFolder
 

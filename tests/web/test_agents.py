@@ -12,7 +12,11 @@ pytest.importorskip("fastapi", reason="the extra web is not installed")
 
 from tiny_laboratory import new_client
 
+from zerolab.agents import file_agents
+from zerolab.agents.exporting import encode_agent_of_run
 from zerolab.cli.main import main
+from zerolab.store.arrays import decode_agent, encode_agent
+from zerolab.store.run_folder import RunFolder
 
 
 @pytest.fixture(scope="module")
@@ -88,6 +92,32 @@ def test_default_is_never_damaged_run(client, damage):
 
 def test_default_without_run_is_mcts(client):
     assert _default(client, "othello:6x6")["spec"] == "mcts:1000"
+
+
+@pytest.fixture
+def shipped(monkeypatch, tmp_path):
+    """Two agents of the package, one for a game without a run."""
+    monkeypatch.setattr(file_agents, "SHIPPED_FOLDER", tmp_path)
+    content = encode_agent_of_run(RunFolder.open(Path("runs/one")), 2)
+    (tmp_path / "gobang-3x3-3.zerolab").write_bytes(content)
+    header, weights, _ = decode_agent(content, "it")
+    for name, game in (("gobang-5x5", "gobang:5x5"), ("gobang-5x5-b", "gobang:5x5")):
+        other = header.model_copy(update={"game": game})
+        (tmp_path / f"{name}.zerolab").write_bytes(encode_agent(other, weights))
+    (tmp_path / "gobang-5x5-damaged.zerolab").write_bytes(content[:-1])
+
+
+def test_agents_of_the_package_follow_runs_and_are_default_without_any(client, shipped):
+    assert _default(client, "gobang:3x3:3")["spec"] == "runs/one"
+    suggestions = client.get("/api/v1/agents", params={"game": "gobang:3x3:3"}).json()
+    included = [each for each in suggestions if each["group"] == "Included with zerolab"]
+    assert [(each["spec"], each["run"], each["iteration"]) for each in included] == [
+        ("gobang-3x3-3", None, 2),
+    ]  # fmt: skip
+    request = {"agent": "gobang-3x3-3?simulations=2", "game": "gobang:3x3:3"}
+    assert client.post("/api/v1/agent", json=request).status_code == 200
+    assert _default(client, "gobang:5x5")["spec"] == "gobang-5x5"
+    assert _default(client, "gobang:6x6")["spec"] == "mcts:1000"
 
 
 def test_every_suggested_agent_is_accepted(client):

@@ -13,7 +13,7 @@ pytest.importorskip("fastapi", reason="the extra web is not installed")
 from fastapi.testclient import TestClient
 from tiny_laboratory import GAME, RUN
 
-from zerolab.agents.file_agents import encode_agent_of_run
+from zerolab.agents.exporting import encode_agent_of_run
 from zerolab.cli.main import main
 from zerolab.core.errors import UserError
 from zerolab.store.run_folder import RunFolder

@@ -18,10 +18,12 @@ pytest.importorskip("fastapi", reason="the extra web is not installed")
 from starlette.testclient import TestClient
 from tiny_laboratory import new_client
 
+from zerolab.agents.file_agents import ShippedAgent
 from zerolab.cli.main import main
 from zerolab.play.tournament import Tournament
 from zerolab.play.tournament_report import TournamentReport
 from zerolab.report.html import save_document
+from zerolab.rules.catalogue import parse_game
 from zerolab.store.run_folder import RunFolder
 from zerolab.studies.execution import StudyExecution
 from zerolab.studies.findings import claims_of
@@ -355,6 +357,17 @@ def test_server_warms_up_with_most_recent_run(folder, monkeypatch):
         assert get(client, "/runs")
     assert [(each.agent, each.position.history) for each in requests] == [("runs/one", ())]
     assert newest_run(Folders((folder / "nowhere",))) is None
+
+
+def test_server_without_runs_warms_up_with_a_shipped_agent(tmp_path, monkeypatch):
+    laboratory = Laboratory(Folders((tmp_path,)), workers=0)
+    shipped = {parse_game("connect_four"): []}
+    monkeypatch.setattr("zerolab.web.laboratory.shipped_agents", shipped.__getitem__)
+    assert laboratory._warm_up_request() is None
+    (usual,) = shipped
+    shipped[usual] = [ShippedAgent("connect-four", "connect-four", None)]
+    request = laboratory._warm_up_request()
+    assert (request.agent, request.position.game) == ("connect-four", usual)
 
 
 def test_simultaneous_callers_read_a_file_once(tmp_path):

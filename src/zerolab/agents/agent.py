@@ -206,6 +206,10 @@ class AgentKind:
         """Return whether a spec without the name of a kind, such as a path, is of this kind."""
         return False
 
+    def known_specs(self) -> Sequence[str]:
+        """Return specs without options of existing agents, as suggestions for misspelt ones."""
+        return ()
+
     def fixed_game(self, argument: str) -> Game | None:
         """Return the only game that the agent can play, or None if it can play any game."""
         return None

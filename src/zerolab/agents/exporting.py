@@ -15,7 +15,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -23,22 +23,39 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from zerolab.agents.agent import AGENT_KINDS, split_options
-from zerolab.agents.file_agents import SharedAgent, read_agent_file, shared_agent_of_run
-from zerolab.agents.run_agents import find_network
+from zerolab.agents.file_agents import (
+    SharedAgent,
+    StoredAgentKind,
+    checked_agent,
+    parse_agent_file,
+)
+from zerolab.agents.run_agents import find_network, read_play_settings
 from zerolab.agents.specs import kind_and_argument
+from zerolab.core import __version__
 from zerolab.core.errors import MissingExtraError, UserError, did_you_mean, one_line, quoted
 from zerolab.core.files import check_output_path, read_limited, write_bytes
 from zerolab.networks.catalogue import build_network
-from zerolab.networks.network import Network, folded_copy
+from zerolab.networks.network import Network, folded_copy, set_weights
 from zerolab.rules import compiled_rules, rules
 from zerolab.rules.catalogue import game_name, notation_of
 from zerolab.rules.encoding import plane_names
-from zerolab.store.arrays import AGENT_SUFFIX, encode_agent
+from zerolab.store.arrays import (
+    AGENT_SUFFIX,
+    MAX_TEXT,
+    AgentFile,
+    AgentHeader,
+    AgentOrigin,
+    SourceNetwork,
+    agent_digest,
+    encode_agent,
+    read_network_file,
+    to_half_precision,
+)
+from zerolab.store.checks import hex_digest
+from zerolab.store.folder import read_environments
+from zerolab.store.games import SELF_PLAY, source_run_folder
+from zerolab.store.run_folder import RunFolder
 from zerolab.testing.random_games import ongoing_sample_positions
-
-if TYPE_CHECKING:
-    from zerolab.networks.network import Network
-
 
 ONNX = ".onnx"
 _SCHEMA = 1
@@ -55,19 +72,24 @@ class ExportResult(NamedTuple):
     """Agreement of an ONNX model with its network; None for an agent file."""
 
 
-def export(source: str, target: Path, *, overwrite: bool = False) -> ExportResult:
-    """Export the network named by RUN, RUN@N or FILE.zerolab to a file.
+def export(
+    source: str, target: Path, *, half: bool = False, overwrite: bool = False
+) -> ExportResult:
+    """Export the network named by RUN, RUN@N, FILE.zerolab or a shipped agent to a file.
 
     The suffix of `target` selects the format: ``.zerolab`` for an agent file, ``.onnx`` for an ONNX
-    model. An existing file with different content is replaced only if `overwrite` is set. Raises
-    UserError, without writing anything, for invalid input and if the model does not agree with its
-    network.
+    model. With `half`, an agent file has its weights in half precision (`to_half_precision`). An
+    existing file with different content is replaced only if `overwrite` is set. Raises UserError,
+    without writing anything, for invalid input and if the model does not agree with its network.
     """
-    _check_target(target)
-    agent = _load_agent(source, target)
+    _check_target(target, half)
+    agent = _load_agent(source, target, half)
     agreement = None
     if target.suffix == ONNX:
         content, agreement = _model(agent)
+    elif half:
+        content = encode_agent(agent.header, to_half_precision(agent.weights))
+        agent = parse_agent_file(content)
     else:
         content = encode_agent(agent.header, agent.weights)
     if overwrite or not _already_has(target, content):
@@ -75,21 +97,21 @@ def export(source: str, target: Path, *, overwrite: bool = False) -> ExportResul
     return ExportResult(target, len(content), agent, agreement)
 
 
-def _check_target(target: Path) -> None:
+def _check_target(target: Path, half: bool) -> None:
     """Raise UserError for problems with the target that can be detected in advance."""
     if target.suffix not in (AGENT_SUFFIX, ONNX):
         hint = did_you_mean(target.suffix, (AGENT_SUFFIX, ONNX)) if target.suffix else ""
         raise UserError(
             f"{quoted(target)}: expected a file ending in {AGENT_SUFFIX} or {ONNX}{hint}"
         )
+    if half and target.suffix == ONNX:
+        raise UserError(f"{quoted(target)}: half precision is for files ending in {AGENT_SUFFIX}")
     check_output_path(target)
     if target.suffix == ONNX:
-        from zerolab.agents.exporting import require_onnx_packages
-
         require_onnx_packages()
 
 
-def _load_agent(source: str, target: Path) -> SharedAgent:
+def _load_agent(source: str, target: Path, half: bool) -> SharedAgent:
     """Return the network named by a source; raise UserError for any other source."""
     kind, argument = kind_and_argument(source)
     head, options = split_options(argument)
@@ -97,14 +119,14 @@ def _load_agent(source: str, target: Path) -> SharedAgent:
         raise UserError(f"{quoted(source)}: expected RUN or RUN@N; options apply only to play")
     if kind is AGENT_KINDS["run"]:
         return shared_agent_of_run(*find_network(head))
-    if kind is not AGENT_KINDS["file"]:
+    if not isinstance(kind, StoredAgentKind):
         raise UserError(f"{quoted(source)} has no network: expected a run, such as runs/demo@12")
-    if target.suffix == AGENT_SUFFIX:
+    if target.suffix == AGENT_SUFFIX and not half:
         raise UserError(
-            f"{quoted(source)} is already an agent file: expected a run, or a target ending in"
-            f" {ONNX}"
+            f"{quoted(source)} is already an agent file: expected a run, a target ending in"
+            f" {ONNX}, or half precision"
         )
-    return read_agent_file(head)[1]
+    return kind.read(head).agent
 
 
 def _already_has(target: Path, content: bytes) -> bool:
@@ -118,11 +140,73 @@ def _already_has(target: Path, content: bytes) -> bool:
     )
 
 
+def shared_agent_of_run(run: RunFolder, iteration: int) -> SharedAgent:
+    """Return a run's network as an agent file would contain it.
+
+    Raises UserError if the network is missing or damaged.
+    """
+    weights = run.load_weights(iteration)
+    stored = read_network_file(run.weights_path(iteration))
+    header = AgentHeader(
+        game=stored.game,
+        network=dict(stored.settings),
+        search=read_play_settings(run).search.model_dump(mode="json"),
+        origin=_origin(run, iteration),
+    )
+    return checked_agent(AgentFile(header, weights, agent_digest(header, weights)))
+
+
+def encode_agent_of_run(run: RunFolder, iteration: int) -> bytes:
+    """Return the content of an agent file with a run's network.
+
+    The content is deterministic. Raises UserError if the network is missing, damaged or too large
+    for a file.
+    """
+    shared = shared_agent_of_run(run, iteration)
+    return encode_agent(shared.header, shared.weights)
+
+
+def _origin(run: RunFolder, iteration: int) -> AgentOrigin:
+    """Return the origin of a network, from the records of its run."""
+    config = run.config
+    self_play = [
+        line
+        for line in run.metrics()
+        if line.get("stage") == SELF_PLAY and line["iteration"] <= iteration
+    ]
+    return AgentOrigin(
+        run=_last_name(run.path),
+        run_digest=hex_digest(json.dumps(config, sort_keys=True).encode()),
+        preset=_last_name(Path(config.get("preset", ""))),
+        seed=read_play_settings(run).seed,
+        iteration=iteration,
+        games=sum(line.get("games", 0) for line in self_play),
+        positions=sum(line.get("positions", 0) for line in self_play),
+        started_from=_source(config.get("start")),
+        environments=tuple(
+            each for each in read_environments(run.path) if each.iteration <= max(1, iteration)
+        ),
+        written_by=__version__,
+    )
+
+
+def _source(start: Any) -> SourceNetwork | None:
+    """Return the initial network of a run from its setting `start`, or None."""
+    if not isinstance(start, Mapping):
+        return None
+    folder = source_run_folder(str(start["source"]), start["iteration"])
+    facts = {name: start[name] for name in ("iteration", "game", "digest", "transfer")}
+    return SourceNetwork(run=_last_name(Path(folder)), **facts)
+
+
+def _last_name(path: Path) -> str:
+    """Return the last component of a path; parent folders are private."""
+    name = path.absolute().name if path.parts else ""
+    return "".join(each if each.isprintable() else "?" for each in name)[:MAX_TEXT]
+
+
 def _model(agent: SharedAgent) -> tuple[bytes, ModelAgreement]:
     """Return an agent's network as an ONNX model, and how well the model agrees with it."""
-    from zerolab.agents.exporting import compare_onnx_model, encode_onnx_model
-    from zerolab.networks.network import set_weights
-
     network = build_network(
         agent.network_settings, agent.game, seed=0
     )  # initial weights are replaced

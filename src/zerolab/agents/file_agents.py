@@ -1,14 +1,18 @@
-"""Agents in files, with specs of the form ``FILE.zerolab[?OPTIONS]``.
+"""Agents in files, named by a file, or by a name for those that this package contains.
 
-Agent files are exported from runs and can come from untrusted sources. `parse_agent_file` validates
-all of them and returns only agents that are safe to use.
+Agent files are exported from runs (`agents.exporting`) and can come from untrusted sources.
+`parse_agent_file` validates all of them and returns only agents that are safe to use.
+
+The specs are ``FILE.zerolab[?OPTIONS]`` and, for shipped agents, ``NAME[?OPTIONS]``. The name is
+that of the game, without the size if it is the usual one, such as ``connect-four`` or
+``othello-6x6`` (docs/decisions/0098).
 """
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,36 +25,27 @@ from zerolab.agents.agent import (
     parse_search_options,
     split_options,
 )
-from zerolab.agents.run_agents import StoredNetwork, names_run, network_agent, read_play_settings
-from zerolab.core import __version__
+from zerolab.agents.run_agents import StoredNetwork, names_run, network_agent
 from zerolab.core.config import validate
 from zerolab.core.errors import UserError, did_you_mean, quoted
 from zerolab.core.files import check_path, make_folder, read_limited, write_bytes
 from zerolab.networks.catalogue import NETWORKS, NetworkSettings, require_matching_weights
-from zerolab.rules.catalogue import game_name, parse_game
+from zerolab.rules.catalogue import game_name, parse_game, registered_games
 from zerolab.rules.rules import Game
 from zerolab.search.search_settings import SearchSettings
 from zerolab.store.arrays import (
     AGENT_SUFFIX,
     MAX_AGENT_BYTES,
-    MAX_TEXT,
     WEIGHTS,
     AgentFile,
     AgentHeader,
-    AgentOrigin,
     Arrays,
-    SourceNetwork,
-    agent_digest,
     decode_agent,
-    encode_agent,
-    read_network_file,
     require_finite_weights,
     saved_arrays_digest,
+    to_single_precision,
 )
-from zerolab.store.checks import hex_digest
-from zerolab.store.folder import read_environments
-from zerolab.store.games import SELF_PLAY, canonical_folder, source_run_folder
-from zerolab.store.run_folder import RunFolder
+from zerolab.store.games import canonical_folder
 
 _UPLOAD = "the file"
 
@@ -63,37 +58,12 @@ class SharedAgent(NamedTuple):
     search_settings: SearchSettings
     """Search settings used in training, which are also the default for play."""
     weights: Arrays
+    """Weights in float32, also if they are stored in half precision."""
     header: AgentHeader
     digest: str
     """Digest of the whole file."""
     network_digest: str
     """Digest of the network file in the run, which identifies the network in runs and files."""
-
-
-def shared_agent_of_run(run: RunFolder, iteration: int) -> SharedAgent:
-    """Return a run's network as an agent file would contain it.
-
-    Raises UserError if the network is missing or damaged.
-    """
-    weights = run.load_weights(iteration)
-    stored = read_network_file(run.weights_path(iteration))
-    header = AgentHeader(
-        game=stored.game,
-        network=dict(stored.settings),
-        search=read_play_settings(run).search.model_dump(mode="json"),
-        origin=_origin(run, iteration),
-    )
-    return _checked(AgentFile(header, weights, agent_digest(header, weights)))
-
-
-def encode_agent_of_run(run: RunFolder, iteration: int) -> bytes:
-    """Return the content of an agent file with a run's network.
-
-    The content is deterministic. Raises UserError if the network is missing, damaged or too large
-    for a file.
-    """
-    shared = shared_agent_of_run(run, iteration)
-    return encode_agent(shared.header, shared.weights)
 
 
 def parse_agent_file(content: bytes, source: str = _UPLOAD) -> SharedAgent:
@@ -104,7 +74,7 @@ def parse_agent_file(content: bytes, source: str = _UPLOAD) -> SharedAgent:
     """
     stored = decode_agent(content, source)
     try:
-        return _checked(stored)
+        return checked_agent(stored)
     except UserError as error:
         raise UserError(
             "\n".join(f"{source}: {line}" for line in str(error).splitlines())
@@ -124,7 +94,8 @@ def save_uploaded_agent(folder: Path, content: bytes) -> Path:
     return path
 
 
-def _checked(stored: AgentFile) -> SharedAgent:
+def checked_agent(stored: AgentFile) -> SharedAgent:
+    """Return the agent in an undamaged file; raise UserError unless it can play here."""
     header = stored.header
     game = parse_game(header.game)
     if game_name(game) != header.game:
@@ -132,17 +103,18 @@ def _checked(stored: AgentFile) -> SharedAgent:
     network = _network(header.network)
     # The cache size does not affect moves, and an untrusted file must not control it.
     search = validate(SearchSettings, {**header.search, "cache": SearchSettings().cache})
-    require_matching_weights(network, game, stored.weights)
-    require_finite_weights(stored.weights)
+    weights = to_single_precision(stored.weights)
+    require_matching_weights(network, game, weights)
+    require_finite_weights(weights)
     facts = {"game": header.game, "iteration": header.origin.iteration, "network": header.network}
     return SharedAgent(
         game,
         network,
         search,
-        stored.weights,
+        weights,
         header,
         stored.digest,
-        saved_arrays_digest(WEIGHTS, stored.weights, **facts),
+        saved_arrays_digest(WEIGHTS, weights, **facts),
     )
 
 
@@ -154,74 +126,57 @@ def _network(settings: Mapping[str, Any]) -> NetworkSettings:
     return validate(kind, settings)
 
 
-def _origin(run: RunFolder, iteration: int) -> AgentOrigin:
-    """Return the origin of a network, from the records of its run."""
-    config = run.config
-    self_play = [
-        line
-        for line in run.metrics()
-        if line.get("stage") == SELF_PLAY and line["iteration"] <= iteration
-    ]
-    return AgentOrigin(
-        run=_last_name(run.path),
-        run_digest=hex_digest(json.dumps(config, sort_keys=True).encode()),
-        preset=_last_name(Path(config.get("preset", ""))),
-        seed=read_play_settings(run).seed,
-        iteration=iteration,
-        games=sum(line.get("games", 0) for line in self_play),
-        positions=sum(line.get("positions", 0) for line in self_play),
-        started_from=_source(config.get("start")),
-        environments=tuple(
-            each for each in read_environments(run.path) if each.iteration <= max(1, iteration)
-        ),
-        written_by=__version__,
-    )
+class StoredAgent(NamedTuple):
+    """Agent with its file and its name."""
+
+    name: str
+    """Canonical spec, with the first digits of the digest: the file can be replaced."""
+    path: Path
+    agent: SharedAgent
 
 
-def _source(start: Any) -> SourceNetwork | None:
-    """Return the initial network of a run from its setting `start`, or None."""
-    if not isinstance(start, Mapping):
-        return None
-    folder = source_run_folder(str(start["source"]), start["iteration"])
-    facts = {name: start[name] for name in ("iteration", "game", "digest", "transfer")}
-    return SourceNetwork(run=_last_name(Path(folder)), **facts)
+class StoredAgentKind(AgentKind):
+    """Kind of agents in files."""
+
+    def read(self, head: str) -> StoredAgent:
+        """Return the agent of a spec without options; raise UserError if there is none."""
+        raise NotImplementedError
+
+    def fixed_game(self, argument: str) -> Game:
+        return self.read(split_options(argument)[0]).agent.game
+
+    def new_agent(self, argument: str, game: Game) -> Agent:
+        head, text = split_options(argument)
+        name, path, agent = self.read(head)
+        options = parse_search_options(NetworkOptions, text, agent.search_settings)
+
+        def load_weights() -> Arrays:
+            return read_agent_file(path, agent.digest).weights
+
+        network = StoredNetwork(
+            name,
+            agent.game,
+            agent.network_settings,
+            agent.search_settings,
+            agent.network_digest,
+            load_weights,
+        )
+        return network_agent(network, options)
 
 
-def _last_name(path: Path) -> str:
-    """Return the last component of a path; parent folders are private."""
-    name = path.absolute().name if path.parts else ""
-    return "".join(each if each.isprintable() else "?" for each in name)[:MAX_TEXT]
-
-
-_DIGEST_DIGITS = 8
-_HEAD = re.compile(rf"(?P<path>.*{re.escape(AGENT_SUFFIX)})(@(?P<digest>[0-9a-f]+))?", re.DOTALL)
-
-
-def names_agent_file(head: str) -> bool:
-    """Return whether a spec without options names an agent file, with or without a digest."""
-    return AGENT_SUFFIX in (Path(head).suffix, Path(head.rpartition("@")[0]).suffix)
-
-
-def read_agent_file(head: str) -> tuple[Path, SharedAgent]:
-    """Return the path and the agent of ``FILE.zerolab[@DIGEST]``.
+def read_agent_file(path: Path, digits: str = "") -> SharedAgent:
+    """Return the agent in a file whose digest begins with `digits`.
 
     Raises UserError for a missing file, an invalid agent, or a different digest.
     """
-    match = _HEAD.fullmatch(head)
-    if match is None:
-        raise UserError(
-            f"{quoted(head)}: expected a file ending in {AGENT_SUFFIX}, optionally followed by @"
-            f" and digits of its digest, as in agent{AGENT_SUFFIX}@3f2a9c1d"
-        )
-    path = Path(match["path"])
     _require_file(path)
     agent = parse_agent_file(read_limited(path, MAX_AGENT_BYTES), quoted(path))
-    if not agent.digest.startswith(match["digest"] or ""):
+    if not agent.digest.startswith(digits):
         raise UserError(
-            f"{quoted(path)} has the digest {agent.digest[:_DIGEST_DIGITS]}, not"
-            f" {match['digest']}: the file has been replaced by another agent"
+            f"{quoted(path)} has the digest {agent.digest[:_DIGEST_DIGITS]}, not {digits}: the file"
+            " has been replaced by another agent"
         )
-    return path, agent
+    return agent
 
 
 def _require_file(path: Path) -> None:
@@ -237,14 +192,14 @@ def _require_file(path: Path) -> None:
     )
 
 
-def _name(path: Path, agent: SharedAgent) -> str:
-    """Return the canonical spec, including the digest to distinguish networks in the same file."""
-    location = canonical_folder(path)
-    prefix = "file:" if ":" in location else ""  # mcts:9.zerolab would be a different kind of agent
-    return f"{prefix}{location}@{agent.digest[:_DIGEST_DIGITS]}"
+_DIGEST_DIGITS = 8
+_HEAD = re.compile(r"(?P<name>.*?)(@(?P<digits>[0-9a-f]+))?", re.DOTALL)
+_FILE_HEAD = re.compile(
+    rf"(?P<name>.*{re.escape(AGENT_SUFFIX)})(@(?P<digits>[0-9a-f]+))?", re.DOTALL
+)
 
 
-class _File(AgentKind):
+class _File(StoredAgentKind):
     """Agent in a file written by `zerolab export`."""
 
     spec_form = f"FILE{AGENT_SUFFIX}"
@@ -252,28 +207,108 @@ class _File(AgentKind):
 
     def recognises(self, spec: str) -> bool:
         head = split_options(spec)[0]
-        return names_agent_file(head) and not names_run(head)
+        is_file = AGENT_SUFFIX in (Path(head).suffix, Path(head.rpartition("@")[0]).suffix)
+        return is_file and not names_run(head)
 
-    def fixed_game(self, argument: str) -> Game:
-        return read_agent_file(split_options(argument)[0])[1].game
+    def read(self, head: str) -> StoredAgent:
+        match = _FILE_HEAD.fullmatch(head)
+        if match is None:
+            raise UserError(
+                f"{quoted(head)}: expected a file ending in {AGENT_SUFFIX}, optionally followed by"
+                f" @ and digits of its digest, as in agent{AGENT_SUFFIX}@3f2a9c1d"
+            )
+        path = Path(match["name"])
+        agent = read_agent_file(path, match["digits"] or "")
+        location = canonical_folder(path)
+        prefix = "file:" if ":" in location else ""  # mcts:9.zerolab would be of another kind
+        return StoredAgent(f"{prefix}{location}@{agent.digest[:_DIGEST_DIGITS]}", path, agent)
 
-    def new_agent(self, argument: str, game: Game) -> Agent:
-        head, text = split_options(argument)
-        path, agent = read_agent_file(head)
-        options = parse_search_options(NetworkOptions, text, agent.search_settings)
 
-        def load_weights() -> Arrays:
-            return read_agent_file(f"{path}@{agent.digest}")[1].weights
+SHIPPED_FOLDER = Path(__file__).parent / "shipped"
+"""Folder of the agents in this package, as NAME.zerolab with a card in NAME.toml; can be empty."""
 
-        network = StoredNetwork(
-            _name(path, agent),
-            agent.game,
-            agent.network_settings,
-            agent.search_settings,
-            agent.network_digest,
-            load_weights,
-        )
-        return network_agent(network, options)
+_SHIPPED = "shipped"
+_USUAL_OPPONENT = "mcts:1000"
+
+
+def shipped_names() -> list[str]:
+    """Return the names of the agents in this package, sorted."""
+    return sorted(path.stem for path in SHIPPED_FOLDER.glob(f"*{AGENT_SUFFIX}"))
+
+
+def shipped_path(name: str) -> Path:
+    """Return the file of the shipped agent with a name."""
+    return SHIPPED_FOLDER / f"{name}{AGENT_SUFFIX}"
+
+
+def shipped_name(game: Game) -> str:
+    """Return the name that a shipped agent for a game has, whether or not there is one.
+
+    It is the name of the game with hyphens, without a size if it is the usual one. Further agents
+    for the game have names that begin with it, such as ``connect-four-small``.
+    """
+    name, _, size = game_name(game).partition(":")
+    is_usual = game == registered_games()[name].usual_game()
+    return (name if is_usual else f"{name}-{size}").replace("_", "-").replace(":", "-")
+
+
+class ShippedAgent(NamedTuple):
+    """Agent in this package, before its network is checked."""
+
+    name: str
+    spec: str
+    """The name, with a prefix if it would name a run."""
+    header: AgentHeader
+
+
+def shipped_agents(game: Game) -> list[ShippedAgent]:
+    """Return the undamaged agents in this package for a game, the one named after it first."""
+    usual, wanted = shipped_name(game), game_name(game)
+    agents = []
+    for name in sorted(shipped_names(), key=lambda name: (name != usual, name)):
+        with suppress(UserError):
+            content = read_limited(shipped_path(name), MAX_AGENT_BYTES)
+            header = decode_agent(content, name).header
+            if header.game == wanted:
+                spec = f"{_SHIPPED}:{name}" if names_run(name) else name
+                agents.append(ShippedAgent(name, spec, header))
+    return agents
+
+
+def default_opponent(game: Game) -> str:
+    """Return the spec of an opponent for those who have trained none: a shipped agent, or MCTS."""
+    return next((each.spec for each in shipped_agents(game)), _USUAL_OPPONENT)
+
+
+class _Shipped(StoredAgentKind):
+    """Agent in this package, listed by `zerolab agents`; a run of the same name comes first."""
+
+    spec_form = "a name listed by zerolab agents"
+
+    def recognises(self, spec: str) -> bool:
+        head = split_options(spec)[0]
+        return head.partition("@")[0] in shipped_names() and not names_run(head)
+
+    def known_specs(self) -> Sequence[str]:
+        return shipped_names()
+
+    def read(self, head: str) -> StoredAgent:
+        match = _HEAD.fullmatch(head)
+        assert match is not None  # any text matches
+        name, digits = match["name"], match["digits"] or ""
+        if name not in (names := shipped_names()):
+            raise UserError(
+                f"{quoted(name)} is not an agent of this package: expected one of"
+                f" {', '.join(names) or 'none'}{did_you_mean(name, names)}"
+            )
+        agent = read_agent_file(shipped_path(name))
+        if not agent.digest.startswith(digits):
+            raise UserError(
+                f"{name} has the digest {agent.digest[:_DIGEST_DIGITS]}, not {digits}: this version"
+                " of zerolab has another agent of this name"
+            )
+        return StoredAgent(f"{name}@{agent.digest[:_DIGEST_DIGITS]}", shipped_path(name), agent)
 
 
 AGENT_KINDS.add("file", _File())
+AGENT_KINDS.add(_SHIPPED, _Shipped())

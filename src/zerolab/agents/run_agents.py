@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 from weakref import WeakValueDictionary
@@ -33,6 +34,7 @@ from zerolab.search.search_settings import SearchSettings
 from zerolab.store.arrays import Arrays
 from zerolab.store.checks import hex_digest
 from zerolab.store.games import network_name
+from zerolab.store.listing import find_runs
 from zerolab.store.run_folder import RunFolder, is_run
 
 if TYPE_CHECKING:
@@ -128,7 +130,9 @@ class _Evaluators:
 
 _EVALUATORS = _Evaluators()
 
+_RUNS = Path("runs")
 _MAX_DIGITS = 10  # of an iteration
+_DIGEST = re.compile(r"[0-9a-f]{8,}")
 
 
 class RunPlaySettings(Settings):
@@ -185,6 +189,9 @@ class _Run(AgentKind):
     def recognises(self, spec: str) -> bool:
         return names_run(split_options(spec)[0])
 
+    def known_specs(self) -> Sequence[str]:
+        return [path.as_posix() for path in find_runs([_RUNS])] if _RUNS.is_dir() else []
+
     def fixed_game(self, argument: str) -> Game:
         run, _ = find_network(split_options(argument)[0])
         return parse_game(read_play_settings(run).game)
@@ -200,9 +207,13 @@ class _Run(AgentKind):
 
 
 def names_run(head: str) -> bool:
-    """Return whether ``FOLDER[@ITERATION]`` names a run folder."""
-    folder, at, _ = head.rpartition("@")
-    return _is_run(head) or (bool(at) and is_run(Path(folder)))
+    """Return whether ``FOLDER[@ITERATION]`` names a run folder.
+
+    Eight or more digits after the @ are the digest of an agent in a file, not an iteration.
+    """
+    folder, at, digits = head.rpartition("@")
+    is_iteration = bool(at) and not _DIGEST.fullmatch(digits)
+    return _is_run(head) or (is_iteration and is_run(Path(folder)))
 
 
 def _is_run(folder: str) -> bool:

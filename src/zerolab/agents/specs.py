@@ -4,8 +4,9 @@ A spec is ``random``, ``mcts:100``, ``rave:100``, ``rhea:100``, ``perfect``, ``g
 run: ``runs/demo`` is its best network and ``runs/demo@12`` the network of iteration 12. Options
 follow a question mark. For example, ``runs/demo?simulations=400&selection.c=2`` changes the search,
 ``?temperature_plies=4`` samples the first moves in proportion to visits, and ``?simulations=0``
-plays the policy without search. ``agent.zerolab`` is an agent in a file, with the same options as a
-run. ``random #2`` is a second agent of the kind ``random``.
+plays the policy without search. ``agent.zerolab`` is an agent in a file and ``connect-four`` one in
+this package, both with the same options as a run. ``random #2`` is a second agent of the kind
+``random``.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
-from pathlib import Path
 from typing import NamedTuple
 
 from zerolab.agents.agent import AGENT_KINDS, Agent, AgentKind, split_options
@@ -26,14 +26,12 @@ from zerolab.core.registry import load_plugins
 from zerolab.rules.catalogue import game_name, parse_game
 from zerolab.rules.rules import Game
 from zerolab.search.evaluator import Evaluator
-from zerolab.store.listing import find_runs
 
 import_module("zerolab.agents.baselines")
 import_module("zerolab.agents.file_agents")
 import_module("zerolab.agents.run_agents")
 load_plugins("agents")
 
-_RUNS = Path("runs")
 _MAX_ORDINAL_DIGITS = 9
 GAME_EXAMPLE = "--game, as in --game othello:6x6"
 _ORDINAL = " #"
@@ -86,6 +84,8 @@ def named_path(spec: str) -> str | None:
     if runs_program(spec):
         raise UserError(f"{quoted(spec)} runs a program: expected a different kind of agent")
     kind, argument = _kind_by_name(spec)
+    if kind is None and (parsed := _recognised(argument)):
+        kind = parsed.kind
     is_path = kind is None or kind.external_access == "path"
     return split_options(argument)[0] if is_path else None
 
@@ -103,6 +103,11 @@ def _kind_by_name(spec: str) -> tuple[AgentKind | None, str]:
     if not head or head[1] not in AGENT_KINDS:
         return None, text
     return AGENT_KINDS[head[1]], text[head.end() :]
+
+
+def names_agent(spec: str) -> bool:
+    """Return whether a spec names an agent, which may still be damaged or have invalid options."""
+    return _recognised(spec.strip()) is not None
 
 
 def kind_and_argument(spec: str) -> tuple[AgentKind, str]:
@@ -163,17 +168,30 @@ def with_unique_names(agents: Sequence[Agent]) -> list[Agent]:
     return renamed
 
 
-def _parse(text: str) -> _Spec:
+def _recognised(text: str) -> _Spec | None:
+    """Return the parts of a spec, or None if it is of no kind."""
     text, ordinal = _without_ordinal(text)
     head = _HEAD.match(text)
     if head and head[1] in AGENT_KINDS:
         return _Spec(text, AGENT_KINDS[head[1]], text[head.end() :], ordinal)
-    for kind in AGENT_KINDS.values():
-        if kind.recognises(text):
-            return _Spec(text, kind, text, ordinal)
-    runs = [path.as_posix() for path in find_runs([_RUNS])] if _RUNS.is_dir() else []
-    known = [*(name for name in AGENT_KINDS if name != "run"), *runs]
-    hint = did_you_mean(text.partition(":")[0], known) or did_you_mean(text, known)
+    return next(
+        (
+            _Spec(text, kind, text, ordinal)
+            for kind in AGENT_KINDS.values()
+            if kind.recognises(text)
+        ),
+        None,
+    )
+
+
+def _parse(text: str) -> _Spec:
+    if parsed := _recognised(text):
+        return parsed
+    text, _ = _without_ordinal(text)
+    known = [name for name in AGENT_KINDS if name != "run"]
+    known += [spec for kind in AGENT_KINDS.values() for spec in kind.known_specs()]
+    head = split_options(text)[0]
+    hint = did_you_mean(head.partition(":")[0], known) or did_you_mean(head, known)
     raise UserError(
         f'"{text}" is neither a run nor one of {spec_forms()}{hint or "; see zerolab runs"}'
     )

@@ -151,17 +151,20 @@ def train(
     return Run(folder)
 
 
-def export_network(run: str, file: Path | str, *, overwrite: bool = False) -> Path:
+def export_network(
+    run: str, file: Path | str, *, half: bool = False, overwrite: bool = False
+) -> Path:
     """Export the network of ``runs/demo`` or ``runs/demo@12`` to a file, and return its path.
 
-    ``FILE.zerolab`` can be used as an agent. ``FILE.onnx`` is a model for other programs, whose
-    outputs are compared with those of the network (docs/sharing.md). An existing file with
-    different content is replaced only with `overwrite`. Raises UserError, without writing a file,
-    if an argument is invalid or the outputs differ.
+    ``FILE.zerolab`` can be used as an agent; with `half`, its weights are in half precision.
+    ``FILE.onnx`` is a model for other programs, whose outputs are compared with those of the
+    network (docs/sharing.md). An existing file with different content is replaced only with
+    `overwrite`. Raises UserError, without writing a file, if an argument is invalid or the outputs
+    differ.
     """
     require_type("run", run, str, 'a run, such as "runs/demo@12"')
     require_path("file", file)
-    return exporting.export(run, Path(file), overwrite=overwrite).path
+    return exporting.export(run, Path(file), half=half, overwrite=overwrite).path
 
 
 def read_reference(path: Path | str) -> CostReference:

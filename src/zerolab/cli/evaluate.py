@@ -113,7 +113,7 @@ def evaluate(
     """
     if not 2 <= games <= _MOST_GAMES or games % 2:
         raise UserError(f"games = {quoted(games)}: expected an even number from 2 to {_MOST_GAMES}")
-    _check_number("openings", openings, _MOST_OPENINGS, least=0)
+    check_number("openings", openings, _MOST_OPENINGS, least=0)
     checked_whole_number("nodes", nodes, least=1)
     checked_whole_number("seed", seed)
     if figure is not None:
@@ -306,7 +306,7 @@ def dataset(
         json: Print the manifest instead of a summary.
     """
     workers = processes if processes is not None else available_cores()
-    _check_number("processes", workers, _MOST_PROCESSES)
+    check_number("processes", workers, _MOST_PROCESSES)
     if from_ is not None:
         unused = (positions, perfect, one_per_game, plies, nodes, seed)
         _check_unused(dict(zip(_COLLECTING, unused, strict=True)))
@@ -315,9 +315,9 @@ def dataset(
     if game is None or positions is None:
         raise UserError("expected a game and --positions N, or --from FILE")
     parsed_game = parse_game(game)
-    _check_number("positions", positions, _MOST_POSITIONS)
+    check_number("positions", positions, _MOST_POSITIONS)
     options = {"seed": seed, "perfect": perfect, "one_per_game": one_per_game, "nodes": nodes}
-    settings = validate(DatasetSettings, {**options, **_parse_plies(plies)})
+    settings = validate(DatasetSettings, {**options, **parse_plies(plies)})
     name = game_name(parsed_game)
     path = out or Path(f"{name.replace(':', '-')}-{positions}.parquet")
     check_dataset_path(path)
@@ -378,12 +378,14 @@ def solve_public_set(public: PublicSet, processes: int | None = None) -> Positio
         return solve_set(public, workers, lambda done: update(done, ""), folder=cache_folder())
 
 
-def _check_number(name: str, value: int, most: int, least: int = 1) -> None:
+def check_number(name: str, value: int, most: int, least: int = 1) -> None:
+    """Raise UserError unless the value of an option is within its bounds."""
     if not least <= value <= most:
         raise UserError(f"{name} = {quoted(value)}: expected at least {least} and at most {most}")
 
 
-def _parse_plies(text: str) -> dict[str, int]:
+def parse_plies(text: str) -> dict[str, int]:
+    """Return the settings `first_ply` and `last_ply` in ``LOW:HIGH``, if they are given."""
     match = re.fullmatch(r"(\d{0,5}):(\d{0,5})", text)
     if match is None:
         raise UserError(f"--plies {quoted(text)}: expected LOW:HIGH, such as 20:, 8:30 or :12")

@@ -54,9 +54,12 @@ COMMANDS = {
     "study": Command(
         "study:list_studies", "reproduce a paper and compare the results with published ones"
     ),
-    "findings": Command("findings:findings", "show the verdict on every published finding"),
+    "findings": Command("reference:findings", "show the verdict on every published finding"),
     "report": Command("study:report", "show a study's tables, figures and claims on one page"),
     "rate": Command("tournament:rate_files", "rate the players of PGN files and games.sqlite"),
+    "agents": Command(
+        "agents:agents", "list the agents in this package, with cards of their strength"
+    ),
     "export": Command("runs:export", "write a network to a shareable agent file or an ONNX model"),
     "runs": Command("runs:runs", "list runs, their progress and strength"),
     "cost": Command("bench:cost", "show the costs of runs: moves, evaluations, operations, hours"),
@@ -73,7 +76,7 @@ COMMANDS = {
     "bench": Command("bench:bench", "measure speed relative to hardware limits"),
 }
 
-_GROUPS = ("bench", "study")
+_GROUPS = ("agents", "bench", "study")
 """Commands whose first argument can select another function, with `split_subcommand` in the module
 of the command."""
 
@@ -90,6 +93,8 @@ _HELP_END = (
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return the exit code: 0, 2 for a user error, or 130 after Ctrl-C.
+
+    It is 1 if `zerolab agents --verify` finds a number that does not agree.
 
     If `arguments` is None, use the arguments of this process, and handle its signals and standard
     streams.
@@ -140,7 +145,7 @@ def _run_reporting_errors(arguments: Sequence[str]) -> int:
         finally:
             sys.stdout.flush()
     except UserError as error:
-        return _report(str(error))
+        return _report(str(error), error.exit_code)
     except KeyboardInterrupt as interruption:
         report_interruption(interruption)
         return INTERRUPTED
@@ -156,7 +161,7 @@ def _run_reporting_errors(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _report(message: str) -> int:
+def _report(message: str, exit_code: int = USAGE_ERROR) -> int:
     from zerolab.cli.process import terminal_width, wrapped
     from zerolab.core.errors import printable
 
@@ -164,7 +169,7 @@ def _report(message: str) -> int:
     for line in message.strip("\n").split("\n"):
         shortened = _LONG_WORD.sub(r"\1...", line)
         print(wrapped(f"zerolab: {printable(shortened)}", width), file=sys.stderr)
-    return USAGE_ERROR
+    return exit_code
 
 
 def _describe(error: OSError) -> str:

@@ -13,8 +13,9 @@ import tyro
 from tyro.conf import Positional
 
 from zerolab.agents.agent import FORFEIT, Player
+from zerolab.agents.file_agents import default_opponent
 from zerolab.agents.network_players import SearchPlayer, prepare_for_one_game
-from zerolab.agents.specs import parse_agent
+from zerolab.agents.specs import names_agent, parse_agent
 from zerolab.cli.output import Console, say
 from zerolab.cli.parse import AgentSpec
 from zerolab.core import streams
@@ -23,7 +24,7 @@ from zerolab.core.files import check_output_path, write_private_text
 from zerolab.gtp.engine import GtpEngine
 from zerolab.report.table import Cell, Column, Table
 from zerolab.report.text import print_table
-from zerolab.rules.catalogue import notation_of, parse_game
+from zerolab.rules.catalogue import notation_of, parse_game, registered_games
 from zerolab.rules.position import Position
 from zerolab.rules.rules import Game
 
@@ -41,31 +42,44 @@ def play(
 ) -> None:
     """Play in the terminal against the agent of a run or another agent.
 
+    A game instead of an agent, such as connect_four:6x7, means the agent of this package for that
+    game, or MCTS if there is none.
+
     Type moves such as c2; in Connect Four, the number of a column, from 0. Type hint to see the
     agent's analysis, or undo to take back your last move.
 
     Examples:
+      zerolab play connect_four:6x7
       zerolab play runs/demo --side second
       zerolab play runs/demo@12
       zerolab play mcts:1000 --game othello:6x6
       zerolab play perfect --game connect_four:4x4
 
     Args:
-        opponent: Run such as runs/demo or runs/demo@12, or one of {agents}.
+        opponent: Run such as runs/demo or runs/demo@12, one of {agents}, or a game.
         side: Side that you play.
         game: Game to play; not needed if the opponent determines it, as runs do.
         seed: Seed of the opponent's random choices.
     """
     if not 0 <= seed < 1 << 63:
         raise UserError(f"seed = {seed}: expected at least 0 and less than 2**63")
+    console = Console()
+    if game is None and _names_only_game(opponent):
+        game, opponent = opponent, default_opponent(parse_game(opponent))
+        console.print(f"{game} against {opponent}")
     agent = parse_agent(opponent, parse_game(game) if game is not None else None)
     _GameInTerminal(
-        Console(),
+        console,
         prepare_for_one_game(agent.new_player()),
         Position.start(agent.game),
         side,
         seed,
     ).play()
+
+
+def _names_only_game(text: str) -> bool:
+    """Return whether a text names a game, and no agent."""
+    return text.partition(":")[0] in registered_games() and not names_agent(text)
 
 
 class _GameInTerminal:

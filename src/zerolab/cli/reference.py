@@ -1,19 +1,23 @@
-"""`zerolab games`, `perft` and `settings`: games, checks of their rules, and settings of runs."""
+"""`zerolab games`, `perft`, `settings` and `findings`: what there is, and what was found."""
 
 from __future__ import annotations
 
 import json as json_format
+import os
 import textwrap
 import time
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import tyro
 
 from zerolab.cli.output import Console, print_json, say
 from zerolab.cli.process import terminal_width
 from zerolab.core.errors import UserError, did_you_mean, quoted
+from zerolab.core.files import check_output_path, write_text
 from zerolab.report.table import Cell, Table
 from zerolab.report.text import print_table
 from zerolab.rules import encoding, rules
@@ -22,6 +26,7 @@ from zerolab.rules.compiled_rules import perft
 
 if TYPE_CHECKING:
     from zerolab.core.setting_docs import Setting
+    from zerolab.report.document import Document
 
 
 def games(*, json: bool = False) -> None:
@@ -251,3 +256,85 @@ def _lines(setting: Setting, presets: Mapping[str, Mapping[str, Any]]) -> Iterat
             text, width, initial_indent="    ", subsequent_indent="    ",
             break_long_words=False, break_on_hyphens=False,
         )  # fmt: skip
+
+
+_PAGE_SUFFIXES = (".md", ".html")
+
+
+def findings(
+    *,
+    folder: Path = Path("studies"),
+    output: Path | None = None,
+    json: bool = False,
+) -> None:
+    """Show the verdict on every published finding, from the ledgers of all studies.
+
+    Each finding has its place in the paper, the statistic that tests it with an interval, and the
+    verdict, power and seeds at every measured scale.
+
+    Examples:
+      zerolab findings
+      zerolab findings --folder docs/results --output docs/findings.md
+      zerolab findings --json
+
+    Args:
+        folder: Folder whose folders contain ledgers: that of studies, or one with published
+            reports.
+        output: Write a page to this file, whose name ends in .md or .html, instead of printing
+            tables.
+        json: Print all findings as JSON.
+    """
+    from zerolab.cli.progress import progress_bar
+    from zerolab.report.text import print_document
+    from zerolab.studies.findings import (
+        findings_as_dict,
+        findings_document,
+        judge_studies,
+        read_ledgers,
+    )
+
+    if output is not None and output.suffix not in _PAGE_SUFFIXES:
+        raise UserError(f"--output {quoted(output)}: expected a name that ends in .md or .html")
+    if output is not None and json:
+        raise UserError("--json prints the findings: leave out --output")
+    if output is not None:
+        check_output_path(output)
+    if not folder.is_dir():
+        raise UserError(f"--folder {quoted(folder)}: expected the folder of studies")
+    ledgers, refused = read_ledgers(folder)
+    with progress_bar("findings", len(ledgers), "ledgers") as update:
+        studies, unfit = judge_studies(ledgers, update)
+    refused += unfit
+    for message in refused:
+        say(f"left out: {message}", error=True)
+    if json:
+        print_json(findings_as_dict(studies))
+        return
+    start = output.parent if output else Path()
+    document = findings_document(
+        studies, lambda path, name: _link_to_report(path, name, start), refused
+    )
+    if output is None:
+        print_document(document, Console())
+    else:
+        _write_findings(document, output)
+
+
+def _link_to_report(ledger: Path, figure: str, start: Path) -> str:
+    """Return the path of a figure or page of the report beside a ledger, relative to a folder."""
+    from zerolab.studies.study import REPORT_FOLDER
+
+    for folder in (ledger.parent, ledger.parent / REPORT_FOLDER):
+        path = folder / (f"{figure}.png" if figure else "README.md")
+        if path.is_file():
+            return quote(Path(os.path.relpath(path, start)).as_posix())
+    return ""
+
+
+def _write_findings(document: Document, output: Path) -> None:
+    from zerolab.report.html import html_page
+    from zerolab.report.text import markdown_page
+
+    page = html_page(document, {}) if output.suffix == ".html" else markdown_page(document)
+    write_text(output, page)
+    say(f"written: {output}")

@@ -13,7 +13,7 @@ import tyro
 from zerolab.cli.output import Console, print_json, say
 from zerolab.core.errors import UserError
 from zerolab.report.figures import check_figure_path, save_figure
-from zerolab.report.table import Cell, Column, Table
+from zerolab.report.table import Cell, Column, Table, table_of_columns
 from zerolab.report.text import print_table
 from zerolab.rules.catalogue import game_name
 from zerolab.store.listing import RunSummary, find_runs, summarise_run
@@ -57,7 +57,7 @@ def runs(folders: tyro.conf.Positional[tuple[Path, ...]] = (), *, json: bool = F
 def _table(summaries: Sequence[RunSummary]) -> Table:
     """Return a table of runs, without columns that would be empty."""
     opponents = list(dict.fromkeys(name for each in summaries for name in each.scores))
-    columns: dict[Column, list[Cell]] = {
+    columns: dict[Column, Sequence[Cell]] = {
         Column("run"): [each.path for each in summaries],
         Column("game"): [each.game for each in summaries],
         Column("preset"): [each.preset for each in summaries],
@@ -72,12 +72,7 @@ def _table(summaries: Sequence[RunSummary]) -> Table:
         },
         Column("started from"): [each.source for each in summaries],
     }
-    filled = {
-        column: cells
-        for column, cells in columns.items()
-        if any(each not in (None, "") for each in cells)
-    }
-    return Table("runs", "", list(filled), list(zip(*filled.values(), strict=True)))
+    return table_of_columns("runs", columns)
 
 
 def plot(
@@ -178,6 +173,7 @@ def export(
     run: tyro.conf.Positional[Annotated[str, tyro.conf.arg(metavar="RUN[@N]")]],
     file: tyro.conf.Positional[Path],
     *,
+    half: bool = False,
     overwrite: bool = False,
     json: bool = False,
 ) -> None:
@@ -190,30 +186,35 @@ def export(
 
     Examples:
       zerolab export runs/demo agent.zerolab
+      zerolab export runs/demo small.zerolab --half
       zerolab export runs/demo@12 network.onnx
       zerolab play agent.zerolab?simulations=400
 
     Args:
-        run: Run whose best network, or network N, is exported; for ONNX also a .zerolab file.
+        run: Run whose best network, or network N, is exported; for ONNX also another agent with a
+            network, such as a .zerolab file.
         file: File to write, ending in .zerolab or .onnx.
+        half: Store the weights of a .zerolab file in half precision, for half the size. Moves
+            hardly ever change.
         overwrite: Replace an existing file that has different content.
         json: Print JSON instead of text.
     """
     from zerolab.agents.exporting import export as export_network
 
-    exported = export_network(run, file, overwrite=overwrite)
+    exported = export_network(run, file, half=half, overwrite=overwrite)
     if json:
-        print_json(_as_dict(exported))
+        print_json(_as_dict(exported, half))
     else:
-        say(*_lines(exported))
+        say(*_lines(exported, half))
 
 
-def _as_dict(exported: ExportResult) -> dict[str, Any]:
+def _as_dict(exported: ExportResult, half: bool) -> dict[str, Any]:
     """Return the JSON description of an export."""
     agent = exported.agent
     fields: dict[str, Any] = {
         "file": str(exported.path),
         "bytes": exported.size_bytes,
+        "half": half,
         "game": game_name(agent.game),
         "digest": agent.digest,
         "network": agent.network_settings.model_dump(mode="json"),
@@ -231,11 +232,12 @@ def _as_dict(exported: ExportResult) -> dict[str, Any]:
     return fields
 
 
-def _lines(exported: ExportResult) -> list[str]:
+def _lines(exported: ExportResult, half: bool) -> list[str]:
     """Return the text description of an export."""
     agent, origin = exported.agent, exported.agent.header.origin
     head = f"{exported.path}: {game_name(agent.game)}, {exported.size_bytes / 1024:,.0f} KiB"
-    lines = [f"{head}, network {origin.iteration} of run {origin.run}"]
+    precision = ", half precision" if half else ""
+    lines = [f"{head}{precision}, network {origin.iteration} of run {origin.run}"]
     agreement = exported.agreement
     if agreement is None:
         play = shlex.join(["zerolab", "play", str(exported.path)])

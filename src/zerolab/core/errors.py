@@ -19,8 +19,16 @@ _LONGEST_WORD = 100
 class UserError(Exception):
     """Error that the user can correct; the message states what was expected.
 
-    The command line prints the message without a traceback and exits with code 2.
+    The command line prints the message without a traceback and exits with `exit_code`.
     """
+
+    exit_code = 2
+
+
+class DisagreementError(UserError):
+    """Measurement that contradicts a statement, such as a number on the card of an agent."""
+
+    exit_code = 1
 
 
 class MissingExtraError(UserError):

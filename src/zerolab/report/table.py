@@ -123,6 +123,16 @@ class Table:
         ]
 
 
+def table_of_columns(key: str, columns: Mapping[Column, Sequence[Cell]]) -> Table:
+    """Return a table without a title from columns of equal length; empty columns are left out."""
+    filled = {
+        column: cells
+        for column, cells in columns.items()
+        if any(each not in (None, "") for each in cells)
+    }
+    return Table(key, "", list(filled), list(zip(*filled.values(), strict=True)))
+
+
 def _plain_values(title: str, cell: Cell, is_split: bool) -> dict[str, str | int | float | None]:
     if isinstance(cell, Link):
         cell = cell.text

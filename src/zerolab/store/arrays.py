@@ -199,22 +199,22 @@ def _printable(text: str) -> str:
     return text
 
 
-_Text = Annotated[str, Field(max_length=MAX_TEXT), AfterValidator(_printable)]
+PrintableText = Annotated[str, Field(max_length=MAX_TEXT), AfterValidator(_printable)]
 """Text from a file that is safe to display."""
 
 
 class SourceNetwork(Settings):
     """Network of another run from which a run started."""
 
-    run: _Text
+    run: PrintableText
     """Name of the other run's folder, without parent folders."""
     iteration: int = Field(ge=0)
     """Iteration that trained the network; 0 for an untrained one."""
-    game: _Text
+    game: PrintableText
     """Game of the other run."""
-    digest: _Text
+    digest: PrintableText
     """Digest of the network."""
-    transfer: _Text
+    transfer: PrintableText
     """Weights copied from the network (docs/transfer.md)."""
 
 
@@ -224,11 +224,11 @@ class AgentOrigin(Settings):
     The origin is not verified: the digest detects damage but does not identify the author.
     """
 
-    run: _Text
+    run: PrintableText
     """Name of the run folder, without parent folders."""
-    run_digest: _Text
+    run_digest: PrintableText
     """Digest of the run settings, including the seed."""
-    preset: _Text
+    preset: PrintableText
     """Preset of the run settings."""
     seed: int
     """Seed of the run."""
@@ -242,14 +242,14 @@ class AgentOrigin(Settings):
     """Network of another run from which the run started, if any."""
     environments: tuple[Environment, ...] = ()
     """Hardware and library versions of the run up to that iteration."""
-    written_by: _Text
+    written_by: PrintableText
     """Version of zerolab that wrote the file."""
 
 
 class AgentHeader(Settings):
     """Header of an agent file."""
 
-    game: _Text
+    game: PrintableText
     """Name of the game."""
     network: dict[str, Any]
     """Network settings, including `name`."""
@@ -264,6 +264,7 @@ class AgentFile(NamedTuple):
 
     header: AgentHeader
     weights: Arrays
+    """Weights as stored, float32 or float16 (`to_half_precision`)."""
     digest: str
     """Digest of the entire content, which identifies the agent."""
 
@@ -341,6 +342,38 @@ def _agent_header(content: bytes, source: str) -> dict[str, Any]:
         if not isinstance(table, dict):
             raise _damaged_agent_error(source, "its header is not a table")
         return table
+
+
+_LARGEST_HALF = float(np.finfo(np.float16).max)
+
+
+def to_half_precision(weights: Arrays) -> Arrays:
+    """Return weights with filters and matrices as float16, for files of half the size.
+
+    Vectors stay float32: biases and the statistics of batch norms are few, and variances can be
+    larger or smaller than any float16. Raises UserError for a weight too large for float16.
+    """
+    large = {
+        name: array
+        for name, array in weights.items()
+        if array.dtype == np.float32 and array.ndim > 1
+    }
+    for name, array in large.items():
+        largest = float(np.abs(array).max(initial=0.0))
+        if largest > _LARGEST_HALF:
+            raise UserError(
+                f"{name} has a weight of {largest:,.0f}, but half precision holds at most"
+                f" {_LARGEST_HALF:,.0f}: export without half precision"
+            )
+    return weights | {name: array.astype(np.float16) for name, array in large.items()}
+
+
+def to_single_precision(weights: Arrays) -> Arrays:
+    """Return weights with float16 arrays as float32, which is exact."""
+    return {
+        name: array.astype(np.float32) if array.dtype == np.float16 else array
+        for name, array in weights.items()
+    }
 
 
 def require_finite_weights(weights: Arrays) -> None:

@@ -1,21 +1,27 @@
-"""Cumulative costs of a run after each iteration, from its metrics and settings."""
+"""Costs of a run after each iteration, and how its networks were trained, from its records."""
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from operator import attrgetter
+from pathlib import PurePath
 from typing import Any, NamedTuple
 
 from zerolab.core.errors import UserError
+from zerolab.evaluation.cards import TrainingFacts
 from zerolab.networks.objectives import SearchOutput
 from zerolab.rules.catalogue import parse_game
+from zerolab.store.arrays import AgentOrigin
 from zerolab.store.run_folder import RunFolder
-from zerolab.training.configure import saved_settings
+from zerolab.training.configure import resolve_settings, saved_settings
+from zerolab.training.learn_settings import SET_BY_RUN
 from zerolab.training.move_times import MoveTimes, move_kind
 from zerolab.training.records import AccuracyRecord, LearnRecord, Record, SelfPlayRecord
 from zerolab.training.reporting import best_network_after, read_records
+from zerolab.training.shorthands import preset_names
 from zerolab.training.train_settings import TrainSettings
 from zerolab.training.warm_start import warm_start_search
 
@@ -205,3 +211,90 @@ def _hours_per_simulation(settings: TrainSettings, player: int, reference: MoveT
     if move is None:
         raise NotMeasuredError(str(kind))
     return move.milliseconds_per_simulation / _MILLISECONDS_PER_HOUR
+
+
+_MEASUREMENTS = ("accuracy", "supervised", "final_evaluation", "unplayed_baseline")
+"""Stages that measure networks, and do not change them."""
+_WITHOUT_EFFECT = ("game", "preset", "accuracy", "final_evaluation")
+"""Settings that the command names otherwise, or that do not change networks."""
+_SET_BY_RUN = ("supervised.digest", *(f"start.{name}" for name in SET_BY_RUN))
+_POSITIONS = "supervised.positions"
+_BASE_PRESET = "mini"
+_SECONDS_PER_HOUR = 3600.0
+
+
+def training_facts(run: RunFolder, origin: AgentOrigin) -> TrainingFacts:
+    """Return how the network with this origin was trained, for the card of its agent.
+
+    Of files and folders, only the last name is kept. Raises UserError if the run is damaged.
+    """
+    settings = saved_settings(run)
+    known = settings.preset in preset_names()
+    preset = settings.preset if known else _BASE_PRESET
+    base = resolve_settings(settings.game, preset, allow_programs=True).model_dump(mode="json")
+    changed = dict(_differences(base, settings.model_dump(mode="json")))
+    records = [each for each in read_records(run) if each.iteration <= origin.iteration]
+    seconds = sum(each.wall_seconds for each in records if each.stage not in _MEASUREMENTS)
+    return TrainingFacts(
+        preset=origin.preset,
+        settings=changed,
+        command=_command(settings, preset, changed, origin.run),
+        iterations=origin.iteration,
+        games=origin.games,
+        positions=origin.positions,
+        hours=round(seconds / _SECONDS_PER_HOUR, 4),
+        environments=origin.environments,
+    )
+
+
+def _differences(
+    base: Mapping[str, Any], own: Mapping[str, Any], prefix: str = ""
+) -> Iterator[tuple[str, Any]]:
+    """Yield the settings that differ from `base`, by dotted key, such as can be assigned.
+
+    All settings of a variant follow its name if that differs.
+    """
+    has_other_name = base.get("name") != own.get("name")
+    for name, value in own.items():
+        key = prefix + name
+        if key in _WITHOUT_EFFECT or key in _SET_BY_RUN:
+            continue
+        inherited = None if has_other_name else base.get(name)
+        if isinstance(value, Mapping) and value:
+            inner = inherited if isinstance(inherited, Mapping) else {}
+            yield from _differences(inner, value, f"{key}.")
+        elif value != inherited:
+            yield key, _without_folders(value)
+
+
+def _without_folders(value: Any) -> Any:
+    """Return a value in which paths are replaced by their last component; folders are private."""
+    if isinstance(value, str):
+        return PurePath(value).name if "/" in value else value
+    if isinstance(value, Mapping):
+        return {name: _without_folders(each) for name, each in value.items()}
+    return list(map(_without_folders, value)) if isinstance(value, list) else value
+
+
+def _command(settings: TrainSettings, preset: str, changed: Mapping[str, Any], run: str) -> str:
+    """Return the command that trains a run with some changes to a preset."""
+    positions = changed.get(_POSITIONS)
+    command = ["train", settings.game] if positions is None else ["fit", str(positions)]
+    assignments = [
+        word
+        for key, value in changed.items()
+        if key != _POSITIONS
+        for word in ("--set", f"{key}={_toml(value)}")
+    ]
+    return shlex.join(
+        ["zerolab", *command, "--preset", preset, *assignments, "--run", f"runs/{run}"]
+    )
+
+
+def _toml(value: Any) -> str:
+    """Return a value on one line of TOML."""
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{name} = {_toml(each)}' for name, each in value.items())}}}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_toml, value))}]"
+    return json.dumps(value, ensure_ascii=False)

@@ -27,6 +27,7 @@ from fastapi import Depends
 from pydantic import Field
 from starlette.requests import HTTPConnection
 
+from zerolab.agents.file_agents import shipped_agents
 from zerolab.core.config import Settings, validate
 from zerolab.core.errors import UserError
 from zerolab.core.files import make_folder, read_text, write_text
@@ -43,6 +44,7 @@ from zerolab.web.solving import SolverProcess
 _MAX_UPLOADS, _MAX_UPLOADS_PER_ADDRESS = 3, 2
 """Limits on simultaneous uploads, which stay in memory until they have been checked."""
 
+_FIRST_GAME = "connect_four"  # that pages show
 _WARM_UP_DELAY = 1.0  # seconds to serve the first page before the warm-up uses all cores
 
 
@@ -60,8 +62,8 @@ class Laboratory:
     ) -> None:
         """Serve `folders` with `workers` search processes, to the pupils of `classroom` if set.
 
-        If `warm_up` is true, each process first searches with the newest run's network, so that
-        everything is compiled before the first move.
+        If `warm_up` is true, each process first searches with the newest run's network, or a
+        shipped one, so that everything is compiled before the first move.
         """
         self.folders = folders
         self.allow_training = allow_training
@@ -92,10 +94,17 @@ class Laboratory:
                 await self.search_pool.warm_up(request)
 
     def _warm_up_request(self) -> SearchRequest | None:
-        """Return a search with the newest run, if any. This may compile the rules of its game."""
+        """Return a search with the newest run, or else with a shipped agent for the first game.
+
+        This may compile the rules of the game. Returns None if there is neither.
+        """
         newest = newest_run(self.folders)
         if newest is None:
-            return None
+            game = parse_game(_FIRST_GAME)
+            shipped = shipped_agents(game)
+            if not shipped:
+                return None
+            return SearchRequest(shipped[0].spec, Position.start(game), self.folders)
         return SearchRequest(newest.path, Position.start(parse_game(newest.game)), self.folders)
 
     def close(self) -> None:

@@ -9,19 +9,17 @@ import numpy as np
 
 from zerolab.networks.catalogue import count_parameters, evaluation_flops
 from zerolab.papers.connect_four import diversity, smaller_findings
-from zerolab.papers.connect_four.accuracy_claims import (
-    PointsByVariant,
-    difference_at_equal_cost,
-    measured_accuracy_points,
-    training_statistics,
-)
 from zerolab.papers.connect_four.costs import (
     AccuracyPoint,
+    PointsByVariant,
     TimedMoveKind,
     cost_to_reach,
+    difference_at_equal_cost,
+    measured_accuracy_points,
     measured_move_times,
     peak_accuracy,
     timed_move_kinds,
+    training_statistics,
 )
 from zerolab.papers.connect_four.findings import ABLATIONS
 from zerolab.papers.connect_four.variants import (

@@ -12,7 +12,8 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel
 from starlette.concurrency import run_in_threadpool
 
-from zerolab.agents.file_agents import encode_agent_of_run, save_uploaded_agent
+from zerolab.agents.exporting import encode_agent_of_run
+from zerolab.agents.file_agents import default_opponent, save_uploaded_agent, shipped_agents
 from zerolab.agents.run_agents import find_network
 from zerolab.agents.specs import fixed_game
 from zerolab.core.errors import UserError, quoted
@@ -36,9 +37,9 @@ _BASELINES = (
     ("rhea:100", "rolling horizon evolution, 100 playouts"),
     ("perfect", "the exact solver"),
 )
-_DEFAULT_BASELINE = "mcts:1000"
 _BASELINE_GROUP = "Without a network"
 _UPLOAD_GROUP = "Uploaded files"
+_SHIPPED_GROUP = "Included with zerolab"
 _MAX_UPLOADED = 200
 """Maximum number of stored uploads, so that they cannot fill the disk."""
 _HEADERS: FileCache[AgentHeader] = FileCache()
@@ -59,7 +60,7 @@ class SuggestedAgent(BaseModel):
     group: str
     """Menu heading."""
     run: str | None
-    """Folder of the run that trained the agent; None for an upload or a baseline."""
+    """Folder of the run that trained the agent; None for agents without a run here."""
     iteration: int | None
     """Iteration that trained the agent's network; 0 is the untrained network."""
     is_default: bool = False
@@ -75,17 +76,25 @@ class UploadedAgent(BaseModel):
 
 @router.get("/agents")
 def suggested_agents(lab: Lab, game: GameName) -> list[SuggestedAgent]:
-    """List a game's agents: networks of runs (latest run first), uploads and baselines.
+    """List a game's agents: networks of runs (latest run first), shipped ones, uploads, baselines.
 
     One of them is the default: the best network of the latest run that has trained one and is not
-    damaged, or else MCTS.
+    damaged, or else an agent that zerolab includes, or else MCTS.
     """
-    name = game_name(parse_game(game))
+    parsed_game = parse_game(game)
+    name = game_name(parsed_game)
     runs = [each for each in list_runs(lab.folders) if each.game == name]
     runs.sort(key=latest_progress, reverse=True)
     agents = [agent for each in runs for agent in _run_agents(Path(each.path))]
     usable = (each.spec for each in agents if _is_usable_run(each, lab.folders))
-    default = next(usable, _DEFAULT_BASELINE)
+    default = next(usable, None) or default_opponent(parsed_game)
+    agents += [
+        SuggestedAgent(
+            spec=each.spec, name=each.name, label=each.name, group=_SHIPPED_GROUP, run=None,
+            iteration=each.header.origin.iteration,
+        )
+        for each in shipped_agents(parsed_game)
+    ]  # fmt: skip
     agents += _uploaded_agents(lab.folders, name)
     agents += [
         SuggestedAgent(

@@ -72,7 +72,7 @@ export async function agentsOf(game) {
   }
 }
 
-/** Spec of the agent that pages select by default: the latest usable run of the game, or MCTS. */
+/** Spec of the agent that pages select by default: the latest usable run, a shipped agent, or MCTS. */
 export const defaultAgent = (agents) => agents.find((each) => each.is_default).spec;
 
 /** Name of an agent for people, such as "demo, iteration 8"; options of its spec follow the name. */

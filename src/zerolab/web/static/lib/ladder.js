@@ -3,25 +3,31 @@
 import { defaultAgent } from "./choosers.js";
 
 const LEVELS = 7;
-const PLAYOUTS = [5, 20, 100, 500, 1500, 3000]; // of MCTS, if the game has no run
+const PLAYOUTS = [5, 20, 100, 500, 1500, 3000]; // of MCTS, if no network plays the game
+const WEAK_PLAYOUTS = 20; // of MCTS, below a network without a run here
 const FEWEST_SIMULATIONS = 25; // of a run's networks, from early iterations to the best
 const DEFAULT_SIMULATIONS = 100; // of a spec without the option
 const MORE_SIMULATIONS = [100, 400, 800, 1600, 3200]; // of the best network
 
 /**
  * Specs of seven opponents from weak to strong. Their number is always the same, so that a level
- * keeps its meaning: random moves, then the default run with ever more training and simulations.
+ * keeps its meaning: random moves, then the default network with ever more training and simulations.
  */
 export function ladderOf(agents) {
   const best = agents.find((each) => each.spec === defaultAgent(agents));
-  if (!best.run) return ["random", ...PLAYOUTS.map((count) => `mcts:${count}`)];
+  if (best.iteration == null) return ["random", ...PLAYOUTS.map((count) => `mcts:${count}`)];
+  const strong = MORE_SIMULATIONS.map((count) => `${best.spec}?simulations=${count}`);
+  return ["random", ...weakerThan(best, agents), ...strong].slice(0, LEVELS);
+}
+
+/** Specs of networks of earlier iterations; of MCTS and few simulations if there are none. */
+function weakerThan(best, agents) {
+  if (!best.run) return [`mcts:${WEAK_PLAYOUTS}`, `${best.spec}?simulations=${FEWEST_SIMULATIONS}`];
   const trained = agents
     .filter((each) => each.run === best.run && each.spec !== best.spec && each.iteration <= best.iteration)
     .sort((a, b) => a.iteration - b.iteration);
   const steps = new Set([0, 1, 2, 3].map((part) => trained[Math.floor((part * (trained.length - 1)) / 3)].spec));
-  const weak = [...steps].map((spec) => `${spec}?simulations=${FEWEST_SIMULATIONS}`);
-  const strong = MORE_SIMULATIONS.map((count) => `${best.spec}?simulations=${count}`);
-  return ["random", ...weak, ...strong].slice(0, LEVELS);
+  return [...steps].map((spec) => `${spec}?simulations=${FEWEST_SIMULATIONS}`);
 }
 
 /**

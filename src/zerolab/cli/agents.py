@@ -1,0 +1,360 @@
+"""`zerolab agents`: agents in this package and in files, their cards, and checks of the cards."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterator, Sequence
+from datetime import date
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from zerolab.agents.agent import AGENT_KINDS, Agent, split_options
+from zerolab.agents.file_agents import StoredAgent, StoredAgentKind, shipped_names
+from zerolab.agents.run_agents import find_network
+from zerolab.agents.specs import kind_and_argument, parse_agent, parse_agents
+from zerolab.cli.evaluate import check_number, parse_plies
+from zerolab.cli.output import Console, print_json, say
+from zerolab.cli.parse import AgentSpec
+from zerolab.cli.progress import format_duration, progress_bar
+from zerolab.core import __version__
+from zerolab.core.config import validate
+from zerolab.core.errors import DisagreementError, UserError, checked_whole_number, quoted
+from zerolab.core.files import check_output_path
+from zerolab.evaluation.cards import (
+    AgentCard,
+    AgentWithCard,
+    CardAccuracy,
+    Comparison,
+    TrainingFacts,
+    card_path,
+    card_shares,
+    compare_cards,
+    measure_accuracy,
+    measure_match,
+    measure_perfect_play,
+    remeasure,
+    with_card,
+    write_card,
+)
+from zerolab.evaluation.collecting import DatasetSettings
+from zerolab.oracles.oracle import NotSolvedError
+from zerolab.report.table import Cell, Column, Table, table_of_columns
+from zerolab.report.text import print_table
+from zerolab.rules.catalogue import game_name
+
+_OPPONENTS = ("mcts:100?tie_break=random", "mcts:1000?tie_break=random")
+_MOST_POSITIONS = 1_000_000
+_MOST_GAMES = 1_000_000
+_MOST_OPENINGS = 1000
+_PERFECT_NODES = 200_000_000
+_NOT_IN_TABLE = ("weak moves", "second against")
+
+_Opponents = Annotated[tuple[str, ...], tyro.conf.arg(metavar="AGENT")]
+
+
+def split_subcommand(arguments: list[str]) -> tuple[Callable[..., None], str, list[str]]:
+    """Return the function for listing or writing cards, the full name, and the arguments."""
+    if arguments[:1] == ["card"]:
+        return card, "agents card", arguments[1:]
+    return agents, "agents", arguments
+
+
+def agents(
+    name: tyro.conf.Positional[str] = "", *, verify: bool = False, json: bool = False
+) -> None:
+    """List the agents in this package, or show the card of an agent.
+
+    A card says how an agent was trained and how strong it is, with the settings of every
+    measurement. With --verify, the measurements are repeated. The command says which numbers
+    agree, that is, which intervals overlap, and exits with code 1 if one does not. This takes as
+    long as the measurements, up to an hour.
+
+    The command zerolab agents card RUN FILE.zerolab writes an agent with a card.
+
+    Examples:
+      zerolab agents
+      zerolab agents connect-four
+      zerolab agents --verify othello-6x6
+      zerolab agents mine.zerolab --verify --json
+
+    Args:
+        name: Agent in this package, or a .zerolab file with a card beside it; by default, all of
+            this package.
+        verify: Measure the numbers of the card again.
+        json: Print JSON instead of tables.
+    """
+    if verify:
+        _verify([with_card(_find(each)) for each in ([name] if name else shipped_names())], json)
+        return
+    listed = [with_card(_find(name))] if name else list(listed_agents())
+    if json:
+        print_json([each.as_dict() for each in listed])
+    elif name:
+        _show(listed[0])
+    elif listed:
+        print_table(Console(), agents_table(listed))
+    else:
+        print("this package has no agents; train one with: zerolab train")
+
+
+def _find(name: str) -> StoredAgent:
+    """Return the agent in this package, or in a file, with a name."""
+    kind, argument = (
+        (AGENT_KINDS["shipped"], name) if name in shipped_names() else kind_and_argument(name)
+    )
+    head, options = split_options(argument)
+    if not isinstance(kind, StoredAgentKind) or options is not None:
+        raise UserError(
+            f"{quoted(name)} has no card: expected a name listed by zerolab agents, or a .zerolab"
+            " file"
+        )
+    return kind.read(head)
+
+
+def listed_agents() -> Iterator[AgentWithCard]:
+    """Yield the agents in this package; those that are damaged are reported and left out."""
+    for name in shipped_names():
+        try:
+            yield with_card(_find(name))
+        except UserError as error:
+            say(f"left out: {error}", error=True)
+
+
+def agents_table(listed: Sequence[AgentWithCard]) -> Table:
+    """Return the table of agents with the most important numbers on their cards."""
+    shares = [each.shares for each in listed]
+    shown = dict.fromkeys(
+        what for each in shares for what in each if not what.startswith(_NOT_IN_TABLE)
+    )
+    columns: dict[Column, Sequence[Cell]] = {
+        Column("agent"): [each.name for each in listed],
+        Column("game"): [each.game for each in listed],
+        Column("KiB", ",.0f"): [each.size_bytes / 1024 for each in listed],
+        Column("simulations", ","): [each.simulations for each in listed],
+        **{
+            Column(what, ".1%"): [each[what].interval if what in each else None for each in shares]
+            for what in shown
+        },
+        Column("hours of training", ".1f"): [
+            each.card.training.hours if each.card else None for each in listed
+        ],
+    }
+    return table_of_columns("agents", columns)
+
+
+def _show(listed: AgentWithCard) -> None:
+    """Print the card of an agent in full."""
+    console = Console()
+    size = f"{listed.size_bytes / 1024:,.0f} KiB"
+    console.print(
+        f"{listed.stored.name}: {listed.game}, {size}, digest {listed.stored.agent.digest}"
+    )
+    if listed.card is None:
+        console.print(f"no card: expected {quoted(card_path(listed.stored.path))}")
+        return
+    card = listed.card
+    for line in _training_lines(card.training):
+        console.print(line)
+    options = f" with {card.options}" if card.options else ""
+    console.print(
+        f"measured{options} on {card.measured}, with {card.simulations:,} simulations per move"
+    )
+    rows: list[list[Cell]] = [
+        [what, share.interval, share.samples] for what, share in card_shares(card)
+    ]
+    columns: list[str | Column] = ["", Column("share", ".1%"), Column("samples", ",")]
+    print_table(console, Table("card", "", columns, rows))
+    for line in _setting_lines(card):
+        console.print(line)
+
+
+def _training_lines(training: TrainingFacts) -> Iterator[str]:
+    yield (
+        f"trained for {format_duration(3600 * training.hours)}: network of iteration"
+        f" {training.iterations:,}, {training.games:,} games, {training.positions:,} positions"
+    )
+    for each in training.environments:
+        processor = each.processor or each.device
+        yield (
+            f"on {each.threads} cores of {processor}, {each.device}, with zerolab {each.zerolab}"
+            f" and torch {each.torch}"
+        )
+    yield f"train such an agent with: {training.command}"
+
+
+def _setting_lines(card: AgentCard) -> Iterator[str]:
+    """Yield the settings of the measurements."""
+    if card.accuracy is not None:
+        command = shlex.join(_dataset_command(card.game, card.accuracy))
+        yield f"positions: {command}, digest {card.accuracy.digest}"
+    for match in card.matches:
+        yield (
+            f"{match.opponent}: {match.wins} won, {match.draws} drawn, {match.losses} lost of"
+            f" {match.games} games with {match.openings} random plies, seed {match.seed}"
+        )
+
+
+def _dataset_command(game: str, accuracy: CardAccuracy) -> list[str]:
+    """Return the command that collects the positions of a card."""
+    own, usual = accuracy.dataset, DatasetSettings()
+    last = "" if own.last_ply == usual.last_ply else own.last_ply
+    options = {
+        "positions": accuracy.positions, "seed": own.seed, "plies": f"{own.first_ply}:{last}",
+        "perfect": own.perfect, "nodes": own.nodes,
+    }  # fmt: skip
+    given = {name: value for name, value in options.items() if value is not None}
+    words = [word for name, value in given.items() for word in (f"--{name}", str(value))]
+    return ["zerolab", "dataset", game, *words, *(["--one-per-game"] if own.one_per_game else [])]
+
+
+def _verify(listed: Sequence[AgentWithCard], json: bool) -> None:
+    """Repeat the measurements of cards; raise DisagreementError if a number does not agree."""
+    results: dict[str, list[Comparison]] = {}
+    console = Console(quiet=json)
+    for each in listed:
+        if each.card is None:
+            raise UserError(
+                f"{each.name} has no card: expected {quoted(card_path(each.stored.path))}"
+            )
+        agent = _measured_agent(each.stored.path, each.card.options)
+        compared = compare_cards(each.card, remeasure(each.card, agent, progress_bar))
+        results[each.name] = compared
+        rows: list[list[Cell]] = [
+            [what, stated, measured, "yes" if agrees else "no"]
+            for what, stated, measured, agrees in compared
+        ]
+        columns: list[str | Column] = [
+            each.name, Column("card", ".1%"), Column("measured again", ".1%"), "agrees",
+        ]  # fmt: skip
+        print_table(console, Table("verification", "", columns, rows))
+    if json:
+        print_json(
+            {name: [each._asdict() for each in compared] for name, compared in results.items()}
+        )
+    wrong = {name: sum(not each.agrees for each in compared) for name, compared in results.items()}
+    if any(wrong.values()):
+        numbers = ", ".join(f"{count} of {name}" for name, count in wrong.items() if count)
+        raise DisagreementError(f"numbers that do not agree with the card: {numbers}")
+
+
+def _measured_agent(path: Path, options: str) -> Agent:
+    return parse_agent(f"file:{path}" + (f"?{options}" if options else ""))
+
+
+def card(
+    run: AgentSpec,
+    file: tyro.conf.Positional[Path],
+    *,
+    options: str = "",
+    positions: int = 1000,
+    plies: Annotated[str, tyro.conf.arg(metavar="LOW:HIGH")] = "0:",
+    against: _Opponents = _OPPONENTS,
+    games: int = 200,
+    openings: int = 2,
+    perfect: int = 0,
+    seed: int = 0,
+    overwrite: bool = False,
+    json: bool = False,
+) -> None:
+    """Write an agent with a card, which says how it was trained and how strong it is.
+
+    The command exports the network of a run to FILE.zerolab, in half precision unless the file
+    exists, measures the agent in this file, and writes the card to FILE.toml. Anyone who has both
+    files can repeat the measurements with zerolab agents FILE.zerolab --verify.
+
+    Examples:
+      zerolab agents card runs/demo connect-four.zerolab --perfect 100
+      zerolab agents card runs/eight othello.zerolab --plies 46: --positions 500
+      zerolab agents card runs/demo@12 mine.zerolab --options simulations=400 --positions 0
+
+    Args:
+        run: Run such as runs/demo or runs/demo@12.
+        file: File of the agent, ending in .zerolab.
+        options: Options with which to measure the agent, such as simulations=400; by default, it
+            searches as in training.
+        positions: Number of solved positions, one per game, for the accuracy; 0 for none. If the
+            game is too hard to solve, the accuracy is left out.
+        plies: Plies from which the positions come, such as 20: for a game that is too hard to solve
+            from the start.
+        against: Opponents.
+        games: Number of games per opponent; the agent moves first in half of them.
+        openings: Number of random opening plies; each opening is played with both colours.
+        perfect: Number of games against perfect play, from the start position; 0 for none.
+        seed: Seed of positions, openings and random choices.
+        overwrite: Replace existing files.
+        json: Print the card as JSON.
+    """
+    check_number("positions", positions, _MOST_POSITIONS, least=0)
+    check_number("openings", openings, _MOST_OPENINGS, least=0)
+    checked_whole_number("seed", seed)
+    for option, value, least in (("games", games, 2), ("perfect", perfect, 0)):
+        if not least <= value <= _MOST_GAMES or value % 2:
+            raise UserError(
+                f"{option} = {quoted(value)}: expected an even number from {least} to {_MOST_GAMES}"
+            )
+    dataset = validate(DatasetSettings, {"seed": seed, "one_per_game": True, **parse_plies(plies)})
+    stored, training = _exported(run, file, overwrite)
+    agent = _measured_agent(file, options)
+    parse_agents(against, agent.game)  # errors come before long measurements
+    perfect_play = (
+        measure_perfect_play(agent, perfect, 0, seed, _PERFECT_NODES, progress_bar)
+        if perfect
+        else None
+    )
+    result = AgentCard(
+        digest=stored.agent.digest,
+        game=game_name(agent.game),
+        options=options,
+        simulations=getattr(agent.search_settings, "simulations", 0),
+        measured=date.today(),
+        zerolab=__version__,
+        training=training,
+        accuracy=_accuracy(agent, positions, dataset, seed),
+        perfect_play=perfect_play,
+        matches=tuple(
+            measure_match(agent, opponent, games, openings, seed, progress_bar)
+            for opponent in against
+        ),
+    )
+    write_card(file, result)
+    if json:
+        print_json(result.model_dump(mode="json"))
+    else:
+        _show(AgentWithCard(stored, result))
+
+
+def _exported(run: str, file: Path, overwrite: bool) -> tuple[StoredAgent, TrainingFacts]:
+    """Return the agent of a run in a file, which is written if necessary, and its training."""
+    from zerolab.agents.exporting import export, shared_agent_of_run
+    from zerolab.training.costs import training_facts
+
+    kind, argument = kind_and_argument(run)
+    head, options = split_options(argument)
+    if kind is not AGENT_KINDS["run"] or options is not None:
+        raise UserError(f"{quoted(run)} is not a run: expected RUN or RUN@N, as in runs/demo@12")
+    folder, iteration = find_network(head)
+    path = card_path(file)
+    check_output_path(path)
+    if path.exists() and not overwrite:
+        raise UserError(f"{quoted(path)} exists: expected another file, or --overwrite")
+    if overwrite or not file.exists():
+        export(run, file, half=True, overwrite=overwrite)
+    stored = _find(f"file:{file}")
+    origin = shared_agent_of_run(folder, iteration).header.origin
+    if stored.agent.header.origin != origin:
+        raise UserError(f"{quoted(file)} is not the agent of {run}: expected another file")
+    return stored, training_facts(folder, origin)
+
+
+def _accuracy(
+    agent: Agent, positions: int, dataset: DatasetSettings, seed: int
+) -> CardAccuracy | None:
+    if not positions:
+        return None
+    try:
+        return measure_accuracy(agent, positions, dataset, seed, progress_bar)
+    except NotSolvedError as error:
+        say(f"the accuracy is left out: {error}", error=True)
+        return None

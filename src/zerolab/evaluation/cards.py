@@ -1,0 +1,396 @@
+"""Cards of agents: how an agent was trained and how strong it is, in a TOML file beside it.
+
+A card has the settings and seed of every measurement, so that anyone can repeat it (`remeasure`).
+Solved positions are not stored: a card has the settings with which `zerolab dataset` collects
+them, and their digest.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import ExitStack
+from datetime import date
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Annotated, Any, NamedTuple
+
+import tomli_w
+from pydantic import Field
+
+from zerolab.agents.agent import Agent
+from zerolab.agents.file_agents import SharedAgent, StoredAgent
+from zerolab.core import __version__
+from zerolab.core.config import Settings, validate
+from zerolab.core.errors import UserError, quoted
+from zerolab.core.files import make_folder, write_text
+from zerolab.core.nested_tables import read_toml
+from zerolab.core.processes import available_cores
+from zerolab.core.progress import ProgressBar
+from zerolab.evaluation.accuracy import AccuracyReport, agent_accuracy_reports
+from zerolab.evaluation.collecting import DatasetSettings
+from zerolab.evaluation.dataset import CollectionProgress, make_dataset
+from zerolab.evaluation.opponents import play_against_perfect, play_baseline
+from zerolab.evaluation.position_statistics import MeanEstimate
+from zerolab.evaluation.positions import Positions, read_positions
+from zerolab.evaluation.solved_sets import cache_folder
+from zerolab.oracles.solver import SolverBudget, oracle_for
+from zerolab.play.pair_results import PairResult, pair_result
+from zerolab.report.table import Cell, Interval
+from zerolab.rules.catalogue import game_name
+from zerolab.rules.rules import Game
+from zerolab.store.arrays import PrintableText
+from zerolab.store.checks import check_schema_version, hex_digest
+from zerolab.store.folder import Environment
+
+SCHEMA = 1
+CARD_SUFFIX = ".toml"
+
+_DIGITS = 4  # decimals of shares, a hundredth of a percentage point
+_SHOWN_DIGITS = 8  # of a digest
+_Rate = Annotated[float, Field(ge=0, le=1)]
+_Count = Annotated[int, Field(ge=0)]
+
+
+class MeasuredShare(Settings):
+    """Share of positions, or points per game, with its 95 % interval."""
+
+    value: _Rate
+    low: _Rate
+    high: _Rate
+    samples: _Count
+    """Number of positions or distinct games."""
+
+    @classmethod
+    def of(cls, interval: Interval, samples: int) -> MeasuredShare:
+        """Return a share rounded to a hundredth of a percentage point."""
+        value, low, high = (round(each, _DIGITS) for each in interval)
+        return cls(value=value, low=low, high=high, samples=samples)
+
+    @property
+    def interval(self) -> Interval:
+        """Value and interval as a cell of a table."""
+        return Interval(self.value, self.low, self.high)
+
+    def overlaps(self, other: MeasuredShare) -> bool:
+        """Return whether the intervals of two measurements overlap."""
+        return self.low <= other.high and other.low <= self.high
+
+
+class MoveShares(Settings):
+    """Shares of positions in which a player chooses a good move (see `evaluation.accuracy`)."""
+
+    strong: MeasuredShare
+    """Share with a best move."""
+    weak: MeasuredShare
+    """Share with a move that preserves the result."""
+
+
+class CardAccuracy(Settings):
+    """Accuracy on solved positions, which `zerolab dataset` collects with these settings."""
+
+    positions: int = Field(ge=1, le=1_000_000)
+    dataset: DatasetSettings
+    digest: PrintableText
+    """Digest in the manifest of the positions."""
+    seed: _Count
+    """Seed of the agent's random choices."""
+    network: MoveShares
+    """Accuracy of the policy alone."""
+    search: MoveShares | None = None
+    """Accuracy of the search; None if the agent plays without."""
+
+
+class CardMatch(Settings):
+    """Match against an opponent, from the point of view of the agent."""
+
+    opponent: PrintableText
+    """Spec of the opponent."""
+    games: int = Field(ge=2, le=1_000_000)
+    openings: _Count
+    """Number of random plies; each opening is played with both colours."""
+    seed: _Count
+    wins: _Count
+    draws: _Count
+    losses: _Count
+    score: MeasuredShare
+    """Points per game; a draw counts half."""
+
+
+class CardPerfectPlay(Settings):
+    """Games against perfect play, half of them as first player."""
+
+    games: int = Field(ge=2, le=1_000_000)
+    openings: _Count
+    seed: _Count
+    nodes: int = Field(ge=1)
+    """Maximum number of positions that the solver searches per move."""
+    first: MeasuredShare
+    """Points per game as first player."""
+    second: MeasuredShare
+    """Points per game as second player."""
+
+
+class TrainingFacts(Settings):
+    """How a network was trained, without names of folders and machines."""
+
+    preset: PrintableText
+    settings: dict[str, Any] = Field(default_factory=dict)
+    """Settings that differ from the preset, by dotted key."""
+    command: Annotated[str, Field(max_length=10_000)]
+    """Command that trains such a network."""
+    iterations: _Count
+    """Iteration that trained the network."""
+    games: _Count
+    """Number of self-play games."""
+    positions: _Count
+    """Number of self-play positions."""
+    hours: float = Field(ge=0)
+    """Wall-clock hours of training, without measurements."""
+    environments: tuple[Environment, ...] = ()
+    """Hardware and library versions."""
+
+
+class AgentCard(Settings):
+    """Card of an agent in a file."""
+
+    digest: PrintableText
+    """Digest of the agent file."""
+    game: PrintableText
+    options: PrintableText = ""
+    """Options with which the agent was measured, such as simulations=400; by default its own."""
+    simulations: _Count
+    """Simulations per move with these options."""
+    measured: date
+    zerolab: PrintableText
+    """Version of zerolab that measured the agent."""
+    training: TrainingFacts
+    accuracy: CardAccuracy | None = None
+    """None for a game that is too hard to solve."""
+    perfect_play: CardPerfectPlay | None = None
+    matches: tuple[CardMatch, ...] = ()
+
+
+def card_path(agent_file: Path) -> Path:
+    """Return the path of the card of an agent file, which lies beside it."""
+    return agent_file.with_suffix(CARD_SUFFIX)
+
+
+def read_card(agent_file: Path, agent: SharedAgent) -> AgentCard | None:
+    """Return the card of an agent, or None if there is none.
+
+    Raises UserError, with one line, for a damaged card and for the card of another agent.
+    """
+    path = card_path(agent_file)
+    if not path.exists():
+        return None
+    table = read_toml(path)
+    check_schema_version(path, table.pop("schema", None), SCHEMA)
+    try:
+        card = validate(AgentCard, table)
+    except UserError as error:
+        reason, *others = str(error).splitlines()
+        more = f", and {len(others)} more errors" if others else ""
+        raise UserError(f"{quoted(path)} is not a card of an agent: {reason}{more}") from None
+    if (card.digest, card.game) != (agent.digest, game_name(agent.game)):
+        raise UserError(
+            f"{quoted(path)} is the card of another agent, {card.digest[:_SHOWN_DIGITS]} of"
+            f" {card.game}: {quoted(agent_file)} is {agent.digest[:_SHOWN_DIGITS]} of"
+            f" {game_name(agent.game)}"
+        )
+    return card
+
+
+def write_card(agent_file: Path, card: AgentCard) -> Path:
+    """Write the card of an agent file beside it; return its path."""
+    path = card_path(agent_file)
+    write_text(path, tomli_w.dumps({"schema": SCHEMA, **card.model_dump()}))
+    return path
+
+
+def measure_accuracy(
+    agent: Agent, positions: int, dataset: DatasetSettings, seed: int, bar: ProgressBar
+) -> CardAccuracy:
+    """Measure an agent on solved positions, which are collected first if they are not cached.
+
+    Raises NotSolvedError, a kind of UserError, if the game is too hard to solve.
+    """
+    solved, digest = _solved_positions(agent.game, positions, dataset, bar)
+    with bar("choosing moves", len(solved), "positions") as update:
+        reports = agent_accuracy_reports(agent, solved, seed, update)
+    shares = {report.name: _move_shares(report) for report in reports}
+    return CardAccuracy(
+        positions=len(solved), dataset=dataset, digest=digest, seed=seed,
+        network=shares["network"], search=shares.get("search"),
+    )  # fmt: skip
+
+
+def _solved_positions(
+    game: Game, count: int, dataset: DatasetSettings, bar: ProgressBar
+) -> tuple[Positions, str]:
+    """Return the positions that `zerolab dataset` collects, and the digest in their manifest."""
+    request = [game_name(game), count, dataset.model_dump(mode="json")]
+    name = hex_digest(json.dumps(request, sort_keys=True).encode())
+    with ExitStack() as stack:
+        folder = cache_folder() or Path(stack.enter_context(TemporaryDirectory()))
+        make_folder(folder)
+        path = folder / f"{name}.parquet"
+        update = stack.enter_context(bar(f"solving {game_name(game)}", count, "positions"))
+
+        def report(progress: CollectionProgress) -> None:
+            update(progress.position_count, f"{progress.counts.games} games")
+
+        manifest = make_dataset(game, count, dataset, path, available_cores(), report)
+        return read_positions(path, game)[0], str(manifest["digest"])
+
+
+def _move_shares(report: AccuracyReport) -> MoveShares:
+    def share(estimate: MeanEstimate | None) -> MeasuredShare:
+        assert estimate is not None  # there is at least one position
+        return MeasuredShare.of(estimate.interval, estimate.sample_count)
+
+    return MoveShares(strong=share(report.all.strong), weak=share(report.all.weak))
+
+
+def measure_match(
+    agent: Agent, opponent: str, games: int, openings: int, seed: int, bar: ProgressBar
+) -> CardMatch:
+    """Play a match between an agent and an opponent given by a spec."""
+    with bar(f"against {opponent}", games, "games") as update:
+        pair = play_baseline(agent, opponent, games, openings, seed, update)
+    return CardMatch(
+        opponent=opponent, games=games, openings=openings, seed=seed,
+        **pair.score._asdict(), score=_score(pair),
+    )  # fmt: skip
+
+
+def measure_perfect_play(
+    agent: Agent, games: int, openings: int, seed: int, nodes: int, bar: ProgressBar
+) -> CardPerfectPlay:
+    """Play games against perfect play; raise UserError if the game is too hard to solve."""
+    oracle = oracle_for(agent.game, SolverBudget(nodes=nodes))
+    with bar("against perfect play", games, "games") as update:
+        played, _ = play_against_perfect(agent.game, agent, oracle, games, openings, seed, update)
+    first, second = (
+        pair_result(played[0].first, played[0].second, [x for x in played if x.number % 2 == side])
+        for side in (0, 1)
+    )
+    return CardPerfectPlay(
+        games=games, openings=openings, seed=seed, nodes=nodes,
+        first=_score(first), second=_score(second),
+    )  # fmt: skip
+
+
+def _score(pair: PairResult) -> MeasuredShare:
+    return MeasuredShare.of(pair.interval, pair.distinct_score.games)
+
+
+def remeasure(card: AgentCard, agent: Agent, bar: ProgressBar) -> AgentCard:
+    """Return a card whose measurements are repeated, with the same settings and seeds."""
+    accuracy, perfect = card.accuracy, card.perfect_play
+    if accuracy is not None:
+        accuracy = measure_accuracy(agent, accuracy.positions, accuracy.dataset, accuracy.seed, bar)
+    if perfect is not None:
+        perfect = measure_perfect_play(
+            agent, perfect.games, perfect.openings, perfect.seed, perfect.nodes, bar
+        )
+    matches = tuple(
+        measure_match(agent, each.opponent, each.games, each.openings, each.seed, bar)
+        for each in card.matches
+    )
+    return card.model_copy(
+        update={
+            "accuracy": accuracy, "perfect_play": perfect, "matches": matches,
+            "measured": date.today(), "zerolab": __version__,
+        }
+    )  # fmt: skip
+
+
+class AgentWithCard(NamedTuple):
+    """Agent in a file, and its card if it has one."""
+
+    stored: StoredAgent
+    card: AgentCard | None
+
+    @property
+    def name(self) -> str:
+        """Name of the agent, which is that of the file."""
+        return self.stored.path.stem
+
+    @property
+    def game(self) -> str:
+        """Name of the game."""
+        return game_name(self.stored.agent.game)
+
+    @property
+    def size_bytes(self) -> int:
+        """Size of the file."""
+        return self.stored.path.stat().st_size
+
+    @property
+    def simulations(self) -> int:
+        """Simulations per move, in the measurements if there is a card."""
+        own = self.stored.agent.search_settings.simulations
+        return own if self.card is None else self.card.simulations
+
+    @property
+    def shares(self) -> dict[str, MeasuredShare]:
+        """Numbers of the card, by what they mean."""
+        return {} if self.card is None else dict(card_shares(self.card))
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the fields for JSON."""
+        return {
+            "name": self.name,
+            "spec": self.stored.name,
+            "game": self.game,
+            "digest": self.stored.agent.digest,
+            "bytes": self.size_bytes,
+            "simulations": self.simulations,
+            "card": None if self.card is None else self.card.model_dump(mode="json"),
+        }
+
+
+def with_card(stored: StoredAgent) -> AgentWithCard:
+    """Return an agent with its card, if it has one; errors are those of `read_card`."""
+    return AgentWithCard(stored, read_card(stored.path, stored.agent))
+
+
+class Comparison(NamedTuple):
+    """Statement of a card compared with a repeated measurement."""
+
+    what: str
+    stated: Cell
+    measured: Cell
+    agrees: bool
+    """True if the intervals overlap, or if the texts are equal."""
+
+
+def compare_cards(card: AgentCard, repeated: AgentCard) -> list[Comparison]:
+    """Return the comparisons of all numbers of a card with those of `remeasure`."""
+    comparisons = []
+    if card.accuracy is not None and repeated.accuracy is not None:
+        digests = card.accuracy.digest, repeated.accuracy.digest
+        comparisons.append(
+            Comparison("digest of the positions", *digests, digests[0] == digests[1])
+        )
+    pairs = zip(card_shares(card), card_shares(repeated), strict=True)
+    return comparisons + [
+        Comparison(what, stated.interval, measured.interval, stated.overlaps(measured))
+        for (what, stated), (_, measured) in pairs
+    ]
+
+
+def card_shares(card: AgentCard) -> Iterator[tuple[str, MeasuredShare]]:
+    """Yield what each number of a card means, and the number."""
+    if card.accuracy is not None:
+        for player in ("network", "search"):
+            moves: MoveShares | None = getattr(card.accuracy, player)
+            if moves is not None:
+                yield f"strong moves, {player}", moves.strong
+                yield f"weak moves, {player}", moves.weak
+    if card.perfect_play is not None:
+        yield "first against perfect", card.perfect_play.first
+        yield "second against perfect", card.perfect_play.second
+    for match in card.matches:
+        yield f"against {match.opponent}", match.score

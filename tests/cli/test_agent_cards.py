@@ -1,0 +1,262 @@
+"""`zerolab agents`: lists, cards and their verification, with an agent trained for seconds."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import shlex
+import shutil
+from pathlib import Path
+
+import pytest
+
+from zerolab.agents import file_agents
+from zerolab.agents.file_agents import read_agent_file, shipped_path
+from zerolab.cli.main import main
+from zerolab.evaluation import cards
+from zerolab.evaluation.cards import MeasuredShare, card_path, read_card, write_card
+from zerolab.oracles.oracle import NotSolvedError
+from zerolab.report.table import Interval
+
+GAME = "gobang:3x3:3"
+NAME = "gobang-3x3-3"
+FEW = ("--positions", "30", "--games", "4", "--openings", "1", "--perfect", "4")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def work(tmp_path_factory):
+    """Folder with runs/demo, its agent with a card as mine.zerolab, and no shipped agents."""
+    folder = tmp_path_factory.mktemp("work")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setattr(file_agents, "SHIPPED_FOLDER", folder / "shipped")
+        patch.setattr(cards, "cache_folder", lambda: folder / "cache")
+        changes = ["iterations=1", "gate.threshold=0", "final_evaluation.games=0"]
+        train = ["train", GAME, "--preset", "smoke", *(f"--set={each}" for each in changes)]
+        assert main([*train, "--run", "runs/demo", "--quiet"]) == 0
+        made = ["agents", "card", "runs/demo@1", "mine.zerolab", *FEW, "--against", "random"]
+        assert main(made) == 0
+        yield folder
+
+
+@pytest.fixture
+def mine():
+    return read_card(Path("mine.zerolab"), read_agent_file(Path("mine.zerolab")))
+
+
+@pytest.fixture
+def shipped(work):
+    """Put the agent and its card into the folder of shipped agents for one test."""
+    Path("shipped").mkdir()
+    for file in (Path("mine.zerolab"), Path("mine.toml")):
+        shutil.copy(file, Path("shipped", NAME).with_suffix(file.suffix))
+    yield shipped_path(NAME)
+    shutil.rmtree("shipped")
+
+
+def run(capsys, *arguments, code=0):
+    """Return the output of a command; in case of an error, its messages."""
+    capsys.readouterr()
+    assert main(["agents", *arguments]) == code
+    printed = capsys.readouterr()
+    return printed.err if code else printed.out
+
+
+def refusal(capsys, *arguments):
+    (line,) = run(capsys, *arguments, code=2).splitlines()
+    return line
+
+
+def test_card_says_how_the_agent_was_trained_and_measured(mine):
+    agent = read_agent_file(Path("mine.zerolab"))
+    assert (mine.digest, mine.game) == (agent.digest, GAME)
+    training = mine.training
+    assert (training.preset, training.iterations) == ("smoke", 1)
+    assert training.settings == {"iterations": 1, "gate.threshold": 0.0}
+    assert training.command == (
+        f"zerolab train {GAME} --preset smoke --set iterations=1 --set gate.threshold=0.0 --run"
+        " runs/demo"
+    )
+    assert 0 <= training.hours < 1
+    assert training.environments[0].threads >= 1
+    assert mine.accuracy.positions == 30
+    assert mine.accuracy.dataset.one_per_game
+    assert mine.accuracy.network.strong.samples == 30
+    assert mine.perfect_play.first.samples + mine.perfect_play.second.samples <= 4
+    (match,) = mine.matches
+    assert match.wins + match.draws + match.losses == match.games == 4
+    assert match.score.value == (match.wins + match.draws / 2) / 4
+
+
+def test_card_names_no_folders_and_no_machine(work):
+    text = Path("mine.toml").read_text()
+    assert str(work) not in text
+    assert work.name not in text
+
+
+def test_positions_are_those_of_the_shown_command(capsys, mine):
+    command = re.search(r"positions: zerolab (.*), digest", run(capsys, "mine.zerolab"))[1]
+    assert main([*shlex.split(command), "--out", "again.parquet"]) == 0
+    manifest = json.loads(Path("again.parquet.json").read_text())
+    assert manifest["digest"] == mine.accuracy.digest
+
+
+def test_verification_agrees_with_the_same_seeds(capsys, mine):
+    compared = json.loads(run(capsys, "mine.zerolab", "--verify", "--json"))["mine"]
+    assert all(each["agrees"] for each in compared)
+    whats = [each["what"] for each in compared]
+    assert whats[0] == "digest of the positions"
+    assert len(whats) == len(set(whats)) == 1 + 4 + 2 + 1
+    shares = [each for each in compared if isinstance(each["stated"], list)]
+    assert all(each["stated"] == each["measured"] for each in shares)
+
+
+def test_verification_fails_if_a_number_is_wrong(capsys, mine):
+    shutil.copy("mine.zerolab", "boast.zerolab")
+    (match,) = mine.matches
+    false = match.score.model_copy(update={"value": 0.0, "low": 0.0, "high": 0.0})
+    boast = mine.model_copy(
+        update={
+            "accuracy": None, "perfect_play": None,
+            "matches": (match.model_copy(update={"score": false}),),
+        }
+    )  # fmt: skip
+    write_card(Path("boast.zerolab"), boast)
+    assert match.score.low > 0
+    assert run(capsys, "boast.zerolab", "--verify", code=1) == (
+        "zerolab: numbers that do not agree with the card: 1 of boast\n"
+    )
+
+
+def test_list_is_empty_without_agents(capsys):
+    assert "this package has no agents" in run(capsys)
+    assert json.loads(run(capsys, "--json")) == []
+    assert json.loads(run(capsys, "--verify", "--json")) == {}
+
+
+def test_list_has_agents_with_and_without_cards(capsys, shipped):
+    shutil.copy(shipped, shipped.with_stem("another"))
+    listed = json.loads(run(capsys, "--json"))
+    assert [(each["name"], each["card"] is None) for each in listed] == [
+        ("another", True), (NAME, False),
+    ]  # fmt: skip
+    assert {each["game"] for each in listed} == {GAME}
+    printed = run(capsys)
+    assert NAME in printed
+    assert "strong moves, search" in printed
+
+
+def test_card_is_shown_by_name(capsys, shipped, mine):
+    printed = run(capsys, NAME)
+    assert printed.startswith(f"{NAME}@{mine.digest[:8]}: {GAME}")
+    assert mine.training.command in printed
+    assert mine.accuracy.digest in printed
+    assert json.loads(run(capsys, NAME, "--json"))[0]["card"]["digest"] == mine.digest
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ("schema = 1", "schema = 2", "schema version 2"),
+        ("schema = 1\n", "", "has no schema version"),
+        ("game = ", "gane = ", "is not a card of an agent"),
+        ("positions = 30", "positions = 'many'", "is not a card of an agent"),
+        ("[training]", "[training", "is not a TOML file"),
+        ('digest = "', 'digest = "0', "is the card of another agent"),
+    ],
+)
+def test_damaged_cards_get_one_line(capsys, shipped, old, new, expected):
+    path = card_path(shipped)
+    path.write_text(path.read_text().replace(old, new, 1))
+    line = refusal(capsys, NAME)
+    assert expected in line
+    assert NAME in line
+    capsys.readouterr()
+    assert main(["agents"]) == 0  # the others are listed
+    assert expected in capsys.readouterr().err
+    assert expected in refusal(capsys, "--verify")
+
+
+def test_card_of_another_file_is_refused(capsys, shipped):
+    assert main(["export", "runs/demo@0", str(shipped), "--half", "--overwrite"]) == 0
+    assert "is the card of another agent" in refusal(capsys, NAME)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["gobang-3x33"], f'did you mean "{NAME}"?'),
+        (["mine.zerolb"], "is neither a run nor one of"),
+        (["runs/demo"], "has no card"),
+        (["mine.zerolab?simulations=3"], "has no card"),
+        (["random"], "has no card"),
+        (["card", "mine.zerolab", "new.zerolab"], "is not a run"),
+        (["card", "runs/demo", "mine.zerolab"], "mine.toml exists"),
+        (["card", "runs/demo", "new.zip"], "expected a file ending in .zerolab"),
+        (["card", "runs/demo", "nowhere/new.zerolab"], "does not exist"),
+        (["card", "runs/demo", "new.zerolab", "--games", "3"], "expected an even number"),
+        (["card", "runs/demo", "new.zerolab", "--perfect", "-2"], "expected an even number"),
+        (["card", "runs/demo", "new.zerolab", "--positions", "-1"], "expected at least 0"),
+        (["card", "runs/demo", "new.zerolab", "--plies", "x"], "expected LOW:HIGH"),
+        (["card", "runs/demo", "new.zerolab", "--against", "mcst:3"], 'did you mean "mcts"?'),
+        (["card", "runs/demo", "new.zerolab", "--options", "simulatons=3"], "simulations"),
+    ],
+)
+def test_invalid_requests_get_one_line(capsys, shipped, arguments, expected):
+    assert expected in refusal(capsys, *arguments)
+    Path("new.zerolab").unlink(missing_ok=True)
+
+
+def test_card_of_a_file_that_is_another_network_is_refused(capsys):
+    assert main(["export", "runs/demo@0", "untrained.zerolab", "--half"]) == 0
+    line = refusal(capsys, "card", "runs/demo@1", "untrained.zerolab")
+    assert "is not the agent of runs/demo@1" in line
+    assert not Path("untrained.toml").exists()
+
+
+def test_game_that_is_too_hard_has_a_card_without_accuracy(capsys, monkeypatch):
+    def give_up(*arguments):
+        raise NotSolvedError("the game cannot be solved")
+
+    monkeypatch.setattr("zerolab.cli.agents.measure_accuracy", give_up)
+    made = ["card", "runs/demo", "hard.zerolab", "--against", "random", "--games", "2", "--json"]
+    card = json.loads(run(capsys, *made))
+    assert "accuracy" not in card
+    assert "perfect_play" not in card
+    assert [each["opponent"] for each in card["matches"]] == ["random"]
+    agent = read_agent_file(Path("hard.zerolab"))
+    assert read_card(Path("hard.zerolab"), agent).model_dump(mode="json") == card
+    compared = json.loads(run(capsys, "hard.zerolab", "--verify", "--json"))
+    assert [each["what"] for each in compared["hard"]] == ["against random"]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "expected"),
+    [
+        ((0.4, 0.5), (0.5, 0.6), True),
+        ((0.4, 0.5), (0.51, 0.6), False),
+        ((0.1, 0.9), (0.3, 0.4), True),
+        ((0.0, 0.0), (0.0, 1.0), True),
+    ],
+)
+def test_measurements_agree_if_their_intervals_overlap(one, other, expected):
+    shares = [MeasuredShare.of(Interval(low, low, high), 9) for low, high in (one, other)]
+    assert shares[0].overlaps(shares[1]) == shares[1].overlaps(shares[0]) == expected
+
+
+def test_verification_without_a_card_is_refused(capsys):
+    shutil.copy("mine.zerolab", "bare.zerolab")
+    assert "bare has no card" in refusal(capsys, "bare.zerolab", "--verify")
+    assert "no card" in run(capsys, "bare.zerolab")
+
+
+def test_game_alone_is_played_against_the_shipped_agent_or_mcts(capsys, shipped, monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    assert main(["play", GAME]) == 0
+    assert f"{GAME} against {NAME}" in capsys.readouterr().out
+    assert main(["play", NAME]) == 0
+    assert main(["play", "gobang:4x4:3"]) == 0
+    assert "gobang:4x4:3 against mcts:1000" in capsys.readouterr().out
+    assert main(["play", "gobang:2x2"]) == 2
+    assert main(["play", "gobang", "--game", GAME]) == 2
