@@ -92,6 +92,25 @@ class ThreadExecutor:
 THREADS = ThreadExecutor()
 
 
+class BackgroundExecutor:
+    """Executor with the places of another one, which serve the other's own games first."""
+
+    background = None
+
+    def __init__(self, run: Callable[..., list[Any]]) -> None:
+        """`run` is the other executor's method, with a low priority."""
+        self._run = run
+
+    def run(
+        self,
+        play: Callable[..., Any],
+        job: Job,
+        batches: Sequence[Batch],
+        report: Report = lambda _: None,
+    ) -> list[Any]:
+        return self._run(play, job, batches, report)
+
+
 def executor_for(agents: Iterable[Agent], preferred: Executor) -> Executor:
     """Return the preferred executor, or threads if an agent cannot play on other machines."""
     if preferred is THREADS or all(map(can_be_shared, agents)):

@@ -28,7 +28,14 @@ from zerolab.core.ray_cluster import (
     worker_nodes,
 )
 from zerolab.networks.inference import cpu_precision_name, default_device
-from zerolab.play.executors import Batch, Executor, Job, PlayProgress, Report
+from zerolab.play.executors import (
+    BackgroundExecutor,
+    Batch,
+    Executor,
+    Job,
+    PlayProgress,
+    Report,
+)
 from zerolab.play.ray_actors import (
     ATTEMPTS,
     SCAN_SECONDS,
@@ -134,7 +141,7 @@ class RayExecutor:
         None if the actors use the cores on which this process learns.
         """
         is_competing = self._cluster.is_local and not self._shape.has_gpu
-        return None if is_competing else _Background(self)
+        return None if is_competing else BackgroundExecutor(partial(self.run, priority=1))
 
     @property
     def place_count(self) -> int:
@@ -388,21 +395,3 @@ class RayExecutor:
             for chunk in self._chunks.values():
                 if not chunk.future.done():
                     chunk.future.set_exception(self._error)
-
-
-class _Background:
-    """Executor with a lower priority."""
-
-    background = None
-
-    def __init__(self, executor: RayExecutor) -> None:
-        self._executor = executor
-
-    def run(
-        self,
-        play: Callable[..., Any],
-        job: Job,
-        batches: Sequence[Batch],
-        report: Report = lambda _: None,
-    ) -> list[Any]:
-        return self._executor.run(play, job, batches, report, priority=1)
