@@ -129,6 +129,17 @@ def test_verification_fails_if_a_number_is_wrong(capsys, mine):
     )
 
 
+def test_verification_runs_no_programs(capsys, mine):
+    """The author of a card may be unknown."""
+    shutil.copy("mine.zerolab", "hostile.zerolab")
+    (match,) = mine.matches
+    hostile = match.model_copy(update={"opponent": 'gtp:"touch ran"'})
+    changes = {"accuracy": None, "perfect_play": None, "matches": (hostile,)}
+    write_card(Path("hostile.zerolab"), mine.model_copy(update=changes))
+    assert "that everyone has" in refusal(capsys, "hostile.zerolab", "--verify")
+    assert not Path("ran").exists()
+
+
 def test_list_is_empty_without_agents(capsys):
     assert "this package has no agents" in run(capsys)
     assert json.loads(run(capsys, "--json")) == []
@@ -200,6 +211,8 @@ def test_card_of_another_file_is_refused(capsys, shipped):
         (["card", "runs/demo", "new.zerolab", "--positions", "-1"], "expected at least 0"),
         (["card", "runs/demo", "new.zerolab", "--plies", "x"], "expected LOW:HIGH"),
         (["card", "runs/demo", "new.zerolab", "--against", "mcst:3"], 'did you mean "mcts"?'),
+        (["card", "runs/demo", "new.zerolab", "--against", "runs/demo"], "that everyone has"),
+        (["card", "runs/demo", "new.zerolab", "--against", 'gtp:"x"'], "that everyone has"),
         (["card", "runs/demo", "new.zerolab", "--options", "simulatons=3"], "simulations"),
     ],
 )

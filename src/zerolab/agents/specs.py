@@ -96,6 +96,12 @@ def runs_program(spec: str) -> bool:
     return kind is not None and kind.external_access == "program"
 
 
+def require_public_agent(spec: str) -> None:
+    """Raise UserError for programs, runs and files, which only their owner has."""
+    if runs_program(spec) or named_path(spec) is not None:
+        raise UserError(f"{quoted(spec)}: expected an agent that everyone has, such as mcts:1000")
+
+
 def _kind_by_name(spec: str) -> tuple[AgentKind | None, str]:
     """Return the kind and argument in a spec; for a path, return None and the whole spec."""
     text, _ = _without_ordinal(spec.strip())

@@ -13,7 +13,12 @@ import tyro
 from zerolab.agents.agent import AGENT_KINDS, Agent, split_options
 from zerolab.agents.file_agents import StoredAgent, StoredAgentKind, shipped_names
 from zerolab.agents.run_agents import find_network
-from zerolab.agents.specs import kind_and_argument, parse_agent, parse_agents
+from zerolab.agents.specs import (
+    kind_and_argument,
+    parse_agent,
+    parse_agents,
+    require_public_agent,
+)
 from zerolab.cli.evaluate import check_number, parse_plies
 from zerolab.cli.output import Console, print_json, say
 from zerolab.cli.parse import AgentSpec
@@ -189,6 +194,9 @@ def _setting_lines(card: AgentCard) -> Iterator[str]:
     if card.accuracy is not None:
         command = shlex.join(_dataset_command(card.game, card.accuracy))
         yield f"positions: {command}, digest {card.accuracy.digest}"
+    if card.perfect_play is not None:
+        games = card.perfect_play
+        yield f"perfect: {games.games} games with {games.openings} random plies, seed {games.seed}"
     for match in card.matches:
         yield (
             f"{match.opponent}: {match.wins} won, {match.draws} drawn, {match.losses} lost of"
@@ -278,7 +286,7 @@ def card(
             game is too hard to solve, the accuracy is left out.
         plies: Plies from which the positions come, such as 20: for a game that is too hard to solve
             from the start.
-        against: Opponents.
+        against: Opponents that everyone has, such as mcts:1000; no runs, files or programs.
         games: Number of games per opponent; the agent moves first in half of them.
         openings: Number of random opening plies; each opening is played with both colours.
         perfect: Number of games against perfect play, from the start position; 0 for none.
@@ -298,6 +306,8 @@ def card(
     stored, training = _exported(run, file, overwrite)
     agent = _measured_agent(file, options)
     parse_agents(against, agent.game)  # errors come before long measurements
+    for opponent in against:
+        require_public_agent(opponent)
     perfect_play = (
         measure_perfect_play(agent, perfect, 0, seed, _PERFECT_NODES, progress_bar)
         if perfect

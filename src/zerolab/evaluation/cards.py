@@ -1,8 +1,7 @@
 """Cards of agents: how an agent was trained and how strong it is, in a TOML file beside it.
 
-A card has the settings and seed of every measurement, so that anyone can repeat it (`remeasure`).
-Solved positions are not stored: a card has the settings with which `zerolab dataset` collects
-them, and their digest.
+A card has the settings and seed of every measurement, so that anyone can repeat it (`remeasure`),
+and instead of solved positions the settings with which `zerolab dataset` collects them.
 """
 
 from __future__ import annotations
@@ -20,6 +19,7 @@ from pydantic import Field
 
 from zerolab.agents.agent import Agent
 from zerolab.agents.file_agents import SharedAgent, StoredAgent
+from zerolab.agents.specs import require_public_agent
 from zerolab.core import __version__
 from zerolab.core.config import Settings, validate
 from zerolab.core.errors import UserError, quoted
@@ -44,10 +44,8 @@ from zerolab.store.checks import check_schema_version, hex_digest
 from zerolab.store.folder import Environment
 
 SCHEMA = 1
-CARD_SUFFIX = ".toml"
 
 _DIGITS = 4  # decimals of shares, a hundredth of a percentage point
-_SHOWN_DIGITS = 8  # of a digest
 _Rate = Annotated[float, Field(ge=0, le=1)]
 _Count = Annotated[int, Field(ge=0)]
 
@@ -173,7 +171,7 @@ class AgentCard(Settings):
 
 def card_path(agent_file: Path) -> Path:
     """Return the path of the card of an agent file, which lies beside it."""
-    return agent_file.with_suffix(CARD_SUFFIX)
+    return agent_file.with_suffix(".toml")
 
 
 def read_card(agent_file: Path, agent: SharedAgent) -> AgentCard | None:
@@ -194,8 +192,8 @@ def read_card(agent_file: Path, agent: SharedAgent) -> AgentCard | None:
         raise UserError(f"{quoted(path)} is not a card of an agent: {reason}{more}") from None
     if (card.digest, card.game) != (agent.digest, game_name(agent.game)):
         raise UserError(
-            f"{quoted(path)} is the card of another agent, {card.digest[:_SHOWN_DIGITS]} of"
-            f" {card.game}: {quoted(agent_file)} is {agent.digest[:_SHOWN_DIGITS]} of"
+            f"{quoted(path)} is the card of another agent, {card.digest[:8]} of"
+            f" {card.game}: {quoted(agent_file)} is {agent.digest[:8]} of"
             f" {game_name(agent.game)}"
         )
     return card
@@ -255,7 +253,12 @@ def _move_shares(report: AccuracyReport) -> MoveShares:
 def measure_match(
     agent: Agent, opponent: str, games: int, openings: int, seed: int, bar: ProgressBar
 ) -> CardMatch:
-    """Play a match between an agent and an opponent given by a spec."""
+    """Play a match between an agent and an opponent given by a spec.
+
+    Raises UserError for an opponent that only its owner has; a card can come from an unknown
+    author, so its verification must not run programs.
+    """
+    require_public_agent(opponent)
     with bar(f"against {opponent}", games, "games") as update:
         pair = play_baseline(agent, opponent, games, openings, seed, update)
     return CardMatch(
