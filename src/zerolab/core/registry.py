@@ -33,7 +33,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib.metadata import EntryPoints, entry_points
-from typing import Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 from zerolab.core.errors import PluginWarning, UserError, did_you_mean, one_line, quoted
 
@@ -69,14 +69,16 @@ def load_plugins(layer: Layer) -> None:
 
 def installed_plugins(layer: Layer) -> EntryPoints:
     """Return the entry points of a layer's plug-ins, without importing them."""
-    return _entry_points(tuple(sys.path)).select(group=f"zerolab.{layer}")
+    points: EntryPoints = _entry_points(tuple(sys.path)).select(group=f"zerolab.{layer}")
+    return points
 
 
 @cache
-def _entry_points(path: tuple[str, ...]) -> EntryPoints:
+def _entry_points(path: tuple[str, ...]) -> Any:
     """Return the entry points of all packages on `path`, which is `sys.path`.
 
-    Every layer reads them, and reading them takes 20 ms with a few hundred packages.
+    Every layer reads them, and reading them takes 20 ms with a few hundred packages. The type
+    depends on the version of Python; all have the method `select`.
     """
     return entry_points()
 
