@@ -7,9 +7,6 @@ WORKERS ?= 2
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --constraint constraints.txt
 
-# Tests start some hundred processes; without bytecode each would compile all modules again.
-unexport PYTHONDONTWRITEBYTECODE
-
 .PHONY: train test check bench docs site site-links package browser-test grhino clean
 
 train: $(VENV)/user

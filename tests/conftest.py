@@ -19,7 +19,9 @@ from xdist.scheduler import LoadFileScheduling
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
 # Collect garbage less often: with the default thresholds, collecting takes a tenth of the time.
+# Imports and the collection of tests leave almost no garbage.
 gc.set_threshold(50_000, 20, 100)
+gc.disable()
 
 settings.register_profile("zerolab", deadline=None)  # the first call may compile
 settings.load_profile("zerolab")
@@ -31,6 +33,10 @@ _memory, _room_in_bytes = Path("/dev/shm"), 4 << 30
 if _memory.is_dir() and shutil.disk_usage(_memory).free > _room_in_bytes:
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_memory))
 
+
+# Tests start some hundred processes; without bytecode each would compile all modules again.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 os.environ.pop("COLUMNS", None)  # the output of commands is that of files, not of a terminal
 
@@ -60,7 +66,13 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadFileS
 
 def pytest_collection_finish() -> None:
     """Keep the garbage collector from scanning thousands of test items again and again."""
-    gc.collect()
+    gc.freeze()
+    gc.enable()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish() -> None:
+    """Spare the collections at the end, which would scan everything that is still in use."""
     gc.freeze()
 
 

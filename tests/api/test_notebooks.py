@@ -18,7 +18,7 @@ from zerolab.api.runs import notebook_reporter
 from zerolab.training.reporting import NullReporter, RunClock, parse_records
 
 GAME = "gobang:3x3:3"
-LEDGER = Path(__file__).parents[2] / "docs/results/published-bugs/ledger.parquet"
+LEDGER = Path(__file__).parents[2] / "docs/results/table-5.1/ledger.parquet"
 GAMES = [("strong", "weak", 1), ("weak", "strong", -1), ("weak", "strong", 0)] * 9
 
 

@@ -51,6 +51,13 @@ def test_fast_path_agrees_with_the_network(trained, game, states, precision):
     assert min(np.ptp(values), np.ptp(priors)) > 0.1, "all outputs are equal"
 
 
+def test_owned_network_gives_the_same_bytes(trained, game, states):
+    priors, values = NetworkEvaluator(trained, game, CPU).evaluate(states)
+    owning = NetworkEvaluator(trained, game, CPU, is_owned=True)
+    owned_priors, owned_values = owning.evaluate(states)
+    assert (owned_priors.tobytes(), owned_values.tobytes()) == (priors.tobytes(), values.tobytes())
+
+
 def test_folding_removes_batch_norms_and_keeps_the_original(trained):
     folded = folded_copy(trained)
     norms = (torch.nn.BatchNorm1d, torch.nn.BatchNorm2d)

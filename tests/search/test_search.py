@@ -11,7 +11,8 @@ from zerolab.core import streams
 from zerolab.rules import compiled_rules, rules
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.position import Position
-from zerolab.search.evaluator import UniformEvaluator
+from zerolab.search import search as search_module
+from zerolab.search.evaluator import UniformEvaluator, empty_cache
 from zerolab.search.roots import choose_actions
 from zerolab.search.search import Search
 from zerolab.search.search_settings import SearchSettings, mcts_settings
@@ -116,6 +117,26 @@ def test_deduplication_and_cache_change_only_the_work(deduplicate, cache):
     assert leaves == counts["simulations"] + 10  # including the bare roots
     if deduplicate or cache > 100:
         assert counts["evaluated"] < plain.counts["evaluated"]
+
+
+def test_empty_entries_of_the_cache_are_not_read(monkeypatch):
+    positions = some_positions(GAMES[0], 3)
+    game = positions[0].game
+    settings = SearchSettings(simulations=60, cache=64)
+
+    def root_of(search):
+        return search.root_visits_and_values(np.arange(3))
+
+    def poisoned_cache(*arguments):
+        cache = empty_cache(*arguments)
+        cache.states.fill(np.uint64(2**64 - 1))
+        cache.values.fill(np.nan)
+        cache.priors.fill(np.nan)
+        return cache
+
+    expected = root_of(run(game, settings, HashEvaluator(5), positions))
+    monkeypatch.setattr(search_module, "empty_cache", poisoned_cache)
+    np.testing.assert_equal(root_of(run(game, settings, HashEvaluator(5), positions)), expected)
 
 
 @pytest.mark.parametrize("simulations", [1, 2, 77, 2500])

@@ -26,9 +26,11 @@ def planned(name, scale):
 
 def estimated_seconds(design):
     """Return the estimated seconds of a design on one core; the seed of a run does not matter."""
-    settings = [run.settings for run in design.distinct_runs.values()]
-    first = {each.model_dump_json(exclude={"seed"}): each for each in settings}
-    counts = Counter(each.model_dump_json(exclude={"seed"}) for each in settings)
+    first, counts = {}, Counter()
+    for run in design.distinct_runs.values():
+        text = run.settings.model_dump_json(exclude={"seed"})
+        first.setdefault(text, run.settings)
+        counts[text] += 1
     runs = sum(estimate_run_seconds(first[text]) * count for text, count in counts.items())
     computed = sum(each.estimated_seconds for each in design.computations)
     return runs + sum(map(estimate_tournament_seconds, design.tournaments)) + computed

@@ -63,7 +63,7 @@ def build_evaluator(settings: NetworkSettings, game: Game, weights: Arrays) -> N
 
     network = build_network(settings, game, seed=0)  # initial weights are replaced
     set_weights(network, weights)
-    return NetworkEvaluator(network, game)
+    return NetworkEvaluator(network, game, is_owned=True)
 
 
 def network_agent(network: StoredNetwork, options: NetworkOptions | None = None) -> Agent:

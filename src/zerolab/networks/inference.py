@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from zerolab.networks.network import Network, folded_copy
+from zerolab.networks.network import Network, fold, folded_copy
 from zerolab.networks.objectives import SearchOutput
 from zerolab.rules import compiled_rules
 from zerolab.rules.rules import Game
@@ -100,11 +100,14 @@ class NetworkEvaluator:
         game: Game,
         device: torch.device | None = None,
         precision: torch.dtype | None = None,
+        *,
+        is_owned: bool = False,
     ) -> None:
+        """Take the snapshot; an owned network is used itself, since nothing else uses it."""
         self.game = game
         self.device = device or default_device()
         self.precision = precision or default_precision(self.device)
-        self._place(folded_copy(network))
+        self._place(fold(network) if is_owned else folded_copy(network))
 
     def _place(self, folded: nn.Module) -> None:
         """Move the folded network to the device, in the precision of this evaluator."""

@@ -20,7 +20,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import adaptive_max_pool2d
-from torch.nn.utils.fusion import fuse_conv_bn_eval, fuse_linear_bn_eval
+from torch.nn.utils.fusion import fuse_conv_bn_weights, fuse_linear_bn_weights
 
 from zerolab.core.errors import UserError, quoted
 from zerolab.networks.objectives import Head, SearchOutput, missing_output_message
@@ -277,8 +277,7 @@ class NormedConv(nn.Module):
 
     def fold(self) -> None:
         """Move the normalisation into the weights; for evaluation only."""
-        assert isinstance(self.norm, nn.BatchNorm2d)
-        self.conv = fuse_conv_bn_eval(self.conv, self.norm)
+        _fold_into(self.conv, self.norm, fuse_conv_bn_weights)
         self.norm = nn.Identity()
 
 
@@ -295,19 +294,32 @@ class NormedLinear(nn.Module):
 
     def fold(self) -> None:
         """Move the normalisation into the weights; for evaluation only."""
-        assert isinstance(self.norm, nn.BatchNorm1d)
-        self.linear = fuse_linear_bn_eval(self.linear, self.norm)
+        _fold_into(self.linear, self.norm, fuse_linear_bn_weights)
         self.norm = nn.Identity()
 
 
-def folded_copy(network: _Network) -> _Network:
-    """Return a copy for inference, in evaluation mode, with folded batch norms and no gradients."""
-    folded = copy.deepcopy(network).eval().requires_grad_(False)
+def _fold_into(layer: Any, norm: Any, fuse: Callable[..., tuple[nn.Parameter, ...]]) -> None:
+    """Give a layer the weights of the layer followed by a batch norm, which `fuse` computes."""
+    statistics = (norm.running_mean, norm.running_var, norm.eps, norm.weight, norm.bias)
+    layer.weight, layer.bias = fuse(layer.weight, layer.bias, *statistics)
+
+
+def fold(network: _Network) -> _Network:
+    """Prepare a network for inference: evaluation mode, folded batch norms and no gradients.
+
+    Returns the same network, which can no longer be trained.
+    """
+    network.eval().requires_grad_(False)
     with torch.no_grad():
-        for module in folded.modules():
+        for module in network.modules():
             if isinstance(module, NormedConv | NormedLinear):
                 module.fold()
-    return folded
+    return network
+
+
+def folded_copy(network: _Network) -> _Network:
+    """Return a copy of a network for inference, see `fold`."""
+    return fold(copy.deepcopy(network))
 
 
 _MIN_UNPADDED_SIDE = 5

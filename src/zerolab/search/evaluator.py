@@ -152,11 +152,15 @@ class EvaluationCache(NamedTuple):
 def empty_cache(
     positions: int, words: int, actions: int, extra_outputs: Collection[str] = ()
 ) -> EvaluationCache:
-    """Allocate a cache for at least `positions` positions."""
+    """Allocate a cache for at least `positions` positions.
+
+    Only the tags are initialised, since an empty entry is never read: clearing all entries would
+    take longer than a short search.
+    """
     size, width = _shape(positions, words, actions)
     tags = np.zeros(size, _TAG)
     state = 2 * words
-    entries = np.zeros((size, width), np.float32)
+    entries = np.empty((size, width), np.float32)
     return EvaluationCache(
         request_step=tags["request_step"],
         upper_hash=tags["upper_hash"],

@@ -14,12 +14,12 @@ from __future__ import annotations
 import copy
 import tomllib
 from functools import cache
-from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
 from zerolab.core.errors import UserError, did_you_mean, quoted
+from zerolab.core.registry import installed_plugins
 
 _SUFFIX = ".toml"
 
@@ -74,7 +74,7 @@ def _files() -> dict[str, Path]:
 
 def _paper_folders() -> list[Path]:
     """Return the preset folders of papers, without importing the papers."""
-    packages = {point.module.rpartition(".")[0] for point in entry_points(group="zerolab.papers")}
+    packages = {point.module.rpartition(".")[0] for point in installed_plugins("papers")}
     locations: list[str] = []
     for package in sorted(packages - {""}):
         try:
