@@ -37,6 +37,7 @@ from zerolab.core.setting_docs import Unit, describe_settings
 from zerolab.league.league_settings import LeagueSettings
 from zerolab.networks.catalogue import GROWTHS, HEADS, NETWORKS
 from zerolab.networks.objectives import LOSSES
+from zerolab.play.game_starts import GAME_STARTS
 from zerolab.replay.window_rules import MERGINGS, WINDOWS
 from zerolab.rules.catalogue import registered_games
 from zerolab.search.budgets import BUDGETS
@@ -280,6 +281,7 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "budgets": lambda: choices(BUDGETS),
     "gates": lambda: choices(GATES),
     "games": games,
+    "game-starts": lambda: choices(GAME_STARTS),
     "glossary": glossary,
     "growths": lambda: choices(GROWTHS),
     "heads": lambda: choices(HEADS),

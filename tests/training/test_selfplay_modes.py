@@ -168,6 +168,35 @@ def test_killed_run_with_resignations_resumes_to_the_same_bytes(tmp_path):
     assert any(record.resignations["played_on"] for record in records)
 
 
+@pytest.mark.parametrize(
+    "mode", ["episodic", '{name = "continuous", plies = 8}'], ids=["episodic", "continuous"]
+)
+def test_killed_run_with_an_archive_resumes_to_the_same_bytes(tmp_path, mode):
+    changes = [
+        "iterations=3", "search.simulations=8", f"selfplay.mode={mode}", "gate=always",
+        'selfplay.start={name = "archive", size = 30}', "selfplay.parallel_games=6",
+        "final_evaluation.games=0",
+    ]  # fmt: skip
+    command = ["train", "--preset", "smoke", *(f"--set={each}" for each in changes), "--run"]
+    undisturbed, folder = tmp_path / "undisturbed", tmp_path / "run"
+    assert main([*command, str(undisturbed)]) == 0
+    for iteration in (2, 3):
+        with killed_before_commit(iteration, "selfplay"):
+            main([*command, str(folder)])
+    assert main([*command, str(folder)]) == 0
+    assert contents(folder) == contents(undisturbed)
+    run = RunFolder.open(folder)
+    given = [game.given_plies for n in (1, 2, 3) for game in run.games.stage_games(n, "selfplay")]
+    copied = [(~run.load_examples(number).full).sum() for number in (1, 2, 3)]
+    assert sum(given) == sum(copied) > copied[0] == 0
+    records = [each for each in read_records(run) if isinstance(each, SelfPlayRecord)]
+    assert [each.full for each in records] == [
+        each.positions - count for each, count in zip(records, copied, strict=True)
+    ]
+    if mode == "episodic":
+        assert [each.plies for each in records] == [each.full for each in records]
+
+
 def test_killed_run_with_a_big_tree_resumes_to_the_same_bytes(tmp_path):
     mode = '{name = "big_tree", games_at_once = 4}'
     undisturbed, folder = tmp_path / "undisturbed", tmp_path / "run"

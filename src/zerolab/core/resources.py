@@ -1,4 +1,8 @@
-"""Memory of the current process, and limits on its processor time."""
+"""Memory of the current process, limits on its processor time, and observers of its compilations.
+
+This module imports almost nothing, so that a command can register an observer before it imports
+numba.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 _MIB = 1 << 20
 _PEAK_UNITS_IN_MIB = _MIB if sys.platform == "darwin" else 1 << 10
@@ -88,3 +92,17 @@ def _quota_of_version_1(folder: Path) -> float:
         int((folder / name).read_text()) for name in ("cpu.cfs_quota_us", "cpu.cfs_period_us")
     )
     return quota / period
+
+
+class CompilationObserver(Protocol):
+    """Observer of compilations, which can be nested."""
+
+    def started(self) -> None:
+        """Note that a compilation begins."""
+
+    def ended(self) -> None:
+        """Note that the innermost compilation has ended."""
+
+
+compilation_observers: list[CompilationObserver] = []
+"""Observers of all compilations in this process; kernels loaded from the cache are not compiled."""

@@ -12,6 +12,7 @@ from zerolab.core.config import Settings, VariantSettings, variant_annotation
 from zerolab.core.errors import UserError, quoted
 from zerolab.core.processes import available_cores
 from zerolab.core.registry import load_plugins
+from zerolab.play.game_starts import GAME_STARTS
 from zerolab.search.budgets import BUDGETS
 
 
@@ -101,7 +102,8 @@ class BigTreeMode(ServiceMode):
     [Chaslot2008]. Unlike `selfplay.parallel_games`, this setting changes the games."""
 
 
-load_plugins("search")  # the settings below list all registered budgets
+load_plugins("search")  # the settings below list all registered budgets and starts of games
+load_plugins("play")
 
 _MAX_THREADS = 64
 
@@ -180,6 +182,11 @@ class SelfPlaySettings(Settings):
     they lead to positions that good play would not reach. [Wang2019], [Wang2020a], [Wang2020b],
     [Clausen2021]: 0."""
 
+    start: variant_annotation(GAME_STARTS) = Field(default_factory=GAME_STARTS["initial"])  # type: ignore[valid-type]
+    """Positions from which the games begin. Plies copied from earlier games count towards
+    `temperature_plies`, `random_opening_plies` and `max_plies`. [Wang2019], [Wang2020a],
+    [Wang2020b], [Clausen2021]: initial."""
+
     policy_target: Literal["visits", "values"] = "visits"
     """Policy target of sampled plies: the visit distribution ([Wang2019], [Wang2020a],
     [Wang2020b]), or the normalised values (Q + 1) / 2 of visited actions, one possible reading of
@@ -233,6 +240,11 @@ class SelfPlaySettings(Settings):
                 raise ValueError(
                     f'{key}: not supported with mode = "{mode.name}"; expected mode = "episodic"'
                 )
+        if isinstance(mode, ServiceMode) and self.start.name != "initial":
+            raise ValueError(
+                f"start = {quoted(self.start.name)}: not supported with mode = {quoted(mode.name)};"
+                ' expected start = "initial", or mode = "episodic" or "continuous"'
+            )
         if isinstance(mode, RetryMode | BigTreeMode) and self.random_opening_plies:
             raise ValueError(
                 f"random_opening_plies = {self.random_opening_plies}: not supported with mode = "

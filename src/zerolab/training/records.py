@@ -96,12 +96,13 @@ class SelfPlayRecord(Record):
     """Mean game length; absent if no game finished."""
     plies: Annotated[int, Unit("plies")] | None = None
     """Searched moves in this iteration, including the random plies of episodic self-play, which
-    have one simulation each. Present in modes where it can differ from the number of examples:
-    continuous games span iterations, and retried games begin with random or copied moves."""
+    have one simulation each. Present where it can differ from the number of examples: continuous
+    games span iterations, retried games begin with random or copied moves, and `selfplay.start` can
+    copy moves."""
     unfinished: GameCount | None = None
     """Games to be continued in the next iteration; only in continuous self-play."""
     full: PositionCount | None = None
-    """Fully searched examples; absent with a fixed budget, which searches all of them fully."""
+    """Fully searched examples; absent if all moves of self-play are fully searched."""
     simulations_per_move: Annotated[float, Unit("simulations")] | None = None
     """Mean simulations per move; absent with a fixed budget. It is below the mean per search with a
     search service, where one search can decide several moves."""

@@ -163,12 +163,12 @@ def _loaded_self_play(
         return lambda report: play_with_service(
             *arguments, iteration, report, name=name, evaluator_factory=factory
         )
+    openings = settings.selfplay.start.openings(run.load_examples, settings.seed, iteration)
+    play = {"openings": openings, "name": name, "executor": executor}
     if isinstance(settings.selfplay.mode, ContinuousMode):
         unfinished = run.load_unfinished_games(iteration - 1) if iteration > 1 else None
-        return lambda report: play_continuous(
-            *arguments, unfinished, report, name=name, executor=executor
-        )
-    return lambda report: play_episodes(*arguments, iteration, report, name=name, executor=executor)
+        return lambda report: play_continuous(*arguments, unfinished, report, **play)
+    return lambda report: play_episodes(*arguments, iteration, report, **play)
 
 
 def _planned_work(settings: SelfPlaySettings) -> tuple[int, str]:
@@ -197,7 +197,11 @@ def _record_fields(
     play = settings.selfplay
     has_service = isinstance(play.mode, ServiceMode)
     is_alone = settings.league is None and not has_service
-    budget_varies = play.budget.name != "fixed" or play.random_opening_plies > 0 or not is_alone
+    has_copies = play.start.name != "initial"
+    budget_varies = (
+        play.budget.name != "fixed" or play.random_opening_plies > 0 or has_copies or not is_alone
+    )
+    counts_plies = has_service or has_copies or unfinished is not None
     return {
         "iteration": context.iteration,
         "wall_seconds": seconds,
@@ -205,7 +209,7 @@ def _record_fields(
         "distinct_games": len({game.actions for game in games}),
         "positions": plies,
         "plies_per_game": plies / len(games) if games else None,
-        "plies": result.searched_move_count if has_service or unfinished is not None else None,
+        "plies": result.searched_move_count if counts_plies else None,
         "unfinished": None if unfinished is None else len(unfinished.games),
         "full": int(result.examples.full.sum()) if budget_varies else None,
         "simulations_per_move": (

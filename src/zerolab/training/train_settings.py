@@ -331,6 +331,7 @@ def _check_league(settings: TrainSettings, evolution: EvolutionSettings) -> None
         ("selfplay.mode", play.mode.name, "episodic"),
         ("selfplay.budget", play.budget.name, "fixed"),
         ("selfplay.random_opening_plies", play.random_opening_plies, 0),
+        ("selfplay.start", play.start.name, "initial"),
         ("warm_start.variant", settings.warm_start.variant, "baseline"),
     ):
         if value != expected:

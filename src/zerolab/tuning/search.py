@@ -17,7 +17,6 @@ from zerolab.agents.run_agents import agent_of_run
 from zerolab.core.errors import UserError, quoted
 from zerolab.core.files import make_folder, write_text
 from zerolab.core.processes import claim_cores, core_shares, map_in_processes
-from zerolab.core.progress import ProgressBar
 from zerolab.play.match import play_match
 from zerolab.report.figures import save_figure
 from zerolab.report.table import Interval
@@ -50,6 +49,14 @@ _MACHINE_KEYS = ("selfplay.threads",)  # can differ if the number of workers has
 _MAX_TRIALS = 1_000_000
 _MAX_WORKERS = 256
 _POLL_SECONDS = 2.0
+
+
+ProgressBar = Callable[[str, int, str], AbstractContextManager[Callable[[int, str], None]]]
+"""Progress callback for long-running work.
+
+It is called with a title, the total number of units and the name of a unit. It returns a context
+manager that yields a function to call with the number of completed units and a note to display.
+"""
 
 
 class TrialDisplay(NamedTuple):

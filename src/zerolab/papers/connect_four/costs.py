@@ -23,7 +23,7 @@ from zerolab.core.config import validate
 from zerolab.core.processes import pinned_to_one_core
 from zerolab.papers.connect_four.variants import TRAINING, VARIANTS
 from zerolab.store.checks import hex_digest
-from zerolab.studies.design import PlannedComputation, PlannedRun
+from zerolab.studies.design import PlannedComputation, PlannedRun, without_newer_settings
 from zerolab.studies.finished_work import TrainedRun
 from zerolab.studies.results import Results
 from zerolab.training.costs import iteration_costs
@@ -160,7 +160,9 @@ def planned_move_timing(runs: Iterable[PlannedRun]) -> PlannedComputation:
     for key, timed in timed_move_kinds(runs).items():
         settings = timed.run.settings.model_copy(update={"seed": 0})  # the same for all seeds
         networks[key] = {
-            "settings": settings.model_dump(mode="json", exclude=_WITHOUT_EFFECT),
+            "settings": without_newer_settings(
+                settings.model_dump(mode="json", exclude=_WITHOUT_EFFECT)
+            ),
             "iteration": timed.iteration,
         }
         simulations += settings.selfplay.parallel_games * settings.search.simulations
