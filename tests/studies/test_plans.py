@@ -32,7 +32,10 @@ def test_keys_depend_on_settings_that_affect_results():
     assert run_key(settings.model_copy(update={"selfplay": play, "preset": "mine"})) == key
 
 
-@pytest.mark.parametrize(("key", "other"), [("selfplay.lag", 1), ("selfplay.start", "archive")])
+@pytest.mark.parametrize(
+    ("key", "other"),
+    [("selfplay.lag", 1), ("selfplay.start", "archive"), ("learn.surprise_weight", 0.5)],
+)
 def test_settings_newer_than_ledgers_change_keys_only_if_set(key, other):
     section, name = key.split(".")
     unset, changed = (resolve_settings(None, "smoke", each) for each in ([], [f"{key}={other}"]))

@@ -299,6 +299,7 @@ NO_EFFECT_RULES: tuple[NoEffectRule, ...] = (
         (
             "selfplay", "league", "warm_start", "gate", "search.noise",
             "learn.window", "learn.merging", "learn.value_target_search_weight",
+            "learn.surprise_weight",
         ),
         _learns_from_positions,
         "settings of network and learn",

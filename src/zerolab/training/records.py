@@ -96,9 +96,8 @@ class SelfPlayRecord(Record):
     """Mean game length; absent if no game finished."""
     plies: Annotated[int, Unit("plies")] | None = None
     """Searched moves in this iteration, including the random plies of episodic self-play, which
-    have one simulation each. Present where it can differ from the number of examples: continuous
-    games span iterations, retried games begin with random or copied moves, and `selfplay.start` can
-    copy moves."""
+    have one simulation each. Present where it can differ from the number of examples: games that
+    span iterations, or that begin with moves of other games."""
     unfinished: GameCount | None = None
     """Games to be continued in the next iteration; only in continuous self-play."""
     full: PositionCount | None = None

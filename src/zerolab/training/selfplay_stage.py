@@ -9,9 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import replace
 from functools import partial
 from time import perf_counter
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from zerolab.league.league import play_league_iteration
 from zerolab.play.executors import Executor, PlayProgress, Report
@@ -21,6 +24,7 @@ from zerolab.play.selfplay import SelfPlayResult, play_episodes
 from zerolab.play.selfplay_modes import play_continuous, play_with_service
 from zerolab.play.selfplay_settings import ContinuousMode, SelfPlaySettings, ServiceMode
 from zerolab.search.evaluator import Evaluator
+from zerolab.store.examples import Examples
 from zerolab.store.folder import RunProgress
 from zerolab.store.games import SELF_PLAY
 from zerolab.training.context import Stage, TrainingContext
@@ -248,8 +252,18 @@ def _progress_callback(context: TrainingContext, start: float) -> Report:
 
 
 def _save_games(context: TrainingContext, result: SelfPlayResult) -> None:
-    context.save_examples(result.examples)
-    if result.unfinished_games is not None:
-        context.run.save_unfinished_games(context.progress.iteration, result.unfinished_games)
+    context.save_examples(_with_needed_facts(context, result.examples))
+    if (unfinished := result.unfinished_games) is not None:
+        moves = _with_needed_facts(context, unfinished.moves)
+        context.run.save_unfinished_games(
+            context.progress.iteration, unfinished._replace(moves=moves)
+        )
     context.save_games(SelfPlayStage.name, result.games)
     context.update_progress(positions=context.window.added_count)
+
+
+def _with_needed_facts(context: TrainingContext, examples: Examples) -> Examples:
+    """Return the examples without surprises, unless learning uses them."""
+    if context.settings.learn.surprise_weight:
+        return examples
+    return replace(examples, surprises=np.full_like(examples.surprises, np.nan))
