@@ -34,7 +34,12 @@ def test_keys_depend_on_settings_that_affect_results():
 
 @pytest.mark.parametrize(
     ("key", "other"),
-    [("selfplay.lag", 1), ("selfplay.start", "archive"), ("learn.surprise_weight", 0.5)],
+    [
+        ("selfplay.lag", 1),
+        ("selfplay.start", "archive"),
+        ("learn.surprise_weight", 0.5),
+        ("selfplay.policy_target_temperature", 0.8),
+    ],
 )
 def test_settings_newer_than_ledgers_change_keys_only_if_set(key, other):
     section, name = key.split(".")

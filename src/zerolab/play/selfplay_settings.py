@@ -196,6 +196,12 @@ class SelfPlaySettings(Settings):
     """Policy target of later plies: only the move played, as in [WangCode] and [AZG], or one of the
     targets of sampled plies."""
 
+    policy_target_temperature: float = Field(default=1.0, ge=0.01, le=100)
+    """Temperature t of the target "visits", pi(a)^(1 / t) normalised over all actions, where pi is
+    the visit distribution. Below 1, targets are sharper than the visits; above 1, flatter. Actions
+    without visits have no weight at any temperature. [Wang2019], [Wang2020a], [Wang2020b],
+    [Clausen2021]: 1."""
+
     resignation: ResignationSettings | None = None
     """Resignation, only in episodic mode; no player resigns if unset. Setting any key of
     `selfplay.resignation` enables it. [Hongcharoen2018]: enabled, with an unknown threshold."""

@@ -113,6 +113,7 @@ class PlannedRun:
 _NEWER_SETTINGS: Mapping[str, Any] = {
     "selfplay.lag": 0,
     "selfplay.start": {"name": "initial"},
+    "selfplay.policy_target_temperature": 1.0,
     "learn.surprise_weight": 0.0,
 }
 """Settings that stored ledgers do not know, with the values at which runs are as before them."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from pydantic import Field, field_validator, model_validator
 
 from zerolab.agents.agent import require_network_outputs
+from zerolab.agents.specs import runs_program
 from zerolab.core.config import (
     Settings,
     require_even_games,
@@ -140,6 +141,12 @@ class TrainSettings(Settings):
         return settings
 
     @property
+    def opponent_programs(self) -> list[str]:
+        """Specs of the programs that the run plays in its final evaluation."""
+        final = self.final_evaluation
+        return [spec for spec in final.baselines if runs_program(spec)] if final.games else []
+
+    @property
     def target_options(self) -> TargetOptions:
         """Options for computing the heads' targets."""
         if self.supervised.positions:
@@ -150,6 +157,7 @@ class TrainSettings(Settings):
             play.policy_target,
             play.late_policy_target,
             self.learn.value_target_search_weight,
+            play.policy_target_temperature,
         )
 
     @field_validator("game")
