@@ -182,7 +182,8 @@ def test_killed_run_with_an_archive_and_surprises_resumes_to_the_same_bytes(tmp_
     changes = [
         "iterations=3", "search.simulations=8", f"selfplay.mode={mode}", "gate=always",
         'selfplay.start={name = "archive", size = 30}', "selfplay.parallel_games=6",
-        "learn.surprise_weight=0.5", "final_evaluation.games=0",
+        "learn.surprise_weight=0.5", 'network.planes=["ones", "landing"]',
+        "final_evaluation.games=0",
     ]  # fmt: skip
     command = ["train", "--preset", "smoke", *(f"--set={each}" for each in changes), "--run"]
     undisturbed, folder = tmp_path / "undisturbed", tmp_path / "run"
