@@ -36,8 +36,9 @@ from zerolab.cli.reference import (
 from zerolab.core.config import VariantSettings
 from zerolab.core.setting_docs import Unit, describe_settings
 from zerolab.league.league_settings import LeagueSettings
-from zerolab.networks.catalogue import GROWTHS, HEADS, NETWORKS
+from zerolab.networks.catalogue import GROWTHS, HEADS, INPUT_PLANES, NETWORKS
 from zerolab.networks.objectives import LOSSES
+from zerolab.play.game_starts import GAME_STARTS
 from zerolab.replay.window_rules import MERGINGS, WINDOWS
 from zerolab.report.text import markdown_table
 from zerolab.rules.catalogue import registered_games
@@ -118,7 +119,7 @@ def _format(value: Any) -> str:
     if value is None:
         return "unset"
     if isinstance(value, tuple):
-        return ", ".join(map(_format, value))
+        return ", ".join(map(_format, value)) or "none"
     return str(value).lower() if isinstance(value, bool) else f"{value}"
 
 
@@ -293,9 +294,11 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "budgets": lambda: choices(BUDGETS),
     "gates": lambda: choices(GATES),
     "games": games,
+    "game-starts": lambda: choices(GAME_STARTS),
     "glossary": glossary,
     "growths": lambda: choices(GROWTHS),
     "heads": lambda: choices(HEADS),
+    "input-planes": lambda: choices(INPUT_PLANES),
     "league": league,
     "leaf-evaluators": lambda: choices(LEAF_EVALUATOR_SETTINGS),
     "root-rules": lambda: choices(ROOT_RULE_SETTINGS),

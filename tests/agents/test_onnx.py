@@ -40,6 +40,7 @@ CASES = {
             **SMALL,
             "squeeze_excite": 4,
             "stem_filters": 8,
+            "planes": ("ones", "landing", "row_parity"),
             "heads": EVERY_HEAD,
         },
     ),

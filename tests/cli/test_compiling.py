@@ -13,7 +13,7 @@ from zerolab.cli import output, process, progress
 from zerolab.cli.output import Console
 from zerolab.cli.process import NOTICE, CompilationNotice, show_compilations
 from zerolab.cli.progress import new_rich_progress
-from zerolab.core import progress as core_progress
+from zerolab.core import resources
 
 
 @pytest.fixture
@@ -88,7 +88,7 @@ def test_displays_show_the_notice_themselves(notice, monkeypatch):
 
 
 def test_observer_is_registered_once(monkeypatch):
-    monkeypatch.setattr(core_progress, "observers", [])
+    monkeypatch.setattr(resources, "compilation_observers", [])
     show_compilations()
     show_compilations()
-    assert core_progress.observers == [process.compilation_notice]
+    assert resources.compilation_observers == [process.compilation_notice]

@@ -21,7 +21,14 @@ SMALL = {
     "conv": NETWORKS["conv"](channels=16, hidden=(32, 16)),
     "resnet": NETWORKS["resnet"](blocks=2, filters=16, hidden=16),
     "fully_convolutional": NETWORKS["fully_convolutional"](blocks=2, filters=16, hidden=16),
-    "gated": NETWORKS["resnet"](blocks=2, filters=16, hidden=16, squeeze_excite=4, stem_filters=24),
+    "gated": NETWORKS["resnet"](
+        blocks=2,
+        filters=16,
+        hidden=16,
+        squeeze_excite=4,
+        stem_filters=24,
+        planes=("ones", "landing", "row_parity"),
+    ),
 }
 
 

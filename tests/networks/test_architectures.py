@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from itertools import product
+from itertools import islice, product
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -11,12 +12,13 @@ from torch import nn
 from networks.conftest import SMALL
 from zerolab.core.config import Settings, validate, variant_annotation
 from zerolab.core.errors import UserError
-from zerolab.networks.catalogue import NETWORKS, build_network
+from zerolab.networks.catalogue import INPUT_PLANES, NETWORKS, build_network
 from zerolab.networks.network import LastLayer, ResidualBlock, SqueezeExcite
 from zerolab.networks.objectives import HEADS, POLICY, VALUE, cross_entropy, squared_error
-from zerolab.rules import encoding, rules
+from zerolab.rules import compiled_rules, encoding, rules
 from zerolab.rules.catalogue import parse_game, registered_games
 from zerolab.rules.rules import Game
+from zerolab.testing.random_games import ongoing_sample_positions
 
 
 class NetworkSettings(Settings):
@@ -42,6 +44,77 @@ def test_outputs_have_correct_shapes_on_every_board(name, settings):
         outputs = network(torch.zeros(2, encoding.plane_count(game), game[0], game[1]))
         assert outputs[POLICY].shape == (2, rules.action_count(game)), game
         assert outputs[VALUE].shape == (2,), game
+
+
+def extra_planes(game, states, names=("ones", "landing", "row_parity")):
+    """Return the extra planes of states, float32[N, planes, rows, columns]."""
+    network = build_network(NETWORKS["resnet"](blocks=1, filters=1, planes=names), game, seed=0)
+    planes = torch.from_numpy(compiled_rules.encode_batch(game, np.array(states)))
+    return network.with_extra_planes(planes)[:, planes.shape[1] :].numpy()
+
+
+def test_all_registered_input_planes_are_tested():
+    assert list(INPUT_PLANES) == ["ones", "landing", "row_parity"]
+
+
+@pytest.mark.parametrize("name", ["connect_four:5x4", "connect_four:6x7"])
+def test_landing_cells_are_the_legal_moves_of_connect_four(name):
+    game = parse_game(name)
+    states = [sample.state for sample in ongoing_sample_positions(game)]
+    ones, landing, parity = extra_planes(game, states).swapaxes(0, 1)
+    assert (ones == 1).all()
+    for state, plane in zip(states, landing, strict=True):
+        assert (plane.sum(axis=0) == compiled_rules.legal(game, state)).all()
+        for row, column in np.argwhere(plane):
+            after = compiled_rules.apply(game, state, column)
+            change = compiled_rules.encode(game, after)[0] + compiled_rules.encode(game, state)[0]
+            assert np.argwhere(change).tolist() == [[row, column]]
+    assert (parity == np.array([1, -1] * 4)[: game.rows, None][::-1]).all()
+
+
+@pytest.mark.parametrize("name", ["connect_four:5x4", "othello:4x6", "gobang:4x4:3"])
+def test_planes_of_images_are_those_of_the_boards_as_seen(name):
+    """Cells are open if they are empty and rest on the bottom or on a piece, in every image."""
+    game = parse_game(name)
+    for symmetry in range(encoding.symmetry_count(game)):
+        states = [
+            compiled_rules.transform(game, sample.state, symmetry)
+            for sample in islice(ongoing_sample_positions(game), 40)
+        ]
+        boards = compiled_rules.encode_batch(game, np.array(states))[:, 0]
+        landing = extra_planes(game, states, ("landing",))[:, 0]
+        for board, plane in zip(boards, landing, strict=True):
+            for row, column in product(*map(range, board.shape)):
+                rests = row + 1 == game.rows or board[row + 1, column] != 0
+                assert plane[row, column] == (board[row, column] == 0 and rests)
+
+
+def test_planes_are_added_to_those_of_the_game_in_the_settings_order():
+    game = parse_game("hex:4x4")
+    settings = NETWORKS["conv"](channels=2, hidden=(2, 2), planes=("row_parity", "ones"))
+    network = build_network(settings, game, seed=0)
+    planes = torch.rand(2, 2, 4, 4)
+    both = network.with_extra_planes(planes)
+    assert (both[:, :2] == planes).all()
+    assert both[0, 2:, :, 1].tolist() == [[-1, 1, -1, 1], [1, 1, 1, 1]]
+    assert network.trunk.convolutions[0].conv.in_channels == 4
+    assert network(planes)[POLICY].shape == (2, 16)
+
+
+def test_tables_of_networks_without_planes_are_those_of_older_networks():
+    assert "planes" not in NETWORKS["conv"]().model_dump()
+    settings = NETWORKS["conv"](planes=("ones",))
+    assert settings.model_dump()["planes"] == ({"name": "ones"},)
+    assert NETWORKS["conv"].model_validate(settings.model_dump(mode="json")) == settings
+
+
+def test_architecture_that_ignores_planes_is_refused():
+    class Plain(NETWORKS["conv"]):
+        def new_network(self, game):
+            return NETWORKS["conv"](channels=2, hidden=(2, 2)).new_network(game)
+
+    with pytest.raises(UserError, match="planes"):
+        build_network(Plain(planes=("ones",)), parse_game("hex:4x4"), seed=0)
 
 
 @pytest.mark.parametrize(

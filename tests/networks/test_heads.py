@@ -8,6 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from networks.conftest import SMALL
 from replay.example_facts import VISITS, example_facts
@@ -83,6 +85,27 @@ def test_policy_targets_from_action_values():
     )
     expected = [[1 / 2, 1 / 6, 1 / 3, 0], [1, 0, 0, 0], [3 / 4, 0, 1 / 4, 0]]
     np.testing.assert_allclose(targets, expected, rtol=1e-6)
+
+
+def test_visit_targets_at_a_temperature():
+    """Shares 1 : 2 : 4 become their squares at 1/2, and their roots at 2; zeros stay."""
+    visits = [[1 / 7, 2 / 7, 4 / 7, 0], [0, 1, 0, 0]]
+    for temperature, weights in ((0.5, [1, 4, 16, 0]), (2, [1, 2**0.5, 2, 0])):
+        options = VISITS._replace(policy_target_temperature=temperature)
+        targets = target("policy", options, policies=visits)
+        expected = [np.array(weights) / sum(weights), visits[1]]
+        np.testing.assert_allclose(targets, expected, rtol=1e-6)
+
+
+@given(st.lists(st.integers(0, 1000), min_size=2, max_size=9).filter(any), st.floats(0.01, 100))
+def test_temperatures_keep_the_order_of_actions_and_the_total(visits, temperature):
+    policies = [np.array(visits) / sum(visits)]
+    options = VISITS._replace(policy_target_temperature=temperature)
+    targets = np.array(target("policy", options, policies=policies)[0])
+    stored = np.array(policies[0], np.float32)
+    assert targets.sum() == pytest.approx(1, abs=1e-5)
+    assert (targets[stored == 0] == 0).all()
+    assert (np.diff(targets[np.argsort(stored, kind="stable")]) >= -1e-7).all()
 
 
 # Outcome (value, draws), root (value, draws), search weight; expected value, (win, draw, loss).

@@ -215,7 +215,7 @@ def test_batch_sizes_on_a_gpu(count, expected):
 def head_activations(network, planes):
     """Return relu(norm(conv(trunk))) of all heads, flattened to [N, features]."""
     network.eval()
-    trunk = network.trunk(planes)
+    trunk = network.trunk(network.with_extra_planes(planes))
     parts = []
     for head in network.heads.values():
         convolved = torch.nn.functional.conv2d(trunk, head.reduce.conv.weight, padding="same")

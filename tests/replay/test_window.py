@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from replay.example_facts import example_facts
-from zerolab.replay.window import Window, WindowContents, canonical_columns
+from zerolab.replay.window import Window, WindowContents, canonical_columns, systematic_sample
 from zerolab.replay.window_rules import (
     IterationsWindow,
     NewestMerging,
@@ -271,6 +271,35 @@ def test_symmetries_permute_all_action_columns_equally(name):
     for column in (served.draws, served.plies_left, served.root_values):
         np.testing.assert_array_equal(column, served.values)
     assert sorted(served.values) == list(range(size))
+
+
+@given(st.lists(st.floats(0.0078125, 8, width=16), min_size=1, max_size=30), st.floats(0, 0.999))
+def test_systematic_sample_rounds_expected_counts(weights, offset):
+    weights = np.array(weights, np.float32)
+    indices = systematic_sample(weights, offset)
+    assert len(indices) == len(weights)
+    assert (np.diff(indices) >= 0).all()
+    counts = np.bincount(indices, minlength=len(weights))
+    expected = weights * (len(weights) / weights.sum(dtype=np.float64))
+    assert (np.abs(counts - expected) < 1 + 1e-6).all()
+
+
+@pytest.mark.parametrize("symmetries", ["all", "random", "none"])
+def test_positions_are_used_in_proportion_to_their_frequencies(symmetries):
+    frequencies = np.array([0.5, 0.5, 0.25, 2.75])
+    game = parse_game("connect_four:4x4")
+    window = Window(game, IterationsWindow(), has_frequencies=True)
+    states = np.array([compiled_rules.start(game)] * 4)
+    window.add(states, example_facts(4, frequencies=frequencies, values=range(4)))
+    count = window.batches_per_epoch(4, symmetries)
+    passes = 400
+    batches = list(window.batches(np.random.default_rng(1), 4, passes * count, symmetries))
+    served = np.concatenate([batch.facts.values for batch in batches]).astype(int)
+    assert len(served) == 4 * passes * count
+    means = np.bincount(served) / (passes * count)
+    assert means == pytest.approx(frequencies, abs=4 * 0.5 / np.sqrt(passes))
+    by_pass = served.reshape(passes, -1)
+    assert set((by_pass == 3).sum(axis=1) / count) == {2, 3}
 
 
 def test_random_images_and_orders_vary_between_epochs():

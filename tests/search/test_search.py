@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -69,6 +71,7 @@ def test_agrees_with_the_naive_search(name, fpu):
     )
     search = run(game, settings, HashEvaluator(rules.action_count(game)), positions)
     visits, values = search.root_visits_and_values(np.arange(4))
+    surprises = search.facts(np.arange(4)).surprises
     for i, position in enumerate(positions):
         naive_rules = Rules(1.3, node_fpu_value)
         root = naive_search(position, HashEvaluator(rules.action_count(game)), 60, naive_rules)
@@ -76,6 +79,14 @@ def test_agrees_with_the_naive_search(name, fpu):
             assert visits[i, action] == child.visits
             assert values[i, action] == pytest.approx(-child.value, abs=1e-6)
         assert search.root_values(np.array([i]))[0] == pytest.approx(root.value, abs=1e-6)
+        total = visits[i].sum()
+        shares = {action: child.visits / total for action, child in root.children.items()}
+        divergence = sum(
+            share * math.log(share / root.children[action].prior)
+            for action, share in shares.items()
+            if share
+        )
+        assert surprises[i] == pytest.approx(divergence, abs=1e-5)
 
 
 @pytest.mark.parametrize("name", GAMES)

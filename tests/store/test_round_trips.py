@@ -96,6 +96,17 @@ def test_examples_and_features_round_trip(count, words, actions, data):
         assert column.tobytes() == original.tobytes()
 
 
+def test_column_without_values_is_left_out(tmp_path):
+    written, path = examples(1), tmp_path / "a.npz"
+    save_examples(path, written)
+    with np.load(path) as file:
+        assert "surprises" not in file
+    assert np.isnan(load_examples(path)[0].surprises).all()
+    written.surprises[3] = 0.5
+    save_examples(path, written)
+    np.testing.assert_array_equal(load_examples(path)[0].surprises, written.surprises)
+
+
 def test_examples_can_be_read_with_numpy(tmp_path):
     save_examples(tmp_path / "a.npz", examples(1), game="othello:4x4")
     with np.load(tmp_path / "a.npz", allow_pickle=False) as archive:

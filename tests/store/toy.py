@@ -29,6 +29,7 @@ def examples(iteration: int, count: int = 20) -> Examples:
         root_values=random.random(count).astype(np.float16),
         root_draws=np.full(count, np.nan, np.float16),
         action_values=random.random((count, 17)).astype(np.float16),
+        surprises=np.full(count, np.nan, np.float16),
         outcomes=random.integers(-1, 2, count, np.int8),
         plies_left=np.arange(count, 0, -1, dtype=np.int16),
         games=np.full(count, iteration, np.int32),

@@ -8,6 +8,7 @@ import pytest
 from tiny_studies import GAME, Tiny, planned
 
 from zerolab.core.errors import UserError
+from zerolab.papers.planning import full_factorial, one_factor_at_a_time
 from zerolab.studies.cost_model import (
     TimeCorrection,
     estimate_run_bytes,
@@ -15,9 +16,10 @@ from zerolab.studies.cost_model import (
     estimate_work,
     mean_random_game_plies,
 )
-from zerolab.studies.design import full_factorial, one_factor_at_a_time, run_key
+from zerolab.studies.design import run_key, without_newer_settings
 from zerolab.studies.execution import StudyExecution
 from zerolab.studies.study import SCALES, scale_caveats
+from zerolab.training.configure import resolve_settings
 
 
 def test_keys_depend_on_settings_that_affect_results():
@@ -28,6 +30,23 @@ def test_keys_depend_on_settings_that_affect_results():
     settings = planned("sum", 0).settings
     play = settings.selfplay.model_copy(update={"threads": 3})
     assert run_key(settings.model_copy(update={"selfplay": play, "preset": "mine"})) == key
+
+
+@pytest.mark.parametrize(
+    ("key", "other"),
+    [
+        ("selfplay.lag", 1),
+        ("selfplay.start", "archive"),
+        ("learn.surprise_weight", 0.5),
+        ("selfplay.policy_target_temperature", 0.8),
+    ],
+)
+def test_settings_newer_than_ledgers_change_keys_only_if_set(key, other):
+    section, name = key.split(".")
+    unset, changed = (resolve_settings(None, "smoke", each) for each in ([], [f"{key}={other}"]))
+    assert name not in without_newer_settings(unset.model_dump(mode="json"))[section]
+    assert name in without_newer_settings(changed.model_dump(mode="json"))[section]
+    assert run_key(unset) != run_key(changed)
 
 
 def test_full_product_and_one_at_a_time():

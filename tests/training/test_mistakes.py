@@ -48,6 +48,12 @@ MISTAKES = [
     (["--set", "search.simulations=0"], "search.simulations = 0: expected at least 1"),
     (["--set", "search.simulations=many"], 'search.simulations = "many": expected a whole number'),
     (["--set", "selfplay.episodes=0"], "selfplay.episodes = 0: expected at least 1"),
+    (
+        ["--set", "selfplay.policy_target=values", "--set", "selfplay.policy_target_temperature=2"],
+        'selfplay.late_policy_target = "move"',
+    ),
+    (["--set", "selfplay.start=archiv"], 'did you mean "archive"?'),
+    (["--set", "selfplay.start=archive", "--set", "selfplay.mode=retry"], 'start = "archive"'),
     (["--set", "gate.games=7"], "7 is odd"),
     (["--set", "final_evaluation.games=7"], "7 is odd"),
     (["--set", 'final_evaluation.baselines=["mtcs:9"]'], 'did you mean "mcts"?'),

@@ -35,6 +35,7 @@ def game_of(winner: int, plies: int) -> Examples:
         root_values=np.linspace(-1, 1, plies).astype(np.float16),
         root_draws=np.zeros(plies, np.float16),
         action_values=np.zeros((plies, 9), np.float16),
+        surprises=np.zeros(plies, np.float16),
         outcomes=(winner * signs).astype(np.int8),
         plies_left=(plies - ply).astype(np.int16),
         games=np.zeros(plies, np.int32),

@@ -38,12 +38,13 @@ GAME = parse_game("gobang:3x3:3")
 ACTORS = 3
 EPISODIC = [
     "iterations=2", "selfplay.episodes=6", "selfplay.chunks=4", "final_evaluation.games=4",
-    "accuracy.every=1",
+    "accuracy.every=1", "selfplay.start=archive",
 ]  # fmt: skip
 CONTINUOUS = [
     "iterations=3", "selfplay.parallel_games=6", "selfplay.chunks=3", "selfplay.lag=1",
     'selfplay.mode={name = "continuous", plies = 8}', "gate=always", "final_evaluation.games=0",
     'selfplay.budget={name = "playout_cap", simulations = 5}', "search.simulations=20",
+    "selfplay.start=archive",
 ]  # fmt: skip
 
 

@@ -105,6 +105,13 @@ def test_examples_of_quick_searches_are_marked(undisturbed):
         assert record.simulations == round(record.simulations_per_move * record.plies)
 
 
+def test_surprises_are_stored_only_if_learning_uses_them(undisturbed):
+    run = RunFolder.open(undisturbed)
+    moves = run.load_unfinished_games(3).moves, run.load_examples(3)
+    assert all(np.isnan(each.surprises).all() for each in moves)
+    assert not any(np.isnan(each.root_values).any() for each in moves)
+
+
 def test_extended_run_continues_unfinished_games(tmp_path, undisturbed):
     """The result equals that of a run with all iterations from the start."""
     folder = tmp_path / "short"
@@ -166,6 +173,38 @@ def test_killed_run_with_resignations_resumes_to_the_same_bytes(tmp_path):
     ]
     assert any(record.resignations["resigned"] for record in records)
     assert any(record.resignations["played_on"] for record in records)
+
+
+@pytest.mark.parametrize(
+    "mode", ["episodic", '{name = "continuous", plies = 8}'], ids=["episodic", "continuous"]
+)
+def test_killed_run_with_an_archive_and_surprises_resumes_to_the_same_bytes(tmp_path, mode):
+    changes = [
+        "iterations=3", "search.simulations=8", f"selfplay.mode={mode}", "gate=always",
+        'selfplay.start={name = "archive", size = 30}', "selfplay.parallel_games=6",
+        "learn.surprise_weight=0.5", 'network.planes=["ones", "landing"]',
+        "final_evaluation.games=0",
+    ]  # fmt: skip
+    command = ["train", "--preset", "smoke", *(f"--set={each}" for each in changes), "--run"]
+    undisturbed, folder = tmp_path / "undisturbed", tmp_path / "run"
+    assert main([*command, str(undisturbed)]) == 0
+    for iteration, stage in ((2, "selfplay"), (2, "learn"), (3, "selfplay")):
+        with killed_before_commit(iteration, stage):
+            main([*command, str(folder)])
+    assert main([*command, str(folder)]) == 0
+    assert contents(folder) == contents(undisturbed)
+    run = RunFolder.open(folder)
+    for examples in map(run.load_examples, (1, 2, 3)):
+        assert (np.isnan(examples.surprises) == np.isnan(examples.root_values)).all()
+    given = [game.given_plies for n in (1, 2, 3) for game in run.games.stage_games(n, "selfplay")]
+    copied = [(~run.load_examples(number).full).sum() for number in (1, 2, 3)]
+    assert sum(given) == sum(copied) > copied[0] == 0
+    records = [each for each in read_records(run) if isinstance(each, SelfPlayRecord)]
+    assert [each.full for each in records] == [
+        each.positions - count for each, count in zip(records, copied, strict=True)
+    ]
+    if mode == "episodic":
+        assert [each.plies for each in records] == [each.full for each in records]
 
 
 def test_killed_run_with_a_big_tree_resumes_to_the_same_bytes(tmp_path):

@@ -13,7 +13,8 @@ from tiny_training import KilledError, Killing, train
 
 from zerolab.cli.main import main
 from zerolab.core.errors import UserError
-from zerolab.networks.catalogue import NETWORKS
+from zerolab.networks.catalogue import NETWORKS, build_network
+from zerolab.networks.network import set_weights
 from zerolab.rules.catalogue import parse_game
 from zerolab.store.run_folder import RunFolder
 from zerolab.studies.design import run_key
@@ -179,6 +180,19 @@ def test_planes_are_matched_by_name_and_new_planes_have_zero_weights():
     back = transfer_weights("channels", with_weights(here, transferred.weights), source_side)
     assert equal_names(back.weights, source_side.weights) == list(source_side.weights)
     assert (back.new_parts, back.unused_parts) == ((), ('plane "edges to join"',))
+
+
+def test_network_can_gain_input_planes():
+    source_side = side("connect_four", "4x4", seed=1)
+    here = side("connect_four", "4x4", planes=("ones", "landing"))
+    transferred = transfer_weights("channels", source_side, here)
+    assert transferred.new_parts == ('plane "ones"', 'plane "landing"')
+    planes = torch.rand(3, 1, 4, 4)
+    networks = [build_network(each.network, each.game, 0).eval() for each in (source_side, here)]
+    for network, weights in zip(networks, (source_side.weights, transferred.weights), strict=True):
+        set_weights(network, weights)
+    expected, actual = (network(planes)["policy"].tolist() for network in networks)
+    np.testing.assert_allclose(actual, expected, atol=1e-6)
 
 
 def with_weights(side, weights):

@@ -24,6 +24,7 @@ def invented_examples():
         root_values=np.array([0.5, -0.5, 0.75, 0, 0.25, 1], np.float16),
         root_draws=np.array([0, 0.25, 0, 1, 0.5, 0], np.float16),
         action_values=np.where(policies == 0, np.nan, -policies).astype(np.float16),
+        surprises=np.array([1, 9, 0, 2, 1, 0], np.float16),
         outcomes=np.array([1, -1, 1, 0, 0, -1], np.int8),
         plies_left=np.array([3, 2, 1, 2, 1, 4], np.int16),
         games=np.array([7, 7, 7, 8, 8, 9], np.int32),
@@ -49,6 +50,8 @@ def test_columns_agree_with_hand_computed_values():
         "draws": [0.875, 0.5, 1, 1, 0.9375],
         "root_values": [0.5, 0.75, 0, 0.25, 1],
         "root_draws": [0, 0, 1, 0.5, 0],
+        "surprises": [1, 0, 2, 1, 0],
+        "frequencies": [1, 1, 1, 1, 1],
         "plies_left": [3, 1, 2, 1, 4],
         "plies": [0, 2, 0, 1, 5],
     }
@@ -61,6 +64,16 @@ def test_values_are_outcomes_without_discount():
     _, facts = window_rows(invented_examples(), 1.0, ALL_VECTOR_COLUMNS)
     assert facts.values.tolist() == [1, 1, 0, 0, -1]
     assert facts.draws.tolist() == [0, 0, 1, 1, 0]
+
+
+def test_frequencies_are_relative_to_the_mean_of_the_searched_moves():
+    _, facts = window_rows(invented_examples(), 1.0, (), surprise_weight=0.75)  # the mean is 0.8
+    assert facts.frequencies.tolist() == [0.25 + 0.9375, 0.25, 0.25 + 1.875, 0.25 + 0.9375, 0.25]
+    assert facts.frequencies.mean() == 1
+    expected = invented_examples()
+    expected.surprises[:] = 0
+    _, facts = window_rows(expected, 1.0, (), surprise_weight=0.75)
+    assert (facts.frequencies == 1).all()
 
 
 def test_replies_are_from_the_next_ply_of_the_same_game():

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TextIO
 
-from zerolab.core import progress
+from zerolab.core import resources
 
 INTERRUPTED = 130
 """Exit code after Ctrl-C."""
@@ -281,8 +281,8 @@ compilation_notice = CompilationNotice()
 
 def show_compilations() -> None:
     """Show the notice when kernels are compiled in this process."""
-    if compilation_notice not in progress.observers:
-        progress.observers.append(compilation_notice)
+    if compilation_notice not in resources.compilation_observers:
+        resources.compilation_observers.append(compilation_notice)
 
 
 _LEAST = 20  # columns; narrower terminals show long lines anyway

@@ -316,9 +316,7 @@ def resume_command(
     storage: str = "",
 ) -> str:
     """Return the command that resumes a run, allowing programs if the run uses any."""
-    from zerolab.training.configure import opponent_programs
-
-    options = ["--allow-programs"] if opponent_programs(settings) else []
+    options = ["--allow-programs"] if settings.opponent_programs else []
     options += cluster.arguments() if cluster else []
     options += ["--storage", storage] if storage else []
     return shlex.join(["zerolab", "train", "--run", str(folder), *options])

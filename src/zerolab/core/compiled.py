@@ -32,7 +32,7 @@ from zerolab.core.errors import SubstituteWarning, one_line
 from zerolab.core.inlining import KERNEL_OPTIONS, PLAIN, TESTED_NUMBA, Inlining, check
 from zerolab.core.kernel_cache import KernelCache
 from zerolab.core.processes import is_helper_process
-from zerolab.core.progress import observers
+from zerolab.core.resources import compilation_observers
 
 
 def choose_inlining() -> Inlining:
@@ -207,11 +207,11 @@ class _ObserverNotification(event.Listener):  # type: ignore[misc]
     """Listener that tells the observers of this process about compilations."""
 
     def on_start(self, _: Any) -> None:
-        for observer in observers:
+        for observer in compilation_observers:
             observer.started()
 
     def on_end(self, _: Any) -> None:
-        for observer in observers:
+        for observer in compilation_observers:
             observer.ended()
 
 

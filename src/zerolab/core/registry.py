@@ -12,8 +12,9 @@ Layer      Registered by its plug-ins
 games      games (``rules.catalogue.register_game``)
 search     selection rules, root rules, first-play urgency rules, leaf evaluators
            (`search.methods`), budgets (`search.budgets`)
-networks   architectures, heads, losses, growths
+networks   architectures, input planes, heads, losses, growths
 agents     agent kinds
+play       starts of self-play games (`play.game_starts`)
 loggers    logs for programs that track experiments (`training.logger`)
 training   optimisers, learning-rate schedules, gates, replay windows, mergings and other parts
            of the iteration loop
@@ -39,7 +40,7 @@ from zerolab.core.errors import PluginWarning, UserError, did_you_mean, one_line
 
 _Entry = TypeVar("_Entry")
 
-Layer = Literal["games", "search", "networks", "agents", "loggers", "training", "papers"]
+Layer = Literal["games", "search", "networks", "agents", "play", "loggers", "training", "papers"]
 """Layers that can have plug-ins."""
 
 

@@ -1,14 +1,18 @@
-"""Memory of the current process, and limits on its processor time."""
+"""Memory and processor time of the current process, progress bars, observers of compilations.
+
+This module imports almost nothing, so that a command can register an observer before it imports
+numba.
+"""
 
 from __future__ import annotations
 
 import math
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 _MIB = 1 << 20
 _PEAK_UNITS_IN_MIB = _MIB if sys.platform == "darwin" else 1 << 10
@@ -88,3 +92,25 @@ def _quota_of_version_1(folder: Path) -> float:
         int((folder / name).read_text()) for name in ("cpu.cfs_quota_us", "cpu.cfs_period_us")
     )
     return quota / period
+
+
+class CompilationObserver(Protocol):
+    """Observer of compilations, which can be nested."""
+
+    def started(self) -> None:
+        """Note that a compilation begins."""
+
+    def ended(self) -> None:
+        """Note that the innermost compilation has ended."""
+
+
+compilation_observers: list[CompilationObserver] = []
+"""Observers of all compilations in this process; kernels loaded from the cache are not compiled."""
+
+
+ProgressBar = Callable[[str, int, str], AbstractContextManager[Callable[[int, str], None]]]
+"""Progress callback for long-running work.
+
+It is called with a title, the total number of units and the name of a unit. It returns a context
+manager that yields a function to call with the number of completed units and a note to display.
+"""

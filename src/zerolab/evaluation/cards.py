@@ -26,7 +26,7 @@ from zerolab.core.errors import UserError, quoted
 from zerolab.core.files import make_folder, write_text
 from zerolab.core.nested_tables import read_toml
 from zerolab.core.processes import available_cores
-from zerolab.core.progress import ProgressBar
+from zerolab.core.resources import ProgressBar
 from zerolab.evaluation.accuracy import AccuracyReport, agent_accuracy_reports
 from zerolab.evaluation.collecting import DatasetSettings
 from zerolab.evaluation.dataset import CollectionProgress, make_dataset

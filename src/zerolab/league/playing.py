@@ -16,10 +16,9 @@ from zerolab.league.league_settings import LeagueSettings, SimulationClock
 from zerolab.league.population import Population
 from zerolab.play.engine import useful_threads
 from zerolab.play.executors import THREADS, Executor, Report
+from zerolab.play.game_starts import NO_ACTION, RandomOpeningPlies
 from zerolab.play.pairings import Pairing
 from zerolab.play.selfplay import (
-    NO_ACTION,
-    RandomOpeningPlies,
     SelfPlayer,
     SelfPlayJob,
     SelfPlayResult,

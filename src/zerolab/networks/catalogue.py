@@ -1,4 +1,4 @@
-"""Architectures and registries of networks, their construction, and operation counts.
+"""Architectures and extra input planes of networks, their construction, and operation counts.
 
 Architectures are convolutional, residual and, for any board size, fully convolutional.
 
@@ -24,7 +24,9 @@ from zerolab.core.errors import UserError, one_line, quoted
 from zerolab.core.registry import load_plugins
 from zerolab.networks.network_settings import (
     GROWTHS,
+    INPUT_PLANES,
     NETWORKS,
+    InputPlane,
     NetworkSettings,
     widen_residual_weights,
 )
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
 __all__ = [
     "GROWTHS",
     "HEADS",
+    "INPUT_PLANES",
     "LOSSES",
     "NETWORKS",
     "NetworkSettings",
@@ -88,7 +91,7 @@ class ResidualSettings(NetworkSettings):
         from zerolab.networks.network import NormedConv, ResidualBlock
 
         stem: list[nn.Module] = [
-            NormedConv(encoding.plane_count(game), self.stem_filters or self.filters),
+            NormedConv(self.input_count(game), self.stem_filters or self.filters),
             nn.ReLU(),
         ]
         if self.stem_filters:
@@ -120,9 +123,9 @@ class ConvSettings(NetworkSettings):
 
         actions = rules.action_count(game)
         heads = [(head, LastLayer(head, self.hidden[1], actions)) for head in self.heads]
-        planes, (rows, columns) = encoding.plane_count(game), game[:2]
+        planes, (rows, columns) = self.input_count(game), game[:2]
         trunk = ConvTrunk(planes, rows, columns, self.channels, self.hidden, self.dropout)
-        return Network(trunk, heads)
+        return Network(trunk, heads, self.planes)
 
 
 NETWORKS.add("conv", ConvSettings)
@@ -161,7 +164,7 @@ class FullyConvolutionalSettings(ResidualSettings):
             )
             for head in self.heads
         ]
-        return Network(trunk, heads)
+        return Network(trunk, heads, self.planes)
 
     def _last_layers(self, head: Head, game: Game) -> nn.Module:
         """Return the layers after a head's convolution."""
@@ -212,7 +215,7 @@ class ResnetSettings(ResidualSettings):
             (head, ConvHead(self.filters, self.head_filters, self.head_kernel, layers))
             for head, layers in zip(self.heads, reversed(last_layers), strict=True)
         ]
-        return Network(trunk, heads)
+        return Network(trunk, heads, self.planes)
 
     def _last_layers(self, head: Head, game: Game) -> nn.Module:
         """Return the layers after a head's convolution."""
@@ -231,6 +234,47 @@ class ResnetSettings(ResidualSettings):
 NETWORKS.add("resnet", ResnetSettings)
 
 
+class OnesPlane(InputPlane):
+    """Ones, which convolutions with zero padding see as the board's area."""
+
+    name: Literal["ones"] = "ones"
+
+    def compute(self, pieces: Tensor) -> Tensor:
+        return pieces.new_ones(pieces.shape)
+
+
+class LandingPlane(InputPlane):
+    """1 on empty cells in the bottom row or above a piece; in Connect Four, the legal moves."""
+
+    name: Literal["landing"] = "landing"
+
+    def compute(self, pieces: Tensor) -> Tensor:
+        from torch.nn.functional import pad
+
+        occupied = pieces.abs()
+        below = pad(occupied[:, :, 1:], (0, 0, 0, 1), value=1.0)
+        return below * (1 - occupied)
+
+
+class RowParityPlane(InputPlane):
+    """1 in odd rows and -1 in even rows, counted from 1 at the bottom of the board.
+
+    Zugzwang, which decides many games of Connect Four, depends on the parity of the rows of threats
+    [Allis1988].
+    """
+
+    name: Literal["row_parity"] = "row_parity"
+
+    def compute(self, pieces: Tensor) -> Tensor:
+        rows_above = pieces.new_ones(pieces.shape).cumsum(dim=2)
+        rows_from_below = pieces.shape[2] + 1 - rows_above
+        return 2 * (rows_from_below % 2) - 1
+
+
+for _plane in (OnesPlane, LandingPlane, RowParityPlane):
+    INPUT_PLANES.add(_plane.model_fields["name"].default, _plane)
+
+
 def build_network(settings: NetworkSettings, game: Game, seed: int, iteration: int = 0) -> Network:
     """Return a network with random weights; torch's global generators are unaffected.
 
@@ -242,7 +286,10 @@ def build_network(settings: NetworkSettings, game: Game, seed: int, iteration: i
     key = int(streams.stream_key(seed, iteration, 0, 0, streams.INITIAL_WEIGHTS))
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(key >> 1)  # torch.manual_seed also reseeds GPUs
-        return settings.new_network(game)
+        network = settings.new_network(game)
+    if network.extra_planes != settings.planes:
+        raise UserError(f"network = {quoted(settings.name)} cannot add planes: expected no planes")
+    return network
 
 
 def require_matching_weights(

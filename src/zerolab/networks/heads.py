@@ -48,11 +48,11 @@ class PolicyHead(Head):
 
     def target(self, facts: Facts, options: TargetOptions) -> NDArray[np.float32]:
         """Return the target policies, float32[N, actions]."""
-        early = _TARGETS[options.policy_target](facts)
+        early = _TARGETS[options.policy_target](facts, options)
         if options.policy_target == options.late_policy_target:
             return early
         is_early = facts.plies < options.temperature_plies
-        late = _TARGETS[options.late_policy_target](facts)
+        late = _TARGETS[options.late_policy_target](facts, options)
         return np.where(is_early[:, None], early, late)
 
     def error(self, prediction: Tensor, target: Tensor) -> Tensor:
@@ -64,15 +64,22 @@ class PolicyHead(Head):
         return {"priors": prediction.float().softmax(dim=1)}
 
 
-def _visit_policies(facts: Facts) -> NDArray[np.float32]:
-    return facts.policies.astype(np.float32, copy=False)
+def _visit_policies(facts: Facts, options: TargetOptions) -> NDArray[np.float32]:
+    """Return pi^(1 / t), normalised, for the search's policy pi and the target temperature t."""
+    policies = facts.policies.astype(np.float32, copy=False)
+    if options.policy_target_temperature == 1:
+        return policies
+    shares = policies / policies.max(axis=1, keepdims=True)  # powers of small numbers would be 0
+    powers: NDArray[np.float32] = shares ** np.float32(1 / options.policy_target_temperature)
+    powers /= powers.sum(axis=1, keepdims=True)
+    return powers
 
 
-def _move_policies(facts: Facts) -> NDArray[np.float32]:
+def _move_policies(facts: Facts, options: TargetOptions) -> NDArray[np.float32]:
     return facts.played_actions.astype(np.float32, copy=False)
 
 
-def _value_policies(facts: Facts) -> NDArray[np.float32]:
+def _value_policies(facts: Facts, options: TargetOptions) -> NDArray[np.float32]:
     """Return (Q + 1) / 2, normalised; the visit distribution where every searched action loses."""
     weights = (np.nan_to_num(facts.action_values, nan=-1.0) + 1) / 2
     total = weights.sum(axis=1, keepdims=True)

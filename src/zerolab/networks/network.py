@@ -23,6 +23,7 @@ from torch.nn.functional import adaptive_max_pool2d
 from torch.nn.utils.fusion import fuse_conv_bn_weights, fuse_linear_bn_weights
 
 from zerolab.core.errors import UserError, quoted
+from zerolab.networks.network_settings import InputPlane
 from zerolab.networks.objectives import Head, SearchOutput, missing_output_message
 from zerolab.rules.encoding import ActionLayout, Places
 
@@ -66,20 +67,35 @@ class ConvHead(nn.Module):
 class Network(nn.Module):
     """A trunk and heads; calling the network returns the predictions by head name.
 
-    Its input is a float tensor [N, planes, rows, columns].
+    Its input is a float tensor [N, planes, rows, columns]; the trunk also reads `extra_planes`.
     """
 
-    def __init__(self, trunk: nn.Module, heads: Sequence[tuple[Head, nn.Module]]) -> None:
+    def __init__(
+        self,
+        trunk: nn.Module,
+        heads: Sequence[tuple[Head, nn.Module]],
+        extra_planes: Sequence[InputPlane] = (),
+    ) -> None:
         super().__init__()
-        self.trunk = trunk
+        self.trunk, self.extra_planes = trunk, tuple(extra_planes)
         self.heads = nn.ModuleDict({head.name: module for head, module in heads})
         self.head_settings = {head.name: head for head, _ in heads}
         """Settings of the heads by name, in the order of `network.heads`."""
 
     def forward(self, planes: Tensor, names: Iterable[str] | None = None) -> dict[str, Tensor]:
         """Return the predictions of all heads, or only of the heads in `names`."""
-        features = self.trunk(planes)
+        features = self.trunk(self.with_extra_planes(planes))
         return {name: self.heads[name](features) for name in names or self.heads}
+
+    def with_extra_planes(self, planes: Tensor) -> Tensor:
+        """Return the input of the trunk, [N, planes + extra planes, rows, columns]."""
+        extra = [plane.compute(planes[:, :1]) for plane in self.extra_planes]
+        if not extra:
+            return planes
+        return torch.cat((planes, *extra), dim=1).contiguous(memory_format=torch.channels_last)
+
+    def extra_repr(self) -> str:
+        return ", ".join(map(repr, self.extra_planes))
 
     def features(self, planes: Tensor, names: Collection[str] = ()) -> Tensor:
         """Return the activations of the convolutions before the heads, [N, features], in order.
@@ -100,7 +116,7 @@ class Network(nn.Module):
                 f"the network has no head {quoted(unknown[0])} with a convolution: expected one of"
                 f" {expected}"
             )
-        trunk = self.trunk(planes)
+        trunk = self.trunk(self.with_extra_planes(planes))
         chosen = [head for name, head in conv_heads.items() if not names or name in names]
         return torch.cat([head.features(trunk) for head in chosen], dim=1)
 

@@ -24,20 +24,41 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, field_validator
+from pydantic import Field, SerializerFunctionWrapHandler, field_validator, model_serializer
 
 from zerolab.core.config import VariantSettings, variant_list_annotation
 from zerolab.core.errors import UserError, quoted
 from zerolab.core.registry import Registry
 from zerolab.networks.objectives import HEADS, Head, SearchOutput, missing_output_message
+from zerolab.rules import encoding
 from zerolab.rules.rules import Game
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from zerolab.networks.network import Network
 
 import_module("zerolab.networks.heads")
 
 _REQUIRED_OUTPUTS: tuple[SearchOutput, ...] = ("priors", "values")
+
+
+class InputPlane(VariantSettings):
+    """Base class of planes that a network computes from the pieces and adds to its input.
+
+    The encoding of a game stays the same, and with it everything that passes positions to networks.
+    Symmetries act on the encoding, so a plane is always that of the board as the network sees it.
+    """
+
+    def compute(self, pieces: Tensor) -> Tensor:
+        """Return the plane [N, 1, rows, columns] for boards of the same shape.
+
+        `pieces` are 1 for the mover's pieces, -1 for the opponent's and 0 for empty cells.
+        """
+        raise NotImplementedError
+
+
+INPUT_PLANES: Registry[type[InputPlane]] = Registry("input plane")
 
 
 class NetworkSettings(VariantSettings):
@@ -53,23 +74,42 @@ class NetworkSettings(VariantSettings):
     [Wang2020a], [Wang2020b]: policy and value; [Clausen2021]: policy and outcome, extended: also
     reply."""
 
+    planes: variant_list_annotation(INPUT_PLANES) = ()  # type: ignore[valid-type]
+    """Planes that the network adds to those of the game, for example ["ones", "landing"].
+    [Wang2019], [Wang2020a], [Wang2020b], [Clausen2021]: none."""
+
+    @field_validator("heads", "planes")
+    @classmethod
+    def _reject_duplicates(cls, variants: tuple[VariantSettings, ...]) -> Any:
+        names = [each.name for each in variants]
+        if duplicates := [name for name in names if names.count(name) > 1]:
+            raise ValueError(f"{quoted(duplicates[0])} is listed twice: expected it at most once")
+        return variants
+
     @field_validator("heads")
     @classmethod
     def _require_search_outputs(cls, heads: tuple[Head, ...]) -> tuple[Head, ...]:
-        """Reject duplicate heads and lists without priors or values."""
-        names = [head.name for head in heads]
-        if duplicates := [name for name in names if names.count(name) > 1]:
-            raise ValueError(
-                f"{quoted(duplicates[0])} is listed twice: expected every head at most once"
-            )
+        """Reject lists of heads without priors or values."""
         for output in _REQUIRED_OUTPUTS:
             if not any(output in head.search_outputs for head in heads):
                 raise ValueError(missing_output_message(output, heads))
         return heads
 
+    @model_serializer(mode="wrap")
+    def _without_empty_planes(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Return the settings as a table; networks without planes have the table of older ones."""
+        table: dict[str, Any] = serialize(self)
+        if not self.planes:
+            table.pop("planes", None)
+        return table
+
     def new_network(self, game: Game) -> Network:
         """Return a new network for a game, with weights drawn from torch's generator."""
         raise NotImplementedError
+
+    def input_count(self, game: Game) -> int:
+        """Return the number of planes that the first layer reads, those of the game first."""
+        return encoding.plane_count(game) + len(self.planes)
 
     def grown(self, factor: int) -> NetworkSettings:
         """Return the settings of a network with `factor` times the filters.

@@ -51,6 +51,8 @@ class TargetOptions(NamedTuple):
     """`selfplay.late_policy_target`"""
     value_target_search_weight: float
     """`learn.value_target_search_weight`"""
+    policy_target_temperature: float = 1.0
+    """`selfplay.policy_target_temperature`"""
 
 
 class Head(VariantSettings):

@@ -1,16 +1,17 @@
-"""Parts of plans that papers share: reduced presets, and solved positions to measure networks on.
+"""Parts of plans: reduced presets, solved positions to measure networks on, factorial designs.
 
 The scales `smoke`, `mini` and `small` are reduced versions of the papers' presets.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
 from typing import Any, NamedTuple
 
 from zerolab.evaluation.collecting import DatasetSettings
 from zerolab.rules.catalogue import canonical_game_name
-from zerolab.studies.design import PlannedDataset
+from zerolab.studies.design import Level, PlannedDataset
 from zerolab.studies.study import Scale
 
 _TINY: Mapping[str, Any] = {"network.channels": 8, "network.hidden": [32, 16]}
@@ -88,3 +89,20 @@ def planned_positions(board: str, count: int, part: str = "") -> PlannedDataset:
     limits = _LIMITS.get(name, _FROM_THE_START)
     settings = DatasetSettings(one_per_game=True, first_ply=limits.first_ply, nodes=limits.nodes)
     return PlannedDataset(name, name, count, settings, count * limits.seconds, part)
+
+
+def full_factorial(levels: Mapping[str, Sequence[Level]]) -> Iterator[dict[str, Level]]:
+    """Yield all combinations of the levels of the factors."""
+    for combination in product(*levels.values()):
+        yield dict(zip(levels, combination, strict=True))
+
+
+def one_factor_at_a_time(
+    levels: Mapping[str, Sequence[Level]], default: Mapping[str, Level]
+) -> Iterator[dict[str, Level]]:
+    """Yield the default and all combinations that differ from it in exactly one factor."""
+    yield dict(default)
+    for name, values in levels.items():
+        for value in values:
+            if value != default[name]:
+                yield {**default, name: value}

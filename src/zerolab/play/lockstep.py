@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 
 from zerolab.core import streams
 from zerolab.play.executors import PlayProgress, Report
+from zerolab.play.game_starts import NO_ACTION, RandomOpeningPlies, unsearched_moves
 from zerolab.play.pairings import random_opening
 from zerolab.play.position_search import PositionResults
 from zerolab.play.search_service import SearchService
-from zerolab.play.selfplay import NO_ACTION, RandomOpeningPlies, in_game_order
+from zerolab.play.selfplay import in_game_order
 from zerolab.play.selfplay_settings import RetryMode, SelfPlaySettings
 from zerolab.rules import compiled_rules
 from zerolab.rules.facts import SearchFacts
@@ -168,24 +169,11 @@ def example_rows(
 
     Columns that depend on the end of the game are still 0.
     """
-    count = len(actions)
-    facts = SearchFacts.unknown_columns(count, results.policies.shape[1])
-    facts["policies"][:] = 0
-    facts["policies"][np.arange(count), actions] = 1
-    for name, column in facts.items():
-        column[searched] = getattr(results, name)
-    full = np.zeros(count, np.bool_)
-    full[searched] = results.full
-    return Examples(
-        **facts,
-        states=states,
-        outcomes=np.zeros(count, np.int8),
-        plies_left=np.zeros(count, np.int16),
-        games=numbers.astype(np.int32),
-        plies=plies.astype(np.int16),
-        actions=actions.astype(np.int16),
-        full=full,
-    )
+    moves = unsearched_moves(states, numbers, plies, actions, results.policies.shape[1])
+    for name in SearchFacts.column_forms():
+        getattr(moves, name)[searched] = getattr(results, name)
+    moves.full[searched] = results.full
+    return moves
 
 
 class Branch(NamedTuple):

@@ -22,6 +22,7 @@ from zerolab.agents.agent import Actions, Agent, AsyncPlayer, LeafPlayer, PerGam
 from zerolab.core import streams
 from zerolab.core.compiled import kernel
 from zerolab.core.errors import UserError
+from zerolab.play.game_starts import NO_OPENINGS, Openings
 from zerolab.rules import compiled_rules, rules
 from zerolab.rules.catalogue import game_name
 from zerolab.rules.rules import ONGOING, Game
@@ -49,7 +50,9 @@ class Pairing(NamedTuple):
     """Maximum number of plies after the opening; None for no limit."""
     number_stride: int = 0
     """Increment of `number` and `stream` from this game to the next one in its slot, or 0 if there
-    is no next game. The next game has no opening and uses the remaining plies."""
+    is no next game. The next game uses the remaining plies."""
+    openings: Openings = NO_OPENINGS
+    """Openings of the next games in the slot."""
 
     def next_pairing(self, played_plies: int) -> Pairing | None:
         """Return the next game in the slot, if any; this game had `played_plies` plies."""
@@ -59,7 +62,8 @@ class Pairing(NamedTuple):
         if not self.number_stride or remaining == 0:
             return None
         number, stream = self.number + self.number_stride, self.stream + self.number_stride
-        return self._replace(number=number, stream=stream, opening=(), max_plies=remaining)
+        opening = self.openings.opening(number)
+        return self._replace(number=number, stream=stream, opening=opening, max_plies=remaining)
 
 
 def alternating_colours(first: str, second: str, numbers: Iterable[int]) -> list[Pairing]:

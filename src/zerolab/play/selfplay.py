@@ -12,14 +12,19 @@ from numpy.typing import NDArray
 from zerolab.agents.agent import FORFEIT, Actions, Agent, Player, Slots
 from zerolab.agents.network_players import SearchPlayer
 from zerolab.core import streams
-from zerolab.core.compiled import kernel
 from zerolab.core.processes import available_cores
 from zerolab.play.engine import EngineSetup, play_pairings, useful_threads
 from zerolab.play.executors import THREADS, Batch, Executor, PlayProgress, Report, Share
+from zerolab.play.game_starts import (
+    NO_OPENINGS,
+    Openings,
+    RandomOpeningPlies,
+    count_random_plies,
+    given_moves,
+)
 from zerolab.play.observers import GameRecorder, MoveBatch, draw_played_on, gives_up
 from zerolab.play.pairings import Pairing
 from zerolab.play.selfplay_settings import SelfPlaySettings
-from zerolab.rules import rules
 from zerolab.rules.facts import SearchFacts
 from zerolab.rules.rules import DRAW, ONGOING, Game
 from zerolab.search.evaluator import Evaluator, has_network
@@ -90,36 +95,44 @@ def play_episodes(
     report: Report = lambda _: None,
     *,
     numbers: range | None = None,
+    openings: Openings = NO_OPENINGS,
     name: str = "self-play",
     executor: Executor = THREADS,
 ) -> SelfPlayResult:
     """Play the games of an iteration in episodic mode, or only those with the given `numbers`.
 
-    A game depends only on (seed, iteration, number), so an iteration can be played in parts, which
-    `merge_results` joins. Games are distributed among `settings.chunks` chunks by number, by
-    default one per thread. `name` is the agent name in the records. `report` is called a few times
-    per second. An exception, such as KeyboardInterrupt in `report`, stops all threads.
+    A game depends only on (seed, iteration, number) and its opening, so an iteration can be played
+    in parts, which `merge_results` joins. Games are distributed among `settings.chunks` chunks by
+    number, by default one per thread. `name` is the agent name in the records. `report` is called a
+    few times per second. An exception, such as KeyboardInterrupt in `report`, stops all threads.
     """
     numbers = range(settings.episodes) if numbers is None else numbers
     at_once = min(settings.parallel_games, len(numbers))
     threads = useful_threads(settings.threads, at_once, has_network(evaluator))
     chunks = min(settings.chunks or threads, len(numbers))
-    batches = [
-        [
-            Pairing(number, name, name, number, max_plies=settings.max_plies)
-            for number in numbers[chunk::chunks]
-        ]
-        for chunk in range(chunks)
+    pairings = [
+        _opened(Pairing(number, name, name, number, max_plies=settings.max_plies), openings)
+        for number in numbers
     ]
+    batches = [pairings[chunk::chunks] for chunk in range(chunks)]
     slots = max(1, settings.parallel_games // threads)
     job = SelfPlayJob(
         game, settings, search, lambda: evaluator, seed, iteration, threads, slots, name, SelfPlayer
     )
     played = merge_results(executor.run(play_batches, job, batches, report))
+    moves = in_game_order([played.examples, *given_moves(game, played.games)])
     games = [
-        game._replace(result=DRAW) if game.result == ONGOING else game for game in played.games
+        each._replace(result=DRAW) if each.result == ONGOING else each for each in played.games
     ]
-    return played._replace(examples=with_outcomes(played.examples, games), games=games)
+    games = with_given_plies(games, moves, job)
+    return played._replace(examples=with_outcomes(moves, games), games=games)
+
+
+def _opened(pairing: Pairing, openings: Openings) -> Pairing:
+    """Return the pairing with its opening, whose plies count towards `Pairing.max_plies`."""
+    opening = openings.opening(pairing.number)
+    limit = pairing.max_plies
+    return pairing._replace(opening=opening, max_plies=limit and limit - len(opening))
 
 
 def play_batches(
@@ -161,27 +174,32 @@ def play_batches(
         ),
         release=release,
     )  # fmt: skip
-    games = _with_given_plies(recorder.games, job)
     return SelfPlayResult(
-        moves.examples(), games, sum_by_key(counts), sum_by_key(seconds), moves.move_count
+        moves.examples(), recorder.games, sum_by_key(counts), sum_by_key(seconds), moves.move_count
     )
 
 
-def _with_given_plies(games: Sequence[GameRecord], job: SelfPlayJob) -> list[GameRecord]:
-    """Return the records with the number of random plies at the start of each game.
+def with_given_plies(
+    games: Sequence[GameRecord], examples: Examples, job: SelfPlayJob
+) -> list[GameRecord]:
+    """Return the records with the number of random or copied plies at the start of each game.
 
-    The engine counts all plies before the first search as given, which in continuous mode includes
-    moves that were searched in earlier iterations.
+    `examples` are those of the games. The engine counts all plies before the first search as given,
+    which in continuous mode includes moves that were searched in earlier iterations.
     """
     numbers = np.array([game.number for game in games], np.int64)
     keys = streams.stream_keys(
         job.seed, job.iteration, numbers, np.zeros_like(numbers), streams.SELF_PLAY_START
     )
-    drawn = np.empty(len(games), np.int64)
-    _count_random_plies(keys, job.settings.random_opening_plies, drawn)
+    random = np.empty(len(games), np.int64)
+    count_random_plies(keys, job.settings.random_opening_plies, random)
+    copied_games = examples.games[np.isnan(examples.root_values)]
+    copied = np.searchsorted(copied_games, numbers, "right") - np.searchsorted(
+        copied_games, numbers
+    )
     return [
         game._replace(given_plies=min(count, game.ply_count))
-        for game, count in zip(games, drawn.tolist(), strict=True)
+        for game, count in zip(games, np.maximum(random, copied).tolist(), strict=True)
     ]
 
 
@@ -322,64 +340,3 @@ def sum_by_key(tables: Iterable[dict[str, Any]]) -> dict[str, Any]:
         for key, value in table.items():
             sums[key] = sums.get(key, 0) + value
     return sums
-
-
-NO_ACTION = -1
-
-
-@kernel
-def _random_ply_count(key, max_plies):
-    """Return the number of random plies of a game, uniform from 0 to `max_plies`."""
-    return streams.below(streams.random_bits(key, 0), max_plies + 1)
-
-
-@kernel
-def _count_random_plies(keys, max_plies, counts):
-    """Write the numbers of random plies of games, int64[n]."""
-    for i in range(keys.shape[0]):
-        counts[i] = _random_ply_count(keys[i], max_plies)
-
-
-@kernel
-def _draw_random_plies(game, states, max_plies, plies, keys, actions):
-    """Draw actions int64[n] for games at a random ply, and write NO_ACTION for other games."""
-    for i in range(keys.shape[0]):
-        actions[i] = NO_ACTION
-        if plies[i] < _random_ply_count(keys[i], max_plies):
-            random = streams.random_bits(keys[i], 1 + plies[i])
-            actions[i] = rules.random_action(game, states[i], random)
-
-
-class RandomOpeningPlies:
-    """Source of random plies at the start of each game."""
-
-    def __init__(self, game: Game, max_plies: int, slots: int) -> None:
-        """Allocate `slots` game slots; a game begins with at most `max_plies` random plies."""
-        self._game = game
-        self._max_plies = max_plies
-        self._actions = np.full(slots, NO_ACTION, np.int64)
-
-    def draw(
-        self,
-        slots: Slots,
-        states: NDArray[np.uint64],
-        plies: NDArray[np.int64],
-        keys: NDArray[np.uint64],
-    ) -> NDArray[np.bool_]:
-        """Draw the next moves that are random; return whether each next move is random, bool[n].
-
-        `keys` uint64[n] are the random streams of the games.
-        """
-        actions = np.empty(len(slots), np.int64)
-        _draw_random_plies(self._game, states, self._max_plies, plies, keys, actions)
-        self._actions[slots] = actions
-        return actions != NO_ACTION
-
-    def with_random_actions(self, slots: Slots, actions: Actions) -> Actions:
-        """Return the actions, replaced by the drawn actions in games whose next move is random."""
-        drawn = self._actions[slots]
-        return np.where(drawn != NO_ACTION, drawn, actions)
-
-    def is_random(self, slots: Slots) -> NDArray[np.bool_]:
-        """Return whether the most recent call of `draw` drew a random move, bool[n]."""
-        return self._actions[slots] != NO_ACTION

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from zerolab.play.engine import useful_threads
 from zerolab.play.executors import THREADS, Executor, PlayProgress, Report
+from zerolab.play.game_starts import NO_OPENINGS, Openings, given_moves
 from zerolab.play.lockstep import (
     LockstepGame,
     LockstepResult,
@@ -41,6 +42,7 @@ from zerolab.play.selfplay import (
     in_game_order,
     merge_results,
     play_batches,
+    with_given_plies,
     with_outcomes,
 )
 from zerolab.play.selfplay_settings import (
@@ -74,6 +76,7 @@ def play_continuous(
     previous: UnfinishedGames | None,
     report: Report = lambda _: None,
     *,
+    openings: Openings = NO_OPENINGS,
     name: str = "self-play",
     executor: Executor = THREADS,
 ) -> SelfPlayResult:
@@ -81,16 +84,19 @@ def play_continuous(
 
     `previous` contains the unfinished games of the previous iteration. Returns the finished games
     with all their examples, and the unfinished games. A game depends on the seed, the game number,
-    and the networks and search settings of the iterations in which it is played. See
+    its opening, and the networks and search settings of the iterations in which it is played. See
     `play_episodes` for the other arguments.
     """
     assert isinstance(settings.mode, ContinuousMode)
     lanes, plies = settings.parallel_games, settings.mode.plies
     in_progress = previous.games if previous else [_unplayed(lane, name) for lane in range(lanes)]
     threads = useful_threads(settings.threads, lanes, has_network(evaluator))
+    continued = {each.number for each in in_progress if each.actions}
     pairings = [
-        Pairing(each.number, name, name, each.number, each.actions, plies, lanes)
-        for each in in_progress
+        Pairing(
+            number, name, name, number, actions or openings.opening(number), plies, lanes, openings
+        )
+        for number, _, _, actions, *_ in in_progress
     ]
     chunks = min(settings.chunks or threads, lanes)
     job = SelfPlayJob(
@@ -103,8 +109,10 @@ def play_continuous(
     games = [
         _with_agent_spans(each, in_progress_by_number.get(each.number)) for each in played.games
     ]
-    moves = in_game_order([previous.moves, played.examples]) if previous else played.examples
-    finished = [each for each in games if each.result != ONGOING]
+    begun = [each for each in played.games if each.number not in continued]
+    parts = [previous.moves] if previous else []
+    moves = in_game_order([*parts, played.examples, *given_moves(game, begun)])
+    finished = with_given_plies([each for each in games if each.result != ONGOING], moves, job)
     is_finished = np.isin(moves.games, [each.number for each in finished])
     examples = with_outcomes(moves.rows(is_finished), finished)
     unfinished = UnfinishedGames(_in_progress(games, lanes, name), moves.rows(~is_finished))

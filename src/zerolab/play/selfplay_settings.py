@@ -12,6 +12,7 @@ from zerolab.core.config import Settings, VariantSettings, variant_annotation
 from zerolab.core.errors import UserError, quoted
 from zerolab.core.processes import available_cores
 from zerolab.core.registry import load_plugins
+from zerolab.play.game_starts import GAME_STARTS
 from zerolab.search.budgets import BUDGETS, BudgetSettings
 from zerolab.search.search_settings import SearchSettings
 
@@ -102,7 +103,8 @@ class BigTreeMode(ServiceMode):
     [Chaslot2008]. Unlike `selfplay.parallel_games`, this setting changes the games."""
 
 
-load_plugins("search")  # the settings below list all registered budgets
+load_plugins("search")  # the settings below list all registered budgets and starts of games
+load_plugins("play")
 
 _MAX_THREADS = 64
 
@@ -224,6 +226,11 @@ class SelfPlaySettings(Settings):
     they lead to positions that good play would not reach. [Wang2019], [Wang2020a], [Wang2020b],
     [Clausen2021]: 0."""
 
+    start: variant_annotation(GAME_STARTS) = Field(default_factory=GAME_STARTS["initial"])  # type: ignore[valid-type]
+    """Positions from which the games begin. Plies copied from earlier games count towards
+    `temperature_plies`, `random_opening_plies` and `max_plies`. [Wang2019], [Wang2020a],
+    [Wang2020b], [Clausen2021]: initial."""
+
     policy_target: Literal["visits", "values"] = "visits"
     """Policy target of sampled plies: the visit distribution ([Wang2019], [Wang2020a],
     [Wang2020b]), or the normalised values (Q + 1) / 2 of visited actions, one possible reading of
@@ -232,6 +239,12 @@ class SelfPlaySettings(Settings):
     late_policy_target: Literal["move", "visits", "values"] = "move"
     """Policy target of later plies: only the move played, as in [WangCode] and [AZG], or one of the
     targets of sampled plies."""
+
+    policy_target_temperature: float = Field(default=1.0, ge=0.01, le=100)
+    """Temperature t of the target "visits", pi(a)^(1 / t) normalised over all actions, where pi is
+    the visit distribution. Below 1, targets are sharper than the visits; above 1, flatter. Actions
+    without visits have no weight at any temperature. [Wang2019], [Wang2020a], [Wang2020b],
+    [Clausen2021]: 1."""
 
     resignation: ResignationSettings | None = None
     """Resignation, only in episodic mode; no player resigns if unset. Setting any key of
@@ -287,6 +300,11 @@ class SelfPlaySettings(Settings):
                 raise ValueError(
                     f'{key}: not supported with mode = "{mode.name}"; expected mode = "episodic"'
                 )
+        if isinstance(mode, ServiceMode) and self.start.name != "initial":
+            raise ValueError(
+                f"start = {quoted(self.start.name)}: not supported with mode = {quoted(mode.name)};"
+                ' expected start = "initial", or mode = "episodic" or "continuous"'
+            )
         if isinstance(mode, RetryMode | BigTreeMode) and self.random_opening_plies:
             raise ValueError(
                 f"random_opening_plies = {self.random_opening_plies}: not supported with mode = "

@@ -158,6 +158,18 @@ class Batch(NamedTuple):
     """Facts about the samples."""
 
 
+def systematic_sample(weights: NDArray[np.float32], offset: float) -> NDArray[np.int64]:
+    """Return N indices of `weights`, float32[N], in ascending order, int64[N].
+
+    Index i is returned c or c + 1 times, where c is the whole part of N * weights[i] / sum. The
+    mean over all offsets in [0, 1) is exactly that fraction.
+    """
+    ends = np.cumsum(weights, dtype=np.float64)
+    points = (np.arange(len(weights)) + offset) * (ends[-1] / len(weights))
+    indices = np.searchsorted(ends, points, side="right")
+    return np.minimum(indices, len(weights) - 1)  # in case of rounding
+
+
 @kernel
 def _encode_images(game, cell_images, states, symmetries, planes, buffer):
     """Write the planes of the images of states under symmetries.
@@ -183,12 +195,22 @@ def _transform_actions(action_images, column, symmetries, images):
 class Window:
     """Replay window of positions for training, stored as states rather than planes.
 
-    `size` limits the number of positions, and `merging` combines equal positions.
+    `size` limits the number of positions, and `merging` combines equal positions. With
+    `has_frequencies`, positions are used in proportion to their `Facts.frequencies`, otherwise
+    equally often.
     """
 
-    def __init__(self, game: Game, size: WindowRule, merging: Merging | None = None) -> None:
+    def __init__(
+        self,
+        game: Game,
+        size: WindowRule,
+        merging: Merging | None = None,
+        *,
+        has_frequencies: bool = False,
+    ) -> None:
         self.game = game
         self._merging = merging or NoMerging()
+        self._has_frequencies = has_frequencies
         self.contents = WindowContents(size, self._merging)
         self._cell_images, self._action_images = compiled_rules.symmetry_tables(game)
 
@@ -233,16 +255,25 @@ class Window:
     ) -> Iterator[Batch]:
         """Yield `count` batches from passes over the window; the last pass can be incomplete.
 
-        Each pass uses every sample at most once. Samples that do not fill a batch at the end of a
-        pass are dropped, except that a window smaller than `size` yields one smaller batch.
+        Without frequencies, each pass uses every sample at most once. Samples that do not fill a
+        batch at the end of a pass are dropped, except that a window smaller than `size` yields one
+        smaller batch.
         """
         epoch = self.batches_per_epoch(size, symmetries)
         for first in range(0, count, epoch):
             indices, images = self._shuffle(random, len(self), symmetries)
-            numbers = self.contents.order[indices]
+            numbers = self._numbers_of_pass(random)[indices]
             for i in range(min(epoch, count - first)):
                 part = slice(i * size, (i + 1) * size)
                 yield self._batch(numbers[part], images[part])
+
+    def _numbers_of_pass(self, random: np.random.Generator) -> RowNumbers:
+        """Return the row numbers for a pass, int32[N], repeated by the rows' frequencies."""
+        order = self.contents.order
+        if not self._has_frequencies:
+            return order
+        column = self.contents.columns[_SCALAR_COLUMNS][:, _SCALAR_FACTS.index("frequencies")]
+        return order[systematic_sample(column[order], random.random())]
 
     def _shuffle(
         self, random: np.random.Generator, samples: int, symmetries: Symmetries

@@ -28,6 +28,8 @@ class ColumnForm(NamedTuple):
 
     Symmetries also permute the entries per action.
     """
+    is_optional: bool = False
+    """True if files leave out the column if it is NaN throughout."""
 
     @property
     def axis_count(self) -> int:
@@ -38,6 +40,7 @@ class ColumnForm(NamedTuple):
 _ACTIONS_16 = ColumnForm("float16", "action")
 _FEATURES_16 = ColumnForm("float16", "feature")
 _NUMBER_16 = ColumnForm("float16", "position")
+_OPTIONAL_16 = ColumnForm("float16", "position", is_optional=True)
 _NUMBER_32 = ColumnForm("float32", "position")
 
 
@@ -99,6 +102,8 @@ class SearchFacts(ColumnTable):
     """[N]: probability of a draw; NaN if the search did not estimate it."""
     action_values: Annotated[Numbers, _ACTIONS_16]
     """[N, actions]: expected outcome for the mover by action; NaN for actions not searched."""
+    surprises: Annotated[Numbers, _OPTIONAL_16]
+    """[N]: divergence of the policy from the priors (`policy_surprises`); NaN if not recorded."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,6 +132,8 @@ class Facts(SearchFacts):
     """[N]: number of plies until the end of the game."""
     plies: Annotated[Numbers, _NUMBER_32]
     """[N]: number of plies played before this position."""
+    frequencies: Annotated[Numbers, _NUMBER_32]
+    """[N]: relative frequency of use in training; 1 on average over an iteration."""
 
 
 ACTION_COLUMNS = tuple(
@@ -136,3 +143,16 @@ ACTION_COLUMNS = tuple(
 
 VECTOR_COLUMNS = tuple(name for name, form in Facts.column_forms().items() if form.axis_count == 2)
 """Columns with several entries per position."""
+
+_MIN_PRIOR = 1e-6
+"""Priors below this number count as this number, so that a surprise is at most 13.8."""
+
+
+def policy_surprises(policies: Numbers, priors: Numbers) -> NDArray[np.float32]:
+    """Return D_KL(policy || priors) = sum_a pi(a) * ln(pi(a) / p(a)) in nats, float32[N].
+
+    Policies and priors are distributions, [N, actions].
+    """
+    ratios = np.maximum(policies, _MIN_PRIOR) / np.maximum(priors, _MIN_PRIOR)
+    surprises: NDArray[np.float32] = (policies * np.log(ratios)).sum(axis=1)
+    return np.maximum(surprises, 0)  # rounding can make it negative

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from zerolab.core.memory import kernel_handle
 from zerolab.core.processes import run_in_threads
 from zerolab.rules import rules
-from zerolab.rules.facts import SearchFacts
+from zerolab.rules.facts import SearchFacts, policy_surprises
 from zerolab.rules.rules import Game, threads_for_playouts
 from zerolab.search import kernels, roots, simulation_options
 from zerolab.search.evaluator import (
@@ -323,12 +323,14 @@ class Search:
 
     def facts(self, trees: NDArray[np.int64]) -> SearchFacts:
         """Return root statistics for training targets, as float32 arrays."""
-        visits, values = self.root_visits_and_values(trees)
+        visits, values, priors = self._root_statistics(trees)
+        policies = self.policies(trees)
         return SearchFacts(
-            policies=self.policies(trees),
+            policies=policies,
             root_values=self.root_values(trees),
             root_draws=self.root_draws(trees),
             action_values=np.where(visits > 0, values, np.float32(np.nan)),
+            surprises=policy_surprises(policies, priors),
         )
 
     def root_values(self, trees: NDArray[np.int64]) -> NDArray[np.float32]:

@@ -181,6 +181,7 @@ class Examples(SearchFacts):
 
 
 _FORMS = {name: (form.dtype, form.axis_count) for name, form in Examples.column_forms().items()}
+_OPTIONAL = [name for name, form in Examples.column_forms().items() if form.is_optional]
 
 
 def save_examples(
@@ -205,6 +206,9 @@ def _members(
 ) -> Iterator[tuple[str, bytes]]:
     yield _HEADER, json.dumps({"schema": SCHEMA, **metadata}, sort_keys=True).encode()
     members = {"states": examples.states, **examples.columns()}  # states are first in the file
+    for name in _OPTIONAL:
+        if np.isnan(members[name]).all():
+            del members[name]
     if features is not None:
         members[_FEATURES] = features
     for name, values in members.items():
@@ -219,6 +223,9 @@ def load_examples(path: Path) -> tuple[Examples, dict[str, Any]]:
     Raises UserError if the file is missing, damaged, foreign or of a newer version.
     """
     columns, metadata = _read_columns(path, _FORMS)
+    for name in _OPTIONAL:
+        if name not in columns:
+            columns[name] = np.full(len(columns["plies"]), np.nan, _FORMS[name][0])
     return Examples(**columns), metadata
 
 
@@ -244,7 +251,7 @@ def load_features(path: Path) -> tuple[NDArray[np.float16], dict[str, Any]]:
 def _read_columns(
     path: Path, forms: Mapping[str, tuple[str, int]]
 ) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-    """Return columns of equal length and the metadata of a file."""
+    """Return columns of equal length and the metadata of a file; optional ones can be missing."""
     with open_npz_archive(path) as archive:
         if _HEADER not in archive:
             raise UserError(f"{path} was not written by zerolab")
@@ -252,7 +259,12 @@ def _read_columns(
         if not isinstance(metadata, dict):
             raise damaged_file_error(path, "its header is not a table")
         check_schema_version(path, metadata.get("schema"), SCHEMA)
-        return archive.read_columns(forms), metadata
+        present = {
+            name: form
+            for name, form in forms.items()
+            if name not in _OPTIONAL or f"{name}.npy" in archive
+        }
+        return archive.read_columns(present), metadata
 
 
 _GAMES = "games"

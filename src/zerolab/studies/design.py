@@ -7,10 +7,10 @@ or in different studies, are therefore trained only once.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import product
 from typing import Any
 
 from zerolab.core.errors import UserError, did_you_mean, quoted
@@ -110,20 +110,41 @@ class PlannedRun:
         return run_key(self.settings)
 
 
+_NEWER_SETTINGS: Mapping[str, Any] = {
+    "selfplay.lag": 0,
+    "selfplay.start": {"name": "initial"},
+    "selfplay.policy_target_temperature": 1.0,
+    "learn.surprise_weight": 0.0,
+}
+"""Settings that stored ledgers do not know, with the values at which runs are as before them."""
+
+
+def without_newer_settings(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a run, as JSON, without newer ones that have no effect.
+
+    Digests of settings therefore stay the same when a setting is added.
+    """
+    kept = deepcopy(dict(data))
+    for key, unchanged in _NEWER_SETTINGS.items():
+        section, _, name = key.partition(".")
+        if kept[section].get(name) == unchanged:
+            del kept[section][name]
+    return kept
+
+
 def run_key(settings: TrainSettings) -> str:
     """Return a digest of all settings that affect the result of a run.
 
-    The digest ignores the name of the preset and the numbers of threads and chunks. It also ignores
-    values that follow from other settings: the digest of a data set, which its file name
-    determines, and the fields of heads and of ``start`` that are filled in when a run begins. Empty
-    values are omitted so that adding an optional list of options does not change existing keys.
+    The digest ignores the name of the preset, the numbers of threads and chunks, and newer settings
+    without effect. It also ignores values that follow from other settings: the digest of a data
+    set, which its file name determines, and the fields of heads and of ``start`` that are filled in
+    when a run begins. Empty values are omitted so that adding an optional list of options does not
+    change existing keys.
     """
-    data = settings.model_dump(mode="json", exclude={"preset"})
+    data = without_newer_settings(settings.model_dump(mode="json", exclude={"preset"}))
     table = {key: value for key, value in flatten(data) if value not in _EMPTY}
     del table["selfplay.threads"]
     table.pop("selfplay.chunks", None)
-    if not settings.selfplay.lag:  # a setting newer than stored ledgers
-        table.pop("selfplay.lag", None)
     table["supervised.digest"] = ""
     for name in SET_BY_RUN:
         table.pop(f"start.{name}", None)
@@ -379,20 +400,3 @@ def plan_run(
         settings = with_planned_features(settings, feature_run.settings)
     factors = {**factors, "seed": seed}
     return PlannedRun(part, factors, settings, tuple(datasets.values()), feature_run, start_run)
-
-
-def full_factorial(levels: Mapping[str, Sequence[Level]]) -> Iterator[dict[str, Level]]:
-    """Yield all combinations of the levels of the factors."""
-    for combination in product(*levels.values()):
-        yield dict(zip(levels, combination, strict=True))
-
-
-def one_factor_at_a_time(
-    levels: Mapping[str, Sequence[Level]], default: Mapping[str, Level]
-) -> Iterator[dict[str, Level]]:
-    """Yield the default and all combinations that differ from it in exactly one factor."""
-    yield dict(default)
-    for name, values in levels.items():
-        for value in values:
-            if value != default[name]:
-                yield {**default, name: value}

@@ -11,7 +11,6 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, get_args
 
-from zerolab.agents.specs import runs_program
 from zerolab.core.config import Settings, name_variants, validate
 from zerolab.core.errors import UserError, quoted
 from zerolab.core.nested_tables import Assignment, assign, flatten, parse_assignments
@@ -76,19 +75,13 @@ def require_no_untrusted_programs(
     strings entered by the user.
     """
     trusted_specs = set(trusted)
-    untrusted = [spec for spec in opponent_programs(settings) if spec not in trusted_specs]
+    untrusted = [spec for spec in settings.opponent_programs if spec not in trusted_specs]
     if untrusted:
         raise UserError(
             f"{origin} names a program to run, {', '.join(map(json.dumps, untrusted))}: expected"
             " --allow-programs (in Python, allow_programs=True), or the program in"
             " final_evaluation.baselines among the settings given now"
         )
-
-
-def opponent_programs(settings: TrainSettings) -> list[str]:
-    """Return the specs of the programs that a run plays in its final evaluation."""
-    final = settings.final_evaluation
-    return [spec for spec in final.baselines if runs_program(spec)] if final.games else []
 
 
 def _strings(value: Any) -> Iterator[str]:
@@ -253,6 +246,13 @@ def _learns_from_positions(settings: TrainSettings) -> str:
     return "solved positions to learn from" if settings.supervised.positions else ""
 
 
+def _has_no_visit_target(settings: TrainSettings) -> str:
+    play = settings.selfplay
+    has_visits = play.late_policy_target == "visits"
+    has_visits |= play.policy_target == "visits" and play.temperature_plies > 0
+    return "" if has_visits else f"selfplay.late_policy_target = {quoted(play.late_policy_target)}"
+
+
 def _has_no_noise(settings: TrainSettings) -> str:
     warm = warm_start_search(settings.search, settings.warm_start, 1.0)
     is_on = settings.search.noise.fraction or warm.noise.fraction
@@ -296,9 +296,13 @@ NO_EFFECT_RULES: tuple[NoEffectRule, ...] = (
         "selfplay.late_policy_target, or selfplay.temperature_plies above 0",
     ),
     NoEffectRule(
+        ("selfplay.policy_target_temperature",), _has_no_visit_target, 'a target "visits"'
+    ),
+    NoEffectRule(
         (
             "selfplay", "league", "warm_start", "gate", "search.noise",
             "learn.window", "learn.merging", "learn.value_target_search_weight",
+            "learn.surprise_weight",
         ),
         _learns_from_positions,
         "settings of network and learn",

@@ -179,12 +179,16 @@ class TrainingContext:
         self._add_to_window(self.run.load_examples(iteration), features)
 
     def _add_to_window(self, examples: Examples, features: NDArray[np.float16] | None) -> None:
-        discount, source = self.settings.search.discount, self.inputs.feature_source
+        settings, source = self.settings, self.inputs.feature_source
         labelled = self.enabled_bugs.relabelled_examples(examples)
         targets = None
         if source is not None and features is not None:
             targets = source.feature_targets(examples, features)
-        self.window.add(*window_rows(labelled, discount, self.learner.vector_columns, targets))
+        states, facts = window_rows(
+            labelled, settings.search.discount, self.learner.vector_columns, targets,
+            settings.learn.surprise_weight,
+        )  # fmt: skip
+        self.window.add(states, facts)
 
     def save_games(self, stage: str, games: Sequence[GameRecord]) -> None:
         """Save games of this iteration under the name of a stage."""

@@ -131,6 +131,13 @@ class LearnSettings(Settings):
     """Weight of the search's root value in value and outcome targets; the remaining weight is on
     the game's outcome. [Wang2019], [Wang2020a], [Wang2020b], [Clausen2021]: 0."""
 
+    surprise_weight: float = Field(default=0.0, ge=0, le=1)
+    """Weight w of policy surprise weighting [KataGoMethods]: in a pass over the window, an example
+    is used (1 - w) + w * s / (mean of s in its iteration) times on average, where s is the
+    Kullback-Leibler divergence of the search's policy from the priors at its root, including noise.
+    Surprises are then stored with the examples. [KataGoMethods]: 0.5, relative to the mean of the
+    game. [Wang2019], [Wang2020a], [Wang2020b], [Clausen2021]: 0."""
+
     symmetries: Symmetries = "all"
     """Symmetries of each example: all ([Wang2019], [Wang2020a], [Wang2020b]), random (one at a
     time), or none ([Clausen2021])."""

@@ -95,11 +95,12 @@ class SelfPlayRecord(Record):
     """Mean game length; absent if no game finished."""
     plies: Annotated[int, Unit("plies")] | None = None
     """Searched moves in this iteration, including random plies, which have one simulation each.
-    Present in modes where it can differ from the number of examples, such as continuous games."""
+    Present where it can differ from the number of examples: games that span iterations, or that
+    begin with moves of other games."""
     unfinished: GameCount | None = None
     """Games to be continued in the next iteration; only in continuous self-play."""
     full: PositionCount | None = None
-    """Fully searched examples; absent with a fixed budget, which searches all of them fully."""
+    """Fully searched examples; absent if all moves of self-play are fully searched."""
     simulations_per_move: Annotated[float, Unit("simulations")] | None = None
     """Mean simulations per move; absent with a fixed budget. With a search service, one search can
     decide several moves."""

@@ -9,9 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import replace
 from functools import partial
 from time import perf_counter
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from zerolab.league.league import play_league_iteration
 from zerolab.play.executors import Executor, PlayProgress, Report
@@ -22,6 +25,7 @@ from zerolab.play.selfplay_modes import play_continuous, play_with_service
 from zerolab.play.selfplay_settings import ContinuousMode, SelfPlaySettings, ServiceMode
 from zerolab.search.evaluator import Evaluator
 from zerolab.search.search_settings import SearchSettings
+from zerolab.store.examples import Examples
 from zerolab.store.folder import RunProgress
 from zerolab.store.games import SELF_PLAY
 from zerolab.training.context import Stage, TrainingContext
@@ -190,12 +194,12 @@ def _loaded_self_play(
         return lambda report: play_with_service(
             *arguments, iteration, report, name=name, evaluator_factory=factory
         )
+    openings = settings.selfplay.start.openings(run.load_examples, settings.seed, iteration)
+    play = {"openings": openings, "name": name, "executor": executor}
     if isinstance(settings.selfplay.mode, ContinuousMode):
         unfinished = run.load_unfinished_games(iteration - 1) if iteration > 1 else None
-        return lambda report: play_continuous(
-            *arguments, unfinished, report, name=name, executor=executor
-        )
-    return lambda report: play_episodes(*arguments, iteration, report, name=name, executor=executor)
+        return lambda report: play_continuous(*arguments, unfinished, report, **play)
+    return lambda report: play_episodes(*arguments, iteration, report, **play)
 
 
 def _planned_work(settings: SelfPlaySettings) -> tuple[int, str]:
@@ -224,7 +228,11 @@ def _record_fields(
     play = settings.selfplay
     has_service = isinstance(play.mode, ServiceMode)
     is_alone = settings.league is None and not has_service
-    budget_varies = play.budget.name != "fixed" or play.random_opening_plies > 0 or not is_alone
+    has_copies = play.start.name != "initial"
+    budget_varies = (
+        play.budget.name != "fixed" or play.random_opening_plies > 0 or has_copies or not is_alone
+    )
+    counts_plies = has_service or has_copies or unfinished is not None
     return {
         "iteration": context.iteration,
         "wall_seconds": seconds,
@@ -232,7 +240,7 @@ def _record_fields(
         "distinct_games": len({game.actions for game in games}),
         "positions": plies,
         "plies_per_game": plies / len(games) if games else None,
-        "plies": result.searched_move_count if has_service or unfinished is not None else None,
+        "plies": result.searched_move_count if counts_plies else None,
         "unfinished": None if unfinished is None else len(unfinished.games),
         "full": int(result.examples.full.sum()) if budget_varies else None,
         "simulations_per_move": (
@@ -272,8 +280,18 @@ def _progress_callback(context: TrainingContext, start: float) -> Report:
 
 
 def _save_games(context: TrainingContext, result: SelfPlayResult) -> None:
-    context.save_examples(result.examples)
-    if result.unfinished_games is not None:
-        context.run.save_unfinished_games(context.progress.iteration, result.unfinished_games)
+    context.save_examples(_with_needed_facts(context, result.examples))
+    if (unfinished := result.unfinished_games) is not None:
+        moves = _with_needed_facts(context, unfinished.moves)
+        context.run.save_unfinished_games(
+            context.progress.iteration, unfinished._replace(moves=moves)
+        )
     context.save_games(SelfPlayStage.name, result.games)
     context.update_progress(positions=context.window.added_count)
+
+
+def _with_needed_facts(context: TrainingContext, examples: Examples) -> Examples:
+    """Return the examples without surprises, unless learning uses them."""
+    if context.settings.learn.surprise_weight:
+        return examples
+    return replace(examples, surprises=np.full_like(examples.surprises, np.nan))

@@ -10,6 +10,7 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from zerolab.agents.agent import require_network_outputs
+from zerolab.agents.specs import runs_program
 from zerolab.core.config import (
     Settings,
     require_even_games,
@@ -157,6 +158,12 @@ class TrainSettings(Settings):
         return "selfplay.progressive" if self.selfplay.progressive else ""
 
     @property
+    def opponent_programs(self) -> list[str]:
+        """Specs of the programs that the run plays in its final evaluation."""
+        final = self.final_evaluation
+        return [spec for spec in final.baselines if runs_program(spec)] if final.games else []
+
+    @property
     def target_options(self) -> TargetOptions:
         """Options for computing the heads' targets."""
         if self.supervised.positions:
@@ -167,6 +174,7 @@ class TrainSettings(Settings):
             play.policy_target,
             play.late_policy_target,
             self.learn.value_target_search_weight,
+            play.policy_target_temperature,
         )
 
     @field_validator("game")
@@ -363,6 +371,7 @@ def _check_league(settings: TrainSettings, evolution: EvolutionSettings) -> None
         ("selfplay.mode", play.mode.name, "episodic"),
         ("selfplay.budget", play.budget.name, "fixed"),
         ("selfplay.random_opening_plies", play.random_opening_plies, 0),
+        ("selfplay.start", play.start.name, "initial"),
         ("warm_start.variant", settings.warm_start.variant, "baseline"),
     ):
         if value != expected:

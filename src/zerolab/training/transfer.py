@@ -131,7 +131,7 @@ def _match_planes(
     Also return the names of the new planes and of the unused source planes.
     """
     source_layer = source.weights[_FIRST_LAYER]
-    names, source_names = _all_planes(target.game), _all_planes(source.game)
+    names, source_names = _all_planes(target), _all_planes(source)
     shape = len(source_layer), len(names), *source_layer.shape[2:]
     layer = np.zeros(shape, source_layer.dtype)
     for number, name in enumerate(names):
@@ -142,10 +142,11 @@ def _match_planes(
     return layer, new, unused
 
 
-def _all_planes(game: Game) -> list[str]:
-    """Return the names of a game's planes, using numbers for unnamed planes."""
-    names = plane_names(game)
-    return [*names, *(str(number) for number in range(len(names), encoding.plane_count(game)))]
+def _all_planes(side: TransferSide) -> list[str]:
+    """Return the names of a network's input planes, using numbers for unnamed planes."""
+    names = plane_names(side.game)
+    unnamed = range(len(names), encoding.plane_count(side.game))
+    return [*names, *map(str, unnamed), *(plane.name for plane in side.network.planes)]
 
 
 def _mismatched_actions(source: TransferSide, target: TransferSide) -> list[str]:
@@ -185,7 +186,7 @@ def _mismatch_reason(layer: str, source: TransferSide, target: TransferSide) -> 
     """Return the reason for a layer's different shapes, with settings that would fit."""
     games = f"{game_name(source.game)} and {game_name(target.game)}"
     fits_any_board = source.network.fits_any_board and target.network.fits_any_board
-    planes = [encoding.plane_count(side.game) for side in (source, target)]
+    planes = [len(_all_planes(side)) for side in (source, target)]
     arrays = [side.weights.get(layer) for side in (source, target)]
     inputs = [array.shape[1] for array in arrays if array is not None and array.ndim == 4]
     if planes[0] != planes[1] and inputs == planes:

@@ -36,14 +36,16 @@ def window_rows(
     discount: float,
     vector_columns: Container[str],
     features: NDArray[np.float16] | None = None,
+    surprise_weight: float = 0.0,
 ) -> tuple[NDArray[np.uint64], Facts]:
-    """Return the states and facts of the fully searched moves.
+    """Return the states and facts of the fully searched moves of an iteration.
 
     Vector columns of the facts are empty unless they are in `vector_columns`. `features` is the
     result of `later_features`, if a head learns features. Each ply before the end of the game
     multiplies the outcome by `discount`. The remaining probability counts as a draw, as if every
-    ply could end the game in a draw.
+    ply could end the game in a draw. `surprise_weight` is `learn.surprise_weight`.
     """
+    full = examples.full
     values = examples.outcomes * np.float64(discount) ** examples.plies_left
     facts: dict[str, NDArray[Any]] = {
         **{name: getattr(examples, name) for name in SearchFacts.column_forms()},
@@ -51,7 +53,10 @@ def window_rows(
         "draws": 1 - np.abs(values),
         "plies_left": examples.plies_left,
         "plies": examples.plies,
+        "frequencies": np.ones_like(values),
     }
+    if surprise_weight:
+        facts["frequencies"] = _frequencies(examples.surprises, full, surprise_weight)
     if "reply_policies" in vector_columns:
         facts["reply_policies"] = _reply_policies(examples)
     if "played_actions" in vector_columns:
@@ -59,7 +64,6 @@ def window_rows(
         facts["played_actions"][np.arange(len(examples.actions)), examples.actions] = 1
     if features is not None:
         facts["features"] = features
-    full = examples.full
     return examples.states[full], _facts(facts, vector_columns).rows(full)
 
 
@@ -71,6 +75,17 @@ def _facts(facts: Mapping[str, NDArray[Any]], vector_columns: Container[str]) ->
     }
     scalars = [name for name in Facts.column_forms() if name not in vectors]
     return Facts(**vectors, **{name: facts[name].astype(np.float32) for name in scalars})
+
+
+def _frequencies(surprises: Numbers, full: NDArray[np.bool_], weight: float) -> NDArray[np.float64]:
+    """Return (1 - weight) + weight * surprise / mean surprise of the fully searched moves [N].
+
+    This is policy surprise weighting [KataGoMethods].
+    """
+    precise = surprises.astype(np.float64)
+    mean = precise[full].mean() if full.any() else 0.0
+    relative = precise / mean if mean > 0 else np.ones_like(precise)
+    return (1 - weight) + weight * relative
 
 
 def _reply_policies(examples: Examples) -> Numbers:
@@ -240,11 +255,13 @@ def solved_window(
     vector_columns: Container[str],
     features: NDArray[np.float16] | None = None,
 ) -> Window:
-    """Return a window of all the positions, regardless of the window and merging in `learn`.
+    """Return a window of all the positions, equally often, regardless of the window in `learn`.
 
     `vector_columns` and `features` are those of `solved_facts`.
     """
-    unlimited = {"window": IterationsWindow(iterations=1), "merging": NoMerging()}
+    unlimited = {
+        "window": IterationsWindow(iterations=1), "merging": NoMerging(), "surprise_weight": 0.0
+    }  # fmt: skip
     window = bugs.new_window(positions.game, learn.model_copy(update=unlimited))
     window.add(positions.states, solved_facts(positions, bugs, vector_columns, features))
     return window

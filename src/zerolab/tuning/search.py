@@ -17,7 +17,7 @@ from zerolab.agents.run_agents import agent_of_run
 from zerolab.core.errors import UserError, quoted
 from zerolab.core.files import make_folder, write_text
 from zerolab.core.processes import claim_cores, core_shares, map_in_processes
-from zerolab.core.progress import ProgressBar
+from zerolab.core.resources import ProgressBar
 from zerolab.play.match import play_match
 from zerolab.report.figures import save_figure
 from zerolab.report.table import Interval

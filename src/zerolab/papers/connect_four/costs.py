@@ -55,7 +55,7 @@ from zerolab.report.table import Cell
 from zerolab.store.checks import hex_digest
 from zerolab.studies.block_model import fit_blocks
 from zerolab.studies.claims import MissingEstimate
-from zerolab.studies.design import PlannedComputation, PlannedRun
+from zerolab.studies.design import PlannedComputation, PlannedRun, without_newer_settings
 from zerolab.studies.finished_work import TrainedRun
 from zerolab.studies.joint_estimates import estimate_largest, estimate_smallest
 from zerolab.studies.results import Results
@@ -194,7 +194,9 @@ def planned_move_timing(runs: Iterable[PlannedRun]) -> PlannedComputation:
     for key, timed in timed_move_kinds(runs).items():
         settings = timed.run.settings.model_copy(update={"seed": 0})  # the same for all seeds
         networks[key] = {
-            "settings": settings.model_dump(mode="json", exclude=_WITHOUT_EFFECT),
+            "settings": without_newer_settings(
+                settings.model_dump(mode="json", exclude=_WITHOUT_EFFECT)
+            ),
             "iteration": timed.iteration,
         }
         simulations += settings.selfplay.parallel_games * settings.search.simulations

@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from zerolab.papers.planning import CHANGES, OPENINGS
+from zerolab.papers.planning import CHANGES, OPENINGS, full_factorial, one_factor_at_a_time
 from zerolab.studies.design import (
     Design,
     Level,
     PlannedRun,
     PlannedTournament,
-    full_factorial,
-    one_factor_at_a_time,
     plan_run,
 )
 from zerolab.studies.study import Scale, Study, register_study

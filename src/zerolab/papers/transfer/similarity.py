@@ -55,13 +55,13 @@ def trunk_activations(
             'the network has no residual blocks to compare: expected a network such as "resnet"'
         )
     device = device or default_device()
-    trunk = folded_copy(network).trunk.to(device)
+    folded = folded_copy(network).to(device)
     batches: dict[str, list[NDArray[np.float32]]] = {}
     for begin in range(0, len(states), _BATCH):
         planes = torch.from_numpy(compiled_rules.encode_batch(game, states[begin : begin + _BATCH]))
         with torch.inference_mode():
-            activations = planes.to(device)
-            for name, layers in _named_layers(trunk).items():
+            activations = folded.with_extra_planes(planes.to(device))
+            for name, layers in _named_layers(folded.trunk).items():
                 activations = layers(activations)
                 batches.setdefault(name, []).append(activations.flatten(1).cpu().numpy())
     return {name: np.concatenate(arrays) for name, arrays in batches.items()}
