@@ -11,7 +11,7 @@ import pytest
 from numba.core.registry import cpu_target
 from numba.core.runtime import _nrt_python, rtsys
 
-from zerolab.core import compiled, progress
+from zerolab.core import compiled, resources
 from zerolab.core.compiled import CompiledInterface, inlined, kernel
 from zerolab.core.memory import copy_row
 
@@ -126,8 +126,8 @@ def test_observers_see_compilations_and_no_later_calls(monkeypatch) -> None:
             self.events.append("ended")
 
     observer = Observer()
-    monkeypatch.setattr(progress, "observers", [observer])
-    monkeypatch.setattr(compiled, "observers", progress.observers)
+    monkeypatch.setattr(resources, "compilation_observers", [observer])
+    monkeypatch.setattr(compiled, "compilation_observers", [observer])
     triple = numba.njit(lambda number: 3 * number)
     assert triple(2) == 6
     assert observer.events[0] == "started"

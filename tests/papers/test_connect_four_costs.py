@@ -14,7 +14,6 @@ from zerolab.papers.connect_four.costs import (
     accuracy_at_cost,
     cost_to_reach,
     peak_accuracy,
-    timed_move_kinds,
 )
 from zerolab.papers.connect_four.study import Connect4EfficiencyStudy, Connect4SupervisedStudy
 from zerolab.papers.connect_four.variants import (
@@ -23,6 +22,7 @@ from zerolab.papers.connect_four.variants import (
     SMALL,
     VARIANTS,
     WITHOUT_FEATURES,
+    timed_move_kinds,
 )
 from zerolab.report.document import Picture
 from zerolab.report.table import Table

@@ -25,6 +25,7 @@ NAMES = [
     "small",
     "smoke",
     "strong",
+    "strong-hour",
     "supervised",
     "wang2019",
     "wang2020a",
@@ -48,6 +49,7 @@ NETWORK = {
 }
 SCHEDULE = {
     "constant": [],
+    "cosine": [],
     "steps": ["learn.schedule=constant"],
     "cycle": ["learn.schedule.annealed=1"],
 }
@@ -63,6 +65,10 @@ def shrunk_settings(name, changes=()):
         assignments.append("learn.epochs=1")
     if settings.gate.games:
         assignments.append("gate.games=2")
+    if settings.selfplay.progressive is not None:
+        assignments.append("selfplay.progressive.first=2")
+    if settings.growth.last_iteration is not None:
+        assignments.append("growth=none")
     if settings.selfplay.mode.name == "continuous":
         assignments.append("selfplay.mode.plies=45")  # enough to finish a game of 42 plies
     return resolve_settings(None, name, [*assignments, *changes])

@@ -12,13 +12,11 @@ from zerolab.papers.connect_four import diversity, smaller_findings
 from zerolab.papers.connect_four.costs import (
     AccuracyPoint,
     PointsByVariant,
-    TimedMoveKind,
     cost_to_reach,
     difference_at_equal_cost,
     measured_accuracy_points,
     measured_move_times,
     peak_accuracy,
-    timed_move_kinds,
     training_statistics,
 )
 from zerolab.papers.connect_four.findings import ABLATIONS
@@ -33,6 +31,8 @@ from zerolab.papers.connect_four.variants import (
     TRAINING,
     TREES,
     VARIANTS,
+    TimedMoveKind,
+    timed_move_kinds,
 )
 from zerolab.report.claims import Claim
 from zerolab.report.document import Block, Document, Heading, Paragraph, Picture

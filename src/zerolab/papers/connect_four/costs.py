@@ -15,10 +15,8 @@ small network is left out, because networks of its size may differ more or less 
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from itertools import groupby
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -46,29 +44,28 @@ from zerolab.papers.connect_four.variants import (
     FEATURES,
     LEAGUE_BY_RESULTS,
     LIGHT_MERGING,
+    MOVE_TIMING,
     SMALL,
+    TIMED_PLIES,
     TRAINING,
     VARIANTS,
+    move_kind_key,
 )
 from zerolab.report.claims import Claim
 from zerolab.report.table import Cell
-from zerolab.store.checks import hex_digest
 from zerolab.studies.block_model import fit_blocks
 from zerolab.studies.claims import MissingEstimate
-from zerolab.studies.design import PlannedComputation, PlannedRun, without_newer_settings
 from zerolab.studies.finished_work import TrainedRun
 from zerolab.studies.joint_estimates import estimate_largest, estimate_smallest
 from zerolab.studies.results import Results
 from zerolab.studies.statistics import ClaimEstimate, StudentEstimate
 from zerolab.training.costs import iteration_costs
 from zerolab.training.move_times import (
-    ROUNDS,
     MeasurementSubject,
     MoveKind,
     MoveTime,
     MoveTimes,
     measure_move_times,
-    move_kind,
 )
 from zerolab.training.train_settings import TrainSettings
 
@@ -138,12 +135,6 @@ def _smoothed(points: Sequence[AccuracyPoint]) -> list[AccuracyPoint]:
     return [AccuracyPoint(cost, each) for cost, each in accuracies if each is not None]
 
 
-_PLIES = 2  # per game and round
-_KEY_LENGTH = 16
-_SECONDS_PER_SIMULATION = 1e-4
-_WITHOUT_EFFECT: Mapping[str, Any] = {"selfplay": {"chunks", "lag"}}  # on the time of a move
-
-
 class MeasuredMoveTimes:
     """Move times measured for a study, by kind of move; implements `MoveTimes`."""
 
@@ -153,56 +144,13 @@ class MeasuredMoveTimes:
 
     def find(self, kind: MoveKind) -> MoveTime | None:
         """Return the measurement of a kind of move, or None if there is none."""
-        prefix = f"{_key(kind)}."
+        prefix = f"{move_kind_key(kind)}."
         fields = {
             name.removeprefix(prefix): value
             for name, value in self._numbers.items()
             if name.startswith(prefix)
         }
         return validate(MoveTime, {"kind": kind.model_dump(), **fields}) if fields else None
-
-
-class TimedMoveKind(NamedTuple):
-    """Kind of move to time, with the first run and iteration that have such moves."""
-
-    kind: MoveKind
-    run: PlannedRun
-    iteration: int
-    variant_titles: list[str]
-    """Titles of all variants with such moves."""
-
-
-def timed_move_kinds(runs: Iterable[PlannedRun]) -> dict[str, TimedMoveKind]:
-    """Return all kinds of moves in `runs`, by the key of the kind."""
-    by_key: dict[str, TimedMoveKind] = {}
-    for run in runs:
-        title = VARIANTS[str(run.factors["variant"])].title
-        # The search stays the same, so only a change of the network begins another kind.
-        for _, same in groupby(range(run.settings.iterations), run.settings.network_at):
-            iteration = next(same)
-            kind = move_kind(run.settings, iteration)
-            timed = by_key.setdefault(_key(kind), TimedMoveKind(kind, run, iteration, []))
-            if title not in timed.variant_titles:
-                timed.variant_titles.append(title)
-    return by_key
-
-
-def planned_move_timing(runs: Iterable[PlannedRun]) -> PlannedComputation:
-    """Return the computation that times all kinds of moves in `runs`."""
-    networks: dict[str, Any] = {}
-    simulations = 0
-    for key, timed in timed_move_kinds(runs).items():
-        settings = timed.run.settings.model_copy(update={"seed": 0})  # the same for all seeds
-        networks[key] = {
-            "settings": without_newer_settings(
-                settings.model_dump(mode="json", exclude=_WITHOUT_EFFECT)
-            ),
-            "iteration": timed.iteration,
-        }
-        simulations += settings.selfplay.parallel_games * settings.search.simulations
-    seconds = simulations * _PLIES * (ROUNDS + 1) * _SECONDS_PER_SIMULATION
-    function, arguments = f"{__name__}:{measure.__name__}", {"networks": networks}
-    return PlannedComputation(TRAINING, "time of a move", function, arguments, seconds)
 
 
 def measure(*, networks: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
@@ -218,7 +166,7 @@ def measure(*, networks: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
         for network in networks.values()
     ]
     with pinned_to_one_core():
-        moves = measure_move_times(subjects, _PLIES)
+        moves = measure_move_times(subjects, TIMED_PLIES)
     return {
         f"{key}.{name}": float(value)
         for key, move in zip(networks, moves, strict=True)
@@ -231,15 +179,10 @@ def measured_move_times(results: Results) -> MeasuredMoveTimes | None:
     computed = (
         results.computation_results.get(planned.title)
         for planned in results.design.computations
-        if planned.function == f"{__name__}:{measure.__name__}"
+        if planned.function == MOVE_TIMING
     )
     numbers = next(computed, None)
     return None if numbers is None else MeasuredMoveTimes(numbers)
-
-
-def _key(kind: MoveKind) -> str:
-    text = json.dumps(kind.model_dump(mode="json"), sort_keys=True)
-    return hex_digest(text.encode())[:_KEY_LENGTH]
 
 
 PointsBySeed = Mapping[Cell, Sequence[AccuracyPoint]]

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from zerolab.evaluation.collecting import DatasetSettings
-from zerolab.papers.connect_four.costs import planned_move_timing
 from zerolab.papers.connect_four.variants import (
     BASELINE,
     BASELINE_PRESET,
@@ -22,6 +21,7 @@ from zerolab.papers.connect_four.variants import (
     WITHOUT_FEATURES,
     LengthChanges,
     changes_for_scale,
+    planned_move_timing,
 )
 from zerolab.studies.design import Design, Level, PlannedDataset, PlannedRun, plan_run
 from zerolab.studies.study import Scale, Study, register_study

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from itertools import groupby
 from typing import Any, NamedTuple
 
+from zerolab.store.checks import hex_digest
+from zerolab.studies.design import PlannedComputation, PlannedRun, without_newer_settings
 from zerolab.studies.study import Scale
+from zerolab.training.move_times import ROUNDS, MoveKind, move_kind
 
 SUPERVISED = "supervised"
 """Part of the study that learns from solved positions."""
@@ -252,3 +257,63 @@ def changes_for_scale(scale: Scale, name: str) -> dict[str, Any]:
     if name in GROWING:
         return {**_GROWTH[scale], **(_EPOCHS_WHEN_NEW[scale] if name == "growing" else {})}
     return {}
+
+
+MOVE_TIMING = "zerolab.papers.connect_four.costs:measure"
+"""Function that times moves, by the name that computations have in stored ledgers."""
+TIMED_PLIES = 2
+"""Plies per game and round in which moves are timed."""
+
+_KEY_LENGTH = 16
+_SECONDS_PER_SIMULATION = 1e-4
+_WITHOUT_EFFECT: Mapping[str, Any] = {"selfplay": {"chunks", "lag"}}  # on the time of a move
+
+
+class TimedMoveKind(NamedTuple):
+    """Kind of move to time, with the first run and iteration that have such moves."""
+
+    kind: MoveKind
+    run: PlannedRun
+    iteration: int
+    variant_titles: list[str]
+    """Titles of all variants with such moves."""
+
+
+def timed_move_kinds(runs: Iterable[PlannedRun]) -> dict[str, TimedMoveKind]:
+    """Return all kinds of moves in `runs`, by the key of the kind."""
+    by_key: dict[str, TimedMoveKind] = {}
+    for run in runs:
+        title = VARIANTS[str(run.factors["variant"])].title
+        # The search stays the same, so only a change of the network begins another kind.
+        for _, same in groupby(range(run.settings.iterations), run.settings.network_at):
+            iteration = next(same)
+            kind = move_kind(run.settings, iteration)
+            timed = by_key.setdefault(move_kind_key(kind), TimedMoveKind(kind, run, iteration, []))
+            if title not in timed.variant_titles:
+                timed.variant_titles.append(title)
+    return by_key
+
+
+def planned_move_timing(runs: Iterable[PlannedRun]) -> PlannedComputation:
+    """Return the computation that times all kinds of moves in `runs`."""
+    networks: dict[str, Any] = {}
+    simulations = 0
+    for key, timed in timed_move_kinds(runs).items():
+        settings = timed.run.settings.model_copy(update={"seed": 0})  # the same for all seeds
+        networks[key] = {
+            "settings": without_newer_settings(
+                settings.model_dump(mode="json", exclude=_WITHOUT_EFFECT)
+            ),
+            "iteration": timed.iteration,
+        }
+        simulations += settings.selfplay.parallel_games * settings.search.simulations
+    seconds = simulations * TIMED_PLIES * (ROUNDS + 1) * _SECONDS_PER_SIMULATION
+    return PlannedComputation(
+        TRAINING, "time of a move", MOVE_TIMING, {"networks": networks}, seconds
+    )
+
+
+def move_kind_key(kind: MoveKind) -> str:
+    """Return the key under which the time of a kind of move is stored."""
+    text = json.dumps(kind.model_dump(mode="json"), sort_keys=True)
+    return hex_digest(text.encode())[:_KEY_LENGTH]
