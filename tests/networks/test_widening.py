@@ -1,4 +1,4 @@
-"""Growing networks: sizes per iteration and function-preserving widening."""
+"""Growing networks: sizes per iteration, and filters and blocks that preserve the function."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from zerolab.core.config import validate
 from zerolab.core.errors import UserError
 from zerolab.networks.catalogue import GROWTHS, NETWORKS, build_network
+from zerolab.networks.inference import NetworkEvaluator
 from zerolab.networks.network import set_weights, weights_to_arrays
+from zerolab.rules import compiled_rules
 from zerolab.rules.catalogue import parse_game
 
 GAME = parse_game("connect_four:4x4")
@@ -30,11 +33,13 @@ def randomized_network(narrow, seed):
     return network
 
 
-def widened(network, narrow, factor, seed):
-    wider = narrow.grown(factor)
-    larger = build_network(wider, GAME, seed + 1)
+def enlarged(network, former_settings, factor, seed, blocks=0):
+    larger_settings = former_settings.grown(factor, blocks)
+    larger = build_network(larger_settings, GAME, seed + 1)
     fresh, former = weights_to_arrays(larger), weights_to_arrays(network)
-    set_weights(larger, wider.widen_weights(fresh, former, np.random.default_rng(seed)))
+    set_weights(
+        larger, larger_settings.enlarged_weights(fresh, former, np.random.default_rng(seed))
+    )
     return larger
 
 
@@ -51,18 +56,19 @@ def planes(count=16):
     stem=st.sampled_from((None, 1, 5)),
     hidden=st.sampled_from((0, 5)),
     architecture=st.sampled_from(("resnet", "fully_convolutional")),
+    added=st.integers(0, 2),
     seed=st.integers(0, 99),
 )
 @settings(max_examples=20, deadline=None)
-def test_widened_network_computes_the_same_function(
-    blocks, filters, factor, ratio, kernel, stem, hidden, architecture, seed
+def test_enlarged_network_computes_the_same_function(
+    blocks, filters, factor, ratio, kernel, stem, hidden, architecture, added, seed
 ):
     narrow = NETWORKS[architecture](
         blocks=blocks, filters=filters, squeeze_excite=ratio, head_kernel=kernel, head_filters=3,
         hidden=hidden, heads=HEADS, stem_filters=stem,
     )  # fmt: skip
     network = randomized_network(narrow, seed)
-    larger = widened(network, narrow, factor, seed)
+    larger = enlarged(network, narrow, factor, seed, added)
     shapes = [
         weights_to_arrays(larger)[f"trunk.{name}.weight"].shape
         for name in ("0.conv", "2")[: 1 + (stem is not None)]
@@ -79,10 +85,36 @@ def test_widened_network_computes_the_same_function(
 
 
 @pytest.mark.parametrize("ratio", [0, 2])
+@pytest.mark.parametrize("architecture", ["resnet", "fully_convolutional"])
+def test_deeper_network_computes_exactly_the_same_function_and_learns(architecture, ratio):
+    shallow = NETWORKS[architecture](blocks=1, filters=5, squeeze_excite=ratio, heads=HEADS)
+    network = randomized_network(shallow, 2)
+    deeper = enlarged(network, shallow, 1, 2, blocks=2)
+    assert len(deeper.trunk) == len(network.trunk) + 2
+    boards = planes()
+    for mode in (False, True):
+        outputs, expected = (each.train(mode)(boards) for each in (deeper, network))
+        for name in HEADS:
+            assert torch.equal(outputs[name], expected[name])
+    states = np.array([compiled_rules.start(GAME)])
+    priors = [NetworkEvaluator(each, GAME).evaluate(states)[0] for each in (deeper, network)]
+    assert (priors[0] == priors[1]).all()
+    optimizer = torch.optim.SGD(deeper.parameters(), 0.01)
+    for _ in range(2):
+        optimizer.zero_grad()
+        sum(each.square().sum() for each in deeper(boards).values()).backward()
+        optimizer.step()
+    for block in deeper.trunk[-2:]:
+        gradients = [each.grad.abs().max() for each in block.parameters() if each.ndim == 4]
+        assert len(gradients) == 2
+        assert min(gradients) > 0
+
+
+@pytest.mark.parametrize("ratio", [0, 2])
 def test_copied_filters_have_different_gradients(ratio):
     """Gradients differ from the first step in all layers with copies."""
     narrow = NETWORKS["resnet"](blocks=2, filters=6, squeeze_excite=ratio)
-    larger = widened(randomized_network(narrow, 1), narrow, 2, 1).train()
+    larger = enlarged(randomized_network(narrow, 1), narrow, 2, 1).train()
     predictions = larger(planes(64))
     sum(prediction.square().sum() for prediction in predictions.values()).backward()
     for name, parameter in larger.named_parameters():
@@ -101,6 +133,9 @@ def test_sizes_change_after_configured_iterations():
     }
     assert sizes == {0: 16, 4: 16, 5: 32, 8: 32, 9: 64, 16: 64, 17: 128, 32: 128, 33: 256, 99: 256}
     assert GROWTHS["none"]().network_settings(first, 99) is first
+    deeper = GROWTHS["net2net"](after=(2, 5), factor=1, blocks=3)
+    sizes = [deeper.network_settings(first, k) for k in (2, 3, 6)]
+    assert [(each.blocks, each.filters) for each in sizes] == [(5, 16), (8, 16), (11, 16)]
 
 
 def test_grown_networks_have_the_hand_counted_parameters():
@@ -124,6 +159,8 @@ def test_networks_that_cannot_grow_are_refused():
         UserError, match='"conv" cannot grow: expected "fully_convolutional" or "resnet"'
     ):
         GROWTHS["net2net"](after=(1,)).network_settings(NETWORKS["conv"](), 2)
+    with pytest.raises(UserError, match="factor = 1 and blocks = 0"):
+        validate(GROWTHS["net2net"], {"factor": 1})
     with pytest.raises(UserError, match="filters = 8192: expected at most 4096"):
         GROWTHS["net2net"](after=(1, 2)).network_settings(NETWORKS["resnet"](filters=2048), 3)
 

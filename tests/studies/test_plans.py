@@ -39,11 +39,15 @@ def test_keys_depend_on_settings_that_affect_results():
         ("selfplay.start", "archive"),
         ("learn.surprise_weight", 0.5),
         ("selfplay.policy_target_temperature", 0.8),
+        ("growth.blocks", 1),
     ],
 )
 def test_settings_newer_than_ledgers_change_keys_only_if_set(key, other):
     section, name = key.split(".")
-    unset, changed = (resolve_settings(None, "smoke", each) for each in ([], [f"{key}={other}"]))
+    base = ["growth=net2net", "growth.after=[1]", "network={name='resnet', filters=4}"]
+    unset, changed = (
+        resolve_settings(None, "smoke", [*base, *each]) for each in ([], [f"{key}={other}"])
+    )
     assert name not in without_newer_settings(unset.model_dump(mode="json"))[section]
     assert name in without_newer_settings(changed.model_dump(mode="json"))[section]
     assert run_key(unset) != run_key(changed)

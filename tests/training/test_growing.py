@@ -48,7 +48,10 @@ def filters_by_network(run):
     }
 
 
-TWICE = {"reinitialise": "after=[1, 3], epochs=3", "net2net": "after=[1, 3]"}
+TWICE = {
+    "reinitialise": "after=[1, 3], epochs=3",
+    "net2net": "after=[1, 3], blocks=1",
+}
 
 
 @pytest.mark.parametrize("name", TWICE)

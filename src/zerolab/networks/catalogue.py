@@ -28,7 +28,7 @@ from zerolab.networks.network_settings import (
     NETWORKS,
     InputPlane,
     NetworkSettings,
-    widen_residual_weights,
+    enlarge_residual_weights,
 )
 from zerolab.networks.objectives import HEADS, LOSSES, SearchOutput
 from zerolab.rules import encoding, rules
@@ -73,16 +73,17 @@ class ResidualSettings(NetworkSettings):
     squeeze_excite: int = Field(default=0, ge=0)
     """Squeeze ratio of the gates; 0 disables them. [Clausen2021], extended: 16."""
 
-    def grown(self, factor: int) -> Self:
-        return validate(type(self), {**self.model_dump(), "filters": self.filters * factor})
+    def grown(self, factor: int, blocks: int = 0) -> Self:
+        sizes = {"filters": self.filters * factor, "blocks": self.blocks + blocks}
+        return validate(type(self), {**self.model_dump(), **sizes})
 
-    def widen_weights(
+    def enlarged_weights(
         self,
         new_weights: Mapping[str, NDArray[Any]],
         old_weights: Mapping[str, NDArray[Any]],
         random: np.random.Generator,
     ) -> Mapping[str, NDArray[Any]]:
-        return widen_residual_weights(new_weights, old_weights, random)
+        return enlarge_residual_weights(new_weights, old_weights, random)
 
     def _trunk(self, game: Game) -> nn.Sequential:
         """Return a new trunk from [N, planes, rows, columns] to [N, filters, rows, columns]."""

@@ -7,6 +7,9 @@ The setting `growth` of a run selects one of the types in `GROWTHS`. `Growth.net
 determines the size of every network in the run. Other packages can add a type by registering it in
 a module named by the entry point ``zerolab.networks``.
 
+A new block at the end of the trunk changes nothing while its last batch norm multiplies by 0
+[Goyal2017], since what it is added to has already passed a ReLU.
+
 Net2WiderNet widens a layer with copies of its units. In the next layer, each weight is divided
 among the copies of its input. Layers joined by skip connections must use the same copies, since
 their outputs are added unit by unit. [Chen2016] divides the weights equally and adds noise, because
@@ -24,7 +27,13 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, SerializerFunctionWrapHandler, field_validator, model_serializer
+from pydantic import (
+    Field,
+    SerializerFunctionWrapHandler,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 
 from zerolab.core.config import VariantSettings, variant_list_annotation
 from zerolab.core.errors import UserError, quoted
@@ -111,8 +120,8 @@ class NetworkSettings(VariantSettings):
         """Return the number of planes that the first layer reads, those of the game first."""
         return encoding.plane_count(game) + len(self.planes)
 
-    def grown(self, factor: int) -> NetworkSettings:
-        """Return the settings of a network with `factor` times the filters.
+    def grown(self, factor: int, blocks: int = 0) -> NetworkSettings:
+        """Return the settings with `factor` times the filters and `blocks` additional blocks.
 
         Raises UserError if the architecture cannot grow, or cannot become that large.
         """
@@ -124,7 +133,7 @@ class NetworkSettings(VariantSettings):
             f" {' or '.join(map(quoted, growing))}"
         )
 
-    def widen_weights(
+    def enlarged_weights(
         self,
         new_weights: Mapping[str, NDArray[Any]],
         old_weights: Mapping[str, NDArray[Any]],
@@ -148,24 +157,40 @@ Copies = NDArray[np.int64]
 _STEM = "trunk.0"
 _ADAPTER = "trunk.2"
 """Position of the adapter after the stem and its ReLU. A stem with an adapter keeps its width."""
+_BLOCK = ".first.conv.weight"
+"""End of the name of an array that every block has."""
 _SMALLEST_SHARE, _LARGEST_SHARE = 0.5, 1.5
 """Bounds of the random shares before normalisation."""
 
 
-def widen_residual_weights(
+def enlarge_residual_weights(
     new_weights: WeightArrays, old_weights: WeightArrays, random: np.random.Generator
 ) -> WeightArrays:
     """Return weights with the shapes of `new_weights` and the function of `old_weights`.
 
-    Both map names to weights of residual networks that differ only in their number of filters.
+    Both map names to weights of residual networks that differ only in their numbers of filters and
+    blocks. The last blocks of the larger network are new.
     """
+    widened = _widen_residual_weights(new_weights, old_weights, random)
+    weights = {name: widened.get(name, new_weights[name]) for name in new_weights}
+    for block in _prefixes(new_weights, _BLOCK):
+        if f"{block}{_BLOCK}" not in old_weights:
+            for name in (f"{block}.second.norm.weight", f"{block}.second.norm.bias"):
+                weights[name] = np.zeros_like(weights[name])
+    return weights
+
+
+def _widen_residual_weights(
+    new_weights: WeightArrays, old_weights: WeightArrays, random: np.random.Generator
+) -> WeightArrays:
+    """Return the weights of the layers of `old_weights`, with as many filters as `new_weights`."""
     wide = _Widening(new_weights, old_weights, random)
     first, weight = _STEM, f"{_STEM}.conv.weight"
     if f"{_ADAPTER}.weight" in old_weights:
         first, weight = _ADAPTER, f"{_ADAPTER}.weight"
     trunk = wide.copies(weight)
     wide.layer(first, None, trunk)
-    for block in _prefixes(old_weights, ".first.conv.weight"):
+    for block in _prefixes(old_weights, _BLOCK):
         inner = wide.copies(f"{block}.first.conv.weight")
         wide.layer(f"{block}.first", trunk, inner)
         wide.layer(f"{block}.second", inner, trunk)
@@ -266,16 +291,19 @@ class Growth(VariantSettings):
         return new_weights
 
 
-class GrowthByFilters(Growth):
-    """Base class of types that multiply the number of filters after certain iterations."""
+class GrowthBySteps(Growth):
+    """Base class of types that add filters and blocks after certain iterations."""
 
     after: tuple[Annotated[int, Field(ge=1)], ...] = Field(
         default=(4, 8, 16, 32), min_length=1, max_length=12
     )
     """Iterations after which the network grows, in order. [Clausen2021]: 4, 8, 16, 32."""
 
-    factor: int = Field(default=2, ge=2, le=64)
+    factor: int = Field(default=2, ge=1, le=64)
     """Factor by which the number of filters grows each time. [Clausen2021]: 2."""
+
+    blocks: int = Field(default=0, ge=0, le=64)
+    """Residual blocks added each time, at the end of the trunk. [Clausen2021]: 0."""
 
     @field_validator("after")
     @classmethod
@@ -287,20 +315,31 @@ class GrowthByFilters(Growth):
                 )
         return after
 
+    @model_validator(mode="after")
+    def _require_growth(self) -> GrowthBySteps:
+        if self.factor == 1 and not self.blocks:
+            raise ValueError(
+                "factor = 1 and blocks = 0 leave the network as it is: expected blocks of at least"
+                " 1, or factor of at least 2"
+            )
+        return self
+
     @property
     def last_iteration(self) -> int:
         return self.after[-1]
 
     def network_settings(self, first: NetworkSettings, iteration: int) -> NetworkSettings:
         growths = sum(iteration > growing_iteration for growing_iteration in self.after)
-        return first.grown(self.factor**growths) if growths else first
+        if not growths:
+            return first
+        return first.grown(self.factor**growths, growths * self.blocks)
 
 
 GROWTHS: Registry[type[Growth]] = Registry("growth")
 
 
-class Net2Net(GrowthByFilters):
-    """More filters, copied from the existing ones so that the function is unchanged [Chen2016]."""
+class Net2Net(GrowthBySteps):
+    """Copies of filters and new blocks without effect; the function is unchanged [Chen2016]."""
 
     name: Literal["net2net"] = "net2net"
 
@@ -311,7 +350,7 @@ class Net2Net(GrowthByFilters):
         old_weights: WeightArrays,
         random: np.random.Generator,
     ) -> WeightArrays:
-        return larger.widen_weights(new_weights, old_weights, random)
+        return larger.enlarged_weights(new_weights, old_weights, random)
 
 
 GROWTHS.add("net2net", Net2Net)
@@ -326,8 +365,8 @@ class NoGrowth(Growth):
 GROWTHS.add("none", NoGrowth)
 
 
-class Reinitialise(GrowthByFilters):
-    """More filters and new random weights, trained on the window [Clausen2021]."""
+class Reinitialise(GrowthBySteps):
+    """More filters or blocks and new random weights, trained on the window [Clausen2021]."""
 
     name: Literal["reinitialise"] = "reinitialise"
 

@@ -111,24 +111,20 @@ class PlannedRun:
 
 
 _NEWER_SETTINGS: Mapping[str, Any] = {
-    "selfplay.lag": 0,
-    "selfplay.start": {"name": "initial"},
-    "selfplay.policy_target_temperature": 1.0,
-    "learn.surprise_weight": 0.0,
+    "selfplay": {"lag": 0, "start": {"name": "initial"}, "policy_target_temperature": 1.0},
+    "learn": {"surprise_weight": 0.0},
+    "growth": {"blocks": 0},
 }
 """Settings that stored ledgers do not know, with the values at which runs are as before them."""
 
 
 def without_newer_settings(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of a run, as JSON, without newer ones that have no effect.
-
-    Digests of settings therefore stay the same when a setting is added.
-    """
+    """Return the settings of a run, as JSON, without newer ones that leave it as it was."""
     kept = deepcopy(dict(data))
-    for key, unchanged in _NEWER_SETTINGS.items():
-        section, _, name = key.partition(".")
-        if kept[section].get(name) == unchanged:
-            del kept[section][name]
+    for section, values in _NEWER_SETTINGS.items():
+        for name, unchanged in values.items():
+            if kept[section].get(name) == unchanged:
+                del kept[section][name]
     return kept
 
 
