@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -176,9 +177,8 @@ class PlacewiseLayer(nn.Module):
         super().__init__()
         self._read_places, pools = _READERS[layout.places]
         self.output = nn.Linear(pools * filters, 1)
-        self.others = (
-            nn.Linear(2 * filters, layout.placeless_count) if layout.placeless_count else None
-        )
+        count = layout.placeless_count
+        self.others = nn.Linear(2 * filters, count) if count else None
         self._activation: Callable[[Tensor], Tensor] = head.activation
 
     def forward(self, planes: Tensor) -> Tensor:
@@ -191,16 +191,6 @@ class PlacewiseLayer(nn.Module):
 def _cells(planes: Tensor) -> Tensor:
     """Return the filters of each cell, [N, cells, F]."""
     return _filters_last(planes).flatten(1, 2)
-
-
-def _columns(planes: Tensor) -> Tensor:
-    """Return the mean and maximum over each column, [N, columns, 2 * F]."""
-    return _lines(planes, over=2)
-
-
-def _rows(planes: Tensor) -> Tensor:
-    """Return the mean and maximum over each row, [N, rows, 2 * F]."""
-    return _lines(planes, over=3)
 
 
 def _lines(planes: Tensor, over: int) -> Tensor:
@@ -225,8 +215,8 @@ def _filters_last(planes: Tensor) -> Tensor:
 
 _READERS: dict[Places, tuple[Callable[[Tensor], Tensor], int]] = {
     "cells": (_cells, 1),
-    "columns": (_columns, 2),
-    "rows": (_rows, 2),
+    "columns": (partial(_lines, over=2), 2),
+    "rows": (partial(_lines, over=3), 2),
 }
 """Function that reads the places, and number of values per filter, for each kind of place."""
 

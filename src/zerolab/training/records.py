@@ -95,8 +95,7 @@ class SelfPlayRecord(Record):
     """Mean game length; absent if no game finished."""
     plies: Annotated[int, Unit("plies")] | None = None
     """Searched moves in this iteration, including random plies, which have one simulation each.
-    Present where it can differ from the number of examples: games that span iterations, or that
-    begin with moves of other games."""
+    Absent where it always equals the number of examples."""
     unfinished: GameCount | None = None
     """Games to be continued in the next iteration; only in continuous self-play."""
     full: PositionCount | None = None
