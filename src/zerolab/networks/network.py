@@ -311,10 +311,7 @@ def _fold_into(layer: Any, norm: Any, fuse: Callable[..., tuple[nn.Parameter, ..
 
 
 def fold(network: _Network) -> _Network:
-    """Prepare a network for inference: evaluation mode, folded batch norms and no gradients.
-
-    Returns the same network, which can no longer be trained.
-    """
+    """Return the network with folded batch norms and no gradients; it can no longer be trained."""
     network.eval().requires_grad_(False)
     with torch.no_grad():
         for module in network.modules():
