@@ -133,7 +133,7 @@ def test_sizes_change_after_configured_iterations():
     }
     assert sizes == {0: 16, 4: 16, 5: 32, 8: 32, 9: 64, 16: 64, 17: 128, 32: 128, 33: 256, 99: 256}
     assert GROWTHS["none"]().network_settings(first, 99) is first
-    deeper = GROWTHS["net2net"](after=(2, 5), factor=1, blocks=3)
+    deeper = GROWTHS["net2net"](after=(2, 5), factor=1, added_blocks=3)
     sizes = [deeper.network_settings(first, k) for k in (2, 3, 6)]
     assert [(each.blocks, each.filters) for each in sizes] == [(5, 16), (8, 16), (11, 16)]
 
@@ -159,7 +159,7 @@ def test_networks_that_cannot_grow_are_refused():
         UserError, match='"conv" cannot grow: expected "fully_convolutional" or "resnet"'
     ):
         GROWTHS["net2net"](after=(1,)).network_settings(NETWORKS["conv"](), 2)
-    with pytest.raises(UserError, match="factor = 1 and blocks = 0"):
+    with pytest.raises(UserError, match="factor = 1 and added_blocks = 0"):
         validate(GROWTHS["net2net"], {"factor": 1})
     with pytest.raises(UserError, match="filters = 8192: expected at most 4096"):
         GROWTHS["net2net"](after=(1, 2)).network_settings(NETWORKS["resnet"](filters=2048), 3)

@@ -39,7 +39,7 @@ def test_keys_depend_on_settings_that_affect_results():
         ("selfplay.start", "archive"),
         ("learn.surprise_weight", 0.5),
         ("selfplay.policy_target_temperature", 0.8),
-        ("growth.blocks", 1),
+        ("growth.added_blocks", 1),
     ],
 )
 def test_settings_newer_than_ledgers_change_keys_only_if_set(key, other):

@@ -50,7 +50,7 @@ def filters_by_network(run):
 
 TWICE = {
     "reinitialise": "after=[1, 3], epochs=3",
-    "net2net": "after=[1, 3], blocks=1",
+    "net2net": "after=[1, 3], added_blocks=1",
 }
 
 

@@ -90,7 +90,8 @@ def test_default_is_never_damaged_run(client, damage):
         shutil.rmtree(path)
 
 
-def test_default_without_run_is_mcts(client):
+def test_default_without_run_is_mcts(client, monkeypatch, tmp_path):
+    monkeypatch.setattr(file_agents, "SHIPPED_FOLDER", tmp_path)
     assert _default(client, "othello:6x6")["spec"] == "mcts:1000"
 
 

@@ -302,7 +302,7 @@ class GrowthBySteps(Growth):
     factor: int = Field(default=2, ge=1, le=64)
     """Factor by which the number of filters grows each time. [Clausen2021]: 2."""
 
-    blocks: int = Field(default=0, ge=0, le=64)
+    added_blocks: int = Field(default=0, ge=0, le=64)
     """Residual blocks added each time, at the end of the trunk. [Clausen2021]: 0."""
 
     @field_validator("after")
@@ -317,10 +317,10 @@ class GrowthBySteps(Growth):
 
     @model_validator(mode="after")
     def _require_growth(self) -> GrowthBySteps:
-        if self.factor == 1 and not self.blocks:
+        if self.factor == 1 and not self.added_blocks:
             raise ValueError(
-                "factor = 1 and blocks = 0 leave the network as it is: expected blocks of at least"
-                " 1, or factor of at least 2"
+                "factor = 1 and added_blocks = 0 leave the network as it is: expected"
+                " added_blocks of at least 1, or factor of at least 2"
             )
         return self
 
@@ -332,7 +332,7 @@ class GrowthBySteps(Growth):
         growths = sum(iteration > growing_iteration for growing_iteration in self.after)
         if not growths:
             return first
-        return first.grown(self.factor**growths, growths * self.blocks)
+        return first.grown(self.factor**growths, growths * self.added_blocks)
 
 
 GROWTHS: Registry[type[Growth]] = Registry("growth")

@@ -113,7 +113,7 @@ class PlannedRun:
 _NEWER_SETTINGS: Mapping[str, Any] = {
     "selfplay": {"lag": 0, "start": {"name": "initial"}, "policy_target_temperature": 1.0},
     "learn": {"surprise_weight": 0.0},
-    "growth": {"blocks": 0},
+    "growth": {"added_blocks": 0},
 }
 """Settings that stored ledgers do not know, with the values at which runs are as before them."""
 

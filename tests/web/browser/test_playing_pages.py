@@ -69,7 +69,7 @@ def test_opponent_of_other_game_gives_way_to_default(page: Page) -> None:
     page.goto(f"/play#game={GAME}")
     expect(page.locator("#second select")).to_have_value(RUN)
     page.select_option("#game select", "othello")
-    expect(page.locator("#second select")).to_have_value("mcts:1000")
+    expect(page.locator("#second select")).to_have_value("othello-6x6")
 
 
 def test_undo_redo_resign_and_new_game_work(page: Page) -> None:
