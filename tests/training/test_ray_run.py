@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 import os
 import signal
 import subprocess
 import sys
 import threading
+import time
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -25,7 +28,7 @@ from zerolab.core.ray_cluster import ray
 from zerolab.evaluation.collecting import DatasetSettings
 from zerolab.evaluation.dataset import collect_in_memory
 from zerolab.evaluation.positions import write_positions
-from zerolab.play import ray_actors
+from zerolab.play import ray_actors, ray_executor
 from zerolab.play.pairings import Pairing
 from zerolab.play.ray_actors import ActorShape, ActorState, Chunk, LostChunk, StartFailures
 from zerolab.play.ray_executor import RayExecutor
@@ -191,6 +194,25 @@ def test_errors_of_actors_are_passed_on(executor):
         executor.run(_fail, _NoJob(), [BATCH])
 
 
+def test_lost_head_ends_the_jobs(dispatcher, monkeypatch):
+    """Calls to a cluster without a head hang, so the dispatching thread cannot notice."""
+    hanging = threading.Event()
+    dispatcher._actors.clear()
+    monkeypatch.setattr(ray_executor, "_SILENCE_SECONDS", 0.2)
+    monkeypatch.setattr(ray_executor, "worker_nodes", hanging.wait)
+    monkeypatch.setattr(ray_executor.ray, "put", lambda job: job)
+    thread = threading.Thread(target=dispatcher._dispatch, daemon=True)
+    thread.start()
+    try:
+        with pytest.raises(UserError, match=r"head has not answered .*; the run can be resumed"):
+            dispatcher.run(_refuse, _NoJob(), [BATCH])
+        assert thread.is_alive()
+    finally:
+        dispatcher._closed.set()
+        monkeypatch.undo()
+        hanging.set()
+
+
 def test_actor_with_other_game_file_is_not_used(executor, monkeypatch):
     software = {**executor._expected.software, "game file": "other"}
     monkeypatch.setattr(executor, "_expected", executor._expected._replace(software=software))
@@ -233,7 +255,10 @@ def dispatcher():
     fake._actors = [ActorState(None, "one"), ActorState(None, "two")]
     fake._refused, fake._lost_chunks, fake._queue, fake._awaited = [], [], [], {}
     fake._chunks, fake._failures, fake._error = {}, StartFailures(), None
-    fake._game_name = "gobang:3x3:3"
+    fake._game_name, fake._share = "gobang:3x3:3", None
+    fake._numbers, fake._closed = itertools.count(), threading.Event()
+    fake._scanned, fake._stepped, fake._began = -math.inf, time.monotonic(), time.monotonic()
+    fake._has_background, fake._bytes, fake._waited = False, 0, 0.0
     properties = SimpleNamespace(remote=lambda name: object())
     fake._remote = SimpleNamespace(remote=lambda shape: SimpleNamespace(properties=properties))
     return fake

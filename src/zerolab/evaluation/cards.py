@@ -130,7 +130,7 @@ class CardPerfectPlay(Settings):
 
 
 class TrainingFacts(Settings):
-    """How a network was trained, without names of folders and machines."""
+    """Training of a network, without names of folders and machines."""
 
     preset: PrintableText
     settings: dict[str, Any] = Field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Where self-play games begin: at the initial position, after random plies, or in earlier games.
+"""Starts of self-play games: the initial position, random plies, or positions of earlier games.
 
 The setting `selfplay.start` selects one of the types in `GAME_STARTS`. Other packages can add a
 type by registering it in a module named by the entry point ``zerolab.play``.

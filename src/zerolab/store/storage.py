@@ -42,7 +42,7 @@ class FolderStorage:
     """Copy of a folder in storage, under the name of the folder."""
 
     content: ClassVar[str] = "a folder"
-    """What is copied, for messages."""
+    """Name of the copied content, for messages."""
     option: ClassVar[str] = "--folder"
     """Option of the command line that names the local folder, for messages."""
 
