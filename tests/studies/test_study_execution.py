@@ -312,6 +312,9 @@ def test_copy_in_storage_continues_on_another_machine(undisturbed, tmp_path):
     interrupted = here / "studies" / "runs" / unfinished.key / "state.json"
     content = interrupted.read_bytes()
     interrupted.unlink()
+    of_another_study = here / "studies" / "positions" / "other.parquet"
+    of_another_study.parent.mkdir(exist_ok=True)
+    of_another_study.touch()
     other = execution_in(there)
     assert StudyStorage(str(here), other).fetch() == len(names) + 1  # and the study
     assert not other.folder.run_path(unfinished).exists()

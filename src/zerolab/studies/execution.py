@@ -289,6 +289,7 @@ class StudyStorage(FolderStorage):
         """Planned seeds, in ascending order."""
         self._study = execution.folder
         self._runs = execution.design.distinct_runs.values()
+        self._data_sets = execution.design.datasets
         self._copied_runs: set[str] = set()
         self._copied_state: tuple[int, int, int] | None = None
         self._next_copy = time.monotonic() + _SECONDS_BETWEEN_COPIES
@@ -307,7 +308,8 @@ class StudyStorage(FolderStorage):
             ]
             if f"{name}/{commit}" in stored
         }
-        files = {each for each in stored if each.startswith(("computed/", "positions/"))}
+        data_sets = {f"positions/{each.file_name}" for each in self._data_sets}
+        files = {name for name in stored if name in data_sets or name.startswith("computed/")}
         missing = [name for name in (*folders, *files) if not (self._folder / name).exists()]
         for name in missing:
             if name in folders:
@@ -326,10 +328,10 @@ class StudyStorage(FolderStorage):
             for run in self._runs
             if run.key not in self._copied_runs and self._study.is_readable_and_finished(run)
         ]
-        for inner in (*(f"runs/{key}" for key in runs), "computed", "positions"):
-            self.copy(_commit_last(self.local_names(inner), STATE), remove_others=False)
-        names = self.local_names(self._study.path.name)
-        self.copy(_commit_last(names, STUDY.settings_file), remove_others=False)
+        folders = [*(f"runs/{key}" for key in runs), "computed", "positions"]
+        names = [name for inner in folders for name in _commit_last(self.local_names(inner), STATE)]
+        names += _commit_last(self.local_names(self._study.path.name), STUDY.settings_file)
+        self.copy(names, remove_others=False)
         self._copied_runs.update(runs)
 
     def push_if_due(self, view: StudyProgress) -> None:
