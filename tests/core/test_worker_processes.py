@@ -35,7 +35,7 @@ def pinned(monkeypatch):
     monkeypatch.setattr(os, "sched_setaffinity", lambda process, cores: calls.append(cores))
     monkeypatch.setattr(os, "getpid", lambda: 4)
     yield calls
-    for lock in processes._claimed_cores:
+    for _, lock in processes._claimed_cores:
         lock.release()
 
 
@@ -44,13 +44,13 @@ def test_process_claims_first_free_share(tmp_path, pinned):
     locks = [FileLock(tmp_path / name) for name in ("4.0", "5-6.0")]
     for lock in locks:
         lock.acquire()
-    claim_cores(tmp_path, shares)
+    assert claim_cores(tmp_path, shares) == 0
     assert pinned == [[4]]  # shared with another process
     locks[1].release()
-    claim_cores(tmp_path, shares)
+    assert claim_cores(tmp_path, shares) == 1
     assert pinned == [[4], [5, 6]]
     locks[0].release()
-    claim_cores(tmp_path, shares)
+    assert claim_cores(tmp_path, shares) == 1
     assert pinned == [[4], [5, 6]]  # the process keeps its share
 
 
@@ -63,7 +63,7 @@ def test_locks_belong_to_cores(tmp_path, pinned):
         processes._claimed_cores += before
     processes._claimed_cores, before = [], processes._claimed_cores
     claim_cores(tmp_path, [[6], [4], [6]])  # more workers than cores share evenly
-    assert (processes._claimed_cores[0].lock_file, pinned[-1]) == (str(tmp_path / "6.1"), [6])
+    assert (processes._claimed_cores[0][1].lock_file, pinned[-1]) == (str(tmp_path / "6.1"), [6])
     processes._claimed_cores += before
 
 

@@ -15,9 +15,13 @@ from zerolab.networks.catalogue import NETWORKS, build_network
 from zerolab.networks.inference import (
     NetworkEvaluator,
     TrunkFeatures,
+    default_device,
     default_precision,
+    find_device,
     graphed_batch_size,
     padded_batch_size,
+    use_device,
+    use_gpu_of_worker,
 )
 from zerolab.networks.network import NormedConv, NormedLinear, folded_copy
 from zerolab.networks.objectives import POLICY, VALUE
@@ -168,6 +172,75 @@ def test_extreme_logits_give_no_nan(game, states, precision):
 def test_bfloat16_is_used_on_processors_with_support(monkeypatch, native, expected):
     monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: native)
     assert default_precision(CPU) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "gpus", "expected"),
+    [
+        ("auto", 0, "cpu"),
+        ("auto", 2, "cuda:0"),
+        ("cpu", 2, "cpu"),
+        ("cuda", 2, "cuda:0"),
+        ("cuda:1", 2, "cuda:1"),
+    ],
+)
+def test_devices_by_name(with_gpus, name, gpus, expected):
+    with_gpus(gpus)
+    assert find_device(name) == torch.device(expected)
+    with use_device("cpu"), use_device(name):
+        assert default_device() == torch.device(expected)
+    assert default_device() == find_device("auto")
+
+
+@pytest.mark.parametrize(
+    ("name", "gpus", "message"),
+    [
+        ("cuda", 0, '^device = "cuda": PyTorch finds no such device here; expected cpu$'),
+        ("cuda:2", 2, '^device = "cuda:2": .* expected cpu or cuda:0 or cuda:1$'),
+        ("cuda:-1", 2, 'expected auto, cpu, cuda, cuda:N or mps; did you mean "cuda"[?]$'),
+        ("", 0, '^device: "" is no device: expected auto, cpu, cuda, cuda:N or mps$'),
+    ],
+)
+def test_missing_devices_are_named(with_gpus, name, gpus, message):
+    with_gpus(gpus)
+    with pytest.raises(UserError, match=message):
+        find_device(name)
+
+
+def test_environment_variable_chooses_the_device(with_gpus, monkeypatch):
+    with_gpus(2)
+    monkeypatch.setenv("ZEROLAB_DEVICE", "cuda:1")
+    assert default_device() == torch.device("cuda:1")
+    with use_device("cpu"):
+        assert default_device() == CPU
+    monkeypatch.setenv("ZEROLAB_DEVICE", "cuda:2")
+    with pytest.raises(UserError, match=r'^ZEROLAB_DEVICE = "cuda:2"'):
+        default_device()
+
+
+def test_workers_share_the_gpus(with_gpus, monkeypatch):
+    def device_of_worker(number):
+        monkeypatch.delenv("ZEROLAB_DEVICE", raising=False)
+        use_gpu_of_worker(number)
+        return str(default_device())
+
+    with_gpus(2)
+    assert [device_of_worker(number) for number in range(3)] == ["cuda:0", "cuda:1", "cuda:0"]
+    monkeypatch.setenv("ZEROLAB_DEVICE", "cpu")
+    use_gpu_of_worker(0)
+    assert default_device() == CPU
+
+
+@pytest.fixture
+def with_gpus(monkeypatch):
+    """A function that makes PyTorch report a number of GPUs."""
+    monkeypatch.setenv("ZEROLAB_DEVICE", "")
+
+    def set_count(count):
+        monkeypatch.setattr(torch.cuda, "is_available", lambda: count > 0)
+        monkeypatch.setattr(torch.cuda, "device_count", lambda: count)
+
+    return set_count
 
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

@@ -25,6 +25,7 @@ NAMES = [
     "small",
     "smoke",
     "strong",
+    "strong-gpu",
     "strong-hour",
     "supervised",
     "wang2019",

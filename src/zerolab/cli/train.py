@@ -96,6 +96,7 @@ def train(
             untrusted.
     """
     from zerolab.cli.output import Console
+    from zerolab.networks.inference import use_device
     from zerolab.store.run_folder import RunFolder, is_run
     from zerolab.training.configure import require_effects, resolve_settings
     from zerolab.training.logger import require_loggers
@@ -120,7 +121,7 @@ def train(
         _warn_of_preset(settings, preset or DEFAULT_PRESET)
         require_frozen_trunk(transfer, settings.learn.frozen)
         inputs = check_new_run(settings)
-    with _executor(cluster, settings, console) as executor:
+    with use_device(settings.device), _executor(cluster, settings, console) as executor:
         if not existing:
             run_folder = RunFolder.create(folder, settings.model_dump())
         copies = _Copies(copy, run_folder, console) if copy else None

@@ -319,26 +319,28 @@ def core_shares(workers: int) -> list[list[int]]:
     return [cores[bounds[worker] : bounds[worker + 1]] for worker in range(workers)]
 
 
-_claimed_cores: list[FileLock] = []
-"""Lock of the share of cores claimed by this process, if any."""
+_claimed_cores: list[tuple[int, FileLock]] = []
+"""Number and lock of the share of cores claimed by this process, if any."""
 
 
-def claim_cores(locks: Path, shares: Sequence[Sequence[int]]) -> None:
-    """Pin this process to a share of cores that no other process uses, until it ends.
+def claim_cores(locks: Path, shares: Sequence[Sequence[int]]) -> int:
+    """Pin this process to a share of cores that no other process uses; return the share's number.
 
-    If all shares are in use, the process shares one with another process, and the next call tries
-    again. Each share is locked with a file in the folder `locks`, so that it becomes free when its
-    process ends. The file is named after the cores, and after the number of earlier equal shares.
-    Has no effect if the system cannot pin processes.
+    The process keeps the share until it ends. If all shares are in use, it shares one with another
+    process, and the next call tries again. Each share is locked with a file in the folder `locks`,
+    so that it becomes free when its process ends. The file is named after the cores, and after the
+    number of earlier equal shares. If the system cannot pin processes, the call only returns 0.
     """
     if _claimed_cores or not hasattr(os, "sched_setaffinity"):
-        return
+        return _claimed_cores[0][0] if _claimed_cores else 0
     for i, cores in enumerate(shares):
         name = "-".join(map(str, cores)) + f".{shares[:i].count(cores)}"
         lock = FileLock(locks / name, thread_local=False)
         with suppress(Timeout):
             lock.acquire(timeout=0)
-            _claimed_cores.append(lock)
+            _claimed_cores.append((i, lock))
             os.sched_setaffinity(0, cores)
-            return
-    os.sched_setaffinity(0, shares[os.getpid() % len(shares)])
+            return i
+    shared = os.getpid() % len(shares)
+    os.sched_setaffinity(0, shares[shared])
+    return shared

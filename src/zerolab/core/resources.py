@@ -1,4 +1,4 @@
-"""Memory and processor time of the current process, progress bars, observers of compilations.
+"""Memory and processor time, names of devices, progress bars, observers of compilations.
 
 This module imports almost nothing, so that a command can register an observer before it imports
 numba.
@@ -7,12 +7,15 @@ numba.
 from __future__ import annotations
 
 import math
+import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
+
+from zerolab.core.errors import did_you_mean, quoted
 
 _MIB = 1 << 20
 _PEAK_UNITS_IN_MIB = _MIB if sys.platform == "darwin" else 1 << 10
@@ -114,3 +117,22 @@ ProgressBar = Callable[[str, int, str], AbstractContextManager[Callable[[int, st
 It is called with a title, the total number of units and the name of a unit. It returns a context
 manager that yields a function to call with the number of completed units and a note to display.
 """
+
+
+DEVICE_VARIABLE = "ZEROLAB_DEVICE"
+"""Environment variable with the name of the device that ``auto`` stands for."""
+
+_DEVICE_NAMES = "auto", "cpu", "cuda", "mps"
+
+
+def checked_device_name(name: str) -> str:
+    """Return the name of a device for networks; raise ValueError unless it can be one.
+
+    The machine need not have the device.
+    """
+    if name not in _DEVICE_NAMES and not re.fullmatch(r"cuda:\d{1,4}", name):
+        raise ValueError(
+            f"{quoted(name)} is no device: expected auto, cpu, cuda, cuda:N or mps"
+            + did_you_mean(name, _DEVICE_NAMES)
+        )
+    return name

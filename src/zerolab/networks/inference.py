@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -14,6 +15,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from zerolab.core.errors import UserError, quoted
+from zerolab.core.resources import DEVICE_VARIABLE, checked_device_name
 from zerolab.networks.network import Network, fold, folded_copy
 from zerolab.networks.objectives import SearchOutput
 from zerolab.rules import compiled_rules
@@ -35,12 +38,58 @@ def limit_torch_threads(count: int) -> Iterator[None]:
         torch.set_num_threads(previous_count)
 
 
-_EXACT_SIZES = 32
+_chosen_devices: list[torch.device] = []
 
 
 def default_device() -> torch.device:
-    """Return the GPU if there is one, otherwise the CPU."""
-    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    """Return the device of networks in this process.
+
+    It is that of `use_device`, or else that of the environment variable ZEROLAB_DEVICE, or else the
+    first GPU of CUDA if there is one, and otherwise the CPU. Raises UserError if the variable names
+    a device that does not exist.
+    """
+    return _chosen_devices[-1] if _chosen_devices else find_device("auto")
+
+
+@contextmanager
+def use_device(name: str) -> Iterator[torch.device]:
+    """Compute networks of this process on the device called `name` inside the context."""
+    _chosen_devices.append(find_device(name))
+    try:
+        yield _chosen_devices[-1]
+    finally:
+        _chosen_devices.pop()
+
+
+def find_device(name: str) -> torch.device:
+    """Return the device called auto, cpu, cuda, cuda:N or mps; raise UserError if there is none."""
+    source = "device"
+    if name == "auto" and os.environ.get(DEVICE_VARIABLE):
+        source, name = DEVICE_VARIABLE, os.environ[DEVICE_VARIABLE]
+    try:
+        checked_device_name(name)
+    except ValueError as error:
+        raise UserError(f"{source}: {error}") from None
+    if name == "auto":
+        return torch.device("cuda:0" if torch.cuda.is_available() else "cpu")
+    device = torch.device("cuda:0" if name == "cuda" else name)
+    gpus = [f"cuda:{number}" for number in range(torch.cuda.device_count())]
+    known = {"cpu", *gpus, *(["mps"] if torch.backends.mps.is_available() else [])}
+    if str(device) not in known:
+        raise UserError(
+            f"{source} = {quoted(name)}: PyTorch finds no such device here; expected"
+            f" {' or '.join(sorted(known))}"
+        )
+    return device
+
+
+def use_gpu_of_worker(worker: int) -> None:
+    """Use one of several GPUs in a worker process, unless ZEROLAB_DEVICE names a device.
+
+    Workers, numbered from 0, share the GPUs evenly.
+    """
+    if (gpus := torch.cuda.device_count()) > 1:
+        os.environ.setdefault(DEVICE_VARIABLE, f"cuda:{worker % gpus}")
 
 
 def default_precision(device: torch.device) -> torch.dtype:
@@ -55,6 +104,9 @@ def default_precision(device: torch.device) -> torch.dtype:
 def cpu_precision_name() -> str:
     """Return the name of the precision used for networks on this machine's CPU."""
     return str(default_precision(torch.device("cpu"))).removeprefix("torch.")
+
+
+_EXACT_SIZES = 32
 
 
 def padded_batch_size(count: int) -> int:
@@ -186,10 +238,11 @@ class NetworkEvaluator:
         with torch.inference_mode():
             compute = self._compute_on_gpu if on_gpu else self._compute
             padded = compute(planes, outputs)
-        return [np.ascontiguousarray(output[:count].numpy()) for output in padded]
+        return [np.ascontiguousarray(output[:count].cpu().numpy()) for output in padded]
 
     def _compute(self, planes: Tensor, outputs: Sequence[SearchOutput]) -> list[Tensor]:
-        inputs = planes.to(self.precision).contiguous(memory_format=torch.channels_last)
+        inputs = planes.to(self.device, self.precision)
+        inputs = inputs.contiguous(memory_format=torch.channels_last)
         heads = [self._network.head_name_for(output) for output in outputs]
         predictions = self._network(inputs, dict.fromkeys(heads))
         by_head = {

@@ -48,7 +48,7 @@ from zerolab.store.folder import (
 from zerolab.store.games import GameStore
 
 RUN = FolderKind("run", "config.toml", "--run")
-CHANGEABLE_SETTINGS = "iterations", "supervised.positions", "selfplay.chunks"
+CHANGEABLE_SETTINGS = "iterations", "supervised.positions", "selfplay.chunks", "device"
 """Settings that can change when a run is resumed."""
 
 _POSITIONS = "positions"

@@ -131,13 +131,13 @@ def without_newer_settings(data: Mapping[str, Any]) -> dict[str, Any]:
 def run_key(settings: TrainSettings) -> str:
     """Return a digest of all settings that affect the result of a run.
 
-    The digest ignores the name of the preset, the numbers of threads and chunks, and newer settings
-    without effect. It also ignores values that follow from other settings: the digest of a data
-    set, which its file name determines, and the fields of heads and of ``start`` that are filled in
-    when a run begins. Empty values are omitted so that adding an optional list of options does not
-    change existing keys.
+    The digest ignores the name of the preset, the device, the numbers of threads and chunks, and
+    newer settings without effect. It also ignores values that follow from other settings: the
+    digest of a data set, which its file name determines, and the fields of heads and of ``start``
+    that are filled in when a run begins. Empty values are omitted so that adding an optional list
+    of options does not change existing keys.
     """
-    data = without_newer_settings(settings.model_dump(mode="json", exclude={"preset"}))
+    data = without_newer_settings(settings.model_dump(mode="json", exclude={"preset", "device"}))
     table = {key: value for key, value in flatten(data) if value not in _EMPTY}
     del table["selfplay.threads"]
     table.pop("selfplay.chunks", None)

@@ -37,7 +37,7 @@ from zerolab.core.processes import (
 from zerolab.evaluation.collecting import DatasetSettings
 from zerolab.evaluation.dataset import make_dataset
 from zerolab.networks.catalogue import build_network
-from zerolab.networks.inference import NetworkEvaluator
+from zerolab.networks.inference import NetworkEvaluator, use_gpu_of_worker
 from zerolab.play.pairings import Pairing
 from zerolab.play.selfplay import play_episodes
 from zerolab.play.tournament import play_slice
@@ -379,7 +379,7 @@ class LocalWorkers:
 
 def _start_worker(locks: Path, shares: Sequence[Sequence[int]]) -> None:
     exit_with_parent()
-    claim_cores(locks, shares)
+    use_gpu_of_worker(claim_cores(locks, shares))
 
 
 def _ending(error: ProcessExpired) -> str:

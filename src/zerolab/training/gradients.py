@@ -31,7 +31,13 @@ class GradientComputation:
     def compute(self, batch: Batch) -> Tensor:
         """Set the gradients of the parameters; return the losses, float32[losses]."""
         planes, targets = self._tensors(batch)
-        return self.backward(planes, targets)
+        on_device = {name: target.to(self.device) for name, target in targets.items()}
+        return self.backward(planes.to(self.device), on_device)
+
+    @property
+    def device(self) -> torch.device:
+        """Device of the network."""
+        return next(self.network.parameters()).device
 
     def _tensors(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
         """Return the planes and the targets by head, on the CPU."""
@@ -72,7 +78,10 @@ class GpuGradientComputation(GradientComputation):
 
     def compute(self, batch: Batch) -> Tensor:
         """Set the gradients; the next call overwrites gradients and losses."""
-        planes, targets = self._tensors(batch)
+        with torch.cuda.device(self.device):
+            return self._compute(*self._tensors(batch))
+
+    def _compute(self, planes: Tensor, targets: dict[str, Tensor]) -> Tensor:
         size = len(planes)
         graph = self._graphs.get(size)
         if graph is None:
@@ -84,7 +93,7 @@ class GpuGradientComputation(GradientComputation):
         return graph.compute(planes, targets)
 
     def _copied(self, tensor: Tensor) -> Tensor:
-        return tensor.pin_memory().to("cuda", non_blocking=True)
+        return tensor.pin_memory().to(self.device, non_blocking=True)
 
 
 class _GradientGraph:

@@ -7,17 +7,13 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import BeforeValidator, Field, field_validator, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
 from zerolab.agents.agent import require_network_outputs
 from zerolab.agents.specs import runs_program
-from zerolab.core.config import (
-    Settings,
-    require_even_games,
-    validate,
-    variant_annotation,
-)
+from zerolab.core.config import Settings, require_even_games, validate, variant_annotation
 from zerolab.core.errors import UserError, quoted
+from zerolab.core.resources import checked_device_name
 from zerolab.evaluation.opponents import BASELINES
 from zerolab.league.league_settings import EvolutionSettings, LeagueSettings
 from zerolab.networks.catalogue import GROWTHS, NETWORKS, NetworkSettings
@@ -92,6 +88,11 @@ class TrainSettings(Settings):
 
     seed: int = Field(default=0, ge=0, lt=1 << 63)
     """Seed of all random streams."""
+
+    device: Annotated[str, AfterValidator(checked_device_name)] = "auto"
+    """Device of the networks: auto, cpu, cuda, cuda:N or mps. With auto, it is the environment
+    variable ZEROLAB_DEVICE, or else the first GPU of CUDA, if any. Can be changed when a run is
+    resumed, but results differ between devices."""
 
     iterations: int = Field(default=100, ge=1)
     """I: number of iterations of self-play, learning and gate. [Wang2020b]: 100; [Wang2019] and

@@ -14,7 +14,7 @@ from time import perf_counter, process_time
 from zerolab.core.errors import UserError, quoted
 from zerolab.core.resources import peak_memory
 from zerolab.networks.catalogue import build_network
-from zerolab.networks.inference import default_device
+from zerolab.networks.inference import find_device, use_device
 from zerolab.play.executors import THREADS, Executor
 from zerolab.play.pairings import check_opening_length
 from zerolab.play.selfplay_settings import require_ray_if_needed
@@ -91,6 +91,7 @@ class Trainer:
         bugs = EnabledBugs(settings.published_bugs)
         learn = bugs.learner_settings(settings.learn)
         network = build_network(settings.network, inputs.game, settings.seed)
+        device = find_device(settings.device)
         self.stages = stages or (
             ITERATION_STAGES if inputs.solved_split is None else SUPERVISED_STAGES
         )
@@ -98,7 +99,7 @@ class Trainer:
             run=run,
             settings=settings,
             inputs=inputs,
-            learner=Learner(network, learn, settings.target_options, default_device()),
+            learner=Learner(network, learn, settings.target_options, device),
             window=bugs.new_window(inputs.game, learn),
             reporter=LiveReporter(run, reporter or NullReporter(), RunClock.of_run(run, settings)),
             progress=run.progress,
@@ -112,6 +113,10 @@ class Trainer:
 
     def train(self) -> None:
         """Run all remaining stages up to the final evaluation."""
+        with use_device(self.context.settings.device):
+            self._train()
+
+    def _train(self) -> None:
         self._last_record = perf_counter()
         try:
             self.prepare()
@@ -241,9 +246,10 @@ class Trainer:
 def check_new_run(settings: TrainSettings) -> RunInputs:
     """Check the settings of a run that has no folder yet, and return its inputs.
 
-    Raises UserError for settings with which a stage would fail, such as missing files or openings
-    that are too long for the game.
+    Raises UserError for settings with which a stage would fail, such as missing files, a missing
+    device, or openings that are too long for the game.
     """
+    find_device(settings.device)
     inputs = read_inputs(settings)
     if inputs.solved_split is not None:
         require_solved_targets(settings.network, inputs.solved_split.training)
