@@ -7,7 +7,7 @@ import json
 import pytest
 
 from zerolab.bench import strength_report
-from zerolab.bench.benchmarks import PRESET, VARIANTS, StrengthSettings
+from zerolab.bench.benchmarks import VARIANTS, StrengthSettings
 from zerolab.bench.strength_benchmark import spaced_checkpoints, timed_checkpoints
 from zerolab.bench.strength_report import AccuracyLog, NetworkAccuracy, TimedCheckpoint
 from zerolab.cli.main import main
@@ -37,7 +37,7 @@ def folder(tmp_path_factory):
 
 def test_every_variant_is_valid_with_preset():
     for name, variant in VARIANTS.items():
-        assert resolve_settings("connect_four:6x7", PRESET, variant.changes), name
+        assert resolve_settings("connect_four:6x7", variant.preset, variant.changes), name
 
 
 def test_run_ends_after_iteration_that_exceeds_its_time(folder):
@@ -53,6 +53,18 @@ def test_rejected_candidate_is_not_measured(tmp_path):
     run = RunFolder.open(tmp_path / "runs" / "plain-0")
     assert [each.network for each in timed_checkpoints(run)] == [0]
     assert [each.network for each in AccuracyLog(tmp_path / "accuracy.jsonl").entries] == [0]
+
+
+def test_preset_whose_schedule_spans_the_run_ends_itself(tmp_path, capsys):
+    progressive = "--set=selfplay.progressive.first=2"
+    assert command(tmp_path, "strong-hour", progressive, "--json") == 0
+    run = RunFolder.open(tmp_path / "runs" / "strong-hour-0")
+    assert run.config["stop"] == {"name": "hours", "hours": 1e-6}
+    assert (run.network_iterations(), run.progress.finished) == ([0, 1], True)
+    (point,) = json.loads(capsys.readouterr().out)["strong-hour"]
+    assert point["runs"] == 1
+    assert command(tmp_path, "strong-hour", progressive, hours="0.1") == 2
+    assert "stop.hours = 0.1 differs from 1e-06" in capsys.readouterr().err
 
 
 def test_table_and_figure_are_written(folder):
@@ -87,7 +99,7 @@ def test_variants_can_be_added_but_settings_cannot_change(folder, capsys):
         (["--set", "search.simulation=3"], "search.simulations"),
         (["--test-search", "selection.d=1"], "selection.d"),
         (["--game", "chess"], "chess"),
-        (["--set", "learn.schedule=cosine"], "learn.schedule"),
+        (["strong-huor"], 'did you mean "strong-hour"?'),
     ],
 )
 def test_mistakes_print_one_line(tmp_path, capsys, arguments, expected):
@@ -105,6 +117,9 @@ def test_spaced_chooses_first_checkpoint_after_each_step():
     assert chosen == [(2, 0.1), (4, 0.3), (5, 0.35)]
     assert [each.network for each in spaced_checkpoints(available, 0.1, 0.3)] == [2, 4]
     assert spaced_checkpoints([], 0.1, 1.0) == []
+    ended = spaced_checkpoints(available, 0.2, 0.4, is_finished=True)
+    assert [(each.network, each.due) for each in ended] == [(4, 0.2), (5, 0.4)]
+    assert spaced_checkpoints([], 0.1, 1.0, is_finished=True) == []
 
 
 def test_points_are_means_over_runs_with_position_intervals():

@@ -17,6 +17,7 @@ from pydantic import Field, field_validator
 from zerolab.core.config import Settings
 from zerolab.core.errors import did_you_mean, quoted
 from zerolab.rules.catalogue import canonical_game_name
+from zerolab.training.shorthands import preset_names, preset_title
 
 GAMES = ("connect_four:6x7", "othello:6x6", "gobang:6x6")
 
@@ -128,16 +129,14 @@ simulations on the hard Connect Four 6x7 test set. Hours exclude learning and th
 training the auxiliary features."""
 
 
-PRESET = "strong"
-"""Preset on which all variants are based."""
-
-
 class StrengthVariant(NamedTuple):
-    """Set of changes to the preset, with a description."""
+    """Changes to a preset, with a description."""
 
     description: str
     changes: tuple[str, ...] = ()
     """Settings that differ from the preset, as ``a.b=c``."""
+    preset: str = "strong"
+    """Preset on which the variant is based."""
 
 
 _PLAIN = (
@@ -188,6 +187,11 @@ VARIANTS: Mapping[str, StrengthVariant] = {
 }
 
 
+def strength_variant(name: str) -> StrengthVariant:
+    """Return one of `VARIANTS` or, for any other name, the preset of that name unchanged."""
+    return VARIANTS.get(name) or StrengthVariant(preset_title(name), preset=name)
+
+
 class StrengthSettings(Settings):
     """Settings of the strength benchmark."""
 
@@ -195,7 +199,7 @@ class StrengthSettings(Settings):
     """Game to learn."""
 
     variants: tuple[str, ...] = ("plain", "strong")
-    """Variants to compare."""
+    """Variants to compare: names of `VARIANTS` or of presets."""
 
     seeds: int = Field(default=2, ge=1, le=1000)
     """Runs per variant."""
@@ -218,7 +222,7 @@ class StrengthSettings(Settings):
     best move uses no noise and needs less exploration."""
 
     changes: tuple[str, ...] = ()
-    """Changes to the preset in all variants, as ``a.b=c``."""
+    """Changes to the presets in all variants, as ``a.b=c``."""
 
     @field_validator("game")
     @classmethod
@@ -228,10 +232,11 @@ class StrengthSettings(Settings):
     @field_validator("variants")
     @classmethod
     def _known_variants(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        known = dict.fromkeys([*VARIANTS, *preset_names()])
         for name in names:
-            if name not in VARIANTS:
+            if name not in known:
                 raise ValueError(
-                    f"unknown variant {quoted(name)}: expected one of {', '.join(VARIANTS)}"
-                    f"{did_you_mean(name, VARIANTS)}"
+                    f"unknown variant {quoted(name)}: expected a preset or one of"
+                    f" {', '.join(VARIANTS)}{did_you_mean(name, known)}"
                 )
         return tuple(dict.fromkeys(names))

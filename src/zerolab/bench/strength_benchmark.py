@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from zerolab.bench import strength_report
-from zerolab.bench.benchmarks import PRESET, VARIANTS, StrengthSettings
+from zerolab.bench.benchmarks import StrengthSettings, strength_variant
 from zerolab.bench.strength_report import (
     AccuracyLog,
     NetworkAccuracy,
@@ -32,6 +32,7 @@ from zerolab.rules.catalogue import parse_game
 from zerolab.store.folder import FolderKind
 from zerolab.store.run_folder import RunFolder, is_run
 from zerolab.training.configure import amend_settings, require_effects, resolve_settings
+from zerolab.training.criteria import seconds_of
 from zerolab.training.records import AccuracyRecord, GateRecord, Record
 from zerolab.training.reporting import Reporter, read_records
 from zerolab.training.train_settings import TrainSettings
@@ -57,6 +58,9 @@ def train_for_hours(
         inputs = check_new_run(train_settings)
         run = RunFolder.create(folder, train_settings.model_dump())
     with run.locked():
+        if train_settings.spanning_setting:  # the run ends by its own rule
+            Trainer(run, train_settings, reporter, inputs=inputs).train()
+            return
         clock = _Clock(settings.hours, read_records(run))
         if not clock.is_over:
             try:
@@ -66,29 +70,32 @@ def train_for_hours(
 
 
 def variant_run_settings(variant: str, seed: int, settings: StrengthSettings) -> TrainSettings:
-    """Return the settings of a run; raise UserError unless they fit the game and the time limit.
+    """Return the settings of a run; raise UserError unless they fit the game.
 
-    The clock ends a run, so no schedule may depend on the number of iterations.
+    If a schedule spans the run, the run itself has the time limit, and cannot be extended later.
     """
-    train_settings = resolve_settings(settings.game, PRESET, _changes(variant, seed, settings))
+    preset = strength_variant(variant).preset
+    train_settings = resolve_settings(settings.game, preset, _changes(variant, seed, settings))
     require_effects(train_settings, settings.changes)
-    if train_settings.spanning_setting:
-        raise UserError(
-            f"{train_settings.spanning_setting} depends on the number of iterations, but these runs"
-            " end after a number of hours: expected settings that do not"
-        )
     return train_settings
 
 
 def _changes(variant: str, seed: int, settings: StrengthSettings) -> tuple[str, ...]:
-    run_changes = f"seed={seed}", f"iterations={_MAX_ITERATIONS}"
-    return (*run_changes, *VARIANTS[variant].changes, *settings.changes)
+    """Return the settings that differ from the variant's preset, as ``a.b=c``."""
+    named = strength_variant(variant)
+    changes = (
+        f"seed={seed}", f"iterations={_MAX_ITERATIONS}", "final_evaluation.games=0", "stop=never",
+        *named.changes, *settings.changes,
+    )  # fmt: skip
+    if not resolve_settings(settings.game, named.preset, changes).spanning_setting:
+        return changes
+    return (*changes, f"stop={{name='hours', hours={settings.hours!r}}}")
 
 
 def timed_checkpoints(run: RunFolder) -> list[TimedCheckpoint]:
     """Return the best network after each iteration of a run, and the hours spent until then."""
     records = [each for each in read_records(run) if not isinstance(each, AccuracyRecord)]
-    hours_spent = accumulate(each.wall_seconds / _SECONDS_PER_HOUR for each in records)
+    hours_spent = accumulate(seconds_of([each]) / _SECONDS_PER_HOUR for each in records)
     timed, best_network = [], 0
     for record, hours in zip(records, hours_spent, strict=True):
         if isinstance(record, GateRecord):
@@ -98,17 +105,19 @@ def timed_checkpoints(run: RunFolder) -> list[TimedCheckpoint]:
 
 
 def spaced_checkpoints(
-    candidates: list[TimedCheckpoint], every: float, hours: float
+    candidates: list[TimedCheckpoint], every: float, hours: float, *, is_finished: bool = False
 ) -> list[TimedCheckpoint]:
     """Return the first checkpoint at or after each due time, in hours.
 
-    The due times are the multiples of `every` below `hours`, and `hours`. A checkpoint that is
-    first for several due times is returned once, with the last due time.
+    The due times are the multiples of `every` below `hours`, and `hours`, at which the last
+    checkpoint of a finished run counts although such a run may end a little earlier. A checkpoint
+    that is first for several due times is returned once, with the last due time.
     """
     steps = int(hours / every - _ROUNDING)
     selected: dict[int, TimedCheckpoint] = {}
     for due in (*(every * (step + 1) for step in range(steps)), hours):
-        first = next((each for each in candidates if each.hours >= due), None)
+        latest = candidates[-1] if candidates and is_finished and due == hours else None
+        first = next((each for each in candidates if each.hours >= due), latest)
         if first is not None:
             selected[first.network] = first._replace(due=round(due, 6))
     return list(selected.values())
@@ -139,7 +148,7 @@ class _Clock:
 
     def _spend(self, record: Record) -> None:
         if not isinstance(record, AccuracyRecord):
-            self._remaining_seconds -= record.wall_seconds
+            self._remaining_seconds -= seconds_of([record])
             self._is_after_iteration = isinstance(record, GateRecord)
 
 
@@ -229,7 +238,9 @@ def _measure(
     display: BenchmarkDisplay,
 ) -> None:
     run = RunFolder.open(path)
-    for checkpoint in spaced_checkpoints(timed_checkpoints(run), settings.every, settings.hours):
+    for checkpoint in spaced_checkpoints(
+        timed_checkpoints(run), settings.every, settings.hours, is_finished=run.progress.finished
+    ):
         if accuracy_log.has_network(variant, seed, checkpoint.network):
             continue
         title = f"measuring {variant}-{seed}@{checkpoint.network}"

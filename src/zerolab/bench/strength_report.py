@@ -12,7 +12,7 @@ from pydantic import BeforeValidator, PlainSerializer
 
 from zerolab.agents.agent import NetworkOptions, parse_search_options
 from zerolab.agents.run_agents import agent_of_run, read_play_settings
-from zerolab.bench.benchmarks import PUBLISHED, VARIANTS, StrengthSettings
+from zerolab.bench.benchmarks import PUBLISHED, StrengthSettings, strength_variant
 from zerolab.core.config import Settings, validate
 from zerolab.core.errors import UserError
 from zerolab.core.files import read_text, write_text
@@ -191,7 +191,7 @@ def strength_table(curves: dict[str, list[StrengthPoint]], settings: StrengthSet
             last = points[-1]
             shares = [last.shares[share_name] for share_name in _SHARE_NAMES]
             runs = ", ".join(f"{100 * share:.1f}" for share in last.strong_by_run)
-            rows.append([variant, VARIANTS[variant].description, last.hours, *shares, runs])
+            rows.append([variant, strength_variant(variant).description, last.hours, *shares, runs])
     return Table(
         "strength",
         f"{settings.game}, {settings.simulations} simulations, {settings.positions} positions;"

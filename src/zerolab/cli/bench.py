@@ -259,20 +259,22 @@ def strength(
     set: Assignments = (),
     json: bool = False,
 ) -> None:
-    """Train variants of a preset for equal lengths of time and measure them on solved positions.
+    """Train presets or variants of one for equal times and measure them on solved positions.
 
     The command writes a table and a figure, which includes the curves published by [Clausen2021].
-    Repeat the command to resume it; you can add variants, seeds and hours.
+    Repeat the command to resume it; you can add variants, seeds and, unless a schedule spans the
+    runs, hours.
 
-    Variants:
+    Variants of the preset strong; the name of a preset is a variant, too:
       {strength_variants}
 
     Examples:
       zerolab bench strength
+      zerolab bench strength strong strong-hour --hours 1 --game othello:6x6
       zerolab bench strength plain discount --hours 0.25 --seeds 4 --folder strength/discount
 
     Args:
-        variants: Variants to compare; plain and strong by default.
+        variants: Variants or presets to compare; plain and strong by default.
         game: Game to learn.
         folder: Folder for runs and results.
         hours: Wall-clock hours of self-play and learning per run.

@@ -373,17 +373,17 @@ class TimeLimitStop(StopRule):
 
     def is_met(self, records: Sequence[Record]) -> bool:
         last = records[-1].iteration if records else 0
-        length = _seconds(record for record in records if record.iteration == last)
-        return _seconds(records) + length / 2 >= self.hours * _SECONDS_PER_HOUR
+        length = seconds_of(record for record in records if record.iteration == last)
+        return seconds_of(records) + length / 2 >= self.hours * _SECONDS_PER_HOUR
 
     def share_done(self, records: Sequence[Record]) -> float:
-        return _seconds(records) / _SECONDS_PER_HOUR / self.hours
+        return seconds_of(records) / _SECONDS_PER_HOUR / self.hours
 
     def seconds_left(self, records: Sequence[Record]) -> float:
-        return self.hours * _SECONDS_PER_HOUR - _seconds(records)
+        return self.hours * _SECONDS_PER_HOUR - seconds_of(records)
 
 
-def _seconds(records: Iterable[Record]) -> float:
+def seconds_of(records: Iterable[Record]) -> float:
     """Return the time spent on training; earlier versions recorded only that of the stages."""
     return sum(
         record.wall_seconds if record.wall_elapsed_seconds is None else record.wall_elapsed_seconds
