@@ -8,6 +8,7 @@ import shutil
 import socket
 import subprocess
 import sys
+from contextlib import contextmanager
 from types import SimpleNamespace
 
 import pytest
@@ -82,6 +83,25 @@ def test_stored_run_equals_the_run(run, uri, tmp_path):
     assert contents(other) == contents(run)
     assert not RunStorage(uri, other).fetch()
     RunFolder.open(other).load_weights(RunFolder.open(other).progress.best)
+
+
+def test_progress_of_a_fetch_ends_at_its_size(run, tmp_path, monkeypatch):
+    monkeypatch.setattr(storage, "_mebibytes", lambda size: size)
+    uri, bars, updates = str(tmp_path / "storage"), [], []
+
+    @contextmanager
+    def progress_bar(*description):
+        bars.append(description)
+        yield lambda done, note: updates.append(done)
+
+    RunStorage(uri, run).push()
+    stored = [each for each in (tmp_path / "storage").rglob("*") if each.is_file()]
+    size = sum(each.stat().st_size for each in stored if each.name != "digests.json")
+    for _ in range(2):  # the second time there is nothing to fetch
+        RunStorage(uri, tmp_path / "other" / run.name).fetch(progress_bar)
+    assert bars == [("fetching a run", size, "MiB")]
+    assert updates == sorted(updates)
+    assert updates[-1] == size
 
 
 def test_only_changed_files_are_copied(run, tmp_path, monkeypatch):

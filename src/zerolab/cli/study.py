@@ -146,7 +146,7 @@ def _fetched(uri: str, execution: StudyExecution) -> StudyStorage:
     from zerolab.studies.execution import StudyStorage
 
     copy = StudyStorage(uri, execution)
-    if count := copy.fetch():
+    if count := copy.fetch(progress_bar):
         say(f"fetched {count} items to {execution.folder.root} from {copy.uri}", error=True)
     return copy
 

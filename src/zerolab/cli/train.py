@@ -163,10 +163,11 @@ def _storage(uri: str, folder: Path, console: Console) -> RunStorage | None:
     """Return the storage of a run, if any, after fetching the run if its folder is missing."""
     if not uri:
         return None
+    from zerolab.cli.progress import progress_bar
     from zerolab.store.storage import RunStorage
 
     storage = RunStorage(uri, folder)
-    if storage.fetch():
+    if storage.fetch(progress_bar):
         console.print(f"fetched {folder} from {storage.uri}")
     return storage
 

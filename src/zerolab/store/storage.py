@@ -13,8 +13,8 @@ import json
 import re
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from io import BytesIO
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar
@@ -36,6 +36,17 @@ _PART = ".part"
 _BLOCK = 1 << 22
 _SECRET = re.compile(r"//[^/@\s]*:[^@\s]*@")
 """User and password in a URI."""
+
+
+ProgressBar = Callable[[str, int, str], AbstractContextManager[Callable[[int, str], object]]]
+"""Function that begins a progress bar from a title, a total and a unit; see `cli.progress`."""
+
+
+def no_progress_bar(
+    title: str, total: int, unit: str
+) -> AbstractContextManager[Callable[[int, str], object]]:
+    """Return a progress bar that shows nothing."""
+    return nullcontext(lambda done, note: None)
 
 
 class FolderStorage:
@@ -66,7 +77,9 @@ class FolderStorage:
             )
         self._known: dict[str, tuple[int, int]] = {}
         """Sizes and times of local files that equal their copies."""
-        stored = set(self._stored_names())
+        self._sizes = dict(self._stored_files())
+        """Sizes in bytes of the files that were stored at the beginning, by name."""
+        stored = set(self._sizes)
         listed = self._read_digests()
         if stored and listed is None and STATE not in stored:
             raise UserError(
@@ -97,20 +110,49 @@ class FolderStorage:
             if changed:
                 self._write_digests()
 
-    def fetch_folder(self, inner: str = "") -> None:
-        """Download the copy, or a folder within it, which must not exist here or be empty.
+    def fetch_items(
+        self,
+        folders: Iterable[str],
+        files: Iterable[str] = (),
+        progress_bar: ProgressBar = no_progress_bar,
+    ) -> None:
+        """Download folders of the copy, of which "" is all of it, and files of the copy.
 
-        The folder appears only when it is complete. Raises UserError if a file cannot be read or
-        written, or if its ``state.json`` is damaged.
+        A folder must not exist here or be empty. It appears only when it is complete, and so does a
+        file. Raises UserError if a file cannot be read or written, or if a folder's ``state.json``
+        is damaged.
         """
-        target, prefix = self._folder / inner, f"{inner}/" if inner else ""
+        prefixes = {inner: f"{inner}/" if inner else "" for inner in folders}
+        names = {
+            inner: [name for name in self._digests if name.startswith(prefix)]
+            for inner, prefix in prefixes.items()
+        }
+        files = list(files)
+        wanted = {*files, *(name for inside in names.values() for name in inside)}
+        total = sum(self._sizes.get(name, 0) for name in wanted)
+        done = 0
+        with progress_bar(f"fetching {self.content}", _mebibytes(total), "MiB") as update:
+
+            def report(size: int) -> None:
+                nonlocal done
+                done += size
+                update(_mebibytes(done), "")
+
+            for inner, prefix in prefixes.items():
+                self._fetch_folder(inner, prefix, names[inner], report)
+            for name in files:
+                self._fetch_file(name, report)
+
+    def _fetch_folder(
+        self, inner: str, prefix: str, names: Iterable[str], report: Callable[[int], None]
+    ) -> None:
+        target = self._folder / inner
         with user_errors_on_write(target):
             make_folder(target.parent)
             part = Path(tempfile.mkdtemp(suffix=_PART, dir=target.parent))
             try:
-                for name in self._digests:
-                    if name.startswith(prefix):
-                        self._download(name, part / name.removeprefix(prefix))
+                for name in names:
+                    self._download(name, part / name.removeprefix(prefix), report)
                 if (part / STATE).exists():
                     read_state(part / STATE)  # raises UserError for a damaged copy
                 part.chmod(0o755)
@@ -118,13 +160,12 @@ class FolderStorage:
             finally:
                 shutil.rmtree(part, ignore_errors=True)
 
-    def fetch_file(self, name: str) -> None:
-        """Download a file, which appears only when it is complete; raise UserError if it fails."""
+    def _fetch_file(self, name: str, report: Callable[[int], None]) -> None:
         target = self._folder / name
         part = target.with_name(target.name + _PART)
         with user_errors_on_write(target):
             try:
-                self._download(name, part)
+                self._download(name, part, report)
                 part.replace(target)
             finally:
                 part.unlink(missing_ok=True)
@@ -177,17 +218,20 @@ class FolderStorage:
         if self._is_local:
             self._files.move(target, path)
 
-    def _stored_names(self) -> Iterator[str]:
-        """Yield the names of the stored files."""
+    def _stored_files(self) -> Iterator[tuple[str, int]]:
+        """Yield the names and sizes of the stored files."""
         with self._errors("read"):
             selector = fs.FileSelector(self._root, allow_not_found=True, recursive=True)
             found = self._files.get_file_info(selector)
         for info in found:
             name = info.path.removeprefix(f"{self._root}/")
             if info.type == fs.FileType.File and name != _DIGESTS and _is_plain(name):
-                yield name
+                yield name, info.size
 
-    def _download(self, name: str, path: Path) -> None:
+    def _download(
+        self, name: str, path: Path, report: Callable[[int], None] = lambda size: None
+    ) -> None:
+        """Download a file; `report` receives the size of each part in bytes."""
         make_folder(path.parent)
         with (
             self._errors("read"),
@@ -196,6 +240,7 @@ class FolderStorage:
         ):
             while block := source.read(_BLOCK):
                 target.write(block)
+                report(len(block))
 
     def _read_digests(self) -> dict[str, Any] | None:
         """Return the list of digests, if any; after damage, all files are copied again."""
@@ -235,7 +280,7 @@ class RunStorage(FolderStorage):
     content = "a run"
     option = "--run"
 
-    def fetch(self) -> bool:
+    def fetch(self, progress_bar: ProgressBar = no_progress_bar) -> bool:
         """Copy the stored run into the local folder, unless that is a run; return whether it did.
 
         Raises UserError if the local run is behind the stored one or another run, or if the folder
@@ -249,7 +294,7 @@ class RunStorage(FolderStorage):
         if self._folder.exists():
             with user_errors_on_write(self._folder):
                 RUN.require_own_or_empty(self._folder)
-        self.fetch_folder()
+        self.fetch_items([""], progress_bar=progress_bar)
         return True
 
     def _require_copy_of(self, run: RunFolder) -> None:
@@ -276,6 +321,11 @@ class RunStorage(FolderStorage):
         """
         names = sorted(self.local_names(), key=lambda name: (name == STATE, name))
         self.copy(names, remove_others=True)
+
+
+def _mebibytes(size: int) -> int:
+    """Return a number of bytes in MiB, rounded up."""
+    return -(-size >> 20)
 
 
 def _new_digest() -> hashlib.blake2b:

@@ -13,7 +13,7 @@ from typing import Any
 from zerolab.core.errors import UserError, quoted
 from zerolab.report.document import Document
 from zerolab.store.run_folder import is_run
-from zerolab.store.storage import STATE, FolderStorage
+from zerolab.store.storage import STATE, FolderStorage, ProgressBar, no_progress_bar
 from zerolab.studies.cost_model import estimate_run_bytes
 from zerolab.studies.design import Design
 from zerolab.studies.ledger import write_ledger
@@ -294,7 +294,7 @@ class StudyStorage(FolderStorage):
         self._copied_state: tuple[int, int, int] | None = None
         self._next_copy = time.monotonic() + _SECONDS_BETWEEN_COPIES
 
-    def fetch(self) -> int:
+    def fetch(self, progress_bar: ProgressBar = no_progress_bar) -> int:
         """Download finished work of the study that is missing here; return the number of items.
 
         An item is a run, a data set, a result of a computation or the folder of the study.
@@ -310,13 +310,13 @@ class StudyStorage(FolderStorage):
         }
         data_sets = {f"positions/{each.file_name}" for each in self._data_sets}
         files = {name for name in stored if name in data_sets or name.startswith("computed/")}
-        missing = [name for name in (*folders, *files) if not (self._folder / name).exists()]
-        for name in missing:
-            if name in folders:
-                self.fetch_folder(name)
-            else:
-                self.fetch_file(name)
-        return len(missing)
+        new_folders, new_files = (
+            [name for name in names if not (self._folder / name).exists()]
+            for names in (folders, files)
+        )
+        if new_folders or new_files:
+            self.fetch_items(new_folders, new_files, progress_bar)
+        return len(new_folders) + len(new_files)
 
     def push(self) -> None:
         """Copy all finished work; call it while no result is being stored.
