@@ -64,7 +64,8 @@ def test_preset_whose_schedule_spans_the_run_ends_itself(tmp_path, capsys):
     (point,) = json.loads(capsys.readouterr().out)["strong-hour"]
     assert point["runs"] == 1
     assert command(tmp_path, "strong-hour", progressive, hours="0.1") == 2
-    assert "stop.hours = 0.1 differs from 1e-06" in capsys.readouterr().err
+    assert "strong-hour runs in" in capsys.readouterr().err
+    assert command(tmp_path, "strong-hour", progressive) == 0  # nothing has changed
 
 
 def test_table_and_figure_are_written(folder):
@@ -100,6 +101,7 @@ def test_variants_can_be_added_but_settings_cannot_change(folder, capsys):
         (["--test-search", "selection.d=1"], "selection.d"),
         (["--game", "chess"], "chess"),
         (["strong-huor"], 'did you mean "strong-hour"?'),
+        (["supervised"], 'unknown variant "supervised"'),
     ],
 )
 def test_mistakes_print_one_line(tmp_path, capsys, arguments, expected):

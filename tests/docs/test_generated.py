@@ -117,8 +117,11 @@ LEDGERS = sorted((ROOT / "docs" / "results").glob("*/ledger.parquet"))
 
 
 @pytest.mark.parametrize("ledger", LEDGERS, ids=lambda path: path.parent.name)
-def test_claims_name_figures_of_their_report(ledger: Path) -> None:
-    study = registered_studies()[read_ledger(ledger).header.study]
+def test_ledgers_fit_their_studies(ledger: Path) -> None:
+    """A ledger has the design of its study, whose claims name figures of its report."""
+    header = read_ledger(ledger).header
+    study = registered_studies()[header.study]
+    assert study.scale_of(ledger, header) == header.scale
     results = Results("smoke", study.planned_design("smoke"), [], {})
     figures = {each.claim.figure for each in study.verdicts(results)} - {""}
     assert figures <= {path.stem for path in ledger.parent.glob("*.png")}

@@ -197,8 +197,9 @@ def test_devices_by_name(with_gpus, name, gpus, expected):
     [
         ("cuda", 0, '^device = "cuda": PyTorch finds no such device here; expected cpu$'),
         ("cuda:2", 2, '^device = "cuda:2": .* expected cpu or cuda:0 or cuda:1$'),
-        ("cuda:-1", 2, 'expected auto, cpu, cuda, cuda:N or mps; did you mean "cuda"[?]$'),
-        ("", 0, '^device: "" is no device: expected auto, cpu, cuda, cuda:N or mps$'),
+        ("mps", 2, '^device = "mps": .* expected cpu or cuda:0 or cuda:1$'),
+        ("gpu", 2, '^device: "gpu" is unknown: expected auto, cpu, cuda, cuda:N or mps$'),
+        *((name, 2, "is unknown") for name in ("", "cuda:-1", "cuda:01", "cuda:\u0663")),
     ],
 )
 def test_missing_devices_are_named(with_gpus, name, gpus, message):
@@ -219,13 +220,15 @@ def test_environment_variable_chooses_the_device(with_gpus, monkeypatch):
 
 
 def test_workers_share_the_gpus(with_gpus, monkeypatch):
-    def device_of_worker(number):
-        monkeypatch.delenv("ZEROLAB_DEVICE", raising=False)
+    def device_of_worker(number, chosen):
+        monkeypatch.setenv("ZEROLAB_DEVICE", chosen)
         use_gpu_of_worker(number)
         return str(default_device())
 
     with_gpus(2)
-    assert [device_of_worker(number) for number in range(3)] == ["cuda:0", "cuda:1", "cuda:0"]
+    for chosen in ("", "auto"):
+        devices = [device_of_worker(number, chosen) for number in range(3)]
+        assert devices == ["cuda:0", "cuda:1", "cuda:0"]
     monkeypatch.setenv("ZEROLAB_DEVICE", "cpu")
     use_gpu_of_worker(0)
     assert default_device() == CPU
@@ -239,6 +242,7 @@ def with_gpus(monkeypatch):
     def set_count(count):
         monkeypatch.setattr(torch.cuda, "is_available", lambda: count > 0)
         monkeypatch.setattr(torch.cuda, "device_count", lambda: count)
+        monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
 
     return set_count
 

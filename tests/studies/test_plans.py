@@ -29,7 +29,8 @@ def test_keys_depend_on_settings_that_affect_results():
     assert planned("sum", 1).key != key
     settings = planned("sum", 0).settings
     play = settings.selfplay.model_copy(update={"threads": 3})
-    assert run_key(settings.model_copy(update={"selfplay": play, "preset": "mine"})) == key
+    changes = {"selfplay": play, "preset": "mine", "device": "cpu"}
+    assert run_key(settings.model_copy(update=changes)) == key
 
 
 @pytest.mark.parametrize(

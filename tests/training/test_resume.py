@@ -15,6 +15,7 @@ import pytest
 
 from promised import contents
 from zerolab.cli.main import main
+from zerolab.store.run_folder import RunFolder
 
 SETTINGS = [
     "iterations=3",
@@ -133,10 +134,16 @@ def test_second_process_on_one_run_is_refused(tmp_path, capfd):
         process.join()
 
 
-def test_finished_run_continues_with_more_iterations(tmp_path, undisturbed):
+def test_finished_run_continues_with_more_iterations(tmp_path, undisturbed, monkeypatch, capsys):
+    """The device may change as well."""
     folder = tmp_path / "run"
     assert main([*arguments(folder), "--set=iterations=2"]) == 0
-    assert main(["train", "--run", str(folder), "--set=iterations=3"]) == 0
+    resumed = ["train", "--run", str(folder), "--set=iterations=3"]
+    monkeypatch.setenv("ZEROLAB_DEVICE", "cuda:99")
+    assert main(resumed) == 2
+    assert "ZEROLAB_DEVICE" in capsys.readouterr().err
+    assert main([*resumed, "--set=device=cpu"]) == 0
+    assert RunFolder.open(folder).config["device"] == "cpu"
     extended = contents(folder)
     for name in undisturbed:
         if name.startswith(("checkpoints", "examples")):

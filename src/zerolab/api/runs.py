@@ -118,8 +118,8 @@ def train(
     ``"trackio"``, ``"wandb"``, ``"mlflow"``, or plug-ins.
 
     Raises UserError for programs that are not allowed, for invalid settings, for settings that
-    differ from those of the resumed run (except more iterations), and if another process is
-    training the run.
+    differ from those of the resumed run (except more iterations or another device), and if another
+    process is training the run.
     """
     require_type("game", game, str | None, 'a name, such as "othello:6x6"')
     require_path("run", run)

@@ -158,7 +158,7 @@ def _plain_and(description: str, *changes: str) -> StrengthVariant:
 
 
 VARIANTS: Mapping[str, StrengthVariant] = {
-    "strong": StrengthVariant("the preset"),
+    "strong": StrengthVariant("the preset strong"),
     "plain": _plain_and("the outcome as value target, none of the features below"),
     "discount": _plain_and("plain, values discounted by 0.97 per ply", "search.discount=0.97"),
     "root-value": _plain_and(
@@ -232,7 +232,7 @@ class StrengthSettings(Settings):
     @field_validator("variants")
     @classmethod
     def _known_variants(cls, names: tuple[str, ...]) -> tuple[str, ...]:
-        known = dict.fromkeys([*VARIANTS, *preset_names()])
+        known = [*VARIANTS, *(name for name in preset_names() if name != "supervised")]
         for name in names:
             if name not in known:
                 raise ValueError(

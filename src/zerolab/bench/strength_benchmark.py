@@ -59,7 +59,8 @@ def train_for_hours(
         run = RunFolder.create(folder, train_settings.model_dump())
     with run.locked():
         if train_settings.spanning_setting:  # the run ends by its own rule
-            Trainer(run, train_settings, reporter, inputs=inputs).train()
+            if not run.progress.finished:
+                Trainer(run, train_settings, reporter, inputs=inputs).train()
             return
         clock = _Clock(settings.hours, read_records(run))
         if not clock.is_over:
@@ -77,19 +78,20 @@ def variant_run_settings(variant: str, seed: int, settings: StrengthSettings) ->
     preset = strength_variant(variant).preset
     train_settings = resolve_settings(settings.game, preset, _changes(variant, seed, settings))
     require_effects(train_settings, settings.changes)
+    if train_settings.supervised.positions:
+        raise UserError("supervised.positions: expected runs with self-play")
     return train_settings
 
 
 def _changes(variant: str, seed: int, settings: StrengthSettings) -> tuple[str, ...]:
     """Return the settings that differ from the variant's preset, as ``a.b=c``."""
     named = strength_variant(variant)
-    changes = (
-        f"seed={seed}", f"iterations={_MAX_ITERATIONS}", "final_evaluation.games=0", "stop=never",
-        *named.changes, *settings.changes,
-    )  # fmt: skip
+    run_changes = f"seed={seed}", f"iterations={_MAX_ITERATIONS}", "stop=never"
+    changes = (*run_changes, *named.changes, *settings.changes)
     if not resolve_settings(settings.game, named.preset, changes).spanning_setting:
         return changes
-    return (*changes, f"stop={{name='hours', hours={settings.hours!r}}}")
+    limit = f"stop={{name='hours', hours={settings.hours!r}}}"
+    return (*changes, "final_evaluation.games=0", limit)
 
 
 def timed_checkpoints(run: RunFolder) -> list[TimedCheckpoint]:
@@ -207,7 +209,19 @@ def _save_settings(folder: Path, settings: StrengthSettings) -> None:
             raise UserError(
                 f"hours = {settings.hours:g}: runs in {folder} already have {previous.hours:g}"
             )
+        if settings.hours > previous.hours:
+            _require_extensible(folder, previous)
     FOLDER.write_settings(folder, settings.model_dump(mode="json"))
+
+
+def _require_extensible(folder: Path, previous: StrengthSettings) -> None:
+    """Raise UserError if the runs of any variant cannot continue for more hours."""
+    for variant in previous.variants:
+        if spanning := variant_run_settings(variant, 0, previous).spanning_setting:
+            raise UserError(
+                f"the {variant} runs in {folder} end after {previous.hours:g} hours, which"
+                f" {spanning} spans: expected the same --hours or another --folder"
+            )
 
 
 def _positions(folder: Path, settings: StrengthSettings, display: BenchmarkDisplay) -> Positions:

@@ -259,13 +259,13 @@ def strength(
     set: Assignments = (),
     json: bool = False,
 ) -> None:
-    """Train presets or variants of one for equal times and measure them on solved positions.
+    """Train presets, or variants of strong, for equal times and measure them on solved positions.
 
     The command writes a table and a figure, which includes the curves published by [Clausen2021].
-    Repeat the command to resume it; you can add variants, seeds and, unless a schedule spans the
-    runs, hours.
+    Repeat the command to resume it; you can add variants and seeds, and hours unless a schedule
+    spans the runs.
 
-    Variants of the preset strong; the name of a preset is a variant, too:
+    Every preset can be named, and these variants of strong:
       {strength_variants}
 
     Examples:

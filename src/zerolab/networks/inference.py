@@ -73,7 +73,7 @@ def find_device(name: str) -> torch.device:
     if name == "auto":
         return torch.device("cuda:0" if torch.cuda.is_available() else "cpu")
     device = torch.device("cuda:0" if name == "cuda" else name)
-    gpus = [f"cuda:{number}" for number in range(torch.cuda.device_count())]
+    gpus = [f"cuda:{number}" for number in range(_gpu_count())]
     known = {"cpu", *gpus, *(["mps"] if torch.backends.mps.is_available() else [])}
     if str(device) not in known:
         raise UserError(
@@ -88,14 +88,21 @@ def use_gpu_of_worker(worker: int) -> None:
 
     Workers, numbered from 0, share the GPUs evenly.
     """
-    if (gpus := torch.cuda.device_count()) > 1:
-        os.environ.setdefault(DEVICE_VARIABLE, f"cuda:{worker % gpus}")
+    is_chosen = os.environ.get(DEVICE_VARIABLE, "auto") not in ("", "auto")
+    if (gpus := _gpu_count()) > 1 and not is_chosen:
+        os.environ[DEVICE_VARIABLE] = f"cuda:{worker % gpus}"
+
+
+def _gpu_count() -> int:
+    """Return the number of GPUs that CUDA can use."""
+    return torch.cuda.device_count() if torch.cuda.is_available() else 0
 
 
 def default_precision(device: torch.device) -> torch.dtype:
     """Return bfloat16 if the device supports it natively, otherwise float32."""
     if device.type == "cuda":
-        native = torch.cuda.is_bf16_supported(including_emulation=False)
+        with torch.cuda.device(device):
+            native = torch.cuda.is_bf16_supported(including_emulation=False)
     else:
         native = torch.cpu._is_avx512_bf16_supported()  # also true for every CPU with AMX
     return torch.bfloat16 if native else torch.float32

@@ -29,6 +29,7 @@ from zerolab.core.ray_cluster import (
     node_properties,
     ray,
 )
+from zerolab.core.resources import DEVICE_VARIABLE
 from zerolab.networks.inference import cpu_precision_name
 from zerolab.play.executors import Batch, PlayProgress
 from zerolab.rules.catalogue import parse_game
@@ -253,6 +254,7 @@ class PlayingActor:
     def __init__(self, shape: ActorShape) -> None:
         import torch  # noqa: PLC0415  slow import
 
+        os.environ[DEVICE_VARIABLE] = "cuda" if shape.has_gpu else "cpu"
         torch.set_num_threads(1)  # for all chunks, whose threads would otherwise change it in turn
         self._shape = shape
         cores = claim_own_cores(shape.cores)

@@ -85,13 +85,16 @@ class RayExecutor:
             if not self._cluster.is_local:
                 self._cluster.require_equal_machines(cpu_precision_name)
             nodes = worker_nodes()
-            self._shape = ActorShape(cores, any(node["Resources"].get("GPU") for node in nodes))
+            learns_on_gpu = default_device().type == "cuda"
+            uses_gpus = learns_on_gpu or not self._cluster.is_local
+            has_gpus = any(node["Resources"].get("GPU") for node in nodes)
+            self._shape = ActorShape(cores, uses_gpus and has_gpus)
             self._shape.require_capacity(address, actors, nodes)
         except BaseException:
             self._cluster.leave()
             raise
         self._game_name, self._count, self._message = game_name, actors, message
-        if self._shape.has_gpu != (default_device().type == "cuda"):
+        if self._shape.has_gpu != learns_on_gpu:
             places = "GPUs" if self._shape.has_gpu else "processors"
             message(
                 f"actors play on {places}, but this machine learns on {default_device().type}:"

@@ -26,6 +26,7 @@ from zerolab.core.ray_cluster import (
     ray,
     worker_nodes,
 )
+from zerolab.core.resources import DEVICE_VARIABLE
 from zerolab.networks.inference import cpu_precision_name
 from zerolab.play.position_search import PositionResults, empty_results
 from zerolab.play.search_service import (
@@ -259,6 +260,7 @@ class _Actor:
     """Ray actor that searches positions."""
 
     def __init__(self) -> None:
+        os.environ.pop(DEVICE_VARIABLE, None)  # Ray shows each actor only its own GPU
         self._name = ""
         self._open = ExitStack()
 

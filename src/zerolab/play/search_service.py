@@ -38,7 +38,7 @@ EvaluatorFactory = Callable[[], Evaluator]
 
 @dataclass(frozen=True)
 class NetworkEvaluatorFactory:
-    """Picklable function that creates a network's evaluator, on the GPU if available."""
+    """Picklable function that creates a network's evaluator, on its process's default device."""
 
     game: str
     network_settings: dict[str, Any]

@@ -6,6 +6,7 @@ A task whose process or node is lost is restarted and resumes from its files.
 
 from __future__ import annotations
 
+import os
 import platform
 import secrets
 import shutil
@@ -27,6 +28,7 @@ from zerolab.core.ray_cluster import (
     ray,
     worker_nodes,
 )
+from zerolab.core.resources import DEVICE_VARIABLE
 from zerolab.networks.inference import cpu_precision_name
 from zerolab.store.folder import is_locked, lock_folder
 from zerolab.studies.tasks import CompileTask, Task, TaskOutcome, TrainTask, perform_task
@@ -208,6 +210,7 @@ def _perform_job(job: _Job) -> TaskOutcome:
     if not _shares(job.probe):
         folder = Path(job.probe).parent
         return TaskOutcome(job.task, error_lines=[_not_shared(platform.node(), folder)])
+    os.environ.pop(DEVICE_VARIABLE, None)  # Ray shows each worker only its own GPUs
     claim_own_cores()  # learning on several cores would change the last bits of the weights
     if job.is_repeated and isinstance(job.task, TrainTask):
         _await_unlocked(Path(job.task.run_path))

@@ -130,6 +130,7 @@ class TrainTask:
         run = RunFolder.open(path)
         planned, settings = settings, saved_settings(run)
         require_no_untrusted_programs(settings, self.run_path, planned.final_evaluation.baselines)
+        settings = settings.model_copy(update={"device": planned.device})
         with run.locked():
             for file in map(Path, self.dataset_paths):
                 run.save_solved_positions(file.name, read_bytes(file, LARGEST_DATASET))

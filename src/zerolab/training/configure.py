@@ -144,12 +144,12 @@ def _merge(data: dict[str, Any], changes: Mapping[str, Any]) -> None:
 def amend_settings(
     run: RunFolder, assignments: Sequence[Assignment], *, allow_programs: bool = False
 ) -> TrainSettings:
-    """Return the settings for resuming a run; only an increase of `iterations` is allowed.
+    """Return the settings for resuming a run; `iterations` can only increase.
 
     The file of solved positions may have another path, since its digest identifies it, and
-    `selfplay.chunks` may change, since it only divides the work. Any other change raises UserError,
-    because the run would no longer match its settings. If the run names a program that no
-    assignment names, programs must be allowed.
+    `selfplay.chunks` and `device` may change, since they are not part of what is trained. Any other
+    change raises UserError, because the run would no longer match its settings. If the run names a
+    program that no assignment names, programs must be allowed.
     """
     settings = saved_settings(run)
     data = settings.model_dump()
@@ -166,7 +166,7 @@ def amend_settings(
         settings.model_dump(),
         amended.model_dump(),
         except_for=CHANGEABLE_SETTINGS,
-        note=" (only iterations can be increased)",
+        note=" (only iterations, device and selfplay.chunks can change)",
     )
     if amended.iterations < settings.iterations:
         raise UserError(

@@ -47,6 +47,8 @@ def current_environment(iteration: int, learner: Learner) -> Environment:
     device = platform.machine()
     if learner.device.type == "cuda":
         device = torch.cuda.get_device_name(learner.device)
+    elif learner.device.type != "cpu":
+        device = learner.device.type
     return Environment(
         iteration=iteration,
         device=device,

@@ -215,7 +215,7 @@ def _hours_per_simulation(settings: TrainSettings, player: int, reference: MoveT
 
 _MEASUREMENTS = ("accuracy", "supervised", "final_evaluation", "unplayed_baseline")
 """Stages that measure networks, and do not change them."""
-_WITHOUT_EFFECT = ("game", "preset", "accuracy", "final_evaluation")
+_WITHOUT_EFFECT = ("game", "preset", "device", "accuracy", "final_evaluation")
 """Settings that the command names otherwise, or that do not change networks."""
 _SET_BY_RUN = ("supervised.digest", *(f"start.{name}" for name in SET_BY_RUN))
 _POSITIONS = "supervised.positions"

@@ -113,7 +113,8 @@ class _GradientGraph:
         self._targets = targets
         self._graph = torch.cuda.CUDAGraph()
         computation.network.zero_grad(set_to_none=True)  # the graph has its own gradients
-        with RECORDING_LOCK, torch.cuda.graph(self._graph):
+        stream = torch.cuda.Stream(planes.device)  # type: ignore[no-untyped-call]
+        with RECORDING_LOCK, torch.cuda.graph(self._graph, stream=stream):
             self._losses = computation.backward(planes, targets)
         self._gradients = [(each, each.grad) for each in computation.network.parameters()]
 

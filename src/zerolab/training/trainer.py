@@ -14,7 +14,7 @@ from time import perf_counter, process_time
 from zerolab.core.errors import UserError, quoted
 from zerolab.core.resources import peak_memory
 from zerolab.networks.catalogue import build_network
-from zerolab.networks.inference import find_device, use_device
+from zerolab.networks.inference import use_device
 from zerolab.play.executors import THREADS, Executor
 from zerolab.play.pairings import check_opening_length
 from zerolab.play.selfplay_settings import require_ray_if_needed
@@ -86,12 +86,12 @@ class Trainer:
         executor: Executor | None = None,
     ) -> None:
         """Prepare training; raise UserError if an input or logger is missing or does not fit."""
-        inputs = read_inputs(settings, run) if inputs is None else inputs
+        with use_device(settings.device) as device:
+            inputs = read_inputs(settings, run) if inputs is None else inputs
         settings = with_feature_source(settings, inputs.feature_source)
         bugs = EnabledBugs(settings.published_bugs)
         learn = bugs.learner_settings(settings.learn)
         network = build_network(settings.network, inputs.game, settings.seed)
-        device = find_device(settings.device)
         self.stages = stages or (
             ITERATION_STAGES if inputs.solved_split is None else SUPERVISED_STAGES
         )
@@ -249,8 +249,8 @@ def check_new_run(settings: TrainSettings) -> RunInputs:
     Raises UserError for settings with which a stage would fail, such as missing files, a missing
     device, or openings that are too long for the game.
     """
-    find_device(settings.device)
-    inputs = read_inputs(settings)
+    with use_device(settings.device):
+        inputs = read_inputs(settings)
     if inputs.solved_split is not None:
         require_solved_targets(settings.network, inputs.solved_split.training)
     require_ray_if_needed(settings.selfplay.mode)

@@ -18,6 +18,7 @@ from zerolab.core.errors import UserError, quoted
 from zerolab.core.files import make_folder, write_text
 from zerolab.core.processes import claim_cores, core_shares, map_in_processes
 from zerolab.core.resources import ProgressBar
+from zerolab.networks.inference import use_gpu_of_worker
 from zerolab.play.match import play_match
 from zerolab.report.figures import save_figure
 from zerolab.report.table import Interval
@@ -46,7 +47,7 @@ from zerolab.tuning.tuning_report import (
     trial_results,
 )
 
-_MACHINE_KEYS = ("selfplay.threads",)  # can differ if the number of workers has changed
+_MACHINE_KEYS = ("selfplay.threads", "device")  # can differ between workers and machines
 _MAX_TRIALS = 1_000_000
 _MAX_WORKERS = 256
 _POLL_SECONDS = 2.0
@@ -265,7 +266,7 @@ def _work_together(
 
 def _run_worker(job: _WorkerJob) -> None:
     """Run trials in a worker process without displaying progress."""
-    claim_cores(job.core_locks, job.core_shares)
+    use_gpu_of_worker(claim_cores(job.core_locks, job.core_shares))
     plan = TuningPlan(job.settings)
     store = TrialStore(job.folder, plan)
     quiet = TrialDisplay(lambda text: None, lambda clock: nullcontext(NullReporter()), _no_progress)

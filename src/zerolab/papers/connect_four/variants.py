@@ -266,7 +266,8 @@ TIMED_PLIES = 2
 
 _KEY_LENGTH = 16
 _SECONDS_PER_SIMULATION = 1e-4
-_WITHOUT_EFFECT: Mapping[str, Any] = {"selfplay": {"chunks", "lag"}}  # on the time of a move
+_WITHOUT_EFFECT: Mapping[str, Any] = {"device": True, "selfplay": {"chunks", "lag"}}
+"""Settings that leave the time of a move on one machine as it is."""
 
 
 class TimedMoveKind(NamedTuple):

@@ -216,7 +216,7 @@ def _require_served(folders: Folders, assignments: list[str]) -> None:
 
 def _require_served_agent(folders: Folders, key: str, text: str) -> None:
     """Raise UserError if `text` refers to a program, or to a run that is not served."""
-    if text.startswith("@") or key == "game":
+    if text.startswith("@") or key in ("game", "device"):
         return
     try:
         path = named_path(text)
