@@ -29,15 +29,19 @@ def test_signal_ends_running_kernel(number):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_signal_prints_command_to_resume(number):
+@pytest.mark.parametrize("seconds_to_stop", [0, 60])
+def test_signal_prints_command_to_resume(number, seconds_to_stop):
     result = run_script(f"""
-        import sys, types
+        import sys, time, types
         from zerolab.cli import main as command
         from zerolab.cli.process import resume_advice
 
         def train():
-            with resume_advice("finished stages are saved", "zerolab train --run runs/a"):
-                signal.raise_signal({number:d})
+            try:
+                with resume_advice("finished stages are saved", "zerolab train --run runs/a"):
+                    signal.raise_signal({number:d})
+            finally:
+                time.sleep({seconds_to_stop})
 
         sys.modules["zerolab.cli.train"] = types.SimpleNamespace(train=train)
         sys.argv = ["zerolab", "train"]

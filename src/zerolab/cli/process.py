@@ -36,6 +36,8 @@ _SECONDS_TO_CLEAN_UP = 1.0
 
 _DEFAULT_MESSAGE = "interrupted"
 _advice = [_DEFAULT_MESSAGE]  # the last entry is printed on interruption
+_reported = threading.Event()
+"""Set once a message about an interruption has been printed."""
 
 
 @contextmanager
@@ -50,6 +52,7 @@ def resume_advice(saved: str, command: str) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
+        _advice[0] = _advice[-1]  # remains if leaving the rest of the work takes too long
         raise KeyboardInterrupt(_advice[-1]) from None
     finally:
         _advice.pop()
@@ -57,6 +60,7 @@ def resume_advice(saved: str, command: str) -> Iterator[None]:
 
 def report_interruption(message: object = "") -> None:
     """Print a message on one line, or a default message if it is empty."""
+    _reported.set()
     print(f"zerolab: {str(message) or _DEFAULT_MESSAGE}", file=sys.stderr)
 
 
@@ -68,6 +72,8 @@ def run_interruptibly(work: Callable[[], int]) -> int:
     the signal is not handled within one second, if the work has not stopped two seconds later, or
     after a further signal. Once the work is done, signals end the process silently.
     """
+    _reported.clear()
+    _advice[:] = [_DEFAULT_MESSAGE]
     interruption = _Interruption()
     try:
         with interruption.handled():
@@ -139,10 +145,10 @@ class _Interruption:
         """Wait for a signal; end the process if the work continues or another signal arrives."""
         number = os.read(arrivals, 1)[0]
         is_second = select.select([arrivals], [], [], _SECONDS_TO_HANDLE)[0]
-        if self.number is None:  # the main thread is busy and has printed nothing yet
-            report_interruption(_advice[-1])
-        elif not is_second:
+        if self.number is not None and not is_second:
             select.select([arrivals], [], [], _SECONDS_TO_STOP)
+        if not _reported.is_set():  # the main thread is still busy
+            report_interruption(_advice[-1])
         end_process(128 + number)
 
 

@@ -15,8 +15,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
 
-from zerolab.core.errors import quoted
-
 _MIB = 1 << 20
 _PEAK_UNITS_IN_MIB = _MIB if sys.platform == "darwin" else 1 << 10
 
@@ -128,6 +126,8 @@ def checked_device_name(name: str) -> str:
 
     The machine need not have the device.
     """
+    from zerolab.core.errors import quoted  # noqa: PLC0415  see the top of this module
+
     if not re.fullmatch(r"auto|cpu|mps|cuda(:(0|[1-9][0-9]{0,3}))?", name):
         raise ValueError(f"{quoted(name)} is unknown: expected auto, cpu, cuda, cuda:N or mps")
     return name
