@@ -263,7 +263,7 @@ def hints_of(analysis: Analysis) -> dict[int, Hint]:
 
 
 def is_exact(analysis: Analysis) -> bool:
-    """Return whether the values are exact scores, as those of the agent ``perfect``."""
+    """Return whether the values are exact scores, as from the agent ``perfect``."""
     best = analysis.best
     return best.value is not None and best.visits is None and best.prior is None
 

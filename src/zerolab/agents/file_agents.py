@@ -3,9 +3,9 @@
 Agent files are exported from runs (`agents.exporting`) and can come from untrusted sources.
 `parse_agent_file` validates all of them and returns only agents that are safe to use.
 
-The specs are ``FILE.zerolab[?OPTIONS]`` and, for shipped agents, ``NAME[?OPTIONS]``. The name is
-that of the game, without the size if it is the usual one, such as ``connect-four`` or
-``othello-6x6`` (docs/decisions/0098).
+The specs are ``FILE.zerolab[?OPTIONS]`` and, for shipped agents, ``NAME[?OPTIONS]``. Shipped agents
+are named after the game, without its usual size, such as ``connect-four`` or ``othello-6x6``
+(docs/decisions/0098).
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class SharedAgent(NamedTuple):
     search_settings: SearchSettings
     """Search settings used in training, which are also the default for play."""
     weights: Arrays
-    """Weights in float32, also if they are stored in half precision."""
+    """Weights in float32, even if stored in half precision."""
     header: AgentHeader
     digest: str
     """Digest of the whole file."""
@@ -130,7 +130,7 @@ class StoredAgent(NamedTuple):
     """Agent with its file and its name."""
 
     name: str
-    """Canonical spec, with the first digits of the digest: the file can be replaced."""
+    """Canonical spec, with the first digits of the digest because the file can be replaced."""
     path: Path
     agent: SharedAgent
 
@@ -220,7 +220,7 @@ class _File(StoredAgentKind):
         path = Path(match["name"])
         agent = read_agent_file(path, match["digits"] or "")
         location = canonical_folder(path)
-        prefix = "file:" if ":" in location else ""  # mcts:9.zerolab would be of another kind
+        prefix = "file:" if ":" in location else ""  # mcts:9.zerolab would be another kind
         return StoredAgent(f"{prefix}{location}@{agent.digest[:_DIGEST_DIGITS]}", path, agent)
 
 
@@ -242,10 +242,10 @@ def shipped_path(name: str) -> Path:
 
 
 def shipped_name(game: Game) -> str:
-    """Return the name that a shipped agent for a game has, whether or not there is one.
+    """Return the name of a game's shipped agent, whether or not it exists.
 
-    It is the name of the game with hyphens, without a size if it is the usual one. Further agents
-    for the game have names that begin with it, such as ``connect-four-small``.
+    This is the game's name with hyphens, without its usual size. The names of further agents for
+    the game begin with it, such as ``connect-four-small``.
     """
     name, _, size = game_name(game).partition(":")
     is_usual = game == registered_games()[name].usual_game()
@@ -257,7 +257,7 @@ class ShippedAgent(NamedTuple):
 
     name: str
     spec: str
-    """The name, with a prefix if it would name a run."""
+    """The name, with a prefix if it would otherwise name a run."""
     header: AgentHeader
 
 
@@ -276,7 +276,7 @@ def shipped_agents(game: Game) -> list[ShippedAgent]:
 
 
 def default_opponent(game: Game) -> str:
-    """Return the spec of an opponent for those who have trained none: a shipped agent, or MCTS."""
+    """Return the spec of an opponent for users who have trained none: a shipped agent, or MCTS."""
     return next((each.spec for each in shipped_agents(game)), _USUAL_OPPONENT)
 
 

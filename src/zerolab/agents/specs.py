@@ -175,7 +175,7 @@ def with_unique_names(agents: Sequence[Agent]) -> list[Agent]:
 
 
 def _recognised(text: str) -> _Spec | None:
-    """Return the parts of a spec, or None if it is of no kind."""
+    """Return the parts of a spec, or None if no kind matches."""
     text, ordinal = _without_ordinal(text)
     head = _HEAD.match(text)
     if head and head[1] in AGENT_KINDS:

@@ -45,7 +45,7 @@ class BenchmarkResult:
 
     @property
     def ratio(self) -> float:
-        """Result of the subject divided by that of the limit."""
+        """Median of the subject divided by the median of the limit."""
         return self.median / self.limit
 
     def as_dict(self) -> dict[str, Any]:

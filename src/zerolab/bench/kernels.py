@@ -1,7 +1,7 @@
 """Speed of tree search, random playouts and the exact solver, without a network.
 
-`TreeSearches` need no batches: each tree is searched to completion, while it is in the processor
-caches. `BatchedTreeSearches` search as with a network: every step visits each tree once. The trees
+`TreeSearches` need no batches: each tree is searched to completion while it is in the processor
+caches. `BatchedTreeSearches` work as with a network: every step visits each tree once. The trees
 start from different positions, with deduplication and caching off, so that every simulation
 requests an evaluation unless it reaches a finished game.
 """

@@ -201,9 +201,9 @@ def _facts(random: np.random.Generator, actions: int) -> Facts:
 
 
 def measure_run(rounds: int) -> Iterator[BenchmarkResult]:
-    """Measure the time of a complete run against that of its self-play; ignore `rounds`.
+    """Measure the time of a complete run against its self-play time; ignore `rounds`.
 
-    The time shares are those of the stages.
+    There is a time share for each stage.
     """
     settings = resolve_settings("connect_four:6x7", "mini")
     with tempfile.TemporaryDirectory() as folder:
@@ -234,7 +234,7 @@ _MEASUREMENTS_PER_ROUND = 8
 
 
 def measure_convolutional_heads(rounds: int) -> Iterator[BenchmarkResult]:
-    """Measure self-play and learning with fully convolutional heads against those of resnet."""
+    """Measure self-play and learning with fully convolutional heads against resnet heads."""
     for name in GAMES:
         players = (_EqualSelfPlay(name, network) for network in (_HEADS, _LIMIT))
         subject, limit = (player.play for player in players)

@@ -163,7 +163,7 @@ async def _moves(client: Any, run: Path, count: int) -> list[float]:
 
 @asynccontextmanager
 async def _load(address: str, run: Path) -> AsyncIterator[list[str]]:
-    """Keep websockets open, of which some search all the time; yield the list of their errors."""
+    """Keep websockets open, some of them searching all the time; yield the list of their errors."""
     connect = _import_development_module("websockets.asyncio.client").connect
     errors: list[str] = []
     async with AsyncExitStack() as stack:
@@ -214,7 +214,7 @@ _RUN_ITERATIONS = 60  # about twenty seconds with the smoke preset
 def measure_study_workers(rounds: int) -> Iterator[BenchmarkResult]:
     """Measure the share of worker time spent on runs, and the rate of empty tasks.
 
-    The workers are processes and, if Ray is installed, a local Ray cluster, whose startup counts.
+    The workers are processes and, if Ray is installed, a local Ray cluster, including its startup.
     Runs are trained once; `rounds` applies only to empty tasks.
     """
     count = available_cores()

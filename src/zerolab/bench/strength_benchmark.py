@@ -111,9 +111,9 @@ def spaced_checkpoints(
 ) -> list[TimedCheckpoint]:
     """Return the first checkpoint at or after each due time, in hours.
 
-    The due times are the multiples of `every` below `hours`, and `hours`, at which the last
-    checkpoint of a finished run counts although such a run may end a little earlier. A checkpoint
-    that is first for several due times is returned once, with the last due time.
+    The due times are the multiples of `every` below `hours`, and `hours` itself. The last
+    checkpoint of a finished run counts for `hours` even if the run ends a little earlier. A
+    checkpoint that is first for several due times is returned once, with the last due time.
     """
     steps = int(hours / every - _ROUNDING)
     selected: dict[int, TimedCheckpoint] = {}

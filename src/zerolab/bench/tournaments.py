@@ -231,7 +231,7 @@ def measure_cluster(rounds: int) -> Iterator[BenchmarkResult]:
 
 
 def _measure_sizes() -> Iterator[BenchmarkResult]:
-    """Measure the bytes of the network and of the examples of a position, as they travel."""
+    """Measure the bytes sent for the network and for the examples of a position."""
     evaluator = untrained_evaluator(_GAME_NAME, _NETWORK)
     settings = SelfPlaySettings(episodes=64)
     played = play_episodes(parse_game(_GAME_NAME), settings, _CLUSTER_SEARCH, evaluator, 0, 0)

@@ -85,7 +85,7 @@ class CodeDigest:
             self._add(function)
 
     def hexdigest(self) -> str:
-        """Return the digest of everything added so far, which depends on the order."""
+        """Return the digest of everything added so far; the order matters."""
         return self._hash.hexdigest()
 
     def _note(self, *words: object) -> None:

@@ -315,11 +315,11 @@ _LONGEST_WORD = 100  # longer words are not misspelt names and are slow to compa
 def suggested_setting(
     model: type[BaseModel], key: str, parent: type[BaseModel] | None = None
 ) -> str:
-    """Return the dotted key of the setting that is probably meant by an unknown key, or "".
+    """Return the dotted key of the setting that an unknown key probably means, or "".
 
-    A setting anywhere whose name, or the initials of its name, is the last part of the key comes
-    first. Otherwise, it is the most similar field of `parent`, the table that lacks the key, or a
-    setting elsewhere with a very similar name.
+    The first choice is any setting with the last part of the key as its name or initials.
+    Otherwise, it is the most similar field of `parent`, the table that lacks the key, or a setting
+    elsewhere with a very similar name.
     """
     if len(key) > _LONGEST_WORD:
         return ""
@@ -361,7 +361,7 @@ def _sorted_keys(model: type[BaseModel]) -> list[str]:
 
 
 def _initials(name: str) -> str:
-    """Return the initials of a name of several words, else nothing that a user would write."""
+    """Return the initials of a name of several words, otherwise a text that no user would write."""
     words = name.casefold().split("_")
     return "".join(word[:1] for word in words) if len(words) > 1 else "."
 

@@ -87,8 +87,8 @@ def read_text(path: Path, limit: int) -> str:
 def atomic_replace(path: Path, *, durable: bool = True) -> Iterator[Path]:
     """Yield a temporary path to write to; on success, flush it to disk and rename it to `path`.
 
-    Without `durable`, it is not flushed, and a crash of the machine can leave a damaged file.
-    A crash leaves a complete file, old or new, and perhaps the temporary file `.NAME.*.part`.
+    Without `durable`, the file is not flushed, and a crash of the machine can damage it. Any other
+    crash leaves a complete file, old or new, and perhaps the temporary file `.NAME.*.part`.
     Concurrent writers use different temporary files, and the last one to finish wins. Raises
     UserError if the disk is full or the folder is not writable; the old file is then unchanged.
     """

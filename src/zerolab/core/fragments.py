@@ -4,8 +4,8 @@ By default, numba optimises each helper as thoroughly as a kernel, generates unu
 it, and unpacks every NamedTuple at each call, which inlining undoes. Skipping these steps leaves
 the kernels unchanged and reduces their compile time by a third (``docs/decisions/0021``).
 
-The module relies on numba's internal classes, which a new version of numba may change. Then
-`zerolab.core.compiled` does without it.
+The module relies on numba's internal classes, which a new version of numba may change. In that
+case, `zerolab.core.compiled` does without the module.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def _counts_references(state: Any) -> bool:
 
 
 def _has_only_arrays(numba_type: Any) -> bool:
-    """Return True if the only heap memory of a type is that of arrays, unlike lists and strings."""
+    """Return True if a type uses heap memory only for arrays, unlike lists and strings."""
     if isinstance(numba_type, types.BaseTuple):  # type: ignore[attr-defined]
         return all(map(_has_only_arrays, numba_type))
     if isinstance(numba_type, types.Generator):  # type: ignore[attr-defined]
@@ -190,4 +190,4 @@ def _compile_helper(function: Callable[..., Any]) -> Any:
 
 
 FRAGMENTS = Inlining(_compile_helper, {**_OPTIONS, "pipeline_class": _FragmentCompiler})
-"""The fast way, which numba's internals may stop to allow."""
+"""The fast way, which changes in numba's internals may rule out."""

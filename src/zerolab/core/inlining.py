@@ -37,7 +37,7 @@ class _Pair(NamedTuple):
 
 
 def check(inlining: Inlining) -> None:
-    """Compile a small kernel and compare its results with those of Python.
+    """Compile a small kernel and compare its results with Python's.
 
     The kernel has a helper and an overloaded function, which pass a NamedTuple of arrays, write to
     an array and create another one. Raises RuntimeError if the results differ; compiler

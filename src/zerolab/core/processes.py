@@ -5,10 +5,10 @@ Worker processes are forked from a server that has already imported their module
 parent.
 
 The fork server imports this module first, so that it ends silently with its parent. Otherwise it
-would notice the end of its parent only between two requests. It would finish imports that take many
-seconds and then fork a process that prints a traceback because its parent has ended. The module
-does this only in a fork server, since other processes, such as one that another thread starts at
-the same time, can inherit the environment variable `PARENT_VARIABLE`.
+would notice its parent's end only between requests: it would finish imports that take many seconds
+and then fork a process that prints a traceback because the parent has ended. The module does this
+only in a fork server, since other processes, such as one that another thread starts at the same
+time, can inherit the environment variable `PARENT_VARIABLE`.
 """
 
 from __future__ import annotations

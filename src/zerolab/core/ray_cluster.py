@@ -188,8 +188,8 @@ def require_equal_properties(
 ) -> None:
     """Raise UserError, naming the first node and property that differ, unless all are equal.
 
-    The installed software of all nodes must be the same as on this machine, which need not be a
-    node itself. The hardware of all nodes must be the same as that of the first node.
+    All nodes must have the same installed software as this machine, which need not be a node
+    itself, and the same hardware as the first node.
     """
     for node, properties in nodes:
         if difference := _difference(properties.software, here.software):

@@ -78,8 +78,8 @@ def installed_plugins(layer: Layer) -> EntryPoints:
 def _entry_points(path: tuple[str, ...]) -> Any:
     """Return the entry points of all packages on `path`, which is `sys.path`.
 
-    Every layer reads them, and reading them takes 20 ms with a few hundred packages. The type
-    depends on the version of Python; all have the method `select`.
+    They are cached because every layer reads them, which takes 20 ms with a few hundred packages.
+    The return type depends on the version of Python but always has the method `select`.
     """
     return entry_points()
 

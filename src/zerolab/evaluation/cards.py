@@ -1,7 +1,7 @@
 """Cards of agents: how an agent was trained and how strong it is, in a TOML file beside it.
 
-A card has the settings and seed of every measurement, so that anyone can repeat it (`remeasure`),
-and instead of solved positions the settings with which `zerolab dataset` collects them.
+A card has the settings and seed of every measurement, so that anyone can repeat it (`remeasure`).
+Instead of solved positions, it has the settings with which `zerolab dataset` collects them.
 """
 
 from __future__ import annotations
@@ -177,7 +177,7 @@ def card_path(agent_file: Path) -> Path:
 def read_card(agent_file: Path, agent: SharedAgent) -> AgentCard | None:
     """Return the card of an agent, or None if there is none.
 
-    Raises UserError, with one line, for a damaged card and for the card of another agent.
+    Raises a one-line UserError for a damaged card or the card of another agent.
     """
     path = card_path(agent_file)
     if not path.exists():
@@ -317,7 +317,7 @@ class AgentWithCard(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Name of the agent, which is that of the file."""
+        """Name of the agent, taken from the file."""
         return self.stored.path.stem
 
     @property
@@ -332,13 +332,13 @@ class AgentWithCard(NamedTuple):
 
     @property
     def simulations(self) -> int:
-        """Simulations per move, in the measurements if there is a card."""
+        """Simulations per move; those of the measurements if there is a card."""
         own = self.stored.agent.search_settings.simulations
         return own if self.card is None else self.card.simulations
 
     @property
     def shares(self) -> dict[str, MeasuredShare]:
-        """Numbers of the card, by what they mean."""
+        """Numbers on the card, by meaning."""
         return {} if self.card is None else dict(card_shares(self.card))
 
     def as_dict(self) -> dict[str, Any]:
@@ -355,7 +355,7 @@ class AgentWithCard(NamedTuple):
 
 
 def with_card(stored: StoredAgent) -> AgentWithCard:
-    """Return an agent with its card, if it has one; errors are those of `read_card`."""
+    """Return an agent with its card, if it has one; errors are as in `read_card`."""
     return AgentWithCard(stored, read_card(stored.path, stored.agent))
 
 
@@ -370,7 +370,7 @@ class Comparison(NamedTuple):
 
 
 def compare_cards(card: AgentCard, repeated: AgentCard) -> list[Comparison]:
-    """Return the comparisons of all numbers of a card with those of `remeasure`."""
+    """Compare all numbers on a card with those from `remeasure`."""
     comparisons = []
     if card.accuracy is not None and repeated.accuracy is not None:
         digests = card.accuracy.digest, repeated.accuracy.digest
@@ -385,7 +385,7 @@ def compare_cards(card: AgentCard, repeated: AgentCard) -> list[Comparison]:
 
 
 def card_shares(card: AgentCard) -> Iterator[tuple[str, MeasuredShare]]:
-    """Yield what each number of a card means, and the number."""
+    """Yield the meaning and the value of each number on a card."""
     if card.accuracy is not None:
         for player in ("network", "search"):
             moves: MoveShares | None = getattr(card.accuracy, player)

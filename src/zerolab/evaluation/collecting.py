@@ -1,8 +1,8 @@
 """Collection of solved positions from games [Clausen2021].
 
 A player mixes best and random moves, and a collector observes its games. There are two pairs of
-player and collector: one keeps every position, the other one position per game, which requires far
-less solving.
+player and collector: one keeps every position, and the other keeps one position per game, which
+requires far less solving.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ class _LazySolvingPlayer(_SolverPlayer):
         self._is_settled[slots] = False
 
     def settle(self, slots: Slots) -> None:
-        """Play randomly for the rest of these games, whose later positions are not needed."""
+        """Play the rest of these games randomly; their later positions are not needed."""
         self._is_settled[slots] = True
 
     def _find_candidates(self, slots: Slots) -> NDArray[np.bool_]:
@@ -244,7 +244,7 @@ class _OnePerGameCollector(Collector):
     def _try_candidates(self, best_later_ranks: Mapping[int, int]) -> list[int]:
         """Solve the candidates that rank above all later plies of the same game.
 
-        Returns the numbers of the games of which a position was kept.
+        Returns the numbers of the games from which a position was kept.
         """
         settled: list[int] = []
         while ready := [

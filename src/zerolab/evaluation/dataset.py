@@ -144,8 +144,8 @@ def make_dataset(
 ) -> dict[str, Any]:
     """Write a file of solved positions and its manifest ``FILE.json``; return the manifest.
 
-    The content of the file does not depend on the number of processes, of which small sets use
-    fewer, because starting them takes seconds. Positions where every move is best, and duplicates
+    The content of the file does not depend on the number of processes. Small sets use fewer,
+    because starting processes takes seconds. Positions where every move is best, and duplicates
     under symmetries, are excluded. If further games have no new positions, the file has fewer
     positions than requested. `make_oracle` is imported and called in every process. Raises
     UserError if an existing file or the parts of an interrupted command have other settings, or if
@@ -223,7 +223,7 @@ def _collect(
 
 
 class _DatasetBuilder:
-    """Union of parts in game order, without duplicates."""
+    """Parts joined in game order, without duplicates."""
 
     def __init__(self, game: Game, requested: int) -> None:
         self.duplicates = 0
@@ -300,7 +300,7 @@ def _oracle(chunk: _Chunk) -> Oracle:
 
 @lru_cache(maxsize=1)
 def unlimited_oracle(game: str, make_oracle: OracleMaker) -> Oracle:
-    """Return an oracle without a budget for a game, given by name, that this process keeps."""
+    """Return this process's oracle without a budget for the game with the given name."""
     return make_oracle(parse_game(game), UNLIMITED)
 
 

@@ -209,8 +209,8 @@ def print_accuracy(console: Console, reports: Sequence[AccuracyReport]) -> None:
 def _table_by_ply(reports: Sequence[AccuracyReport]) -> Table:
     """Return a table with one row per range of plies.
 
-    Exact accuracies are omitted if there are measured ones. JSON and the figure include them, and
-    every ply separately.
+    Exact accuracies are omitted if there are measured ones. JSON and the figure include them and
+    show every ply separately.
     """
     measured = [each for each in reports if each.has_intervals] or list(reports)
     columns = [

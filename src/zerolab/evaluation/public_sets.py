@@ -33,7 +33,7 @@ from zerolab.rules.rules import Game
 from zerolab.store.checks import hex_digest
 
 USUAL_GAME = "connect_four:6x7"
-"""Game of the well-known sets, whose files do not name it."""
+"""Game of the well-known sets; their files do not name it."""
 
 _MAX_BYTES = 1 << 26
 _MAX_SCORE = 1 << 14
@@ -77,7 +77,7 @@ class PublicSet(NamedTuple):
 
 
 def is_public_set(path: Path) -> bool:
-    """Return False for a Parquet file, by name or content, or for a path that is no file."""
+    """Return False for a Parquet file, by name or content, or for a path that is not a file."""
     check_path(path)
     if not path.is_file() or path.suffix == ".parquet":
         return False
@@ -91,7 +91,7 @@ def is_public_set(path: Path) -> bool:
 def read_public_set(path: Path, game: Game) -> PublicSet:
     """Read a test set in either format; raise UserError naming the line and what was expected.
 
-    Scores are only compared with those of a solver when the set is solved.
+    Scores are compared with a solver's only when the set is solved.
     """
     text = read_text(path, _MAX_BYTES)
     numbered = enumerate(map(str.strip, text.split("\n")), start=1)
@@ -143,7 +143,7 @@ def _entry(path: Path, number: int, line: str, game: Game, parse: _Parser) -> _E
 
 
 def _illegal_move(game: Game, actions: list[int]) -> str:
-    """Return why a sequence of moves is not legal, or that it ends the game."""
+    """Return the reason why moves are not legal, or the note that they end the game."""
     position = Position.start(game)
     for number, action in enumerate(actions, start=1):
         if position.outcome is not None:
@@ -157,7 +157,7 @@ def _illegal_move(game: Game, actions: list[int]) -> str:
 
 
 def _are_columns(game: Game) -> bool:
-    """Return whether each action of a game is a column, and one digit can name it."""
+    """Return whether every action of a game is a column that one digit can name."""
     try:
         layout = action_layout(game)
     except UserError:  # a plug-in does not say where its actions are
@@ -238,7 +238,7 @@ def _parse_kaggle(game: Game, line: str) -> _Entry:
 def _kaggle_board(game: Game, cells: Any) -> tuple[NDArray[np.int8], Position]:
     """Return the board, int8[rows, columns] with 0, 1 and 2, and its position.
 
-    The cells are listed row by row from the top, and the player of the pieces 1 moves first.
+    The cells are listed row by row from the top, and the player with pieces 1 moves first.
     """
     count = game.rows * game.columns
     if not isinstance(cells, list) or len(cells) != count:

@@ -1,7 +1,7 @@
 """Puzzles: solved positions in which exactly one move has the best result, graded by difficulty.
 
 A move has the best result if it is the only one that wins, or, where no move wins, the only one
-that holds the draw. Lost positions and positions with a single legal move are no puzzles.
+that holds the draw. Lost positions and positions with a single legal move are not puzzles.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from zerolab.rules.position import Position
 from zerolab.rules.rules import Game
 
 TRIES = 4
-"""Choices of each agent, with different random streams, from which its misses are measured."""
+"""Number of choices, with different random streams, from which an agent's misses are measured."""
 JUDGE = "mcts:100"
 """Agent whose search shows how many other moves look as good as the answer."""
 BASELINES = ("random", "mcts:30", "mcts:100", "mcts:1000")
 """Agents whose misses grade every puzzle, besides the networks of runs."""
 _MAX_LINE = 30
 _MAX_MOVES = 1000  # of a game, and of a position
-_MAX_NAME = 5000  # characters of an agent, which can have a path
+_MAX_NAME = 5000  # characters of an agent spec, which can contain a path
 _MAX_FILE = 1 << 24
 _EASY, _HARD = 0.25, 0.4  # random moves alone account for up to 0.25
-_HALF_ESTIMATE = 4.0  # plies and similar moves, as `Puzzle.grade` counts them, of the grade 0.5
+_HALF_ESTIMATE = 4.0  # count of plies and similar moves in `Puzzle.grade` that gives grade 0.5
 
 Difficulty = Literal["easy", "medium", "hard"]
 _Move = Annotated[str, Field(max_length=20)]
@@ -97,7 +97,7 @@ class Puzzle(Settings):
 
 
 def only_best(scores: Mapping[str, int]) -> str | None:
-    """Return the only move with the best result, or None if the position is no puzzle."""
+    """Return the only move with the best result, or None if the position is not a puzzle."""
     results = {move: int(np.sign(score)) for move, score in scores.items()}
     best = max(results.values())
     moves = [move for move, result in results.items() if result == best]
@@ -105,7 +105,7 @@ def only_best(scores: Mapping[str, int]) -> str | None:
 
 
 def make_puzzle(position: Position, oracle: Oracle) -> Puzzle | None:
-    """Solve an ongoing position; return it as a puzzle, or None if it is none.
+    """Solve an ongoing position; return it as a puzzle, or None if it is not one.
 
     Raises NotSolvedError if the oracle's budget is exceeded.
     """
@@ -124,11 +124,11 @@ def make_puzzle(position: Position, oracle: Oracle) -> Puzzle | None:
 class Collection:
     """Puzzles collected for a game, without repeated positions.
 
-    At most half of them are easy by the grade that they have when they are added.
+    At most half of them are easy, judged by their grade when they are added.
     """
 
     def __init__(self, count: int, puzzles: Iterable[Puzzle] = ()) -> None:
-        """Collect `count` puzzles, of which `puzzles` are already there."""
+        """Collect `count` puzzles in total, starting with `puzzles`."""
         self.count = count
         self.puzzles = {puzzle.key: puzzle for puzzle in puzzles}
         self._easy = sum(each.level == "easy" for each in self.puzzles.values())
@@ -140,7 +140,7 @@ class Collection:
         return len(self.puzzles) >= self.count
 
     def is_new(self, position: Position) -> bool:
-        """Return whether a position is ongoing and new here; from now on, it is not new."""
+        """Return whether a position is ongoing and has not been seen here; mark it as seen."""
         key = position.state.tobytes()
         if position.outcome is not None or key in self._seen:
             return False
@@ -148,7 +148,7 @@ class Collection:
         return True
 
     def add(self, puzzle: Puzzle) -> bool:
-        """Add a puzzle unless too many are as easy; return whether it was added."""
+        """Add a puzzle unless it is easy and too many are; return whether it was added."""
         is_easy = puzzle.level == "easy"
         if is_easy and 2 * self._easy >= self.count:
             return False
@@ -178,7 +178,7 @@ def _scores(position: Position, oracle: Oracle) -> dict[str, int]:
 
 
 def random_positions(game: Game, seed: int) -> Iterator[Position]:
-    """Yield endlessly positions from the second half of uniformly random games, one per game."""
+    """Yield positions endlessly, one from the second half of each uniformly random game."""
     most_plies = compiled_rules.max_plies(game)
     number = 0
     while True:

@@ -1,7 +1,7 @@
 """Public test sets with the exact value of every move, and error rates of players on them.
 
-The solved positions of a set are saved while it is solved, in the folder of zerolab's caches, under
-the digest of the set. An interrupted command therefore continues where it was stopped.
+While a set is being solved, its solved positions are saved in zerolab's cache folder under the
+digest of the set, so an interrupted command continues where it stopped.
 
 A *weak error* is a move that changes the result under perfect play: the mistake of [AlphaZeroJl]
 and [AlphaGPU]. A *strong error* is a move that is not a best move. The rates are 1 minus the weak
@@ -59,12 +59,12 @@ def solve_set(
 ) -> Positions:
     """Return the solved positions of a set.
 
-    Every position is a game of one position, but positions that are equal under symmetries have the
-    same game number, so that intervals do not count them as independent.
+    Every position counts as a game of its own, but positions that are equal under symmetries share
+    a game number, so that intervals do not treat them as independent.
 
     `report` is called with the number of solved positions. `make_oracle` is imported and called in
     every process. `folder` has the cached positions of earlier calls; None solves the set again.
-    Raises UserError naming the first line whose score is not that of the solver.
+    Raises UserError naming the first line whose score differs from the solver's.
     """
     path = None if folder is None else folder / f"{public.digest}.parquet"
     values = _cached_values(path, public)
@@ -173,7 +173,7 @@ def _check_scores(public: PublicSet, values: NDArray[np.int32]) -> None:
 
 
 def write_solved_set(path: Path, public: PublicSet, positions: Positions) -> dict[str, Any]:
-    """Write the solved positions of a set to a Parquet file, and its manifest; return it."""
+    """Write the solved positions of a set to a Parquet file; write and return its manifest."""
     about = {"source": public.path.name, "set": public.digest}
     write_positions(path, positions, about)
     return write_manifest(path, positions, about)
@@ -241,12 +241,12 @@ class SetResult(NamedTuple):
 
     file: str
     name: str
-    """Name of a known set, otherwise that of the file."""
+    """Name of a known set, otherwise the name of the file."""
     positions: int
     reports: list[AccuracyReport]
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the rates and the published ones for JSON."""
+        """Return the measured and the published rates for JSON."""
         published = {
             each.key: each.rates[self.name] for each in PUBLISHED if self.name in each.rates
         }

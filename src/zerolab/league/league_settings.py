@@ -274,4 +274,4 @@ class LeagueSettings(EvolutionSettings):
 
 
 SPEED_SETTINGS = ("parallel_games", "threads", "batch")
-"""Settings that are allowed to change when a league is resumed."""
+"""Settings that may change when a league is resumed."""

@@ -44,8 +44,8 @@ _chosen_devices: list[torch.device] = []
 def default_device() -> torch.device:
     """Return the device of networks in this process.
 
-    It is that of `use_device`, or else that of the environment variable ZEROLAB_DEVICE, or else the
-    first GPU of CUDA if there is one, and otherwise the CPU. Raises UserError if the variable names
+    In order of precedence, this is the device of `use_device`, the device named by the environment
+    variable ZEROLAB_DEVICE, the first CUDA GPU, or the CPU. Raises UserError if the variable names
     a device that does not exist.
     """
     return _chosen_devices[-1] if _chosen_devices else find_device("auto")
@@ -129,8 +129,8 @@ def padded_batch_size(count: int) -> int:
 def graphed_batch_size(count: int) -> int:
     """Return the padded batch size for `count` positions on a GPU: 8, 16, 24, 32, 48, 64, 96, ...
 
-    Each size needs a CUDA graph, and up to some hundred positions take as long as one. There are
-    two sizes per doubling up to 256, and eight above.
+    Each size needs a CUDA graph, and a few hundred positions take as long as one. There are two
+    sizes per doubling up to 256, and eight above.
     """
     doubling = max(32, 1 << (count - 1).bit_length()) // 2
     step = doubling // (2 if doubling < 256 else 8)
@@ -162,7 +162,7 @@ class NetworkEvaluator:
         *,
         is_owned: bool = False,
     ) -> None:
-        """Take the snapshot; an owned network is used itself, since nothing else uses it."""
+        """Take the snapshot; an owned network is not copied, since nothing else uses it."""
         self.game = game
         self.device = device or default_device()
         self.precision = precision or default_precision(self.device)
@@ -281,7 +281,7 @@ class _GpuBatches:
     def compute(
         self, planes: Tensor, outputs: tuple[SearchOutput, ...], compute: _Compute
     ) -> list[Tensor]:
-        """Return `compute(planes, outputs)` on the CPU, by a graph from the second time."""
+        """Return `compute(planes, outputs)` on the CPU, using a graph from the second call on."""
         key = len(planes), outputs
         with torch.cuda.stream(self._stream):
             if key not in self._graphs:  # this call also loads the kernels, as capturing requires

@@ -220,8 +220,8 @@ class _Widening:
     def copies(self, name: str) -> Copies:
         """Return the index of the copied unit for each output of a wider layer.
 
-        The first outputs are the units themselves, in order. The numbers of copies of two
-        units differ by at most one.
+        The first outputs are the units themselves, in order. The numbers of copies of any two units
+        differ by at most one.
         """
         narrow, wide = len(self._old_weights[name]), len(self._new_weights[name])
         rounds = -(-wide // narrow)

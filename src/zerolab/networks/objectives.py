@@ -4,11 +4,11 @@ A head defines the size of its last layer, its training target, its error, and i
 search. It is a variant of the setting ``network.heads``. Other packages can add heads as classes
 like those in `networks.heads`, in a module named by the entry point ``zerolab.networks``.
 
-A loss combines the policy error l_p and the value error l_v. The latter is the error of the head
-that provides the values for a search, the first of ``value`` (squared error) and ``outcome``
-(cross-entropy) in the settings. Every other head adds its weighted mean error, whatever the loss.
-Errors are per sample, so that a loss can weight samples or combine heads. Other packages can add
-losses as classes like those below, in a module named by the entry point ``zerolab.networks``.
+A loss combines the policy error l_p and the value error l_v. The value error belongs to the head
+that provides the values for a search: ``value`` (squared error) or ``outcome`` (cross-entropy),
+whichever comes first in the settings. Every other head adds its weighted mean error, whatever the
+loss. Errors are per sample, so that a loss can weight samples or combine heads. Other packages can
+add losses as classes like those below, in a module named by the entry point ``zerolab.networks``.
 """
 
 from __future__ import annotations

@@ -3,10 +3,10 @@
 The table stores bounds on the values of positions in bounded memory. Its entries contain complete
 states rather than hashes, so there are no collisions.
 
-The search stores its stack in arrays. It can return after a number of nodes and resume later, and
-in the meantime the caller can report progress, check the budget and handle Ctrl-C. Bounds are
-fail-soft [Fishburn1983]: a test returns either a lower bound on the value that is at least the
-tested bound, or an upper bound below the tested bound.
+The search stores its stack in arrays, so it can return after a number of nodes and resume later. In
+between, the caller can report progress, check the budget and handle Ctrl-C. Bounds are fail-soft
+[Fishburn1983]: a test returns either a lower bound on the value that is at least the tested bound,
+or an upper bound below the tested bound.
 """
 
 from __future__ import annotations

@@ -99,8 +99,8 @@ class BitBullyOracle(Oracle):
         """Return int64[n]: the first action in each order that has the highest value.
 
         After the opening, this computes the value of the position and tests one move after the
-        other with a null window. It takes about a tenth of the time for the exact values of all
-        moves.
+        other with a null window. This takes about a tenth of the time needed for the exact values
+        of all moves.
         """
         actions = np.empty(len(states), np.int64)
         for row, (board, order) in enumerate(zip(_bitbully_boards(states), orders, strict=True)):

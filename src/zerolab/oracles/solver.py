@@ -24,7 +24,7 @@ DEFAULT_TABLE_MIB = 256
 
 _NODES_PER_CALL = 500_000
 _SYMMETRIC_PLIES = 8
-"""Number of initial plies in which symmetric positions are common enough to detect."""
+"""Number of initial plies in which symmetric positions are common enough to be worth detecting."""
 
 _PLIES = 128
 

@@ -39,7 +39,7 @@ def standard_error(rating: Rating) -> float:
 
 
 def elo_sample(tournament: PlayedTournament, runs: Sequence[TrainedRun]) -> RunSample:
-    """Return the tournament Elo of those of `runs` that play in it, with standard errors."""
+    """Return the tournament Elo of all `runs` that play in the tournament, with standard errors."""
     return sample_of_ratings(
         [tournament.final_rating(run) for run in runs if tournament.plays(run)]
     )
@@ -127,7 +127,7 @@ def training_elo_errors(run: TrainedRun) -> list[float]:
 def candidate_elo_errors(run: TrainedRun) -> list[float]:
     """Return the standard error of the training Elo of every candidate with an Elo.
 
-    It includes the error of the best network's Elo, to which the candidate's is relative.
+    It includes the error of the best network's Elo, since a candidate is rated relative to it.
     """
     gates = run.records_of(GateRecord)
     return [

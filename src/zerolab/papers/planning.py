@@ -50,7 +50,7 @@ _WANG2019_ITERATIONS: Mapping[Scale, Mapping[str, int]] = {
 }
 """Training iterations by board size, for each scale."""
 _LONGER: Mapping[tuple[Scale, str, str], int] = {("mini", "connect_four", "6x6"): 24}
-"""Iterations of boards on which the losses hardly fall in the usual number, by scale."""
+"""Iterations for boards on which the usual number hardly reduces the losses, by scale."""
 
 
 def wang2019_changes(scale: Scale, game: str, size: str) -> dict[str, Any]:

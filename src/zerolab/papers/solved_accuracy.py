@@ -54,8 +54,8 @@ def accuracy_of(agent: Agent, path: Path, game: str, seed: int) -> SolvedAccurac
 def measure_final_accuracy(run: FinishedRun) -> dict[str, Any]:
     """Return the strong accuracy of a run's best network, with and without search, and its regret.
 
-    The search is that of the run. The values are None if the positions of the run's part are not
-    solved yet.
+    The search uses the run's settings. The values are None if the positions of the run's part are
+    not solved yet.
     """
     planned = next(each for each in run.design.report_datasets if each.part == run.planned.part)
     path = run.study_folder.dataset_path(planned)

@@ -319,8 +319,8 @@ def have_networks(agents: Iterable[Agent]) -> bool:
 def useful_threads(threads: int, games: int, has_networks: bool) -> int:
     """Return the number of threads, at most `threads`, with which to play `games` games at once.
 
-    With networks on a GPU it is 1: a GPU evaluates a hundred positions about as fast as one, and
-    several threads would wait for the interpreter most of the time (docs/decisions/0082).
+    Networks on a GPU need only one: a GPU evaluates a hundred positions about as fast as one, and
+    several threads would mostly wait for the interpreter (docs/decisions/0082).
     """
     if has_networks:
         from zerolab.networks.inference import default_device  # noqa: PLC0415

@@ -21,7 +21,7 @@ from zerolab.store.games import GameRecord
 
 Batch = Sequence[Pairing]
 Share = Callable[[Evaluator], Callable[[], Evaluator]]
-"""Function that returns an evaluator in a picklable form, which other processes call to get it."""
+"""Function that wraps an evaluator in a picklable function, which returns it in other processes."""
 
 
 class PlayProgress(NamedTuple):
@@ -68,14 +68,14 @@ class Executor(Protocol):
     ) -> list[_Result]:
         """Play batches of games and return their results in order.
 
-        `play` must be a function of a module. It may be called with any number of consecutive
+        `play` must be a module-level function. It may be called with any number of consecutive
         batches. An exception in `report` stops everything.
         """
         ...
 
 
 class ThreadExecutor:
-    """Executor that plays in this process, in as many threads as the job says."""
+    """Executor that plays in this process, with the number of threads in the job."""
 
     background = None
 
@@ -93,12 +93,12 @@ THREADS = ThreadExecutor()
 
 
 class BackgroundExecutor:
-    """Executor with the places of another one, which serve the other's own games first."""
+    """Executor that shares the places of another, which serve the other's own games first."""
 
     background = None
 
     def __init__(self, run: Callable[..., list[Any]]) -> None:
-        """`run` is the other executor's method, with a low priority."""
+        """Take the other executor's `run` method, bound to a low priority."""
         self._run = run
 
     def run(

@@ -3,8 +3,8 @@
 The setting `selfplay.start` selects one of the types in `GAME_STARTS`. Other packages can add a
 type by registering it in a module named by the entry point ``zerolab.play``.
 
-A game that begins in an earlier game contains the moves that lead there. They are recorded like its
-other moves, but are not searched and not used for training.
+A game that begins at a position of an earlier game contains the moves that lead there. They are
+recorded like its other moves, but neither searched nor used for training.
 """
 
 from __future__ import annotations

@@ -99,8 +99,8 @@ def draw_played_on(keys, share, played_on):
 def gives_up(root_values: Numbers, full: NDArray[np.bool_], threshold: float) -> NDArray[np.bool_]:
     """Return whether a player resigns, bool[n], given the root values of its searches.
 
-    Only full searches count, whose values are more reliable; `full`, bool[n], excludes quick
-    searches and random plies.
+    Only full searches count, because their values are more reliable; `full`, bool[n], excludes
+    quick searches and random plies.
     """
     # Without the conversion, numpy would round the threshold to float16.
     return full & (root_values.astype(np.float64) < threshold)
@@ -111,9 +111,9 @@ def resignation_counts(
 ) -> dict[str, float]:
     """Return the field `resignations` of `SelfPlayRecord` for the games of an iteration.
 
-    `examples` are those of all games, ordered by game and ply. A resigned game has no example of
-    the position in which its player gave up, so all examples in which a player would have resigned
-    belong to games that were played on. The first of them counts in each game.
+    `examples` covers all games, ordered by game and ply. A resigned game has no example of the
+    position in which its player gave up, so all examples in which a player would have resigned
+    belong to games that were played on. Only the first in each game counts.
     """
     would_resign = np.flatnonzero(gives_up(examples.root_values, examples.full, threshold))
     _, first = np.unique(examples.games[would_resign], return_index=True)

@@ -90,7 +90,7 @@ class ResultCache:
         self._results.put(rows, results.rows(np.arange(len(keys) - len(stored_keys), len(keys))))
 
     def _assign_row(self, key: bytes) -> int:
-        """Return a row for a new position: an unused one, or that of the oldest result."""
+        """Return a row for a new position: an unused one, or the oldest result's."""
         row = self._next
         self._next = (row + 1) % self._capacity
         if row == len(self._keys):

@@ -1,7 +1,7 @@
-"""The actors of a run on a Ray cluster, and what travels to them (extra ``cluster``).
+"""The actors of a run on a Ray cluster, and the data sent to them (extra ``cluster``).
 
 An actor plays one chunk of games per core. It checks its installation before its first chunk, and
-keeps the networks that it has used last.
+keeps the most recently used networks.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ from zerolab.rules.catalogue import parse_game
 from zerolab.search.evaluator import Evaluator
 
 ATTEMPTS = 4
-"""Number of times that a chunk, or the start of actors, is tried."""
+"""Maximum number of attempts to play a chunk or to start actors."""
 SCAN_SECONDS = 2.0
 """Time between two scans of the nodes of the cluster."""
 _MAX_DOUBLINGS = 5
 _ADDRESS = re.compile(r"\bip[=:] ?([\w.:]+)")
-"""Address of a node in the messages of Ray."""
+"""Address of a node in Ray's messages."""
 _KEPT_EVALUATORS = 4
 """Networks kept by an actor: a gate uses two, and games with a lag of one use another."""
 
@@ -77,7 +77,7 @@ class ActorShape(NamedTuple):
         )
 
     def remote(self) -> Any:
-        """Return the class of such actors in Ray, without Ray's restarts."""
+        """Return Ray's class for such actors, without automatic restarts."""
         return ray.remote(PlayingActor).options(
             num_cpus=self.cores,
             num_gpus=float(self.has_gpu),
@@ -89,7 +89,7 @@ class ActorShape(NamedTuple):
     def require_capacity(
         self, address: str, actors: int, nodes: Sequence[Mapping[str, Any]]
     ) -> None:
-        """Raise UserError if the cluster at an address has no room for one or `actors` actors."""
+        """Raise UserError unless the cluster at an address has room for `actors`, at least one."""
         capacity = self.capacity(nodes)
         if capacity < max(1, actors):
             each = f"{self.cores} core{'s' * (self.cores != 1)}{' and a GPU' * self.has_gpu}"
@@ -112,10 +112,10 @@ class Chunk:
     future: Future[ChunkResult] = field(compare=False, default_factory=Future)
     progress: PlayProgress = field(compare=False, default=PlayProgress(0, 0))
     losses: int = field(compare=False, default=0)
-    """Number of actors that died on nodes that still exist while they played this chunk."""
+    """Number of actors that died while playing this chunk, although their nodes survived."""
 
     def lose_actor(self, reason: str) -> None:
-        """Note that an actor died while its node did not; after several, the chunk has failed."""
+        """Note that an actor died although its node survived; after several, the chunk fails."""
         self.losses += 1
         if self.losses == ATTEMPTS:
             self.future.set_exception(
@@ -128,10 +128,10 @@ class Chunk:
 
 @dataclass
 class StartFailures:
-    """Failures of actors to start since one has started.
+    """Failures to start an actor since the last success.
 
-    Several failures between two scans of the cluster are one, since a vanishing machine can have
-    many actors.
+    Several failures between two scans of the cluster count as one, since a vanishing machine can
+    have many actors.
     """
 
     scan_count: int = 0
@@ -176,7 +176,7 @@ class ActorState:
     asked: float = 0.0
     """Time of its latest reply about its progress; infinite while a reply is pending."""
     checked: int = 0
-    """Number of losses of other actors after which it was last known to be alive."""
+    """Number of actors that had been lost when this one was last known to be alive."""
 
     @property
     def is_ready(self) -> bool:

@@ -119,7 +119,7 @@ class RayExecutor:
         self._scanned = -math.inf
         self._bytes = 0
         self._has_background = False
-        """True if games are played ahead, so that the time in `run` is not that of the learner."""
+        """True if games are played ahead; time in `run` is then not time that the learner waits."""
         self._began, self._waited = time.monotonic(), 0.0
         self._stepped = self._began
         """Time of the dispatching thread's last step, which hangs if the head is lost."""
@@ -139,7 +139,7 @@ class RayExecutor:
 
     @property
     def background(self) -> Executor | None:
-        """Executor with the same actors, which plays only chunks for which others are free.
+        """Executor on the same actors, whose chunks are played only when no others are waiting.
 
         None if the actors use the cores on which this process learns.
         """
@@ -148,7 +148,7 @@ class RayExecutor:
 
     @property
     def place_count(self) -> int:
-        """Number of chunks that all actors of the present cluster can play at once."""
+        """Number of chunks that all actors of the current cluster can play at once."""
         capacity = self._shape.capacity(worker_nodes())
         return self._shape.places * min(self._count or capacity, capacity)
 
@@ -246,7 +246,7 @@ class RayExecutor:
             self._fail(f"{what} ({type(error).__name__}: {one_line(last_error_line(error))})")
 
     def _step(self) -> None:
-        """Scan the cluster if it is time, hand out chunks, and wait shortly for replies."""
+        """Scan the cluster if it is time, hand out chunks, and wait briefly for replies."""
         now, nodes = time.monotonic(), None
         if now - self._scanned >= SCAN_SECONDS:
             self._scanned, nodes = now, worker_nodes()  # without the lock: it hangs without a head
@@ -286,7 +286,7 @@ class RayExecutor:
             self._awaited[reference] = partial(self._admit, actor)
 
     def _repeat_lost_chunks(self, alive: Container[str]) -> None:
-        """Queue lost chunks again; a chunk that kills actors, while their nodes live on, fails."""
+        """Queue lost chunks again; a chunk fails if it kills several actors whose nodes survive."""
         lost, self._lost_chunks = self._lost_chunks, []
         for chunk, node, reason in lost:
             if node in alive and not chunk.future.done():

@@ -184,7 +184,7 @@ def with_given_plies(
 ) -> list[GameRecord]:
     """Return the records with the number of random or copied plies at the start of each game.
 
-    `examples` are those of the games. The engine counts all plies before the first search as given,
+    `examples` belong to the games. The engine counts all plies before the first search as given,
     which in continuous mode includes moves that were searched in earlier iterations.
     """
     numbers = np.array([game.number for game in games], np.int64)

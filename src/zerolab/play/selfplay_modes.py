@@ -5,7 +5,7 @@ plies in every iteration. Game numbers are therefore unique in a run, a game kee
 streams across iterations, and no lane has to wait for a long game in another lane.
 
 The large tree is separate from `search.tree`, which is designed for millions of simulations per
-second. In it, every new node requires a complete search.
+second. In the large tree, every new node requires a complete search.
 """
 
 from __future__ import annotations

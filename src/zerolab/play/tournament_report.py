@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 
 
 RATINGS_FILE = "ratings.json"
-"""Name of the file in a tournament folder with everything that is reported."""
+"""Name of the file in a tournament folder with the complete report."""
 
 _MAX_NAME_LENGTH = 30
 _MAX_NUMBERED = 25  # number of players up to which numbers fit in the cells

@@ -1,14 +1,14 @@
 """Bayesian Elo ratings, first-move advantage and draw rate, with confidence intervals.
 
-The model is that of BayesElo [BayesElo]: [Rao1967] with a first-move advantage. With delta = Elo
-of the first player - Elo of the second::
+The model comes from BayesElo [BayesElo]: [Rao1967] with a first-move advantage. With delta = Elo of
+the first player - Elo of the second::
 
     P(first wins)  = 1 / (1 + 10 ** ((-delta - advantage + draw_elo) / 400))
     P(first loses) = 1 / (1 + 10 ** ((delta + advantage + draw_elo) / 400))
 
-The remaining probability, P(wins) * P(loses) * (10 ** (2 * draw_elo / 400) - 1), is that of a
-draw. The logarithm of the posterior is therefore concave, and Newton's method finds its only
-maximum. BayesElo finds the same maximum by minorisation-maximisation [Hunter2004].
+A draw has the remaining probability, P(wins) * P(loses) * (10 ** (2 * draw_elo / 400) - 1). The
+logarithm of the posterior is therefore concave, and Newton's method finds its only maximum.
+BayesElo finds the same maximum by minorisation-maximisation [Hunter2004].
 
 There are two scales. Draws stretch the scale of the formulas above, the model scale. BayesElo
 displays Elo on a different scale, on which one point between equal players changes the expected
@@ -49,7 +49,7 @@ So close to the maximum, differences between posterior values are only rounding 
 """
 _CONVERGED = 1e-18
 _MAX_STEP = 4.0
-"""Largest change of any lead and of draw_elo in one step.
+"""Largest change in any lead or in draw_elo in one step.
 
 Full steps overshoot where the posterior is nearly linear.
 """

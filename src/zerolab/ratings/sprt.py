@@ -1,9 +1,9 @@
 """Sequential probability ratio test between two players [Wald1945].
 
 Games are played in pairs: both players play each opening once with each colour. The two games of a
-pair are not independent of each other, but different pairs are. The generalised likelihood ratio
-is therefore that of the pair scores 0, 1/2, 1, 3/2 and 2, the pentanomial model of
-[VanDenBergh2020] that chess engine testers use. It also needs fewer games than a test on single
+pair are not independent of each other, but different pairs are. The generalised likelihood ratio is
+therefore based on the pair scores 0, 1/2, 1, 3/2 and 2, in the pentanomial model of
+[VanDenBergh2020] that chess engine testers use. This also needs fewer games than a test on single
 games. Pairs that repeat an earlier game are no new evidence and do not count. A player stronger by
 `elo` has the expected score 1 / (1 + 10 ** (-elo / 400)), where a draw counts half; this is the
 scale of `Ratings`.
@@ -63,7 +63,7 @@ def verdict_text(verdict: SprtVerdict) -> str:
 
 
 class Sprt(NamedTuple):
-    """Test of H0, the player leads its opponent by `elo0`, against H1, it leads by `elo1`."""
+    """Test of H0 (the player leads its opponent by `elo0`) against H1 (it leads by `elo1`)."""
 
     elo0: float
     """Lead in Elo under H0."""

@@ -175,8 +175,8 @@ def hint_fill(kind: str | None, certainty: float, strength: float) -> str:
     """Return the colour of a hint in the light theme.
 
     `kind` is ``wins``, ``draws``, ``loses`` or, if the value is unknown, None. `certainty` in
-    [0, 1] is the share of its colour in the tone, the rest being that of draws, and `strength` in
-    [0, 1] the share of the tone.
+    [0, 1] is the share of the kind's colour in the tone; the rest is the colour of draws.
+    `strength` in [0, 1] is the share of the tone.
     """
     light = {name: colours[0] for name, colours in THEMES.items()}
     tone = light["hint-most"]

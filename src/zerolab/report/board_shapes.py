@@ -1,7 +1,7 @@
 """Drawings of boards, which games declare as data, and their shapes in units of a cell.
 
-Shapes are the one description that pages and images draw. The server sends `BoardShapes` with every
-position or line of positions. It is small because shapes that every cell has are described once.
+Pages and images draw the same shapes. The server sends `BoardShapes` with every position or line of
+positions. They are small because shapes repeated in every cell are described only once.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class Drawing(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     cells: Literal["squares", "points", "holes", "hexagons"] = "squares"
-    """Points are crossings of lines. Holes are those of an upright frame, into whose columns pieces
-    fall. Each row of hexagons is half a cell further to the right than the row above."""
+    """Points are crossings of lines. Holes belong to an upright frame; pieces fall into its
+    columns. Each row of hexagons is half a cell further to the right than the row above."""
     surface: Literal["plain", "felt", "wood", "frame"] = "plain"
     """Material of the board."""
     pieces: Literal["red_and_blue", "red_and_yellow", "black_and_white"] = "red_and_blue"
@@ -87,9 +87,9 @@ class BoardShapes(BaseModel):
     entry: float | None
     """Height from which pieces fall into columns; None if they are placed into cells."""
     ground: list[Shape]
-    """Board below the pieces. Seen from the other side, it is turned by half a turn."""
+    """Board below the pieces; rotated by half a turn when seen from the other side."""
     front: list[Shape]
-    """Frame before the pieces."""
+    """Frame in front of the pieces."""
     labels: list[Label]
     labels_behind: list[Label]
     """Labels seen from the other side."""

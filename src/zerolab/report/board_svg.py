@@ -12,7 +12,7 @@ from zerolab.report.board_colours import INK, PAPER, board_colours, hint_fill
 from zerolab.report.board_shapes import BoardShapes, Shape
 
 CELL_PIXELS = 48
-"""Width of a cell in pixels, so that hints have texts of 12 pixels."""
+"""Width of a cell in pixels, chosen so that hints have a font size of 12 pixels."""
 
 _NOTE = 12 / CELL_PIXELS
 _OWNERS = {1: "first", -1: "second"}
@@ -153,14 +153,14 @@ class _Picture:
         yield self._element(Shape(tag="text", css_class="", attributes=sentence, text=board.status))
 
     def _swatch(self, x: float, y: float) -> Iterator[str]:
-        """Yield a small piece to the left of the sentence, whose width is an estimate."""
+        """Yield a small piece to the left of the sentence; the sentence's width is estimated."""
         if self._board.side:
             circle = {"cx": x - _LETTER * len(self._board.status) / 2 - 0.36, "cy": y, "r": 0.15}
             name = f"body of-{_OWNERS[self._board.side]}"
             yield self._element(Shape(tag="circle", css_class=name, attributes=circle))
 
     def _paleness(self, cell: int) -> Mapping[str, str]:
-        """Return the attributes of a piece, which is pale beside a line that has won."""
+        """Return the attributes of a piece, which is pale if it is outside a line that has won."""
         board = self._board
         is_pale = board.winning and self._shapes.fades and cell not in board.winning
         return self._colours["faded"] if is_pale else {}

@@ -225,7 +225,7 @@ def _cell(cell: Cell, number_format: str = "") -> str:
 
 
 def _claim_table(claims: ClaimTable) -> str:
-    """Return a table of verdicts; claims without data follow in a table that is folded away."""
+    """Return a table of verdicts; claims without data follow in a collapsed table."""
     table = claims.as_table()
     title = f"{escape(table.title)} {_download(table)}"
     tested = [each for each in claims.verdicts if each.estimate is not None]
@@ -329,7 +329,7 @@ _REPORT_FILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\.(html|md|csv|png|svg)")
 
 
 def is_report_file_name(name: str) -> bool:
-    """Return whether a file of a report can have a name."""
+    """Return whether a report can have a file with this name."""
     return _REPORT_FILE.fullmatch(name) is not None
 
 

@@ -48,7 +48,7 @@ def draw_grouped_runs(
     `groups` has the sample of each series by group. Dots are runs, lines are means over runs, and
     boxes are 95 % intervals over runs, which require several runs. If there is a baseline, such as
     0 hours, bars extend from it to the means. The y axis covers all runs and published numbers.
-    Intervals that extend far beyond these, such as those of only two runs, are cut off.
+    Intervals that extend far beyond these, for example with only two runs, are cut off.
     """
     series = list(dict.fromkeys(name for group in groups.values() for name in group))
     group_inches = max(_SERIES_INCHES * len(series) / _GROUP_FILL, 0.5)

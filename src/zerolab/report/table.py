@@ -142,7 +142,7 @@ def _plain_values(title: str, cell: Cell, is_split: bool) -> dict[str, str | int
 
 
 class Interval(NamedTuple):
-    """Number with its 95 % interval, whose ends are infinite if unknown."""
+    """Number with its 95 % interval; unknown ends are infinite."""
 
     value: float
     low: float

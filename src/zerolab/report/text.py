@@ -66,7 +66,7 @@ def print_table(console: Console, table: Table) -> None:
 
 
 def rich_table(table: Table, widths: Sequence[int] | None = None) -> rich.table.Table:
-    """Return a table as an object that a rich console prints, with given widths of columns."""
+    """Return a table as an object for a rich console, optionally with given column widths."""
     output = rich.table.Table(
         box=None, header_style="bold", title_justify="left", caption_justify="left",
         title=Text(table.title, "italic") if table.title else None,
@@ -91,7 +91,7 @@ def _cell_texts(table: Table) -> list[list[str]]:
 
 
 def _column_widths(table: Table) -> tuple[list[int], list[int]]:
-    """Return the least widths of the columns, in which no word is broken, and the natural ones.
+    """Return the smallest column widths that break no word, and the natural column widths.
 
     Numbers with their intervals are one word.
     """
@@ -123,7 +123,7 @@ def _parts(least: Sequence[int], width: int) -> list[list[int]]:
 
 
 def _shrunk(natural: Sequence[int], least: Sequence[int], width: int) -> list[int]:
-    """Return widths of columns that fit, if possible, narrowing the widest columns first."""
+    """Return column widths that fit if possible, narrowing the widest columns first."""
     widths = list(natural)
     while sum(widths) + _PADDING * len(widths) > width:
         wider = [i for i in range(len(widths)) if widths[i] > least[i]]

@@ -200,7 +200,7 @@ def _with_playouts(simulations: int, selection: str) -> SearchSettings:
 
 
 class PerTreeSettings(NamedTuple):
-    """Settings of B trees; None for a setting with one value for all trees in `SearchSettings`.
+    """Settings of B trees; None if the value in `SearchSettings` applies to all trees.
 
     An element can be changed whenever its tree is not being searched.
     """

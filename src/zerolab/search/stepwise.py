@@ -1,7 +1,7 @@
-"""Search in plain Python that records every step of every simulation, for people who learn it.
+"""Search in plain Python that records every step of every simulation, for people learning it.
 
 It makes the same decisions as the compiled search with PUCT, one leaf per step and a network, and
-its numbers are equal bit by bit. It is slow, and has no noise, no cache and no proven results.
+all numbers are bitwise equal. It is slow, and has no noise, no cache and no proven results.
 """
 
 from __future__ import annotations
@@ -95,8 +95,8 @@ class StepwiseSearch:
     def __init__(self, position: Position, settings: SearchSettings, evaluator: Evaluator) -> None:
         """Begin a search of an ongoing position.
 
-        `settings` are those that `require_plain_search` returns; their number of simulations and
-        their proven values are ignored.
+        `settings` come from `require_plain_search`; their number of simulations and their proven
+        values are ignored.
         """
         self._c = settings.selection.build().c
         self._fpu: ZeroFpu | ParentFpu | FixedFpu = settings.fpu.build()
@@ -107,7 +107,7 @@ class StepwiseSearch:
 
     @property
     def count(self) -> int:
-        """Number of simulations so far, which is also the number of the next one."""
+        """Number of simulations so far, and thus the number of the next one."""
         return self._count
 
     @property
@@ -153,7 +153,7 @@ class StepwiseSearch:
         priors, values = self._evaluator.evaluate(node.position.state[None])
         legal = node.position.legal_actions
         total = np.float32(0)
-        for action in legal:  # in the order of the compiled search, whose sum this must equal
+        for action in legal:  # in the compiled search's order, so that the sums are equal
             total += priors[0, action]
         is_usable = total > 0 and bool(np.isfinite(total))
         equal = np.float32(1 / len(legal))
@@ -177,9 +177,9 @@ class StepwiseSearch:
 def require_plain_search(settings: Settings | None, name: str) -> SearchSettings:
     """Return an agent's settings if `StepwiseSearch` can follow them; otherwise raise UserError.
 
-    Players of a single game may use virtual loss in spite of their settings
-    (`SearchPlayer.use_virtual_loss`); such searches are shown with one leaf per step.
-    `name` is the agent's name, for the message.
+    Players of a single game may use virtual loss despite their settings
+    (`SearchPlayer.use_virtual_loss`); such searches are shown with one leaf per step. `name` is the
+    agent's name, for the message.
     """
     if not isinstance(settings, SearchSettings) or settings.leaf_evaluator.name != "network":
         raise UserError(

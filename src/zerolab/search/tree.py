@@ -165,7 +165,7 @@ GROUP_SIZE = 32
 """Number of trees searched together: some proceed while the memory of others is being loaded."""
 
 COUNTS = ("simulations", "evaluated", "deduplicated", "cached", "terminal", "proven")
-"""Names of the elements of `SearchState.counts`; `mcts_solver.PROVEN` is the last index."""
+"""Names of the elements of `SearchState.counts`; `simulation_options.PROVEN` is the last index."""
 
 SIMULATIONS, EVALUATED, DEDUPLICATED, CACHED, TERMINAL = range(5)
 

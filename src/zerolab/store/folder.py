@@ -157,7 +157,7 @@ def lock_folder(folder: Path, max_wait: float = _LOCK_SECONDS) -> Iterator[None]
 
 
 def is_locked(folder: Path) -> bool:
-    """Return True if a process is using a folder; write nothing."""
+    """Return True if a process is using a folder, without writing anything."""
     if not (folder / _LOCK).exists() or (folder / _LOCK).is_symlink():
         return False
     lock = FileLock(folder / _LOCK)

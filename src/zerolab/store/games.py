@@ -128,7 +128,7 @@ class GameRecord(NamedTuple):
 
     @property
     def ply_count(self) -> int:
-        """Number of moves, to which a forfeit does not belong."""
+        """Number of moves, not counting a forfeit."""
         return len(self.actions) - self.is_forfeited
 
     @property
@@ -336,7 +336,7 @@ def _row(game: GameRecord) -> _Row:
 
 
 def check_cell_types(rows: Iterable[Sequence[Any]], column_types: Sequence[type]) -> None:
-    """Raise TypeError for a cell whose type differs from that of its column; SQLite allows it."""
+    """Raise TypeError if a cell's type differs from its column's, which SQLite allows."""
     for row in rows:
         for cell, column_type in zip(row, column_types, strict=True):
             if type(cell) is not column_type:

@@ -244,7 +244,7 @@ def _select(
 
 
 def latest_games(store: GameStore, limit: int) -> list[FoundGame]:
-    """Return the games stored last, the latest first; raise UserError for a damaged file."""
+    """Return the most recently stored games, latest first; raise UserError for a damaged file."""
     source = "stages JOIN games USING (iteration, stage)"
     return _games_of_rows(store, f"{source} ORDER BY sequence DESC, number DESC LIMIT ?", [limit])
 

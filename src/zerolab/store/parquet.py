@@ -1,8 +1,8 @@
 """Parquet files of zerolab: a header in the metadata, checks before reading, atomic writes.
 
-The sizes that a file declares in its footer are read and checked before its columns. pyarrow has
-the same numbers, but its access to the metadata of a column aborts the process if the statistics of
-the column are damaged. The footer is a struct in Thrift's compact protocol.
+The sizes that a file declares in its footer are read and checked before its columns. pyarrow offers
+the same numbers, but reading a column's metadata with it aborts the process if the column's
+statistics are damaged. The footer is a struct in Thrift's compact protocol.
 """
 
 from __future__ import annotations

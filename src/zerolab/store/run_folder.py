@@ -1,8 +1,7 @@
 """Run folders and their commit protocol.
 
 ``state.json`` is the commit point. It is replaced atomically when all files of a stage are on disk.
-Later files belong to an unfinished stage. They are removed when the run is locked, and the stage is
-repeated.
+Later files belong to an unfinished stage: locking the run removes them, and the stage is repeated.
 """
 
 from __future__ import annotations

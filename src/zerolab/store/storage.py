@@ -1,9 +1,9 @@
 """Copies of folders in storage that `pyarrow.fs` can reach: a local path, ``file://``, ``s3://``.
 
 A run is trained in a local folder, because its games are in a database and its lock needs a file
-system. After every iteration, changed files are copied, ``state.json`` last. An interrupted copy is
-therefore a run whose latest files are not committed yet, which resuming removes as after a kill.
-Studies copy finished work in the same way, see `zerolab.studies.execution.StudyStorage`.
+system. After every iteration, changed files are copied, ``state.json`` last. After an interrupted
+copy, the latest files are therefore uncommitted, and resuming removes them as after a kill. Studies
+copy finished work in the same way, see `zerolab.studies.execution.StudyStorage`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from zerolab.store.folder import read_state
 from zerolab.store.run_folder import CHANGEABLE_SETTINGS, RUN, RunFolder, is_run
 
 STATE = "state.json"
-"""File that commits the others of a run, and is therefore copied last."""
+"""File that commits a run's other files, and is therefore copied last."""
 _DIGESTS = "digests.json"
 _DERIVED = "tensorboard"
 _PART = ".part"
@@ -116,11 +116,10 @@ class FolderStorage:
         files: Iterable[str] = (),
         progress_bar: ProgressBar = no_progress_bar,
     ) -> None:
-        """Download folders of the copy, of which "" is all of it, and files of the copy.
+        """Download folders and files of the copy; the folder "" is the entire copy.
 
-        A folder must not exist here or be empty. It appears only when it is complete, and so does a
-        file. Raises UserError if a file cannot be read or written, or if a folder's ``state.json``
-        is damaged.
+        A local folder must be missing or empty. Folders and files appear only when complete. Raises
+        UserError if a file cannot be read or written, or if a folder's ``state.json`` is damaged.
         """
         prefixes = {inner: f"{inner}/" if inner else "" for inner in folders}
         names = {
@@ -281,10 +280,10 @@ class RunStorage(FolderStorage):
     option = "--run"
 
     def fetch(self, progress_bar: ProgressBar = no_progress_bar) -> bool:
-        """Copy the stored run into the local folder, unless that is a run; return whether it did.
+        """Copy the stored run here unless the local folder has a run; return whether it was copied.
 
-        Raises UserError if the local run is behind the stored one or another run, or if the folder
-        has other content.
+        Raises UserError if the local run is behind the stored one or is a different run, or if the
+        folder has other content.
         """
         if STATE not in self._digests:
             return False

@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 from zerolab.studies.statistics import StudentEstimate, weighted_sum
 
 _LARGEST_LOG_RATIO = 14.0  # a block variance of 10^6 error variances counts as infinite
-_TINY = 1e-12  # share of the largest value below which errors are rounding errors
+_TINY = 1e-12  # errors below this share of the largest value are rounding errors
 
 Values = Mapping[Any, Mapping[Any, float]]
 """Measured values by variant and seed. Seeds can be missing from some variants."""
@@ -39,7 +39,7 @@ class ShrunkVariances(NamedTuple):
     prior: float
     """Prior variance."""
     prior_freedom: float
-    """Degrees of freedom of the prior, infinite if the groups show no different variances."""
+    """Degrees of freedom of the prior; infinite if the variances differ only by chance."""
 
 
 def shrink_variances(variances: ArrayLike, freedoms: ArrayLike) -> ShrunkVariances:
@@ -47,7 +47,7 @@ def shrink_variances(variances: ArrayLike, freedoms: ArrayLike) -> ShrunkVarianc
 
     Each group has a positive variance with its degrees of freedom. The prior is estimated from the
     mean and the variance of the log variances. If these vary no more than expected by chance, all
-    groups have the pooled variance. No group has more degrees of freedom than all groups together.
+    groups get the pooled variance. No group has more degrees of freedom than all groups together.
     """
     observed, freedom = np.asarray(variances, np.float64), np.asarray(freedoms, np.float64)
     total = float(freedom.sum())
@@ -112,7 +112,7 @@ class BlockModel:
     """Number of seeds."""
 
     def mean(self, variant: Hashable) -> StudentEstimate:
-        """Return the mean of a variant, whose error includes that of the blocks."""
+        """Return the mean of a variant; its error includes the error of the blocks."""
         index = self.variants.index(variant)
         error = math.sqrt(self.variance * self.unscaled[index, index])
         return StudentEstimate(float(self.means[index]), error, self.block_count - 1)
@@ -169,7 +169,7 @@ def _components(values: Values, seeds: Sequence[Hashable]) -> int:
 class _Fit:
     """Generalised least squares for a given ratio of block variance to error variance.
 
-    The covariance of a block of n runs is V = I + ratio 11', whose inverse is
+    The covariance of a block of n runs is V = I + ratio 11'. Its inverse is
     I - ratio / (1 + ratio n) 11'.
     """
 
@@ -226,7 +226,7 @@ class GamesModel(NamedTuple):
     ) -> StudentEstimate:
         """Return the sum of contrasts between variants, each within a game.
 
-        The degrees of freedom are those of [Satterthwaite1946], but at most those of all games
+        The degrees of freedom follow [Satterthwaite1946] but do not exceed those of all games
         together, because shrunk variances share them.
         """
         contrasts = [

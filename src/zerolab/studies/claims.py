@@ -4,8 +4,8 @@ Claims are constants, fixed before any measurement, because a threshold chosen a
 would be meaningless. Each claim also states the smallest effect worth knowing, so that a study can
 find two methods equal, and a report can tell how large a study would have to be.
 
-The primary claims of a study are one family. A secondary claim, about a single game for example, is
-tested only once the primary claim that opens it is decided; all claims with the same opener are a
+The primary claims of a study are one family. A secondary claim, for example about a single game, is
+tested only after the primary claim that opens it is decided; all claims with the same opener are a
 family. Within a family, p-values are adjusted [Holm1979], and repeated looks at growing data keep
 the level [OBrien1979]. In each family, the probability of any wrong verdict is at most 5 %.
 """
@@ -49,11 +49,11 @@ class Look(NamedTuple):
     """Look at the claims of a study after some of its planned seeds."""
 
     taken: tuple[TakenLook, ...] = ()
-    """This look and all earlier ones; empty for an only look."""
+    """This look and all earlier ones; empty if there is only one look."""
     seed_count: int = 0
     """Number of seeds so far; 0 if unknown."""
     core_hours: float = 0.0
-    """Core hours of these seeds."""
+    """Core hours spent on these seeds."""
     untested_note: str = ""
     """Reason why nothing is tested; empty at a look."""
 
@@ -71,7 +71,7 @@ def judge_claims(
 ) -> list[Verdict]:
     """Return a verdict on each claim of a study, in the order of `statistics`.
 
-    `earlier` are the verdicts of the previous look, whose decisions are kept. `statistics` must
+    `earlier` are the verdicts of the previous look; their decisions are kept. `statistics` must
     contain all claims of the study, because omitting some would overstate the certainty of the
     others. Claims without data count in the adjustment.
 
@@ -199,8 +199,8 @@ def power(estimate: ClaimEstimate, claim: Claim, level: float) -> float | None:
 
     For a claim of *above* or *below*, the true statistic differs from the threshold by the smallest
     effect worth knowing; for the other relations it equals the threshold. The test is two-sided and
-    has significance level `level`, except that equality is decided by two one-sided tests. Numbers
-    are as variable as those of the estimate; None if that is unknown.
+    has significance level `level`, except that equality is decided by two one-sided tests. The
+    variability is taken from the estimate; None if it is unknown.
     """
     error, freedom = _error_and_freedom(estimate, claim)
     if not math.isfinite(error):
@@ -209,9 +209,9 @@ def power(estimate: ClaimEstimate, claim: Claim, level: float) -> float | None:
 
 
 def detectable_effect(estimate: ClaimEstimate, claim: Claim, level: float) -> float | None:
-    """Return the effect that would have to be worth knowing for a power of 80 %.
+    """Return the smallest effect worth knowing that would give a power of 80 %.
 
-    It is the smallest true difference from the threshold that is found with this probability; for
+    This is the smallest true difference from the threshold that is found with this probability; for
     the other relations, the smallest difference that is excluded. None if the error is unknown.
     """
     from scipy.optimize import brentq  # noqa: PLC0415  slow to import
@@ -228,8 +228,8 @@ def detectable_effect(estimate: ClaimEstimate, claim: Claim, level: float) -> fl
 def _found(distance: float, freedom: float, claim: Claim, level: float) -> float:
     """Return the power at a distance in standard errors.
 
-    It is an average over the estimates of the standard error that runs would give: the square of
-    an estimate has a chi-squared distribution, divided by its degrees of freedom.
+    The power is averaged over the standard errors that runs may yield. The square of such an
+    estimate has a chi-squared distribution divided by its degrees of freedom.
     """
     from scipy.special import gammaincinv, ndtr  # noqa: PLC0415  slow to import
 
@@ -266,8 +266,8 @@ def _with_needs(verdict: Verdict, estimate: ClaimEstimate, level: float, look: L
 def _error_and_freedom(estimate: ClaimEstimate, claim: Claim) -> tuple[float, float]:
     """Return the standard error and degrees of freedom near the threshold of a claim.
 
-    The error of a share depends on the share itself. If an estimate has no standard error, it is
-    derived from the interval.
+    The error of a share depends on the share itself. If an estimate has no standard error, one is
+    derived from its interval.
     """
     if isinstance(estimate, BinomialEstimate):
         share = min(max(claim.threshold, 0.0), 1.0)

@@ -1,8 +1,8 @@
 """Estimates of computing time and disk space.
 
-The model counts the dominant costs, which are self-play simulations and training examples, and
-accounts for the size of the network. Its constants apply to one core of a laptop. `TimeCorrection`
-scales the estimates by the measured times of finished tasks.
+The model counts the dominant costs, self-play simulations and training examples, and accounts for
+the size of the network. Its constants apply to one core of a laptop. `TimeCorrection` scales the
+estimates by the measured times of finished tasks.
 """
 
 from __future__ import annotations

@@ -115,11 +115,11 @@ _NEWER_SETTINGS: Mapping[str, Any] = {
     "learn": {"surprise_weight": 0.0},
     "growth": {"added_blocks": 0},
 }
-"""Settings that stored ledgers do not know, with the values at which runs are as before them."""
+"""Settings newer than some stored ledgers, with the values that leave runs unchanged."""
 
 
 def without_newer_settings(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of a run, as JSON, without newer ones that leave it as it was."""
+    """Return the settings of a run as JSON, without newer ones that do not change it."""
     kept = deepcopy(dict(data))
     for section, values in _NEWER_SETTINGS.items():
         for name, unchanged in values.items():

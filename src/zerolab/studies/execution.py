@@ -53,7 +53,7 @@ class StudyExecution:
     ) -> StudyExecution:
         """Plan a study in the studies folder `root`; an unknown part raises UserError.
 
-        By default, the seeds are those of the folder, or those of the study if it has not begun.
+        By default, the seeds come from the folder, or from the study if it has not begun.
         """
         folder = StudyFolder(root, study.name, scale)
         planned = study.planned_seeds(scale)
@@ -130,7 +130,7 @@ class StudyExecution:
                 f" zerolab study {self.study.name} --scale {self.scale}"
             )
         self.folder.require_design(self._design_digest, self.seeds)
-        self.record_last_look()  # a killed process may not have
+        self.record_last_look()  # a killed process may not have done so
         ledger, damage_messages = collect_ledger(
             self.study, self.scale, self.folder, self.design, self.seeds
         )
@@ -169,7 +169,7 @@ class StudyExecution:
     def record_last_look(self) -> None:
         """Record the look at all seeds if the whole study is finished.
 
-        A part of the planned seeds has no look by itself.
+        A subset of the planned seeds has no look of its own.
         """
         if self._was_seen(self.seeds) or len(self.seeds) < self._planned_count:
             return
@@ -189,7 +189,7 @@ class StudyExecution:
             self.folder.save_looks([*self.folder.read_looks(self.seeds), taken])
 
     def _was_seen(self, seeds: Sequence[int]) -> bool:
-        """Return whether a look included some seeds; true without seeds."""
+        """Return whether a look included all the given seeds; true without seeds."""
         looks = self.folder.read_looks(self.seeds)
         return not seeds or any(set(seeds) <= set(look.seeds) for look in looks)
 
@@ -200,7 +200,7 @@ class StudyExecution:
     def require_round(self, workers: int, hours: float) -> None:
         """Raise UserError if `perform_rounds` could not finish its next round in `hours`.
 
-        It also needs several seeds and all parts of the study.
+        Rounds also require several seeds and all parts of the study.
         """
         if self.selected_parts:
             raise UserError("--hours needs all parts of a study: leave out --only")
@@ -226,8 +226,8 @@ class StudyExecution:
     ) -> tuple[Failures, str]:
         """Add seeds in rounds until the primary claims are decided or `hours` are over.
 
-        After each round there is a look at the claims, see `zerolab.studies.looks`. Return the
-        failures, and the reason for the end in words. `require_round` raises UserError.
+        Each round ends with a look at the claims (see `zerolab.studies.looks`). Return the failures
+        and, in words, the reason for stopping. Raise UserError as in `require_round`.
         """
         deadline = time.monotonic() + 3600 * hours
         self.require_round(workers.count, hours)
@@ -275,10 +275,10 @@ def _gib(size: float) -> str:
 
 
 class StudyStorage(FolderStorage):
-    """Copy in storage of the finished work of a study, and of runs that it shares with others.
+    """Stored copy of a study's finished work, including runs that it shares with others.
 
-    Copies have the layout of the folder of studies, so several studies and machines can use one.
-    Unfinished runs are not copied. Nothing is removed from the storage.
+    A copy has the layout of the studies folder, so several studies and machines can share one.
+    Unfinished runs are not copied, and nothing is removed from the storage.
     """
 
     content = "studies"
@@ -344,5 +344,5 @@ class StudyStorage(FolderStorage):
 
 
 def _commit_last(names: Iterable[str], commit: str) -> list[str]:
-    """Return names of files in alphabetic order, with the file that commits the others last."""
+    """Return file names in alphabetical order, with the file that commits the others last."""
     return sorted(names, key=lambda name: (name.endswith(f"/{commit}"), name))

@@ -28,8 +28,8 @@ _COUNTED: Mapping[Word, str] = {
 }
 
 FigureLink = Callable[[Path, str], str]
-"""Function from the path of a ledger and the name of a figure, or an empty string for the whole
-report, to the target of a link, or an empty string if there is no such file."""
+"""Function from a ledger's path and a figure's name (empty for the whole report) to the target of a
+link (empty if there is no such file)."""
 
 
 class JudgedScale(NamedTuple):
@@ -59,7 +59,7 @@ def read_ledgers(folder: Path) -> tuple[dict[Path, Ledger], list[str]]:
     """Return the ledgers of studies in the folders of `folder`, and a message for each refused one.
 
     A ledger is refused if it is damaged, belongs to an unknown study or another design, or is the
-    second of a study and scale. Those of scale `smoke`, which show nothing, are ignored.
+    second for its study and scale. Ledgers of scale `smoke` show nothing and are ignored.
     """
     ledgers: dict[Path, Ledger] = {}
     refused: list[str] = []
@@ -158,7 +158,7 @@ def findings_document(
 
 
 def _all_results(judged: Sequence[JudgedScale]) -> Results:
-    """Return the runs of all studies as one, of which only the provenance is meaningful."""
+    """Return the runs of all studies as one result; only its provenance is meaningful."""
     from zerolab.studies.design import Design  # noqa: PLC0415
 
     runs = {run.planned.key: run for each in judged for run in each.results.runs}
@@ -168,7 +168,7 @@ def _all_results(judged: Sequence[JudgedScale]) -> Results:
 def _summary(studies: Sequence[JudgedStudy]) -> str:
     """Return the number of primary findings by verdict, at the largest scale of each study.
 
-    A finding that two studies test counts once, with the verdict of the greater power. The power
+    A finding that two studies test counts once, with the verdict that has more power. The power
     depends on the design and the variation between runs, but not on the effect that was found.
     """
     words: dict[Claim, Word] = {}
@@ -266,7 +266,7 @@ def _verdict_cells(claim: Claim, judged: JudgedStudy, link: FigureLink) -> list[
 
 
 def _power_text(verdict: Verdict) -> str:
-    """Return the power and the effect that is decided with a power of 80 %, or nothing."""
+    """Return the power and the effect detected with a power of 80 %, or nothing."""
     if verdict.power is None or verdict.detectable is None:
         return ""
     effect = f"{verdict.detectable:.2g}" if verdict.detectable < 10 else f"{verdict.detectable:.0f}"

@@ -59,7 +59,7 @@ class TrainedRun:
 
     @cached_property
     def training_elos(self) -> list[float]:
-        """Training Elo of the best network after each iteration; the untrained network has 0."""
+        """Training Elo of the best network after each iteration; 0 for the untrained network."""
         return [record.elo for record in self.records_of(GateRecord)]
 
     @cached_property
@@ -72,10 +72,10 @@ class TrainedRun:
         )
 
     def seconds_of(self, record: Record) -> float:
-        """Return the processor time of a record of `STAGES`; without processor times, durations.
+        """Return the processor time of a record of `STAGES`, or its duration.
 
-        A run that was begun by an earlier version has durations, so that two kinds of time are
-        never added.
+        For a run begun by an earlier version, all times are durations, so the two kinds are never
+        added up.
         """
         recorded = record.wall_processor_seconds
         if recorded is None or not self.has_processor_times:
@@ -213,7 +213,7 @@ def _sum(one: MatchScore, other: MatchScore) -> MatchScore:
 def finished_groups(
     design: Design, scores: Mapping[str, Sequence[PairScore]]
 ) -> dict[str, PlayedTournament]:
-    """Return the tournaments of which all pairs of all seeds have scores, by group."""
+    """Return the tournaments in which every pair of every seed has scores, by group."""
     groups: dict[str, list[PlannedTournament]] = {}
     for planned in design.tournaments:
         groups.setdefault(planned.group, []).append(planned)

@@ -45,8 +45,8 @@ class SmallestEstimate(NamedTuple):
     def interval(self) -> Interval:
         """Smallest estimate with its 95 % confidence interval.
 
-        The interval extends from the smallest lower end to the smallest upper end, where upper ends
-        are those of intervals widened for the number of estimates.
+        The interval extends from the smallest lower end to the smallest upper end. The upper ends
+        come from intervals widened for the number of estimates.
         """
         level = LEVEL / len(self.estimates)
         low = min(each.interval.low for each in self.estimates)
@@ -126,7 +126,7 @@ class RangeEstimate(NamedTuple):
 
     @property
     def interval(self) -> Interval:
-        """Range with its 95 % confidence interval, whose lower end is at least 0."""
+        """Range with its 95 % confidence interval; the lower end is at least 0."""
         margin = self._margin()
         low = max(0.0, self.value - margin) if self.freedom else -math.inf
         return Interval(self.value, low, self.value + margin)
@@ -205,7 +205,7 @@ def _range_quantile(groups: int, freedom: int) -> float:
 class SpreadRatio(NamedTuple):
     """Ratio of the standard deviations of two normal samples.
 
-    The interval and the p-value are those of the F-test, which is more sensitive to deviations from
+    The interval and the p-value come from the F-test, which is more sensitive to deviations from
     normality than tests of means.
     """
 
@@ -306,7 +306,7 @@ def bootstrap_in_batch(
     """Return the mean over groups of a statistic, with its values in bootstrap samples.
 
     `statistic` takes float64[samples, runs, measures] and returns float64[samples], which is far
-    faster than one call per sample. The estimate and the random numbers are those of `bootstrap`.
+    faster than one call per sample. Estimate and random numbers are as in `bootstrap`.
     """
     if not groups or not all(len(group) for group in groups):
         raise ValueError("expected at least one run per group")

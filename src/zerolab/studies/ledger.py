@@ -1,7 +1,7 @@
-"""Ledgers: everything that a report needs of the finished work, in a small Parquet file.
+"""Ledgers: small Parquet files with everything that a report needs from the finished work.
 
-A ledger has one row per finished run, player without a run, and computation. Reports are drawn from
-ledgers alone, so results survive the machine that made them, and ledgers of several machines add
+A ledger has one row per finished run, player without a run, and computation. Reports are generated
+from ledgers alone, so results outlive the machine that made them. Ledgers from several machines add
 up: each contributes the runs of its own seeds.
 """
 
@@ -27,7 +27,7 @@ from zerolab.training.records import Record
 from zerolab.training.reporting import parse_records
 
 _MOST_BYTES = 1 << 26
-_MOST_GAMES = 1_000_000  # of a pair of players with each colour
+_MOST_GAMES = 1_000_000  # between two players, per colour
 SCHEMA = 1
 KIND = "study ledger"
 
@@ -92,7 +92,7 @@ class LedgerHeader(NamedTuple):
     study: str
     scale: str
     design: str
-    """Digest of the design for a single seed, so that it does not depend on the seeds."""
+    """Digest of the design for a single seed; it does not depend on the planned seeds."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class Ledger:
     """Planned seeds, in ascending order; empty for a study without runs."""
     rows: Sequence[LedgerRow]
     planned_count: int
-    """Number of seeds at the last look: those of the study, unless more were chosen."""
+    """Number of seeds at the last look: as planned by the study, unless more were chosen."""
     looks: Sequence[TakenLook] = ()
     """Looks at the claims so far."""
 
@@ -145,7 +145,7 @@ def read_ledger(path: Path) -> Ledger:
 
 
 def merge_ledgers(ledgers: Mapping[Path, Ledger]) -> Ledger:
-    """Return the rows of several ledgers as one.
+    """Return several ledgers merged into one.
 
     The planned seeds add up. The looks of the ledger with the most seeds in its last look are kept,
     followed by a look at the last looks of all ledgers. Raises UserError if the ledgers belong to
@@ -171,9 +171,9 @@ def merge_ledgers(ledgers: Mapping[Path, Ledger]) -> Ledger:
 
 
 def _joined(one: LedgerRow, other: LedgerRow, one_path: Path, other_path: Path) -> LedgerRow:
-    """Return two rows of a result that belongs to no seed as one, with the games of both.
+    """Merge two rows of a result that belongs to no seed, with the games of both.
 
-    Of computations, which may measure times, the first ledger's counts.
+    For computations, which may measure times, the first ledger's row is kept.
     """
     paths = f"both {quoted(one_path)} and {quoted(other_path)}"
     if one.kind == "run":

@@ -1,10 +1,10 @@
 """Seeds of studies, and significance levels of looks at growing data [OBrien1979], [Lan1983].
 
 A study adds seeds in rounds and can stop once its claims are decided. Testing at the full level
-after every round would decide too much by chance. The boundaries of O'Brien and Fleming keep the
-level: early looks need overwhelming evidence, and the last look costs little. As a function of the
-share of the data that has been seen, the spent part of the level is fixed beforehand, so the number
-and the times of later looks need not be known.
+after every round would make too many decisions by chance. The boundaries of O'Brien and Fleming
+keep the level: early looks need overwhelming evidence, and the last look costs little. The part of
+the level spent so far is a fixed function of the share of the data seen, so the number and times of
+later looks need not be known.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _LEAST = 1e-300  # a smaller level has no boundary in floating point
 
 
 class TakenLook(NamedTuple):
-    """Look at the claims that has been taken."""
+    """Past look at the claims."""
 
     seeds: list[int]
     """Seeds of all results seen, including those of earlier looks, in ascending order."""
     planned_count: int
     """Number of seeds that were planned at that time."""
     spent_shares: list[float]
-    """If ledgers were merged, `share` of the last look of each; empty otherwise."""
+    """`share` of each ledger's last look if ledgers were merged; otherwise empty."""
 
     @property
     def share(self) -> float:
@@ -69,7 +69,7 @@ def check_looks(tables: Any, seeds: Sequence[int]) -> list[TakenLook]:
 def last_level(level: float, looks: Sequence[TakenLook]) -> float:
     """Return the significance level of a two-sided test at the last of some looks.
 
-    At a look at merged ledgers, whatever the ledgers spent at their last looks is subtracted.
+    For a look at merged ledgers, the level spent up to their last looks is subtracted.
     """
     *_, last = looks
     if last.spent_shares:
@@ -103,7 +103,7 @@ def nominal_levels(level: float, fractions: tuple[float, ...]) -> tuple[float, .
 class _Walks(NamedTuple):
     """Random walks between the boundaries at a look, as a density [Armitage1969].
 
-    The cumulative data are a walk whose variance is the share of the data.
+    The cumulative data form a walk; its variance is the share of the data.
     """
 
     points: NDArray[np.float64]
@@ -131,7 +131,7 @@ class _Walks(NamedTuple):
         return float(brentq(excess, 0.0, _FARTHEST, xtol=1e-12))
 
     def next(self, bound: float, fraction: float) -> _Walks:
-        """Return the walks that are at most `bound` from 0 at the next look, too."""
+        """Return the walks that are also at most `bound` from 0 at the next look."""
         from scipy.integrate import simpson  # noqa: PLC0415  slow to import
 
         points = np.linspace(-bound, bound, _POINTS)

@@ -84,8 +84,8 @@ class RunQueue:
     def _urgency(self, run: PlannedRun) -> tuple[int, bool, str]:
         """Return a sort key that puts the lowest seeds first, and source runs first in each seed.
 
-        Runs of one seed are in random order: their keys are digests. If the machine becomes slower
-        during a study, as beside other programs, the times of all variants change alike.
+        Runs of one seed are in random order, since their keys are digests. If other programs slow
+        the machine down during a study, the times of all variants change alike.
         """
         return int(run.factors["seed"]), run.key not in self._sources, run.key
 
@@ -276,7 +276,7 @@ class ComputationQueue:
             self._folder.save_computation_result(planned, result)
 
     def total_and_remaining_count(self, part: str | None = None) -> tuple[int, int]:
-        """Return the total and the unfinished number of computations, in all parts or in one."""
+        """Return the numbers of all and of unfinished computations, in all parts or in one."""
         return len(_in_part(self._planned, part)), len(_in_part(self._unfinished.values(), part))
 
     def total_and_remaining_seconds(self, part: str | None = None) -> tuple[float, float]:

@@ -35,7 +35,7 @@ from zerolab.studies.tasks import CompileTask, Task, TaskOutcome, TrainTask, per
 
 _PROBE = ".probe-"
 _ATTEMPTS = 4
-"""Number of times that a task is lost without progress before it fails."""
+"""Number of losses without progress after which a task fails."""
 _SECONDS_TO_END = 30.0
 
 

@@ -1,4 +1,4 @@
-"""Results of a study, from which its report is generated.
+"""Results of a study, the source of its report.
 
 Results are read from a ledger, so a report needs neither the runs nor the machine that made them.
 It can be generated at any time and lists the unfinished parts.
@@ -34,13 +34,13 @@ class Results:
     design: Design
     runs: Sequence[TrainedRun]
     tournaments: Mapping[str, PlayedTournament]
-    """Finished tournaments by group; a group is finished if it is for all seeds of the design."""
+    """Tournaments of the groups that are finished for all seeds of the design, by group."""
     computation_results: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """Results of finished computations by title, such as ``part: label``."""
     looks: Sequence[TakenLook] = ()
-    """Looks at the claims so far; empty if the seeds of the design are one look."""
+    """Looks at the claims so far; empty if all seeds of the design form a single look."""
     planned_count: int = 0
-    """Number of seeds at the last look; 0 if the seeds of the design are all."""
+    """Number of seeds at the last look; 0 if it covers exactly the seeds of the design."""
     damage_messages: Sequence[str] = ()
     """Messages about unreadable files, which do not count as finished, and about seeds that are not
     part of a look yet."""
@@ -111,10 +111,10 @@ class Results:
     def judge(self, statistics: Callable[[Results], Statistics]) -> list[Verdict]:
         """Return the verdicts on the claims of a study.
 
-        `statistics` computes the statistic of each claim. Decisions are made at the looks only, in
-        order, and stay. A finished study without recorded looks is a single look at all its seeds;
-        before its first look, nothing is tested. A study without seeds cannot grow, so its finished
-        part is tested.
+        `statistics` computes the statistic of each claim. Decisions are made only at the looks, in
+        order, and are final. A finished study without recorded looks is a single look at all its
+        seeds; before its first look, nothing is tested. A study without seeds cannot grow, so its
+        finished part is tested.
         """
         if not self.looks:
             look = Look((), len(self.design.seeds), self.training_seconds / 3600)
@@ -139,7 +139,7 @@ class Results:
 def read_results(design: Design, ledger: Ledger) -> Results:
     """Return the results in a ledger of a study with the given design.
 
-    After the first look, the results are those of the latest look: nothing is seen in between.
+    After the first look, these are the results at the latest look; nothing is seen in between.
     Raises UserError if a run of the ledger has other settings than planned.
     """
     messages = []
@@ -198,7 +198,7 @@ def _trained_run(planned: PlannedRun, row: LedgerRow) -> TrainedRun:
 def provenance(results: Results) -> Provenance:
     """Return the provenance of results.
 
-    Versions and machines are those that trained the runs, or those of this process without runs.
+    Versions and machines are those that trained the runs or, without runs, those of this process.
     """
     runs = {run.planned.key: run for run in results.runs}
     environments = [each for run in runs.values() for each in run.environments]
@@ -217,7 +217,7 @@ def provenance(results: Results) -> Provenance:
 
 
 def times_caveat(results: Results) -> str:
-    """Return the limits of the times of runs, as an addition to the caveats of a report."""
+    """Return a caveat about the times of runs, to add to the caveats of a report."""
     count = sum(run.has_processor_times for run in results.runs)
     if count == len(results.runs):
         kind = "Times are processor times on the machine named in the last line"

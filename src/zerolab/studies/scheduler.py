@@ -112,7 +112,7 @@ class Scheduler:
                 on_progress(self.progress())
 
     def _next(self) -> Task | None:
-        """Return a computation, a slice of a tournament or a run that can begin, in this order.
+        """Return a computation, tournament slice or run that can begin, in this order of priority.
 
         The tournaments of a seed thus come before the runs of the next seed.
         """

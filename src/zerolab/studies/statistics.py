@@ -1,7 +1,7 @@
 """Estimates over the runs of a study, with 95 % confidence intervals and p-values.
 
 The sampling unit is the run. Runs that differ only in their seed are independent, but the games of
-a run are not. Each number passed to these functions is therefore that of one run, and intervals
+a run are not. Each number passed to these functions therefore belongs to one run, and intervals
 show how much the result would vary if the runs were trained again.
 
 Few runs are not an error. A single run has an infinite interval and p = 1. Identical results of
@@ -168,9 +168,9 @@ POOLED_NOTE = "Intervals pool the variance between runs within a group."
 def pooled_intervals(samples: Sequence[Sequence[float]]) -> list[Interval]:
     """Return the mean of each sample with the 95 % interval from the pooled variance of all.
 
-    With few runs per sample, these intervals are much shorter than those from separate variances,
-    if the true variances are equal. Samples are not empty. If none has several values, the
-    intervals are unbounded.
+    If the true variances are equal and runs are few, these intervals are much shorter than those
+    from separate variances. Samples must not be empty. If none has several values, the intervals
+    are unbounded.
     """
     arrays = [_numbers(sample) for sample in samples]
     freedom = sum(len(array) - 1 for array in arrays)
@@ -214,8 +214,8 @@ def difference_of_means(one: ArrayLike, other: ArrayLike) -> StudentEstimate:
 def weighted_sum(terms: Sequence[tuple[float, StudentEstimate]]) -> StudentEstimate:
     """Return the weighted sum of independent estimates with non-zero weights.
 
-    Variances can differ, and the degrees of freedom are those of [Welch1947]. An error that is
-    known exactly has infinite degrees of freedom. Empty `terms` raise ValueError.
+    Variances can differ, and the degrees of freedom follow [Welch1947]. An error that is known
+    exactly has infinite degrees of freedom. Empty `terms` raise ValueError.
     """
     if not terms:
         raise ValueError("expected at least one estimate")

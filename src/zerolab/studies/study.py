@@ -68,7 +68,7 @@ class Study(ABC):
         return list(range(FIRST_SEED, FIRST_SEED + self.seed_count(scale)))
 
     def planned_count(self, scale: Scale, seeds: Sequence[int]) -> int:
-        """Return the number of seeds that the last look at a study with the given seeds needs.
+        """Return the number of seeds required for the last look at a study with the given seeds.
 
         If some of the seeds are planned ones, the look waits for all planned seeds.
         """
@@ -82,7 +82,7 @@ class Study(ABC):
     def design_digest(self, scale: Scale) -> str:
         """Return a digest of the design that does not depend on the number of seeds.
 
-        It is that of the design for a single seed, with the version of the measurements.
+        It covers the design for a single seed and the version of the measurements.
         """
         digest = self.design(scale, [FIRST_SEED]).digest
         return f"{digest}-{self.measurement_version}" if self.measurement_version else digest
@@ -108,8 +108,8 @@ class Study(ABC):
     def measure(self, run: FinishedRun) -> Mapping[str, Any]:
         """Return measurements of a finished run that the report needs besides its metrics, by name.
 
-        They are stored as JSON. A measurement is None, and is tried again, if it needs other runs
-        or data sets that are not finished.
+        They are stored as JSON. A measurement that needs other, unfinished runs or data sets is
+        None and is tried again later.
         """
         return {}
 

@@ -208,7 +208,7 @@ class StudyFolder:
 
     @property
     def ledger_path(self) -> Path:
-        """File with everything that the report needs of the finished work."""
+        """File with everything that the report needs from the finished work."""
         return self.path / LEDGER
 
     @property

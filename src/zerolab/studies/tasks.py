@@ -271,7 +271,7 @@ class CompileTask:
 
 
 _IMPORTS = (perform_task.__module__,)
-"""Modules that workers import at their start, because the import is slow."""
+"""Modules that workers import when they start, because importing them is slow."""
 
 _NOT_BEGUN = "its worker ended unexpectedly before the task began"
 

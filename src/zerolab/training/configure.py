@@ -183,7 +183,7 @@ def amend_settings(
 def with_saved_values(settings: TrainSettings, saved: TrainSettings) -> TrainSettings:
     """Return settings with the saved values of the fields that were set when the run began.
 
-    A run can therefore be resumed with the settings with which it began.
+    A run can therefore be resumed with its original settings.
     """
     saved_heads = {head.name: head for head in saved.network.heads}
 

@@ -163,7 +163,7 @@ class TrainingContext:
         return replace(agent, name=relative_name(agent.name, self.run.path))
 
     def save_network(self, iteration: int) -> None:
-        """Save the learner's network and optimiser state as those of an iteration."""
+        """Save the learner's network and optimiser state under an iteration."""
         weights, optimizer = self.learner.weight_arrays(), self.learner.optimizer_arrays()
         about = self.settings.network_at(iteration).model_dump(mode="json")
         self.run.save_network(iteration, weights, optimizer, about)

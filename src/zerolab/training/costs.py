@@ -214,9 +214,9 @@ def _hours_per_simulation(settings: TrainSettings, player: int, reference: MoveT
 
 
 _MEASUREMENTS = ("accuracy", "supervised", "final_evaluation", "unplayed_baseline")
-"""Stages that measure networks, and do not change them."""
+"""Stages that measure networks without changing them."""
 _WITHOUT_EFFECT = ("game", "preset", "device", "accuracy", "final_evaluation")
-"""Settings that the command names otherwise, or that do not change networks."""
+"""Settings that the command names separately, or that do not change networks."""
 _SET_BY_RUN = ("supervised.digest", *(f"start.{name}" for name in SET_BY_RUN))
 _POSITIONS = "supervised.positions"
 _BASE_PRESET = "mini"
@@ -226,7 +226,7 @@ _SECONDS_PER_HOUR = 3600.0
 def training_facts(run: RunFolder, origin: AgentOrigin) -> TrainingFacts:
     """Return how the network with this origin was trained, for the card of its agent.
 
-    Of files and folders, only the last name is kept. Raises UserError if the run is damaged.
+    Paths are reduced to their last component. Raises UserError if the run is damaged.
     """
     settings = saved_settings(run)
     known = settings.preset in preset_names()
@@ -250,9 +250,9 @@ def training_facts(run: RunFolder, origin: AgentOrigin) -> TrainingFacts:
 def _differences(
     base: Mapping[str, Any], own: Mapping[str, Any], prefix: str = ""
 ) -> Iterator[tuple[str, Any]]:
-    """Yield the settings that differ from `base`, by dotted key, such as can be assigned.
+    """Yield the settings that differ from `base`, as assignable dotted keys and values.
 
-    All settings of a variant follow its name if that differs.
+    If the name of a variant differs, all its settings follow.
     """
     has_other_name = base.get("name") != own.get("name")
     for name, value in own.items():

@@ -384,7 +384,7 @@ class TimeLimitStop(StopRule):
 
 
 def seconds_of(records: Iterable[Record]) -> float:
-    """Return the time spent on training; earlier versions recorded only that of the stages."""
+    """Return the time spent on training; earlier versions recorded only the time in stages."""
     return sum(
         record.wall_seconds if record.wall_elapsed_seconds is None else record.wall_elapsed_seconds
         for record in records

@@ -198,7 +198,7 @@ class Baseline(NamedTuple):
 
     agent: Agent
     requested_spec: str | None = None
-    """The spec in the settings, if it names a different iteration from that of the agent."""
+    """The spec in the settings, if it names an iteration other than the agent's."""
 
 
 def resolve_baselines(context: TrainingContext) -> list[Baseline]:

@@ -99,8 +99,8 @@ class GpuGradientComputation(GradientComputation):
 class _GradientGraph:
     """CUDA graph of the gradients of a batch of fixed size.
 
-    Recording computes nothing, so batch norm statistics and random numbers are those of the steps
-    taken. The graph draws dropout masks from torch's generator, like computation without a graph.
+    Recording computes nothing, so only actual steps affect batch norm statistics and random
+    numbers. The graph draws dropout masks from torch's generator, like computation without a graph.
     """
 
     def __init__(

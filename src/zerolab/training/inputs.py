@@ -111,7 +111,7 @@ def find_source_network(key: str, name: str, run: RunFolder | None) -> tuple[Run
 
 
 def require_network_digest(path: Path, network_file: NetworkFile, digest: str) -> None:
-    """Raise UserError unless a network has the digest in the settings, or that is empty."""
+    """Raise UserError if a network's digest differs from a nonempty digest in the settings."""
     if digest not in ("", network_file.digest):
         raise UserError(
             f"{path} has the digest {network_file.digest}, not {digest}: expected the network with"

@@ -217,10 +217,10 @@ class Learner:
     ) -> LearningResult:
         """Train for the number of steps returned by `steps_for`.
 
-        The result depends only on the arguments and the data. `report` is called with the number
-        of finished steps. `iterations` and `share` are for schedules that span the run: its
-        maximum length, by default `iteration`, and the share of it that is done by its stop rule.
-        Raises DivergedError if a loss is no longer finite.
+        The result depends only on the arguments and the data. `report` is called with the number of
+        finished steps. `iterations` and `share` are for schedules that span the run: its maximum
+        length, by default `iteration`, and the share that its stop rule counts as done. Raises
+        DivergedError if a loss is no longer finite.
         """
         settings = self.settings
         torch.manual_seed(int(streams.stream_key(seed, iteration, 0, 1, streams.LEARNING)) >> 1)

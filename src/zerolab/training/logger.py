@@ -1,7 +1,7 @@
-"""Loggers, which copy the numbers of a training run to programs that track experiments.
+"""Loggers, which copy the numbers of a training run to experiment trackers.
 
-A logger is a class at the end of this file, or in a module of another package that registers it
-when it is imported and that an entry point in the group ``zerolab.loggers`` names.
+Loggers are the classes at the end of this file. Other packages can register further ones in modules
+named in the entry-point group ``zerolab.loggers``.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ from zerolab.training.reporting import read_records
 
 
 class Logger(Protocol):
-    """Open connection to a program that tracks experiments."""
+    """Open connection to an experiment tracker."""
 
     def log(self, numbers: dict[str, float], step: int) -> None:
         """Log numbers, such as ``learn/loss/policy``, of an iteration."""
         ...
 
     def close(self) -> None:
-        """Write what is still waiting, and close the connection."""
+        """Write pending numbers, and close the connection."""
         ...
 
 
 class LoggerKind(NamedTuple):
-    """A program that tracks experiments, and the package that it needs."""
+    """An experiment tracker, and the package that it needs."""
 
     package: str
     """Package to import, which is also the name of zerolab's extra."""
     open: Callable[[RunFolder], Logger]
-    """Function that begins a new log of a run; not every program can continue one."""
+    """Function that begins a new log of a run; not every tracker can continue one."""
 
 
 LOGGERS: Registry[LoggerKind] = Registry("logger")
@@ -76,7 +76,7 @@ def _is_installed(package: str) -> bool:
 def open_loggers(names: Iterable[str], run: RunFolder) -> RunLog:
     """Return the open logs of a run, by the names of their loggers.
 
-    Raises UserError as `require_loggers` does, and if a program refuses.
+    Raises UserError as `require_loggers` does, and if a tracker refuses.
     """
     distinct = list(dict.fromkeys(names))
     if distinct:
@@ -102,7 +102,7 @@ class RunLog:
     def update(self) -> None:
         """Log the records that this object has not logged yet, including those before a resume.
 
-        Raises UserError if a program refuses; the records are saved in the run all the same.
+        Raises UserError if a tracker refuses; the records are saved in the run all the same.
         """
         if not self.loggers:
             return
@@ -121,7 +121,7 @@ class RunLog:
         self._logged = len(records)
 
     def close(self) -> None:
-        """Close all logs; raise UserError at the end if a program refuses."""
+        """Close all logs; raise UserError at the end if a tracker refused."""
         refused = []
         for name, logger in self.loggers.items():
             try:
@@ -138,7 +138,7 @@ _EXPERIMENT = "zerolab"
 _MAX_VALUE = 500  # characters of a parameter
 _MAX_PARAMS, _MAX_METRICS = 100, 1000  # per transaction
 _REFUSED = re.compile(r"[^\w\-. :/]")
-"""Characters that the name of a metric must not have, such as @ and ?."""
+"""Characters not allowed in names of metrics, such as @ and ?."""
 
 
 class MlflowLogger:

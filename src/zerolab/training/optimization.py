@@ -185,7 +185,7 @@ class StepTime(NamedTuple):
     total_iterations: int
     """Maximum number of iterations in the run."""
     share: float = 0.0
-    """Share of the run that precedes the step by its stop rule; 0 if the rule tells none."""
+    """Share of the run before the step, according to its stop rule; 0 if the rule tells none."""
 
     @property
     def done(self) -> float:
@@ -194,7 +194,7 @@ class StepTime(NamedTuple):
 
     @property
     def expected_iterations(self) -> float:
-        """Number of iterations that the run will have if all take as much of it as those before."""
+        """Expected number of iterations, if the rest take as much of the run as those before."""
         if self.share <= 0:
             return self.total_iterations
         return min(self.total_iterations, self.done / self.share)

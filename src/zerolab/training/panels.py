@@ -73,12 +73,12 @@ def panels_of(records: Sequence[Record], x: XAxis = "iterations") -> list[Panel]
 
 @dataclass(frozen=True)
 class Trend:
-    """A curve without axes, which shows at a glance how a run goes."""
+    """A curve without axes, which shows at a glance how a run is going."""
 
     name: str
     """Quantity; empty without measurements."""
     values: list[float]
-    """At most `MAX_TREND` measurements in order of time, the first and the latest included."""
+    """At most `MAX_TREND` measurements in order of time, including the first and the latest."""
 
 
 MAX_TREND = 40

@@ -41,7 +41,7 @@ def parse_records(lines: Iterable[Mapping[str, Any]], source: str = "") -> list[
 
 
 def of_iterations(records: Iterable[Record]) -> list[Record]:
-    """Return the records without those of final evaluations, one of which an extended run has."""
+    """Return the records without those of final evaluations, which an extended run can contain."""
     return [
         record
         for record in records
@@ -113,7 +113,7 @@ class RunClock:
     """Clock that estimates a run's remaining time from the iterations since the command began.
 
     `iterations` is None for a run without a fixed number of iterations. `seconds_left` is the time
-    until its stop rule ends it, None without a time limit.
+    until the stop rule ends the run, None without a time limit.
     """
 
     def __init__(self, iterations: int | None, seconds_left: float | None = None) -> None:
@@ -207,7 +207,7 @@ class LiveReporter:
         self._game: GameRecord | None = None
         self._began = 0.0
         self._written = -_SECONDS
-        self.close()  # the file of a training that was killed
+        self.close()  # the file that a killed process left behind
 
     def message(self, text: str) -> None:
         self._reporter.message(text)
@@ -259,7 +259,7 @@ class LiveReporter:
 def _live_game(game: GameRecord | None) -> LiveGame | None:
     if game is None:
         return None
-    result = DRAW if game.result == ONGOING else game.result  # at the limit of plies
+    result = DRAW if game.result == ONGOING else game.result  # the game reached its ply limit
     return LiveGame(number=game.number, actions=game.actions[: game.ply_count], result=result)
 
 

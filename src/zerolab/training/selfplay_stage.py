@@ -1,8 +1,8 @@
 """The self-play stage, and games that are played ahead of it.
 
-With `selfplay.lag`, an iteration's games need only the network of the iteration before the last, so
-actors can play them while the learner works on the last one. This changes when they are played, but
-not the games.
+With `selfplay.lag`, an iteration's games need only the network from two iterations earlier, so
+actors can play them while the learner works on the previous iteration. This changes when games are
+played, but not the games themselves.
 """
 
 from __future__ import annotations
@@ -87,16 +87,16 @@ class GamesAhead:
         self._progress = progress
 
     def wait(self, report: Report) -> tuple[_PlayedGames, float]:
-        """Return the games when all are played, and the seconds in which they were played."""
+        """Wait for the games, and return them with the seconds that they took."""
         while not wait([self._games], _POLL_SECONDS).done:
             report(self._progress)
         return self._games.result()
 
 
 def begin_games_ahead(context: TrainingContext) -> None:
-    """Begin the games of the next iteration if settings and executor allow it and none began.
+    """Begin the next iteration's games unless they have begun, if settings and executor allow it.
 
-    Call it before any stage but self-play. Modes with a service search on this machine, so their
+    Call it before any stage but self-play. Modes with a search service use this machine, so their
     games would only delay the learner.
     """
     following, background = context.progress.iteration + 1, context.executor.background
@@ -112,8 +112,8 @@ def begin_games_ahead(context: TrainingContext) -> None:
 def _progress_at(context: TrainingContext, iteration: int) -> RunProgress:
     """Return the progress that decides who plays the games of an iteration.
 
-    It differs from the present progress if `selfplay.lag` is set. Then the games depend only on
-    what was known before the iteration before.
+    It differs from the current progress if `selfplay.lag` is set: the games then depend only on
+    what was known before the previous iteration.
     """
     if not context.settings.selfplay.lag:
         return context.progress
@@ -131,7 +131,7 @@ def _progress_at(context: TrainingContext, iteration: int) -> RunProgress:
 def _share_done(context: TrainingContext, iteration: int) -> float:
     """Return the share of the run, in [0, 1], that is done before the games of an iteration.
 
-    With `selfplay.lag`, the share by the stop rule is the one expected before the last iteration.
+    With `selfplay.lag`, the share by the stop rule is estimated before the previous iteration.
     """
     settings = context.settings
     by_iterations = (iteration - 1) / settings.iterations

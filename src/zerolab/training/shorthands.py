@@ -64,7 +64,7 @@ def _installed(name: str) -> dict[str, Any]:
 
 @cache
 def _files() -> dict[str, Path]:
-    """Return the files of all installed presets by name; of equal names, the first is used."""
+    """Return the files of all installed presets by name; if names are equal, the first is used."""
     files: dict[str, Path] = {}
     for folder in (Path(__file__).parent / "presets", *_paper_folders()):
         for path in sorted(folder.glob(f"*{_SUFFIX}")):
@@ -86,7 +86,7 @@ def _paper_folders() -> list[Path]:
 
 
 def expand_hours(value: Any) -> Any:
-    """Return the stop rule that a time such as ``1.5h`` abbreviates, or another value as it is."""
+    """Return the stop rule that a time such as ``1.5h`` abbreviates, or other values unchanged."""
     try:
         hours = float(value.removesuffix("h")) if value.endswith("h") else None
     except (AttributeError, ValueError):

@@ -118,9 +118,9 @@ def later_features(
 def later_states(positions: Positions, ply: int) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
     """Return rows, int64[n], and the states `ply` plies after them, uint64[n, words].
 
-    The later moves are those that lead to the last position of the same game. Positions between may
-    be missing, because solved positions exclude those without a choice. Rows are missing if the
-    game's last position comes earlier.
+    The later moves are the ones that lead to the game's last position. Positions in between may be
+    missing, because solved positions exclude those without a choice. Rows are omitted if the game's
+    last position comes earlier.
     """
     last_rows = _last_rows(positions)
     rows = np.flatnonzero(_has_later_ply(positions, last_rows, ply))
@@ -255,9 +255,9 @@ def solved_window(
     vector_columns: Container[str],
     features: NDArray[np.float16] | None = None,
 ) -> Window:
-    """Return a window of all the positions, equally often, regardless of the window in `learn`.
+    """Return a window that uses all positions equally often, regardless of the window in `learn`.
 
-    `vector_columns` and `features` are those of `solved_facts`.
+    `vector_columns` and `features` are as in `solved_facts`.
     """
     unlimited = {
         "window": IterationsWindow(iterations=1), "merging": NoMerging(), "surprise_weight": 0.0

@@ -148,7 +148,7 @@ def _last_accuracy(records: Sequence[Record]) -> Interval | None:
 
 
 def _last_loss(records: Sequence[Record]) -> Interval | None:
-    """Return the total loss of all heads, which is the same sum for every minimised loss."""
+    """Return the total loss of all heads, the same sum whichever loss is minimised."""
     for record in reversed(records):
         if isinstance(record, LearnRecord):
             return Interval.unbounded(sum(record.loss[head] for head in record.heads))

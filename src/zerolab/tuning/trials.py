@@ -45,7 +45,7 @@ _MAX_BYTES = 1 << 30
 
 
 class TrialJournal(BaseJournalBackend):
-    """Journal of Optuna's operations in a file, of which it reads only new lines."""
+    """Journal of Optuna's operations in a file; each read covers only new lines."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -134,8 +134,8 @@ class ClaimedTrial:
     def should_prune(self, iteration: int, objective: float) -> bool:
         """Record the objective after an iteration; return True if the trial should be pruned.
 
-        This is the case if the objective is below the median of other trials. A stopped process may
-        already have recorded the objective.
+        A trial should be pruned if its objective is below the median of other trials. A stopped
+        process may already have recorded the objective.
         """
         if iteration not in self._recorded.intermediate_values:
             self._trial.report(objective, iteration)

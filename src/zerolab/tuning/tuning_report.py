@@ -145,7 +145,7 @@ def pareto_front_results(
 
 
 def _minimised(result: TrialResult, settings: TuningSettings) -> float:
-    """Return the objective with the sign for which smaller is better."""
+    """Return the objective, negated if larger is better."""
     return -result.objective_value if settings.is_maximised else result.objective_value
 
 

@@ -1,10 +1,10 @@
-"""Class: pupils with their tokens, the agents that they bring, and the tournament to play.
+"""Class of pupils, with their tokens, agents and tournament.
 
-All of it is in one file of the class folder, replaced atomically, and tournaments are in folders
-beside it. A server that is killed therefore continues with the same class.
+The class is stored in one file of its folder, replaced atomically; tournaments have folders beside
+it. A killed server therefore continues with the same class.
 
-The process stores the games of each pair as they finish. If it or the server is killed, the next
-server continues with the games that are not stored.
+A separate process stores the games of each pair as they finish. If it or the server is killed, the
+next server plays the games that are missing.
 """
 
 from __future__ import annotations
@@ -111,8 +111,8 @@ class Classroom:
     def open(cls, folder: Path, names: Sequence[str]) -> Classroom:
         """Return the class of a folder with the pupils in `names`; create what is missing.
 
-        Pupils who were there before keep their tokens and agents, even if they were absent in the
-        meantime. Raise UserError if the file is damaged or cannot be written.
+        Returning pupils keep their tokens and agents, even after an absence. Raise UserError if the
+        file is damaged or cannot be written.
         """
         path = folder / "class.json"
         known: dict[str, Pupil] = {}
@@ -142,7 +142,7 @@ class Classroom:
         return self.folder / "tournaments" / str(number)
 
     def holder_of(self, token: str) -> Holder | None:
-        """Return who holds a token, or None; takes the same time for every token."""
+        """Return the holder of a token, or None, in the same time for every token."""
         holders = [Holder("")] + [Holder(each.name) for each in self._record.pupils]
         tokens = [self._record.teacher] + [each.token for each in self._record.pupils]
         given = token.encode("utf-8", "replace")
@@ -150,14 +150,14 @@ class Classroom:
         return holders[matches.index(True)] if any(matches) else None
 
     def pupil(self, name: str) -> Pupil:
-        """Return a pupil; raise MissingError if there is none of this name."""
+        """Return a pupil; raise MissingError if nobody has this name."""
         found = next((each for each in self._record.pupils if each.name == name), None)
         if found is None:
             raise MissingError(f"{quoted(name)} is not a pupil: expected a pupil's own link")
         return found
 
     def set_agent(self, name: str, agent: str) -> None:
-        """Store the agent that a pupil brings, and remove uploads that nobody uses any more."""
+        """Store a pupil's agent, and remove uploads that are no longer used."""
         self.pupil(name)
         with self.lock:
             pupils = tuple(
@@ -188,7 +188,7 @@ class Classroom:
 
 
 def class_names(option: str) -> list[str]:
-    """Return the names of a class, given as a file with one name per line, or as a number.
+    """Return the names in a file, one per line, or as many numbered names as the option says.
 
     Raise UserError for names that are too long, repeated, or cannot be shown.
     """
@@ -286,7 +286,7 @@ class ClassPlay:
         _end(pool)
 
     def _finish(self, pool: ProcessPool, future: Future[Any]) -> None:
-        """Record the end of a tournament that nobody has stopped."""
+        """Record the end of a tournament that was not stopped."""
         with self._lock:
             if self._pool is not pool:
                 return
@@ -305,9 +305,9 @@ class ClassPlay:
 def play_tournament(folder: Path, tournament: ClassTournament, folders: Folders) -> str:
     """Play the remaining games of a tournament; return who was left out and why, or "".
 
-    Agents that cannot play any more are left out. Raise UserError if fewer than two can. Pairs are
+    Leave out agents that can no longer play; raise UserError if fewer than two remain. Pairs are
     played in a random order, a few at a time, so that the standings soon include all pupils and
-    change often. One thread plays, which leaves other cores to pages.
+    change often. A single thread plays, leaving the other cores to pages.
     """
     with suppress(OSError, AttributeError):
         os.nice(_NICENESS)
@@ -337,9 +337,9 @@ def play_tournament(folder: Path, tournament: ClassTournament, folders: Folders)
 def class_agents(
     tournament: ClassTournament, folders: Folders, identities: Mapping[str, str]
 ) -> tuple[list[Agent], list[str]]:
-    """Return the agents of a tournament that can play, and the problems of the others.
+    """Return a tournament's agents that can play, and the problems of the others.
 
-    Each agent has the name of its pupil. `identities` are those of the agents that have played.
+    Each agent is named after its pupil. `identities` belong to the agents that have already played.
     """
     game = parse_game(tournament.game)
     agents, problems = [], []

@@ -126,7 +126,7 @@ _MAX_CACHED = 2000
 class FileCache(Generic[_Result]):
     """Cache of results read from files. A result is valid until one of its files changes.
 
-    Of several simultaneous callers that need the same result, one reads it and the others wait.
+    If several callers need the same result at once, one reads it and the others wait.
     """
 
     def __init__(self) -> None:
@@ -242,7 +242,7 @@ def records_of(run: RunFolder) -> list[Record]:
 
 
 def run_trend(path: Path) -> Trend:
-    """Return the trend of a run; one without values if its records are damaged."""
+    """Return the trend of a run, without values if its records are damaged."""
 
     def read() -> Trend:
         try:

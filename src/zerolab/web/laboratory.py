@@ -3,9 +3,8 @@
 All persistent state is on disk or in the pages, so a restarted server continues where the previous
 one stopped.
 
-A process that a page starts continues when the server ends. The ``.server`` folder next to the
-folder on which the process works contains its output, and a file from which the server can find the
-process again.
+A process started by a page outlives the server. The ``.server`` folder beside the folder that the
+process works on contains its output, and a file by which the next server finds the process.
 """
 
 from __future__ import annotations
@@ -146,11 +145,11 @@ _starting = threading.Lock()
 def begin_command(
     path: Path, arguments: Sequence[str], others: Collection[Path], busy: str
 ) -> None:
-    """Start a command of zerolab that works on the folder `path`.
+    """Start a zerolab command that works on the folder `path`.
 
-    `others` are process files of commands of the same kind in other folders. Raise UserError if a
-    process already works on the folder, and BusyError, with the end `busy` of a sentence such as
-    "4 runs are already being trained", if too many others are running.
+    `others` are the process files of such commands in other folders. Raise UserError if a process
+    already works on the folder, and BusyError if too many others are running; `busy` follows their
+    number in the message, as in "4 runs are already being trained".
     """
     with _starting:
         process = process_file(path)

@@ -1,9 +1,9 @@
 """Puzzles of the laboratory, made from its positions and graded in the background.
 
-A page that asks for the puzzles of a game starts a task for the game, unless its puzzles are
-complete. The task solves positions, one at a time and only while nobody else uses the solver, and
-then lets agents choose moves in the puzzles, after all other searches. Puzzles are stored in the
-server's folder, so that each is solved and graded once.
+When a page asks for the puzzles of a game, a task begins, unless the puzzles are complete. The task
+solves positions one at a time, only while nobody else uses the solver. It then lets agents choose
+moves in the puzzles, after all other searches. Puzzles are stored in the server's folder, so each
+is solved and graded only once.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ _MAX_SHELVES = 100
 """Maximum number of games with puzzles, so that their files cannot fill the disk."""
 _MAX_TASKS, _MAX_PER_ADDRESS, _MAX_PER_PAGE = 8, 4, 2
 _SECONDS = 2.0  # for solving a position
-_MAX_UNSOLVED = 60  # positions in a row after which a game is too hard
-_SOLVER_TRIES = 2  # of a position that ends the solver's process
+_MAX_UNSOLVED = 60  # consecutive positions after which a game is too hard
+_SOLVER_TRIES = 2  # attempts at a position that ends the solver's process
 _PAUSE = 0.1
 _CLIENT = Client("", "puzzles")
 
@@ -91,7 +91,7 @@ class Shelf:
 
 
 class PuzzleMaker:
-    """Puzzles of all games, with a background task for each game that is asked for."""
+    """Puzzles of all games, with a background task for each requested game."""
 
     def __init__(self, folders: Folders, solver: SolverProcess, search_pool: SearchPool) -> None:
         """Solve with `solver` and grade with the agents that `search_pool` runs."""
@@ -105,10 +105,10 @@ class PuzzleMaker:
         """Lock for the next piece of work, so that the tasks of several games take turns."""
 
     async def shelf(self, client: Client, game: Game) -> Shelf:
-        """Return the puzzles of a game, and start or continue making them if they are too few.
+        """Return the puzzles of a game, and start or continue making them if there are too few.
 
-        If puzzles of too many games are being made for the client, this game has to wait. Raise
-        BusyError if there are puzzles of too many games, and none of this one.
+        If puzzles of too many games are already being made for the client, this game waits. Raise
+        BusyError if too many other games have puzzles and this one has none.
         """
         name = game_name(game)
         if name not in self._shelves:
@@ -140,7 +140,7 @@ class PuzzleMaker:
         return Shelf(game, read_puzzles(path))
 
     async def _work(self, shelf: Shelf) -> None:
-        """Make puzzles until there are enough, and grade those that are not graded."""
+        """Make puzzles until there are enough, and grade the ungraded ones."""
         try:
             if not shelf.collection.is_complete:
                 await self._make(shelf)
@@ -198,7 +198,7 @@ class PuzzleMaker:
         return puzzle.model_copy(update={"misses": misses})
 
     async def _solved(self, position: Position) -> Puzzle | None:
-        """Return a position as a puzzle, or None if it is none; raise NotSolvedError."""
+        """Return a position as a puzzle, or None if it is not one; raise NotSolvedError."""
         for _ in range(_SOLVER_TRIES):
             while self._solver.is_busy:
                 await asyncio.sleep(_PAUSE)
@@ -212,7 +212,7 @@ class PuzzleMaker:
         return await self._in_turn(analyse)
 
     async def _in_turn(self, work: Callable[[], Coroutine[Any, Any, _Result]]) -> _Result:
-        """Return the result of a piece of work, repeated while the server is busy."""
+        """Return the result of a piece of work, retrying while the server is busy."""
         while True:
             try:
                 async with self._turn:
@@ -258,7 +258,7 @@ def graders(folders: Folders, game: Game) -> list[str]:
 def _from_files(folders: Folders, game: Game) -> Iterator[Position]:
     """Yield the positions of files that `zerolab puzzles` has written to the folder puzzles.
 
-    The files may come from anywhere, so that their answers and grades are ignored.
+    The files may come from anywhere, so their answers and grades are ignored.
     """
     for path in sorted(folders.puzzles.glob("*.jsonl"))[:_MAX_FILES]:
         with suppress(UserError):
@@ -301,7 +301,7 @@ def _stores(folders: Folders, game: Game) -> Iterator[GameStore]:
 
 
 def _second_half(game: Game, played: FoundGame) -> Position:
-    """Return a position of the second half of a game; it depends only on the game."""
+    """Return a position from the second half of a game, determined by the game alone."""
     plies = len(played.actions)
     drawn = np.random.default_rng([*played.actions, played.number])
     position = Position.start(game)

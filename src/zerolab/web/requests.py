@@ -54,7 +54,7 @@ class Client(NamedTuple):
 
     @property
     def is_pupil(self) -> bool:
-        """True for a pupil of a class, all of whose pages together have the limits of one page."""
+        """True for a pupil of a class, whose pages all share the limits of one page."""
         return is_pupil_address(self.address)
 
 
@@ -277,7 +277,7 @@ def _framed(title: str, main: str, script: str = "", name: str = "", role: Role 
 
 
 def _links(current: str, role: Role) -> str:
-    """Return the links at the top of a page, with the one to it or to its parent marked."""
+    """Return the links at the top of a page, marking the one to this page or its parent."""
     lines = []
     for name, text in (*((each, each.capitalize()) for each in _LINKS), *_CLASS_LINKS[role]):
         attribute = ' aria-current="page"' if name == current else ""

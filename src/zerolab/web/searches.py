@@ -222,9 +222,9 @@ class GameValues:
     ) -> Iterator[list[float] | None]:
         """Yield None after each step, and finally the values, from the start to the final position.
 
-        Values are expected outcomes in [-1, 1] for the first player; that of a finished game is its
-        outcome. Raise UserError if the agent does not exist, is not allowed or provides no expected
-        outcomes.
+        Values are expected outcomes in [-1, 1] for the first player; the value of a finished game
+        is its outcome. Raise UserError if the agent does not exist, is not allowed or provides no
+        expected outcomes.
         """
         position = self._request.position
         agent = agents.find(self._request.agent, position.game, self._request.folders, _SIMULATIONS)

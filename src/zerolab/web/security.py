@@ -62,9 +62,9 @@ MAX_FILE = 64 << 20
 _UPLOADS = ("/api/v1/agents", "/api/v1/class/file")
 _RATE = 400.0  # sustained requests and websocket messages per second and client
 _BURST = 2000.0
-_PUPIL_SHARE = 0.1  # of these, and of the websockets, for each pupil of a class
+_PUPIL_SHARE = 0.1  # share of these limits, and of the websockets, for each pupil of a class
 _TEACHER_PAGES = ("/class", "/api/v1/class/manage")
-"""Paths that are not for pupils, together with all paths that begin with the second."""
+"""Paths closed to pupils, as are all paths that begin with the second."""
 _PUPIL_CHANGES = frozenset(
     f"/api/v1/{name}"
     for name in (
@@ -184,7 +184,7 @@ class Guard:
         return None
 
     def _is_from_another_site(self, scope: Scope, headers: Mapping[str, str], host: str) -> bool:
-        """Return whether the page of another site sends a request reserved for own pages."""
+        """Return whether another site's page sends a request reserved for the server's pages."""
         is_change = scope["type"] == "websocket" or scope["method"] not in _SAFE
         origin = headers.get("origin")
         if is_change and origin is not None and not self._is_own_site(origin, host):
@@ -203,7 +203,7 @@ class Guard:
         return site == host.lower() or _name_of(site) in self._proxies
 
     def _holder(self, scope: Scope, headers: Mapping[str, str]) -> Holder | None:
-        """Return who holds the token of a request, or None."""
+        """Return the holder of a request's token, or None."""
         if self._holder_of is None:
             return None
         bearer = headers.get("authorization", "").removeprefix("Bearer ")
@@ -287,7 +287,7 @@ def _client(scope: Scope) -> str:
 
 
 def _share(client: str) -> float:
-    """Return the share of the limits per client that a client has."""
+    """Return the share of the per-client limits that a client may use."""
     return _PUPIL_SHARE if is_pupil_address(client) else 1.0
 
 

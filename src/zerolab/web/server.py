@@ -111,7 +111,7 @@ def serve(
 ) -> None:
     """Serve until the process is interrupted or terminated; port 0 selects a free port.
 
-    The server also accepts requests for the host names in `names`, such as that of a reverse proxy.
+    The server also accepts requests for the host names in `names`, such as a reverse proxy's.
     `announce` is called with the address and the token. The token is None if other machines cannot
     reach the server directly or through a proxy. Raise UserError if the address cannot be used.
     """

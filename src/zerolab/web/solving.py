@@ -73,14 +73,14 @@ class SolverProcess:
         return scores
 
     async def puzzle(self, client: Client, position: Position, seconds: float) -> Puzzle | None:
-        """Return a position as a puzzle, or None if it is none; raise errors like `solve`."""
+        """Return a position as a puzzle, or None if it is not one; raise errors like `solve`."""
         with self._quota.held(client):
             puzzle: Puzzle | None = await self._run(_puzzle, position, seconds)
         return puzzle
 
     @property
     def is_busy(self) -> bool:
-        """True if a position is being solved or waits."""
+        """True if a position is being solved or is waiting."""
         return self._quota.in_use > 0
 
     def close(self) -> None:
@@ -134,7 +134,7 @@ def _call(
     state: bytes,
     seconds: float,
 ) -> Any:
-    """Call a function with a position. Called in the solver process."""
+    """Call a function with a position, in the solver process."""
     position = Position(parse_game(game), np.frombuffer(state, np.uint64), history)
     return function(position, seconds)
 
@@ -147,7 +147,7 @@ def _action_scores(position: Position, seconds: float) -> list[int]:
 
 
 def _puzzle(position: Position, seconds: float) -> Puzzle | None:
-    """Return a position as a puzzle, or None if it is none."""
+    """Return a position as a puzzle, or None if it is not one."""
     return make_puzzle(position, time_limited_oracle(game_name(position.game), seconds))
 
 

@@ -9,7 +9,7 @@ same load.
 The accuracy of a single iteration is noisy, and the maximum of noisy measurements grows with their
 number. Accuracies are therefore smoothed and evaluated at the same number of points in every run.
 
-The runs of all variants together show how much runs of a variant differ, see `block_model`. The
+How much runs of a variant differ is estimated from the runs of all variants, see `block_model`. The
 small network is left out, because networks of its size may differ more or less than others.
 """
 

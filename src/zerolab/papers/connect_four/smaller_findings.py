@@ -135,7 +135,7 @@ def growth_changes(run: TrainedRun) -> dict[int, float]:
     """Return the change in strong accuracy of search at each growth, by iteration.
 
     The network grows after the iteration. The change is the accuracy after the next iteration minus
-    that after this one. Growths beyond the end of the run are left out.
+    the accuracy after this one. Growths beyond the end of the run are left out.
     """
     accuracies = {each.iteration: each.search_strong for each in run.records_of(AccuracyRecord)}
     return {

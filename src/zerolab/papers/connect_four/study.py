@@ -88,7 +88,7 @@ _SUPERVISED_CHANGES: Mapping[Scale, Mapping[str, Any]] = {
 
 _POLICY_FEATURES_HEAD = {"name": "features", "heads": ["policy"], "plies": [0, 2], "weight": 1.0}
 """Features with the highest accuracy of ten choices in supervised learning [ClausenCode]: those of
-the policy head, for the position and for that two plies later."""
+the policy head, for the position and for the one two plies later."""
 
 _SELFPLAY_CHANGES: Mapping[Scale, Mapping[str, Any]] = {
     "smoke": {
@@ -334,7 +334,7 @@ def _supervised_runs(scale: Scale, seeds: Sequence[int]) -> Iterator[PlannedRun]
     """Yield the runs of Table 1, and those with other labels, weights or features.
 
     Features are learnt from set v1, because the games of set v2 have no later positions. The small
-    networks are those of the efficiency study.
+    networks come from the efficiency study.
     """
     small = {seed: _selfplay_run(scale, SMALL, seed) for seed in seeds}
     yield from small.values()
@@ -362,7 +362,7 @@ def _supervised_run(
     seed: int,
     small: PlannedRun,
 ) -> PlannedRun:
-    """Plan a run on a set of solved positions; if it learns features, those of the run `small`."""
+    """Plan a run on a set of solved positions; any features it learns come from the run `small`."""
     learns_features = way.features != WITHOUT_FEATURES
     heads = {"network.heads": ["policy", "outcome", _POLICY_FEATURES_HEAD]}
     factors: dict[str, Level] = {"set": name, "blocks": blocks, **way._asdict()}

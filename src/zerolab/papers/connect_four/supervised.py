@@ -26,7 +26,7 @@ SETS = ("v1", "v2")
 RIGHT, PUBLISHED_LABELS = "right", "published"
 """Labels: true outcomes, or outcomes with the first player's losses as draws [ClausenCode]."""
 WEIGHT, FULL_WEIGHT = 0.01, 1.0
-"""Weights of the outcome in the loss: that of [Clausen2021, Eq. 3], and that of the policy."""
+"""Weights of the outcome in the loss: as in [Clausen2021, Eq. 3], and equal to the policy's."""
 FEATURES_SET = "v1"
 """Set from which networks learn features. Its games have several positions each."""
 

@@ -83,7 +83,7 @@ LEAGUE_WITH_CHECK = "league-check"
 LEAGUE = (LEAGUE_BY_RESULTS, LEAGUE_BY_NOVELTY, "league-novelty-winner", LEAGUE_WITH_CHECK)
 """Variants with a league of search settings.
 
-They differ in the fitness of players, or have the check parameter, whose best value is known."""
+They differ in the fitness of players, or have the check parameter with its known best value."""
 
 LIGHT_MERGING = ("merging-0.2", "merging-0.5")
 """Variants in which the newer of two equal positions has another weight than 0.8."""
@@ -210,7 +210,7 @@ _SMALL: Mapping[Scale, Mapping[str, Any]] = {
     },
     "paper": {"stop": {"name": "spent", "evaluations": 900_000_000}},
 }  # fmt: skip
-"""Size and training budget of the small network, scaled like those of the other networks.
+"""Size and training budget of the small network, scaled as for the other networks.
 
 The small network searches about a quarter of the positions in about a tenth of the time.
 [Clausen2021] trained the small network for 2 hours and the others for 13 to 27 hours."""
@@ -236,7 +236,7 @@ _GROWTH: Mapping[Scale, Mapping[str, Any]] = {
 }
 """Filters of the first network, and iterations after which the number of filters doubles.
 
-The final network is as large as those of the other variants, or twice as large at scale `paper`."""
+The final network is as large as in the other variants, or twice as large at scale `paper`."""
 _EPOCHS_WHEN_NEW: Mapping[Scale, Mapping[str, Any]] = {
     "smoke": {"growth.epochs": 2},
     "mini": {"growth.epochs": 4},
@@ -267,7 +267,7 @@ TIMED_PLIES = 2
 _KEY_LENGTH = 16
 _SECONDS_PER_SIMULATION = 1e-4
 _WITHOUT_EFFECT: Mapping[str, Any] = {"device": True, "selfplay": {"chunks", "lag"}}
-"""Settings that leave the time of a move on one machine as it is."""
+"""Settings that do not affect the time of a move on one machine."""
 
 
 class TimedMoveKind(NamedTuple):

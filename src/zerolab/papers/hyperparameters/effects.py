@@ -77,7 +77,7 @@ def _ratios(sweep: Sweep) -> dict[str, dict[str, RunSample]]:
 
 
 def time_ratio(runs: Sequence[TrainedRun], default: Sequence[TrainedRun]) -> BootstrapEstimate:
-    """Return the mean training time of `runs` divided by that of `default`."""
+    """Return the mean training time of `runs` divided by the mean of `default`."""
     groups = [list(map(training_seconds, runs)), list(map(training_seconds, default))]
     return bootstrap(*groups, statistic=lambda one, other: mean(one) / mean(other))
 

@@ -82,7 +82,7 @@ FREE_CLAIM = Claim(
 
 
 _PERCENT_OF_ITERATIONS: Mapping[str, int] = {"m": 70, "bs": 85, "lr": 80}
-"""Iterations after which the loss is compared, where that is not the end."""
+"""Percentage of the iterations after which the loss is compared, if not at the end."""
 
 
 def _percent_of(symbol: str) -> int:

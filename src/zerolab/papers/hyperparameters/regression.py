@@ -208,7 +208,7 @@ def _constants(grid: Grid) -> tuple[Floats, list[str]]:
 def lead_of_iterations(
     grid: Grid, fits: GridFits, symbol: str
 ) -> StudentEstimate | MissingEstimate:
-    """Return the coefficient c of I minus that of another hyper-parameter.
+    """Return the coefficient c of I minus the coefficient of another hyper-parameter.
 
     Both are at equal counted time. Like each coefficient, their difference is a weighted sum of the
     Elo of all runs.
@@ -288,7 +288,7 @@ def _is_largest(grid: Grid, run: RatedGridRun, *symbols: str) -> bool:
 def _sum_of_elos(grid: Grid, weights: Floats) -> StudentEstimate:
     """Return a weighted sum of the Elo of all runs, with float64[runs] `weights`.
 
-    The variation between runs is that of the residuals of a fit on counted time, the constants, and
+    The variation between runs comes from the residuals of a fit on counted time, the constants, and
     I, E, m and ep with their squares and products. It includes deviations from this model.
     """
     x = _logs(grid.runs)

@@ -112,7 +112,7 @@ _BOARD: Mapping[Scale, str] = {
     "paper": "othello:6x6",
 }
 _SEEDS: Mapping[Scale, int] = {"smoke": 1, "mini": 3, "small": 4, "paper": 2}
-"""Runs per value: published once, which leaves no degrees of freedom to decide anything."""
+"""Runs per value; the paper has one, which leaves no degrees of freedom to decide anything."""
 _GAMES: Mapping[Scale, int] = {"smoke": 2, "mini": 10, "small": 10, "paper": 10}
 _SCREENING_ROWS, _SMOKE_ROWS = 24, 8
 _SCREENING_SEEDS: Mapping[Scale, int] = {"smoke": 1, "mini": 2, "small": 2, "paper": 2}
@@ -345,13 +345,12 @@ def _grid_changes(scale: Scale, values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def plackett_burman(run_count: int) -> NDArray[np.int64]:
-    """Return the design of [Plackett1946] for one factor less than runs.
+    """Return the design of [Plackett1946] for one factor fewer than runs.
 
     The result is int64[runs, factors], with -1 for the low level and 1 for the high level. Each
     column has as many low as high levels, and any two columns are orthogonal. The rows are the
     rotations of the quadratic residues of ``run_count - 1``, after [Paley1933], and a row of low
-    levels. ValueError is raised unless ``run_count - 1`` is a prime that leaves 3 when divided
-    by 4.
+    levels. Raises ValueError unless ``run_count - 1`` is a prime that leaves 3 when divided by 4.
     """
     prime = run_count - 1
     if prime % 4 != 3 or any(prime % divisor == 0 for divisor in range(2, prime)):

@@ -79,7 +79,7 @@ def late_fall(name: str, share: float, run: TrainedRun) -> float:
 
 
 def margin(run: TrainedRun) -> float:
-    """Return the lowest other final loss minus that which is minimised."""
+    """Return the lowest other final loss minus the minimised one."""
     losses, target = run.last_epoch_losses[-1], str(run.factors["loss"])
     return min(losses[name] for name in TARGETS if name != target) - losses[target]
 
@@ -97,7 +97,7 @@ def _last_training_elo(run: TrainedRun) -> float:
 def candidate_elos(run: TrainedRun) -> list[float]:
     """Return the training Elo of every candidate, including rejected ones.
 
-    Unlike that of the best network, it can fall.
+    Unlike the best network's Elo, it can fall.
     """
     gates = [gate for gate in run.records_of(GateRecord) if gate.candidate_elo is not None]
     return [gate.candidate_elo for gate in gates]

@@ -47,7 +47,7 @@ _POOLED = 30.0
 _CLAIMED_BOARDS = ("othello-6x6", "connect_four-5x5", "connect_four-6x6")
 """Boards on which the papers find the value loss best."""
 _SUM_BOARDS = ("othello-5x5", *_CLAIMED_BOARDS)
-"""Boards on which the papers find the value loss better than the sum; they except Gobang."""
+"""Boards on which the papers find the value loss better than the sum; Gobang is an exception."""
 
 
 def _leads(loss: str) -> str:

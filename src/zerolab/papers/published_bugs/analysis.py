@@ -125,7 +125,7 @@ def bug_statistics(results: Results) -> dict[Claim, ClaimEstimate | MissingEstim
 def bug_loss_interaction(results: Results, part: str, loss: str) -> ClaimEstimate | MissingEstimate:
     """Return the Elo gain of `loss` over the sum with the bug, minus the gain without the bug.
 
-    The gains are differences within a seed, whose runs play one tournament.
+    The gains are differences within a seed, because the runs of a seed play one tournament.
     """
     if missing := unfinished_tournaments_note(results, [part]):
         return missing

@@ -47,7 +47,7 @@ def trunk_activations(
 
     The activations are float32[N, filters * rows * columns], taken after the ReLU if a layer has
     one. The layers are named ``stem``, ``adapter`` (if there is one), ``block 1``, ``block 2`` and
-    so on. The board can differ in size from that of training. Raise UserError if the trunk has no
+    so on. The board can differ in size from the training board. Raise UserError if the trunk has no
     residual blocks.
     """
     if not isinstance(network.trunk, nn.Sequential):
@@ -165,10 +165,10 @@ class TrunkSimilarity(NamedTuple):
     def excess_of_first_layer(self, pair: BoardPair) -> BySeed:
         """Return by how much fine-tuning keeps the first layer better than the last layer, by seed.
 
-        This is the CKA with the source of the first layer minus that of the last layer, for the
-        fine-tuned trunk, minus the same for the trunk from scratch. First layers are similar even
-        between unrelated trunks, because all networks receive the same planes. Seeds for which any
-        of the four numbers is unknown are left out.
+        The result is the CKA with the source in the first layer minus the CKA in the last layer for
+        the fine-tuned trunk, minus the same difference for the trunk from scratch. First layers are
+        similar even between unrelated trunks, because all networks receive the same planes. Seeds
+        for which any of the four numbers is unknown are left out.
         """
         differences = {
             seed: (layers[0] - layers[-1])

@@ -102,7 +102,7 @@ def _strength(results: Results) -> Iterator[Block]:
 def _paired_gain(results: Results, game: str, variant: str, name: str) -> IntervalRow | None:
     """Return the gain over baseline runs with the same seed, or None without such pairs.
 
-    The ratings are those of the game's tournament called `name`.
+    The ratings come from the game's tournament called `name`.
     """
     tournament = results.tournaments["-".join(filter(None, (game, name)))]
     warm, base = (

@@ -1,8 +1,8 @@
 """Claims about warm starts, and their statistics.
 
-Figure and section numbers are those of the thesis [Wang2021b], whose chapter 5 is the paper
-[Wang2020b]. On RAVE in Othello, section 5.5.2 contradicts itself: it is better than the baseline,
-but cannot contribute a significant improvement. The claim names both.
+Figure and section numbers refer to the thesis [Wang2021b]; its chapter 5 is the paper [Wang2020b].
+Section 5.5.2 contradicts itself on RAVE in Othello: RAVE is better than the baseline, but cannot
+contribute a significant improvement. The claim names both.
 """
 
 from __future__ import annotations

@@ -103,7 +103,7 @@ def table_statistics(results: Results) -> dict[Claim, ClaimEstimate | MissingEst
 
 
 def _smallest_share(results: Results) -> ClaimEstimate | MissingEstimate:
-    """Return the smallest share that the stronger player of `ORDERED_PAIRS` won."""
+    """Return the smallest share won by the stronger player of a pair in `ORDERED_PAIRS`."""
     shares = []
     for pair in ORDERED_PAIRS:
         share = _share_won(results, *pair)
@@ -263,7 +263,7 @@ def _readings(results: Results) -> Iterator[Block]:
 
 
 def _rates_of_reading(part: str, reading: str) -> dict[tuple[str, str], float | None]:
-    """Return the published rates of RAVE for a reading, and the pair of both with None."""
+    """Return RAVE's published rates for a reading, and None for RAVE against the reading."""
     names = {player: player for player in PLAYERS} | {RAVE: reading}
     rates: dict[tuple[str, str], float | None] = {
         (names[player], names[opponent]): rate

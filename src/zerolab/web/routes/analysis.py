@@ -116,7 +116,7 @@ class ChildResponse(BaseModel):
     value: float
     """Mean value Q for the player who makes the move."""
     bonus: float | None
-    """Exploration bonus U; None if it is infinite, as that of UCT before the first visit."""
+    """Exploration bonus U; None if it is infinite, as in UCT before the first visit."""
     outcome: int | None
     """Outcome for the player who makes the move, 1, 0 or -1, if the move ends the game; otherwise
     None."""

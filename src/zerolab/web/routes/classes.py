@@ -134,7 +134,7 @@ class Standings(BaseModel):
     ratings: list[RatingResponse]
     """Ratings with 95 % intervals, strongest first; empty if none can be computed yet."""
     latest: list[WallGame]
-    """Games that finished last, the latest first."""
+    """Most recently finished games, latest first."""
 
 
 class _Check(NamedTuple):
@@ -244,7 +244,7 @@ def _store_file(folders: Folders, classroom: Classroom, name: str, content: byte
 
 @router.get("/standings")
 def standings(classroom: Class, play: Play) -> Standings:
-    """Return the standings of the latest tournament and the games that finished last."""
+    """Return the standings of the latest tournament and its most recently finished games."""
     record = classroom.record
     state = _state(classroom, play)
     tournament = _tournament(classroom)
@@ -292,13 +292,13 @@ def start(lab: Lab, classroom: Class, play: Play, request: ClassSettings) -> Cla
     """Begin a new tournament with all agents that can play the game."""
     game = parse_game(request.game)
     check_opening_length(game, request.openings)
-    with classroom.lock:  # otherwise a pupil's change could remove a file that is to play
+    with classroom.lock:  # otherwise a pupil could remove the file of a player
         _begin(lab, classroom, play, request.model_copy(update={"game": game_name(game)}))
     return teachers_view(lab, classroom, play)
 
 
 def _begin(lab: Lab, classroom: Classroom, play: ClassPlay, request: ClassSettings) -> None:
-    """Begin a tournament; which networks are the best of their runs is fixed at its start."""
+    """Begin a tournament; a run takes part with the network that is its best now."""
     names = {
         each.name: _check(lab.folders, each.agent, request.game).name
         for each in classroom.record.pupils

@@ -86,7 +86,7 @@ class LegalMove(BaseModel):
     cell: int | None
     """Cell to click, numbered row by row; None for a pass or a column."""
     column: int | None
-    """Column to click, in games in which a move is a column; otherwise None."""
+    """Column to click in games whose moves are columns; otherwise None."""
 
 
 class PositionResponse(BaseModel):
@@ -116,7 +116,7 @@ class PositionResponse(BaseModel):
     """Cells of the line or chain that won; empty if there is none."""
     drawing: Drawing
     shapes: BoardShapes | None
-    """Geometry of the board. In the line of a game, only the first position has it."""
+    """Geometry of the board. In a line of positions, only the first has it."""
     note: str
     """Explanation of a pass, or empty."""
 

@@ -64,7 +64,7 @@ class PuzzleResponse(BaseModel):
 
     summary: PuzzleSummary
     result: Result
-    """Result that exactly one move has: it wins, or it holds the draw."""
+    """Result that only one move achieves: a win, or holding the draw."""
     misses: dict[str, float]
     """Share of tries in which each agent misses the answer; empty until measured."""
     position: PositionResponse
@@ -88,8 +88,8 @@ class AnswerResponse(BaseModel):
     start: int
     """Index of the puzzle's position in `line`."""
     line: list[PositionResponse]
-    """All positions of the game: after a right answer until the end of perfect play, after a wrong
-    one until the opponent's best reply."""
+    """All positions of the game: to the end of perfect play after a right answer, to the opponent's
+    best reply after a wrong one."""
 
 
 @router.get("")

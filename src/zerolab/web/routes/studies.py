@@ -193,7 +193,7 @@ class _FindingsCache:
         """Return the page of the ledgers in the folder of studies."""
         with self._lock:
             paths = [path for path in sorted(folder.glob(f"*/{LEDGER}")) if path.is_file()]
-            # Each report writes the ledger again, mostly with the same content.
+            # Each report rewrites the ledger, usually with the same content.
             state = [(path, hashlib.sha256(path.read_bytes()).hexdigest()) for path in paths]
             known, page = self._pages.get(folder, ([], ""))
             if not page or known != state:
@@ -288,12 +288,12 @@ class ClaimResponse(BaseModel):
 
 
 class ReportHeadline(BaseModel):
-    """Verdicts of a report in short."""
+    """Summary of a report's verdicts."""
 
     strongest: ClaimResponse | None
     """Strongest verdict on a published finding; None if no verdict is decided."""
     figure: str
-    """URL of the figure that shows it, or of the first figure; empty without figures."""
+    """URL of the figure for that finding, or of the first figure; empty without figures."""
     verdicts: dict[str, int]
     """Number of claims by verdict, most frequent first."""
 
@@ -307,7 +307,7 @@ def read_claims(report: Path) -> list[ClaimResponse]:
 
 
 def read_headline(report: Path, study: Study) -> ReportHeadline | None:
-    """Return the verdicts of a report in short, or None if there are no claims."""
+    """Return a summary of a report's verdicts, or None if there are no claims."""
     rows = _rows(report)
     if not rows:
         return None
@@ -356,7 +356,7 @@ def _is_published(row: _Row) -> bool:
 
 
 def _order(row: _Row) -> tuple[bool, bool, float]:
-    """Return a sort key, with the order of the strongest verdicts on the page of findings."""
+    """Return a sort key that puts the strongest verdicts first, as on the page of findings."""
     p = float(row["adjusted p"]) if row["adjusted p"] else 1.0
     return row["primary"] != "yes", row["verdict"] == "holds", p
 

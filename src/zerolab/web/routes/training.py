@@ -41,7 +41,7 @@ from zerolab.web.requests import ForbiddenError, MissingError, RequestModel
 router = APIRouter(tags=["training"], prefix="/training")
 
 _PATH_KEYS = ("positions", "source")
-"""Last parts of the keys of settings whose values are files or runs."""
+"""Last parts of setting keys whose values are files or runs."""
 
 Assignment = Annotated[str, Field(min_length=3, max_length=400)]
 
