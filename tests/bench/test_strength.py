@@ -53,6 +53,10 @@ def test_rejected_candidate_is_not_measured(tmp_path):
     run = RunFolder.open(tmp_path / "runs" / "plain-0")
     assert [each.network for each in timed_checkpoints(run)] == [0]
     assert [each.network for each in AccuracyLog(tmp_path / "accuracy.jsonl").entries] == [0]
+    assert command(tmp_path, "plain", f"--set={strict}", hours="0.00001") == 0
+    first, second = AccuracyLog(tmp_path / "accuracy.jsonl").entries
+    assert second == first.model_copy(update={"due": 1e-5, "hours": second.hours})
+    assert second.hours >= first.hours
 
 
 def test_preset_whose_schedule_spans_the_run_ends_itself(tmp_path, capsys):

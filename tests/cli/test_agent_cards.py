@@ -15,7 +15,7 @@ from zerolab.agents import file_agents
 from zerolab.agents.file_agents import read_agent_file, shipped_path
 from zerolab.cli.main import main
 from zerolab.evaluation import cards
-from zerolab.evaluation.cards import MeasuredShare, card_path, read_card, write_card
+from zerolab.evaluation.cards import MeasuredShare, card_path, compare_cards, read_card, write_card
 from zerolab.oracles.oracle import NotSolvedError
 from zerolab.report.table import Interval
 
@@ -106,8 +106,8 @@ def test_verification_agrees_with_the_same_seeds(capsys, mine):
     compared = json.loads(run(capsys, "mine.zerolab", "--verify", "--json"))["mine"]
     assert all(each["agrees"] for each in compared)
     whats = [each["what"] for each in compared]
-    assert whats[0] == "digest of the positions"
-    assert len(whats) == len(set(whats)) == 1 + 4 + 2 + 1
+    assert whats[:2] == ["simulations", "digest of the positions"]
+    assert len(whats) == len(set(whats)) == 2 + 4 + 2 + 1
     shares = [each for each in compared if isinstance(each["stated"], list)]
     assert all(each["stated"] == each["measured"] for each in shares)
 
@@ -175,6 +175,9 @@ def test_card_is_shown_by_name(capsys, shipped, mine):
         ("positions = 30", "positions = 'many'", "is not a card of an agent"),
         ("[training]", "[training", "is not a TOML file"),
         ('digest = "', 'digest = "0', "is the card of another agent"),
+        ('options = "', 'options = "cache=9&', "sets the size of a cache"),
+        ("seed = 0", f"seed = {1 << 64}", "is not a card of an agent"),
+        ("value = 0.", "value = 1.", "is not a card of an agent"),
     ],
 )
 def test_damaged_cards_get_one_line(capsys, shipped, old, new, expected):
@@ -241,21 +244,31 @@ def test_game_that_is_too_hard_has_a_card_without_accuracy(capsys, monkeypatch):
     agent = read_agent_file(Path("hard.zerolab"))
     assert read_card(Path("hard.zerolab"), agent).model_dump(mode="json") == card
     compared = json.loads(run(capsys, "hard.zerolab", "--verify", "--json"))
-    assert [each["what"] for each in compared["hard"]] == ["against random"]
+    assert [each["what"] for each in compared["hard"]] == ["simulations", "against random"]
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "expected"),
+    ("stated", "measured", "expected"),
     [
         ((0.4, 0.5), (0.5, 0.6), True),
         ((0.4, 0.5), (0.51, 0.6), False),
-        ((0.1, 0.9), (0.3, 0.4), True),
-        ((0.0, 0.0), (0.0, 1.0), True),
+        ((0.3, 0.4), (0.1, 0.9), True),
+        ((0.1, 0.9), (0.3, 0.4), False),
+        ((0.985, 1.0), (1.0, 1.0), True),
     ],
 )
-def test_measurements_agree_if_their_intervals_overlap(one, other, expected):
-    shares = [MeasuredShare.of(Interval(low, low, high), 9) for low, high in (one, other)]
-    assert shares[0].overlaps(shares[1]) == shares[1].overlaps(shares[0]) == expected
+def test_measurements_agree_if_equally_exact_intervals_overlap(stated, measured, expected):
+    shares = [MeasuredShare.of(Interval(low, low, high), 9) for low, high in (stated, measured)]
+    assert shares[0].agrees_with(shares[1]) == expected
+
+
+def test_repeated_card_must_have_the_same_numbers(mine):
+    assert all(each.agrees for each in compare_cards(mine, mine))
+    assert mine.accuracy.search is not None
+    alone = mine.accuracy.model_copy(update={"search": None})
+    for other, wrong in (({"simulations": 99}, 1), ({"accuracy": alone}, 2)):
+        compared = compare_cards(mine.model_copy(update=other), mine)
+        assert sum(not each.agrees for each in compared) == wrong
 
 
 def test_verification_without_a_card_is_refused(capsys):

@@ -247,6 +247,14 @@ def with_gpus(monkeypatch):
     return set_count
 
 
+def test_precision_is_usual_on_another_type_of_device(trained, game):
+    state = NetworkEvaluator(trained, game, CPU, torch.float32).__getstate__()
+    for device_type, expected in (("cpu", torch.float32), ("cuda", default_precision(CPU))):
+        restored = NetworkEvaluator.__new__(NetworkEvaluator)
+        restored.__setstate__({**state, "device_type": device_type})
+        assert restored.precision == expected
+
+
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
 

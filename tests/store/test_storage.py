@@ -104,6 +104,22 @@ def test_progress_of_a_fetch_ends_at_its_size(run, tmp_path, monkeypatch):
     assert updates[-1] == size
 
 
+def test_fetch_refuses_a_folder_with_hidden_files(run, tmp_path):
+    uri, other = str(tmp_path / "storage"), tmp_path / run.name
+    RunStorage(uri, run).push()
+    other.mkdir()
+    (other / ".lock").touch()
+    with pytest.raises(UserError, match=r'has a hidden file, "[.]lock"'):
+        RunStorage(uri, other).fetch()
+
+
+def test_linked_folder_keeps_its_name(run, tmp_path):
+    link = tmp_path / "link"
+    link.symlink_to(run)
+    RunStorage(str(tmp_path / "storage"), link).push()
+    assert [each.name for each in (tmp_path / "storage").iterdir()] == ["link"]
+
+
 def test_only_changed_files_are_copied(run, tmp_path, monkeypatch):
     folder, uri = tmp_path / "run", str(tmp_path / "storage")
     shutil.copytree(run, folder)

@@ -181,7 +181,7 @@ def _origin(run: RunFolder, iteration: int) -> AgentOrigin:
         seed=read_play_settings(run).seed,
         iteration=iteration,
         games=sum(line.get("games", 0) for line in self_play),
-        positions=sum(line.get("positions", 0) for line in self_play),
+        positions=sum(line.get("plies") or line.get("positions", 0) for line in self_play),
         started_from=_source(config.get("start")),
         environments=tuple(
             each for each in read_environments(run.path) if each.iteration <= max(1, iteration)

@@ -112,16 +112,16 @@ def spaced_checkpoints(
     """Return the first checkpoint at or after each due time, in hours.
 
     The due times are the multiples of `every` below `hours`, and `hours` itself. The last
-    checkpoint of a finished run counts for `hours` even if the run ends a little earlier. A
-    checkpoint that is first for several due times is returned once, with the last due time.
+    checkpoint of a finished run counts for `hours` even if the run ends a little earlier. After a
+    long iteration, a checkpoint can be the first for several due times, and counts for the last.
     """
     steps = int(hours / every - _ROUNDING)
-    selected: dict[int, TimedCheckpoint] = {}
+    selected: dict[float, TimedCheckpoint] = {}
     for due in (*(every * (step + 1) for step in range(steps)), hours):
         latest = candidates[-1] if candidates and is_finished and due == hours else None
         first = next((each for each in candidates if each.hours >= due), latest)
         if first is not None:
-            selected[first.network] = first._replace(due=round(due, 6))
+            selected[first.hours] = first._replace(due=round(due, 6))
     return list(selected.values())
 
 
@@ -255,11 +255,16 @@ def _measure(
     for checkpoint in spaced_checkpoints(
         timed_checkpoints(run), settings.every, settings.hours, is_finished=run.progress.finished
     ):
-        if accuracy_log.has_network(variant, seed, checkpoint.network):
+        measured = accuracy_log.of_run(variant, seed)
+        if any(each.due == checkpoint.due for each in measured):
+            continue
+        if known := next((x for x in measured if x.network == checkpoint.network), None):
+            update = {"due": checkpoint.due, "hours": checkpoint.hours}
+            accuracy_log.add(known.model_copy(update=update))
             continue
         title = f"measuring {variant}-{seed}@{checkpoint.network}"
-        with display.progress_bar(title, len(positions), "positions") as update:
-            shares = measure_network(run, checkpoint, positions, settings, update)
+        with display.progress_bar(title, len(positions), "positions") as report:
+            shares = measure_network(run, checkpoint, positions, settings, report)
         fields = {"variant": variant, "seed": seed, **checkpoint._asdict(), **shares}
         accuracy = NetworkAccuracy.model_validate(fields)
         accuracy_log.add(accuracy)

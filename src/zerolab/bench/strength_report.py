@@ -86,12 +86,9 @@ class AccuracyLog:
                 raise UserError(f"{self._path} is damaged: expected JSON lines") from None
             yield validate(NetworkAccuracy, table, source=str(self._path))
 
-    def has_network(self, variant: str, seed: int, network: int) -> bool:
-        """Return True if a network has been measured."""
-        return any(
-            (each.variant, each.seed, each.network) == (variant, seed, network)
-            for each in self.entries
-        )
+    def of_run(self, variant: str, seed: int) -> list[NetworkAccuracy]:
+        """Return the entries of one run."""
+        return [each for each in self.entries if (each.variant, each.seed) == (variant, seed)]
 
     def add(self, accuracy: NetworkAccuracy) -> None:
         """Add an entry and replace the file atomically."""

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Callable, Iterator, Sequence
 from datetime import date
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import tyro
 
@@ -31,6 +31,7 @@ from zerolab.evaluation.cards import (
     AgentCard,
     AgentWithCard,
     CardAccuracy,
+    CardPerfectPlay,
     Comparison,
     TrainingFacts,
     card_path,
@@ -95,7 +96,7 @@ def agents(
         return
     listed = [with_card(_find(name))] if name else list(listed_agents())
     if json:
-        print_json([each.as_dict() for each in listed])
+        print_json([_as_json(each) for each in listed])
     elif name:
         _show(listed[0])
     elif listed:
@@ -147,6 +148,18 @@ def agents_table(listed: Sequence[AgentWithCard]) -> Table:
         ],
     }
     return table_of_columns("agents", columns)
+
+
+def _as_json(listed: AgentWithCard) -> dict[str, Any]:
+    return {
+        "name": listed.name,
+        "spec": listed.stored.name,
+        "game": listed.game,
+        "digest": listed.stored.agent.digest,
+        "bytes": listed.size_bytes,
+        "simulations": listed.simulations,
+        "card": None if listed.card is None else listed.card.model_dump(mode="json"),
+    }
 
 
 def _show(listed: AgentWithCard) -> None:
@@ -221,17 +234,14 @@ def _verify(listed: Sequence[AgentWithCard], json: bool) -> None:
     """Repeat the measurements of cards; raise DisagreementError if a number does not agree."""
     results: dict[str, list[Comparison]] = {}
     console = Console(quiet=json)
-    for each in listed:
-        if each.card is None:
-            raise UserError(
-                f"{each.name} has no card: expected {quoted(card_path(each.stored.path))}"
-            )
-        agent = _measured_agent(each.stored.path, each.card.options)
-        compared = compare_cards(each.card, remeasure(each.card, agent, progress_bar))
+    cards = [(each, _required_card(each)) for each in listed]
+    for each, stated in cards:
+        agent = _measured_agent(each.stored.path, stated.options)
+        compared = compare_cards(stated, remeasure(stated, agent, progress_bar))
         results[each.name] = compared
         rows: list[list[Cell]] = [
-            [what, stated, measured, "yes" if agrees else "no"]
-            for what, stated, measured, agrees in compared
+            [number.what, number.stated, number.measured, "yes" if number.agrees else "no"]
+            for number in compared
         ]
         columns: list[str | Column] = [
             each.name, Column("card", ".1%"), Column("measured again", ".1%"), "agrees",
@@ -245,6 +255,14 @@ def _verify(listed: Sequence[AgentWithCard], json: bool) -> None:
     if any(wrong.values()):
         numbers = ", ".join(f"{count} of {name}" for name, count in wrong.items() if count)
         raise DisagreementError(f"numbers that do not agree with the card: {numbers}")
+
+
+def _required_card(agent: AgentWithCard) -> AgentCard:
+    if agent.card is None:
+        raise UserError(
+            f"{agent.name} has no card: expected {quoted(card_path(agent.stored.path))}"
+        )
+    return agent.card
 
 
 def _measured_agent(path: Path, options: str) -> Agent:
@@ -308,11 +326,6 @@ def card(
     parse_agents(against, agent.game)  # errors come before long measurements
     for opponent in against:
         require_public_agent(opponent)
-    perfect_play = (
-        measure_perfect_play(agent, perfect, 0, seed, _PERFECT_NODES, progress_bar)
-        if perfect
-        else None
-    )
     result = AgentCard(
         digest=stored.agent.digest,
         game=game_name(agent.game),
@@ -322,7 +335,7 @@ def card(
         zerolab=__version__,
         training=training,
         accuracy=_accuracy(agent, positions, dataset, seed),
-        perfect_play=perfect_play,
+        perfect_play=_perfect_play(agent, perfect, seed),
         matches=tuple(
             measure_match(agent, opponent, games, openings, seed, progress_bar)
             for opponent in against
@@ -356,6 +369,16 @@ def _exported(run: str, file: Path, overwrite: bool) -> tuple[StoredAgent, Train
     if stored.agent.header.origin != origin:
         raise UserError(f"{quoted(file)} is not the agent of {run}: expected another file")
     return stored, training_facts(folder, origin)
+
+
+def _perfect_play(agent: Agent, games: int, seed: int) -> CardPerfectPlay | None:
+    if not games:
+        return None
+    try:
+        return measure_perfect_play(agent, games, 0, seed, _PERFECT_NODES, progress_bar)
+    except NotSolvedError:
+        say("perfect play is left out: the game is too hard to solve from the start", error=True)
+        return None
 
 
 def _accuracy(

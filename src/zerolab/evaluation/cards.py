@@ -7,6 +7,7 @@ Instead of solved positions, it has the settings with which `zerolab dataset` co
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import ExitStack
 from datetime import date
@@ -15,7 +16,7 @@ from tempfile import TemporaryDirectory
 from typing import Annotated, Any, NamedTuple
 
 import tomli_w
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from zerolab.agents.agent import Agent
 from zerolab.agents.file_agents import SharedAgent, StoredAgent
@@ -44,10 +45,10 @@ from zerolab.store.checks import check_schema_version, hex_digest
 from zerolab.store.folder import Environment
 
 SCHEMA = 1
-
 _DIGITS = 4  # decimals of shares, a hundredth of a percentage point
 _Rate = Annotated[float, Field(ge=0, le=1)]
 _Count = Annotated[int, Field(ge=0)]
+_Seed = Annotated[int, Field(ge=0, lt=1 << 63)]
 
 
 class MeasuredShare(Settings):
@@ -70,9 +71,18 @@ class MeasuredShare(Settings):
         """Value and interval as a cell of a table."""
         return Interval(self.value, self.low, self.high)
 
-    def overlaps(self, other: MeasuredShare) -> bool:
-        """Return whether the intervals of two measurements overlap."""
-        return self.low <= other.high and other.low <= self.high
+    @model_validator(mode="after")
+    def _contains_value(self) -> MeasuredShare:
+        if not self.low <= self.value <= self.high:
+            raise ValueError(f"{self.value}: expected a value from {self.low} to {self.high}")
+        return self
+
+    def agrees_with(self, measured: MeasuredShare) -> bool:
+        """Return whether the intervals overlap, and this one is not much wider than `measured`."""
+        is_wide = (
+            self.high - self.low > 2 * (measured.high - measured.low) + 0.02
+        )  # near 0 and 1, widths vary
+        return self.low <= measured.high and measured.low <= self.high and not is_wide
 
 
 class MoveShares(Settings):
@@ -87,11 +97,11 @@ class MoveShares(Settings):
 class CardAccuracy(Settings):
     """Accuracy on solved positions, which `zerolab dataset` collects with these settings."""
 
-    positions: int = Field(ge=1, le=1_000_000)
+    positions: int = Field(ge=1, le=1_000_000)  # to collect; small games have fewer
     dataset: DatasetSettings
     digest: PrintableText
     """Digest in the manifest of the positions."""
-    seed: _Count
+    seed: _Seed
     """Seed of the agent's random choices."""
     network: MoveShares
     """Accuracy of the policy alone."""
@@ -105,9 +115,9 @@ class CardMatch(Settings):
     opponent: PrintableText
     """Spec of the opponent."""
     games: int = Field(ge=2, le=1_000_000)
-    openings: _Count
+    openings: int = Field(ge=0, le=1000)
     """Number of random plies; each opening is played with both colours."""
-    seed: _Count
+    seed: _Seed
     wins: _Count
     draws: _Count
     losses: _Count
@@ -119,8 +129,8 @@ class CardPerfectPlay(Settings):
     """Games against perfect play, half of them as first player."""
 
     games: int = Field(ge=2, le=1_000_000)
-    openings: _Count
-    seed: _Count
+    openings: int = Field(ge=0, le=1000)
+    seed: _Seed
     nodes: int = Field(ge=1)
     """Maximum number of positions that the solver searches per move."""
     first: MeasuredShare
@@ -187,15 +197,17 @@ def read_card(agent_file: Path, agent: SharedAgent) -> AgentCard | None:
     try:
         card = validate(AgentCard, table)
     except UserError as error:
-        reason, *others = str(error).splitlines()
-        more = f", and {len(others)} more errors" if others else ""
-        raise UserError(f"{quoted(path)} is not a card of an agent: {reason}{more}") from None
+        reason, *more = str(error).splitlines()
+        others = f", and {len(more)} more errors" if more else ""
+        raise UserError(f"{quoted(path)} is not a card of an agent: {reason}{others}") from None
     if (card.digest, card.game) != (agent.digest, game_name(agent.game)):
         raise UserError(
             f"{quoted(path)} is the card of another agent, {card.digest[:8]} of"
             f" {card.game}: {quoted(agent_file)} is {agent.digest[:8]} of"
             f" {game_name(agent.game)}"
         )
+    if any(key.strip() == "cache" for key in re.findall("[?&]([^=&]*)=", f"?{card.options}")):
+        raise UserError(f"{quoted(path)} sets the size of a cache: expected options without cache")
     return card
 
 
@@ -218,7 +230,7 @@ def measure_accuracy(
         reports = agent_accuracy_reports(agent, solved, seed, update)
     shares = {report.name: _move_shares(report) for report in reports}
     return CardAccuracy(
-        positions=len(solved), dataset=dataset, digest=digest, seed=seed,
+        positions=positions, dataset=dataset, digest=digest, seed=seed,
         network=shares["network"], search=shares.get("search"),
     )  # fmt: skip
 
@@ -270,7 +282,7 @@ def measure_match(
 def measure_perfect_play(
     agent: Agent, games: int, openings: int, seed: int, nodes: int, bar: ProgressBar
 ) -> CardPerfectPlay:
-    """Play games against perfect play; raise UserError if the game is too hard to solve."""
+    """Play games against perfect play; raise NotSolvedError if the game is too hard to solve."""
     oracle = oracle_for(agent.game, SolverBudget(nodes=nodes))
     with bar("against perfect play", games, "games") as update:
         played, _ = play_against_perfect(agent.game, agent, oracle, games, openings, seed, update)
@@ -304,6 +316,7 @@ def remeasure(card: AgentCard, agent: Agent, bar: ProgressBar) -> AgentCard:
     return card.model_copy(
         update={
             "accuracy": accuracy, "perfect_play": perfect, "matches": matches,
+            "simulations": getattr(agent.search_settings, "simulations", 0),
             "measured": date.today(), "zerolab": __version__,
         }
     )  # fmt: skip
@@ -341,18 +354,6 @@ class AgentWithCard(NamedTuple):
         """Numbers on the card, by meaning."""
         return {} if self.card is None else dict(card_shares(self.card))
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the fields for JSON."""
-        return {
-            "name": self.name,
-            "spec": self.stored.name,
-            "game": self.game,
-            "digest": self.stored.agent.digest,
-            "bytes": self.size_bytes,
-            "simulations": self.simulations,
-            "card": None if self.card is None else self.card.model_dump(mode="json"),
-        }
-
 
 def with_card(stored: StoredAgent) -> AgentWithCard:
     """Return an agent with its card, if it has one; errors are as in `read_card`."""
@@ -366,22 +367,22 @@ class Comparison(NamedTuple):
     stated: Cell
     measured: Cell
     agrees: bool
-    """True if the intervals overlap, or if the texts are equal."""
+    """True if the texts are equal, or the intervals agree (see `MeasuredShare.agrees_with`)."""
 
 
 def compare_cards(card: AgentCard, repeated: AgentCard) -> list[Comparison]:
     """Compare all numbers on a card with those from `remeasure`."""
-    comparisons = []
+    texts = {"simulations": (str(card.simulations), str(repeated.simulations))}
     if card.accuracy is not None and repeated.accuracy is not None:
-        digests = card.accuracy.digest, repeated.accuracy.digest
-        comparisons.append(
-            Comparison("digest of the positions", *digests, digests[0] == digests[1])
-        )
-    pairs = zip(card_shares(card), card_shares(repeated), strict=True)
-    return comparisons + [
-        Comparison(what, stated.interval, measured.interval, stated.overlaps(measured))
-        for (what, stated), (_, measured) in pairs
-    ]
+        texts["digest of the positions"] = card.accuracy.digest, repeated.accuracy.digest
+    comparisons = [Comparison(what, *pair, pair[0] == pair[1]) for what, pair in texts.items()]
+    stated, measured = dict(card_shares(card)), dict(card_shares(repeated))
+    for what in stated | measured:
+        old, new = stated.get(what), measured.get(what)
+        cells = [each.interval if each else None for each in (old, new)]
+        agrees = old is not None and new is not None and old.agrees_with(new)
+        comparisons.append(Comparison(what, cells[0], cells[1], agrees))
+    return comparisons
 
 
 def card_shares(card: AgentCard) -> Iterator[tuple[str, MeasuredShare]]:

@@ -13,7 +13,6 @@ from rich.console import Console
 from zerolab.agents.agent import FORFEIT, Agent
 from zerolab.agents.baselines import perfect_agent
 from zerolab.agents.specs import parse_agent
-from zerolab.core.errors import UserError
 from zerolab.evaluation.accuracy import AccuracyReport
 from zerolab.evaluation.position_statistics import MeanEstimate, mean_estimate, proportion_estimate
 from zerolab.evaluation.positions import solve_states
@@ -100,15 +99,15 @@ def play_against_perfect(
     """Play games against perfect play, and solve every position where the player moved.
 
     The player moves first in even-numbered games. Games begin with `openings` random plies, which
-    are equal in games 2j and 2j + 1. `progress` counts finished games. Raises UserError if a
-    position is too hard for the oracle's budget.
+    are equal in games 2j and 2j + 1. `progress` counts finished games. Raises NotSolvedError, a
+    kind of UserError, if a position is too hard for the oracle's budget.
     """
     perfect = perfect_agent(game, oracle)
     try:
         match = play_match(game, player, perfect, games, seed, progress=progress, openings=openings)
         return match.games, solve_moves_of_player_a(game, match.games, oracle, openings)
     except NotSolvedError as error:
-        raise UserError(
+        raise NotSolvedError(
             f"perfect play from ply {openings} is too hard ({error}): expected a larger --nodes or"
             f" longer openings, such as --openings {openings + 10}"
         ) from None

@@ -179,17 +179,22 @@ class NetworkEvaluator:
             torch.cuda.synchronize(self.device)  # the threads' streams do not wait for the default
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the game, the network on the CPU, and the precision; the device is not pickled."""
+        """Return the game, the network on the CPU, the precision, and the type of the device."""
         return {
             "game": self.game,
             "precision": self.precision,
+            "device_type": self.device.type,
             "network": deepcopy(self._network).cpu(),
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Restore the network on the default device of this process."""
-        self.game, self.precision = state["game"], state["precision"]
-        self.device = default_device()
+        """Restore the network on the default device of this process.
+
+        On a device of another type, the precision is the usual one there.
+        """
+        self.game, self.device = state["game"], default_device()
+        is_same_type = self.device.type == state["device_type"]
+        self.precision = state["precision"] if is_same_type else default_precision(self.device)
         self._place(state["network"])
 
     @property

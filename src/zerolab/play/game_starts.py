@@ -83,7 +83,8 @@ class ArchiveStart(GameStart):
     drawn with a probability proportional to |v - z|, where v is the root value of its search and z
     the result of its game, both for the side to move; a position that occurred several times has
     the mean of v - z. Games are thus played on from mistakes and from positions that the network
-    misjudges. The choice by disagreement is zerolab's variant.
+    misjudges. The choice by disagreement is zerolab's variant. With `search.discount`, v is
+    discounted and z is not, so well judged positions far from the end have some weight, too.
 
     The other games begin as usual. Only in the modes episodic and continuous.
     """

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 import shutil
 import tempfile
@@ -24,6 +25,7 @@ from pyarrow import fs
 
 from zerolab.core.errors import UserError, one_line, quoted
 from zerolab.core.files import make_folder
+from zerolab.core.resources import ProgressBar
 from zerolab.store.checks import user_errors_on_read, user_errors_on_write
 from zerolab.store.folder import read_state
 from zerolab.store.run_folder import CHANGEABLE_SETTINGS, RUN, RunFolder, is_run
@@ -38,13 +40,9 @@ _SECRET = re.compile(r"//[^/@\s]*:[^@\s]*@")
 """User and password in a URI."""
 
 
-ProgressBar = Callable[[str, int, str], AbstractContextManager[Callable[[int, str], object]]]
-"""Function that begins a progress bar from a title, a total and a unit; see `cli.progress`."""
-
-
 def no_progress_bar(
     title: str, total: int, unit: str
-) -> AbstractContextManager[Callable[[int, str], object]]:
+) -> AbstractContextManager[Callable[[int, str], None]]:
     """Return a progress bar that shows nothing."""
     return nullcontext(lambda done, note: None)
 
@@ -67,7 +65,8 @@ class FolderStorage:
                 self._files, root = fs.FileSystem.from_uri(uri)
             else:
                 self._files, root = fs.LocalFileSystem(), Path(uri).absolute().as_posix()
-        self._root = f"{root.rstrip('/')}/{folder.resolve().name}"
+        name = Path(os.path.abspath(folder)).name  # noqa: PTH100  keeps the name of a link
+        self._root = f"{root.rstrip('/')}/{name}"
         self._is_local = isinstance(self._files, fs.LocalFileSystem)
         here, there = folder.resolve(), Path(self._root).resolve()
         if self._is_local and (here.is_relative_to(there) or there.is_relative_to(here)):
@@ -83,7 +82,7 @@ class FolderStorage:
         listed = self._read_digests()
         if stored and listed is None and STATE not in stored:
             raise UserError(
-                f"{folder.resolve().name} in {quoted(self.uri)} is not the copy of {self.content}"
+                f"{name} in {quoted(self.uri)} is not the copy of {self.content}"
                 f" and not empty: expected another --storage or {self.option}"
             )
         self._digests = {name: (listed or {}).get(name, "") for name in stored}
@@ -293,6 +292,11 @@ class RunStorage(FolderStorage):
         if self._folder.exists():
             with user_errors_on_write(self._folder):
                 RUN.require_own_or_empty(self._folder)
+                if hidden := next(self._folder.iterdir(), None):
+                    raise UserError(
+                        f"{quoted(self._folder)} has a hidden file, {quoted(hidden.name)}: expected"
+                        " an empty folder, or none, so that the copy can be fetched"
+                    )
         self.fetch_items([""], progress_bar=progress_bar)
         return True
 

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from zerolab.core.errors import UserError, quoted
+from zerolab.core.resources import ProgressBar
 from zerolab.report.document import Document
 from zerolab.store.run_folder import is_run
-from zerolab.store.storage import STATE, FolderStorage, ProgressBar, no_progress_bar
+from zerolab.store.storage import STATE, FolderStorage, no_progress_bar
 from zerolab.studies.cost_model import estimate_run_bytes
 from zerolab.studies.design import Design
 from zerolab.studies.ledger import write_ledger

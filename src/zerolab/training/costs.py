@@ -150,7 +150,7 @@ def _costs(
             cost = cost._replace(seconds={**cost.seconds, record.stage: seconds})
             match record:
                 case SelfPlayRecord():
-                    player = best_network_after(records, iteration - 1)
+                    player = best_network_after(records, iteration - 1 - settings.selfplay.lag)
                     cost = _with_self_play(cost, settings, record, player, reference)
                 case LearnRecord():
                     cost = _with_learning(cost, settings, record)
