@@ -95,8 +95,8 @@ def test_advice_to_resume_run_allows_its_programs(marker, capsys):
     plain = resolve_settings("gobang:3x3:3", "smoke")
     assert train.resume_command(Path("runs/p"), plain) == "zerolab train --run runs/p"
     cluster = train.ClusterOptions("local", 2, 1)
-    assert train.resume_command(Path("runs/p"), plain, cluster, "s3://bucket/runs") == (
-        "zerolab train --run runs/p --ray local --actors 2 --storage s3://bucket/runs"
+    assert train.resume_command(Path("runs/p"), plain, cluster, "s3://bucket/runs", ["wandb"]) == (
+        "zerolab train --run runs/p --ray local --actors 2 --storage s3://bucket/runs --log wandb"
     )
 
 

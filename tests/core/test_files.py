@@ -27,6 +27,12 @@ from zerolab.core.files import (
 )
 
 
+def test_byte_order_mark_is_no_part_of_a_text(tmp_path):
+    path = tmp_path / "names.txt"
+    path.write_text("Ada\r\n", encoding="utf-8-sig", newline="")
+    assert read_text(path, 100) == "Ada\r\n"
+
+
 def test_write_text_replaces_file_without_leftovers(tmp_path: Path) -> None:
     path = tmp_path / "state.json"
     write_text(path, "old")

@@ -144,6 +144,32 @@ def test_agrees_with_the_definition(all_movers, playout_moves):
 COUNT, TOTAL, MEAN = 0, 1, 4
 
 
+def test_totals_are_sums_after_visits_are_discounted():
+    positions = some_positions(GAME, 4)
+    settings = SearchSettings.model_validate(
+        {
+            "simulations": 50,
+            "selection": {"name": "rave", "c": 1.3, "equivalence": 30},
+            "leaf_evaluator": "playout",
+            "noise": {"fraction": 0.25, "inherited_visits": 0.5},
+        }
+    )
+    search = run(positions[0].game, settings, HashEvaluator(17), positions)
+    slots = np.arange(4)
+    search.advance(slots, search.root_visits(slots).argmax(axis=1))
+    slots = slots[search.root_outcomes(slots) == rules.ONGOING]
+    keys = streams.stream_keys(0, 1, slots, slots, streams.PLAYOUT)
+    search.start_search(slots, keys, keys)
+    search.run()
+    tree = search._tree
+    for b in slots:
+        for node in range(tree.node_count[b]):
+            if first := tree.first_child[b, node]:
+                children = slice(first, first + tree.child_count[b, node])
+                total = tree.statistics[b, children, COUNT].sum()
+                assert tree.statistics[b, node, TOTAL] == total
+
+
 def hand_made_tree():
     """Return a tree in which actions 0, 1, 2 are legal at the root and after 0, 0-1 and 0-1-2."""
     tree = tree_arrays(empty_forest(1, 13, 2, 5))

@@ -55,6 +55,25 @@ def test_unsearched_root_has_an_empty_result():
     assert result.root_value == 0
 
 
+def test_best_action_is_the_choice_of_the_root_rule():
+    """Q_rave, by which these searches choose, need not prefer the most visited action."""
+    positions = some_positions("othello:4x4", 8)
+    settings = SearchSettings.model_validate(
+        {
+            "simulations": 40,
+            "selection": {"name": "rave", "c": 1.3, "equivalence": 30},
+            "leaf_evaluator": "playout",
+            "root": "rave_values",
+        }
+    )
+    search = run(positions[0].game, settings, HashEvaluator(17), positions)
+    slots = np.arange(8)
+    weights = search.move_weights(slots, np.zeros(8, np.bool_))
+    best = [search.result(b).best_action for b in slots]
+    assert (weights[slots, best] == weights.max(axis=1)).all()
+    assert (best != search.root_visits(slots).argmax(axis=1)).any()
+
+
 _SLOT = np.zeros(1, np.int64)
 _KEYS = np.array([7], np.uint64)
 

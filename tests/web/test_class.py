@@ -156,6 +156,14 @@ def test_absent_pupil_has_no_access_and_returns_with_token_and_agent(members, gr
     assert again.pupil("Cleo") == without.classroom.pupil("Cleo")
 
 
+def test_tournament_of_a_new_class_has_a_new_folder(tmp_path):
+    """The folders of the tournaments remain if the file of the class is deleted."""
+    classroom = Classroom.open(tmp_path, ["Ada"])
+    assert classroom.next_tournament_number() == 1
+    classroom.tournament_folder(3).mkdir(parents=True)
+    assert Classroom.open(tmp_path, ["Cleo"]).next_tournament_number() == 4
+
+
 def test_agents_are_read_again_only_if_their_files_change(members, monkeypatch):
     members.bring("Ada", "mcts", playouts=3)
     members.teacher.get("/api/v1/class/manage")

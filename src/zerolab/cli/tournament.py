@@ -19,6 +19,7 @@ from zerolab.core.config import validate
 from zerolab.core.errors import UserError
 from zerolab.play.game_files import ImportedResults, read_game_results
 from zerolab.play.match import play_match, play_sprt
+from zerolab.play.pairings import check_opening_length
 from zerolab.play.tournament import Tournament, TournamentSettings, parse_tournament_agents
 from zerolab.play.tournament_report import MatchReport, TournamentReport
 from zerolab.ratings.bayes import rate
@@ -71,6 +72,7 @@ def match(
         openings = 0 if sprt is None else _TEST_OPENINGS
     settings = {"game": game_name(agent.game), "games": games, "openings": openings, "seed": seed}
     validate(TournamentSettings, settings)
+    check_opening_length(agent.game, openings)
     verdict = None
     with progress_bar(f"{agent.name} against {opponent.name}", games, "games") as update:
         if sprt is None:

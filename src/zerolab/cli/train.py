@@ -268,7 +268,7 @@ def train_run(
     before = run.progress
     has_bar = console.is_terminal and not console.quiet
     reporter_type = TerminalReporter if has_bar else PlainReporter
-    command = resume_command(run.path, settings, cluster, copies.uri if copies else "")
+    command = resume_command(run.path, settings, cluster, copies.uri if copies else "", loggers)
     with resume_advice("finished stages are saved", command), run.locked():
         with reporter_type(console, RunClock.of_run(run, settings)) as reporter:
             Trainer(
@@ -316,11 +316,13 @@ def resume_command(
     settings: TrainSettings,
     cluster: ClusterOptions | None = None,
     storage: str = "",
+    loggers: Sequence[str] = (),
 ) -> str:
     """Return the command that resumes a run, allowing programs if the run uses any."""
     options = ["--allow-programs"] if settings.opponent_programs else []
     options += cluster.arguments() if cluster else []
     options += ["--storage", storage] if storage else []
+    options += [word for name in loggers for word in ("--log", name)]
     return shlex.join(["zerolab", "train", "--run", str(folder), *options])
 
 

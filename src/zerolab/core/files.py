@@ -73,10 +73,10 @@ def read_limited(path: Path, limit: int) -> bytes:
 def read_text(path: Path, limit: int) -> str:
     """Return the text of a regular UTF-8 file of at most `limit` bytes; raise UserError otherwise.
 
-    Line endings are preserved.
+    Line endings are preserved; a byte order mark at the beginning is left out.
     """
     try:
-        return read_limited(path, limit).decode()
+        return read_limited(path, limit).decode().removeprefix("\ufeff")
     except UnicodeDecodeError as error:
         raise UserError(
             f"cannot read {quoted(path)}: byte {error.start:,} is not UTF-8 text"

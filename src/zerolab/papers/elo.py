@@ -93,7 +93,9 @@ def fit_elo(
     """Fit the Elo of the final networks of several parts, with seeds as random blocks.
 
     `levels` are the levels of `factor` to compare; all of them contribute to the estimate of the
-    variance. The ratings are from the parts' tournaments named `name`.
+    variance. The ratings, above Random's, are from the parts' tournaments named `name`. Random is a
+    fixed point: ratings around the mean of a seed's tournament would correlate negatively, which
+    the model does not allow for.
     """
     groups = {part: "-".join(filter(None, (part, name))) for part in parts}
     if missing := unfinished_tournaments_note(results, list(groups.values())):
@@ -101,7 +103,7 @@ def fit_elo(
     values = {
         part: {
             level: {
-                run.seed: results.tournaments[group].final_rating(run).elo
+                run.seed: results.tournaments[group].elo_above_agent(run)
                 for run in results.runs_where(part, **{factor: level})
                 if results.tournaments[group].plays(run)
             }
@@ -189,13 +191,15 @@ class RunElos(NamedTuple):
 
 
 def run_elos(tournament: PlayedTournament, runs: Sequence[TrainedRun]) -> list[RunElos]:
-    """Return the training Elo and tournament Elo of each run."""
-    ratings = [tournament.final_rating(run) for run in runs]
+    """Return the training Elo and the tournament Elo, above Random's, of each run."""
     return [
         RunElos(
-            run.training_elos[-1], training_elo_errors(run)[-1], rating.elo, standard_error(rating)
+            run.training_elos[-1],
+            training_elo_errors(run)[-1],
+            tournament.elo_above_agent(run),
+            standard_error(tournament.final_rating(run)),
         )
-        for run, rating in zip(runs, ratings, strict=True)
+        for run in runs
     ]
 
 

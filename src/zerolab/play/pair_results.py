@@ -226,7 +226,7 @@ class GoodnessOfFit(NamedTuple):
     """Residuals in descending order of absolute deviation."""
     chi_square: float
     degrees_of_freedom: int
-    """Number of pairs minus number of fitted parameters."""
+    """Number of pairs minus number of fitted strengths."""
 
     @property
     def p_value(self) -> float | None:
@@ -238,18 +238,19 @@ class GoodnessOfFit(NamedTuple):
         return float(chdtrc(self.degrees_of_freedom, self.chi_square))
 
 
-_FITTED = 2  # advantage and draw_elo; in addition, all strengths but one are fitted
-
-
 def goodness_of_fit(pairs: Sequence[PairResult], ratings: Ratings) -> GoodnessOfFit:
-    """Compare pairwise results with ratings fitted to the same distinct games."""
+    """Compare pairwise results with ratings fitted to the same distinct games.
+
+    All strengths but one are fitted. The advantage of the first player cancels in a pair that plays
+    both colours, and draw_elo hardly changes its expected points.
+    """
     elo = {rating.player: rating.elo_model for rating in ratings.players}
     residuals = sorted(
         (_residual(pair, elo[pair.first] - elo[pair.second], ratings) for pair in pairs),
         key=lambda each: -abs(each.deviation),
     )
     total = sum(each.deviation**2 for each in residuals)
-    return GoodnessOfFit(residuals, total, len(pairs) - (len(elo) - 1) - _FITTED)
+    return GoodnessOfFit(residuals, total, len(pairs) - (len(elo) - 1))
 
 
 def _residual(pair: PairResult, difference: float, ratings: Ratings) -> Residual:

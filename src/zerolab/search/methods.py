@@ -106,6 +106,12 @@ def update_statistics(
     raise AssertionError
 
 
+@SELECTIONS.declare
+def forget_children(rule: Any, tree: Any, b: int, node: int) -> None:
+    """Reset the statistics of a node on its children, which are dropped."""
+    raise AssertionError
+
+
 @FPUS.declare
 def extra_outputs(rule: Any) -> tuple[ExtraOutput, ...]:
     """Return the evaluator outputs that the rule needs in addition to priors and values."""
@@ -275,6 +281,10 @@ class SelectionRule:
 
     @staticmethod
     def update_statistics(rule, tree, b, leaf, backup_value, playout_moves):
+        pass
+
+    @staticmethod
+    def forget_children(rule, tree, b, node):
         pass
 
 

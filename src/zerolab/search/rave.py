@@ -167,6 +167,11 @@ class _RaveRule(SelectionRule):
         return (np.float32(1) - beta) * puct + beta * rave_score
 
     @staticmethod
+    def forget_children(rule, tree, b, node):
+        tree.statistics[b, node, _TOTAL] = np.float32(0)
+        tree.statistics[b, node, _TOTAL + _REMAINDER] = np.float32(0)
+
+    @staticmethod
     def update_statistics(rule, tree, b, leaf, backup_value, playout_moves):
         node = leaf
         node_backup = backup_value

@@ -15,6 +15,7 @@ from zerolab.rules import rules
 from zerolab.rules.rules import LOSS, ONGOING, WIN
 from zerolab.search.methods import (
     SearchMethods,
+    forget_children,
     reset_child_value,
     selection_score,
     shared_score_terms,
@@ -122,12 +123,13 @@ def advance(game, tree, trees, played, keep):
 
 
 @inlined
-def _unexpand(tree, b, node):
+def _unexpand(selection, tree, b, node):
     """Drop the children of a node and their subtrees."""
     first = tree.first_child[b, node]
     if first != 0:
         tree.parent[b, first : first + tree.child_count[b, node]] = _DROPPED
         tree.first_child[b, node] = 0
+        forget_children(selection, tree, b, node)
 
 
 @inlined
@@ -149,7 +151,7 @@ def _scale_children(fpu, tree, b, node, total):
 
 
 @kernel
-def scale_visits(fpu, tree, trees, weight):
+def scale_visits(selection, fpu, tree, trees, weight):
     """Scale the visits below the roots of some trees by a weight in [0, 1].
 
     Mean values and proofs are kept, but nodes whose visit count drops to 0 become unvisited.
@@ -167,7 +169,7 @@ def scale_visits(fpu, tree, trees, weight):
                 continue
             total = np.int64(tree.visits[b, first : first + tree.child_count[b, node]].sum())
             if tree.parent[b, node] == _DROPPED or tree.visits[b, node] == 0:
-                _unexpand(tree, b, node)
+                _unexpand(selection, tree, b, node)
             elif total > 0 and is_unproven(tree.solver, tree, b, node):
                 _scale_children(fpu, tree, b, node, total)
         _keep_subtree(tree, b, 0, moved)

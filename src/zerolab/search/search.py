@@ -149,7 +149,9 @@ class Search:
         noisy = np.full(len(trees), noise_enabled) if noise is None else noise & noise_enabled
         inherited = self.settings.noise.inherited_visits
         if noisy.any() and 0 < inherited < 1:
-            roots.scale_visits(self._methods.fpu, self._tree, trees[noisy], inherited)
+            roots.scale_visits(
+                self._methods.selection, self._methods.fpu, self._tree, trees[noisy], inherited
+            )
         if planned:
             self.set_root(trees, self.root_states(trees))
         self._activate(trees, self.settings.simulations if simulations is None else simulations)
@@ -266,9 +268,9 @@ class Search:
         visits, values, priors = (column[0] for column in self._root_statistics(trees))
         value = float(self.root_values(trees)[0])
         chosen = None
-        # These rules do not always choose the most visited action.
-        if plans_ahead(self._methods.root_rule) and visits.any():
-            chosen = int(self.choose(trees, np.zeros(1, np.uint64), np.zeros(1, np.bool_))[0])
+        weights = self.move_weights(trees, np.zeros(1, np.bool_))[0] if visits.any() else visits
+        if weights.any():  # not always the most visited action
+            chosen = int(np.where(weights == weights.max(), visits, -1).argmax())
         line = principal_variation(self._tree, tree, chosen)
         return SearchResult(visits, values, priors, value, line)
 

@@ -277,6 +277,7 @@ def _error_and_freedom(estimate: ClaimEstimate, claim: Claim) -> tuple[float, fl
     if error is None:
         interval = estimate.interval
         error = (interval.high - interval.low) / (2.0 * Z95)
+        freedom = math.inf  # the interval allows for it already
     if freedom <= 0:
         return math.inf, 1.0
     return float(error), min(float(freedom), _LARGE_FREEDOM)

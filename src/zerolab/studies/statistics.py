@@ -225,7 +225,8 @@ def weighted_sum(terms: Sequence[tuple[float, StudentEstimate]]) -> StudentEstim
     if math.isinf(error):
         return StudentEstimate(value, math.inf, 0)
     if error == 0.0:
-        return StudentEstimate(value, 0.0, sum(estimate.freedom for _, estimate in terms))
+        finite = [each.freedom for _, each in terms if math.isfinite(each.freedom)]
+        return StudentEstimate(value, 0.0, sum(finite) if finite else math.inf)
     shares = sum(
         (part / error) ** 4 / estimate.freedom
         for part, (_, estimate) in zip(errors, terms, strict=True)

@@ -137,6 +137,13 @@ class Classroom:
         """Folder of the agent files that pupils have uploaded."""
         return self.folder / "agents"
 
+    def next_tournament_number(self) -> int:
+        """Return a number above those of all tournaments, including an earlier class's."""
+        last = self._record.tournament
+        folders = (self.folder / "tournaments").glob("*")
+        taken = [int(each.name) for each in folders if each.name.isdecimal()]
+        return 1 + max([0 if last is None else last.number, *taken])
+
     def tournament_folder(self, number: int) -> Path:
         """Return the folder of a tournament."""
         return self.folder / "tournaments" / str(number)

@@ -310,9 +310,8 @@ def _begin(lab: Lab, classroom: Classroom, play: ClassPlay, request: ClassSettin
             f"{len(agents)} of {len(classroom.record.pupils)} pupils have an agent for"
             f" {request.game}: expected at least two"
         )
-    latest = classroom.record.tournament
     tournament = ClassTournament(
-        number=1 if latest is None else latest.number + 1, game=request.game,
+        number=classroom.next_tournament_number(), game=request.game,
         games=request.games, openings=request.openings, agents=agents, is_playing=True,
     )  # fmt: skip
     play.play(tournament)

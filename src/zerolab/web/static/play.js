@@ -138,7 +138,7 @@ function pause(isPaused) {
 /** Latest earlier ply at which a person moves, or the previous ply if both players are agents. */
 function plyToReturnTo() {
   for (let ply = state.ply - 1; ply >= 0; ply--) if (personMoves(ply)) return ply;
-  return Math.max(0, state.ply - 1);
+  return areBothAgents() ? Math.max(0, state.ply - 1) : state.ply;
 }
 
 function nextPly() {
@@ -249,7 +249,7 @@ function draw() {
   showPlayers(byId("game-title"), names, state.position, { isOver: isOver(), winner });
   const turn = isOver() ? "" : turnOf(names[firstToMove ? 0 : 1], state.waiting !== null);
   byId("status").textContent = [resultLine(), turn, state.position.note].filter(Boolean).join(" ");
-  byId("undo").disabled = state.ply === 0;
+  byId("undo").disabled = plyToReturnTo() === state.ply && state.resigned === null;
   byId("redo").disabled = state.ply >= state.line.length;
   byId("resign").disabled = isOver() || !personMoves(state.ply);
   byId("autoplay").hidden = !areBothAgents() || isOver();
