@@ -264,6 +264,7 @@ MOVE_TIMING = "zerolab.papers.connect_four.costs:measure"
 TIMED_PLIES = 2
 """Plies per game and round in which moves are timed."""
 
+_TIMED_THREADS = 2
 _KEY_LENGTH = 16
 _SECONDS_PER_SIMULATION = 1e-4
 _WITHOUT_EFFECT: Mapping[str, Any] = {"device": True, "selfplay": {"chunks", "lag"}}
@@ -300,7 +301,9 @@ def planned_move_timing(runs: Iterable[PlannedRun]) -> PlannedComputation:
     networks: dict[str, Any] = {}
     simulations = 0
     for key, timed in timed_move_kinds(runs).items():
-        settings = timed.run.settings.model_copy(update={"seed": 0})  # the same for all seeds
+        play = timed.run.settings.selfplay.model_copy(update={"threads": _TIMED_THREADS})
+        # The same for all seeds and on all machines, so that ledgers of other machines fit.
+        settings = timed.run.settings.model_copy(update={"seed": 0, "selfplay": play})
         networks[key] = {
             "settings": without_newer_settings(
                 settings.model_dump(mode="json", exclude=_WITHOUT_EFFECT)
