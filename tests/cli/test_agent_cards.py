@@ -177,7 +177,6 @@ def test_card_is_shown_by_name(capsys, shipped, mine):
         ('digest = "', 'digest = "0', "is the card of another agent"),
         ('options = "', 'options = "cache=9&', "sets the size of a cache"),
         ("seed = 0", f"seed = {1 << 64}", "is not a card of an agent"),
-        ("value = 0.", "value = 1.", "is not a card of an agent"),
     ],
 )
 def test_damaged_cards_get_one_line(capsys, shipped, old, new, expected):
@@ -260,6 +259,18 @@ def test_game_that_is_too_hard_has_a_card_without_accuracy(capsys, monkeypatch):
 def test_measurements_agree_if_equally_exact_intervals_overlap(stated, measured, expected):
     shares = [MeasuredShare.of(Interval(low, low, high), 9) for low, high in (stated, measured)]
     assert shares[0].agrees_with(shares[1]) == expected
+
+
+def test_false_values_in_true_intervals_do_not_agree():
+    measured = MeasuredShare.of(Interval(0.6, 0.5, 0.7), 100)
+    assert measured.model_copy(update={"value": 0.75}).agrees_with(measured)
+    assert not measured.model_copy(update={"value": 0.9}).agrees_with(measured)
+
+
+def test_share_of_repeated_games_can_be_outside_its_interval():
+    """The interval is that of the distinct games, see `PairResult.interval`."""
+    share = MeasuredShare.of(Interval(0.99, 0.2, 0.9), 5)
+    assert share.agrees_with(share)
 
 
 def test_repeated_card_must_have_the_same_numbers(mine):

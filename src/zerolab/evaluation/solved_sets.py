@@ -59,7 +59,7 @@ def solve_set(
 ) -> Positions:
     """Return the solved positions of a set.
 
-    Every position counts as a game of its own, but positions that are equal under symmetries share
+    Every position counts as a separate game, but positions that are equal under symmetries share
     a game number, so that intervals do not treat them as independent.
 
     `report` is called with the number of solved positions. `make_oracle` is imported and called in

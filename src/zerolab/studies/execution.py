@@ -170,7 +170,7 @@ class StudyExecution:
     def record_last_look(self) -> None:
         """Record the look at all seeds if the whole study is finished.
 
-        A subset of the planned seeds has no look of its own.
+        Claims are not looked at with a subset of the planned seeds.
         """
         if self._was_seen(self.seeds) or len(self.seeds) < self._planned_count:
             return
