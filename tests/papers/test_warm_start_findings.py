@@ -131,6 +131,19 @@ def test_gains_by_iteration_use_their_own_tournament():
         assert row[2].value == pytest.approx(400, abs=80)
 
 
+def test_gains_do_not_depend_on_the_level_of_a_seed():
+    """A seed's tournament can lie anywhere on the scale; only differences within it count."""
+
+    def elo(planned):
+        return 1000.0 * planned.settings.seed + noise(planned)
+
+    results = made_up_results("mini", design_of(WarmStartStudy, "mini", 3), alike, elo)
+    tables = {table.name: table for table in analysis.warm_start_report(results).tables}
+    gains = [*tables["gain-by-iteration"].rows, *tables["gain-tests"].rows]
+    assert len(gains) > 20
+    assert all(row[2].high - row[2].low < 400 for row in gains)
+
+
 def test_network_after_an_iteration_is_the_last_accepted_one():
     records = [
         GateRecord(iteration=number, wall_seconds=0, accepted=accepted, elo=0)

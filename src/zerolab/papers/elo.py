@@ -22,6 +22,7 @@ from zerolab.studies.statistics import (
     BootstrapEstimate,
     ClaimEstimate,
     StudentEstimate,
+    mean_of,
     plot_sample,
     spread_components,
 )
@@ -54,6 +55,22 @@ def sample_of_ratings(ratings: Sequence[Rating]) -> RunSample:
 def random_player_sample(tournament: PlayedTournament) -> RunSample:
     """Return the Elo of the random player in each tournament, with its standard error."""
     return sample_of_ratings(tournament.agent_ratings())
+
+
+def pair_by_seed(
+    ratings: Mapping[Level, Rating], others: Mapping[Level, Rating]
+) -> list[tuple[Rating, Rating]]:
+    """Return the ratings of runs, by seed, paired with those of other runs with the same seed.
+
+    Runs with the same seed play in one tournament, so their ratings are not independent. The
+    differences within pairs are.
+    """
+    return [(rating, others[seed]) for seed, rating in ratings.items() if seed in others]
+
+
+def mean_elo_gain(pairs: Sequence[tuple[Rating, Rating]]) -> StudentEstimate:
+    """Return the mean Elo of the first rating of each pair minus the second."""
+    return mean_of([one.elo - other.elo for one, other in pairs])
 
 
 def unfinished_tournaments_note(results: Results, keys: Sequence[str]) -> MissingEstimate | None:

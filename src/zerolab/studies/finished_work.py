@@ -169,6 +169,10 @@ class PlayedTournament:
         planned = run.planned if isinstance(run, TrainedRun) else run
         return self.rating_by_player[self._player_by_run[planned.part, planned.label]]
 
+    def rating_after(self, run: TrainedRun, iteration: int) -> Rating:
+        """Return the rating of a run's best network after an iteration of `iteration_by_player`."""
+        return self.rating_by_player[f"{run.planned.label}@{iteration}"]
+
     def elo_above_agent(self, run: TrainedRun | PlannedRun, spec: str = "random") -> float:
         """Return the Elo of a run's final network above an agent in the same tournament."""
         rating = self.final_rating(run)

@@ -9,6 +9,8 @@ from statistics import mean, stdev
 from zerolab.papers.elo import (
     elo_sample,
     elo_table,
+    mean_elo_gain,
+    pair_by_seed,
     random_player_sample,
     removed_runs_note,
     sample_of_ratings,
@@ -40,7 +42,6 @@ from zerolab.studies.statistics import (
     POOLED_NOTE,
     BinomialEstimate,
     ClaimEstimate,
-    difference_of_means,
     mean_of,
     plot_sample,
     with_pooled_intervals,
@@ -253,26 +254,26 @@ def bug_report(results: Results) -> Document:
 
 def _rates(results: Results) -> Iterator[Block]:
     """Yield the effects of the learning rate and of the bug, which no paper reports."""
-    if OPTIMIZER not in results.tournaments:
+    tournament = results.tournaments.get(OPTIMIZER)
+    if tournament is None:
         return
     published = f"{DEFAULT_RATE:g}"
     low, high = (f"{rate:g}" for rate in (min(RATES), max(RATES)))
-    pairs = {
+    comparisons = {
         f"rate {high} minus {low}, without the bug": ((RIGHT, high), (RIGHT, low)),
         f"without the bug minus with it, rate {published}": (
             (RIGHT, published), (DEFECTIVE, published),
         ),
     }  # fmt: skip
     rows: list[list[Cell]] = []
-    for title, pair in pairs.items():
-        one, other = (
-            elo_sample(
-                results.tournaments[OPTIMIZER], results.runs_where(OPTIMIZER, code=code, rate=rate)
-            ).values
+    for title, pair in comparisons.items():
+        ratings, others = (
+            {run.seed: tournament.final_rating(run)
+             for run in results.runs_where(OPTIMIZER, code=code, rate=rate)}
             for code, rate in pair
-        )
-        if one and other:
-            rows.append([title, difference_of_means(one, other).interval])
+        )  # fmt: skip
+        if pairs := pair_by_seed(ratings, others):
+            rows.append([title, mean_elo_gain(pairs).interval])
     if not rows:
         return
     yield Paragraph(

@@ -9,6 +9,8 @@ from zerolab.papers.elo import (
     GAME_TITLES,
     elo_sample,
     elo_table,
+    mean_elo_gain,
+    pair_by_seed,
     random_player_sample,
     sample_of_ratings,
     standard_error,
@@ -34,12 +36,10 @@ from zerolab.studies.finished_work import TrainedRun
 from zerolab.studies.results import Results, finding_blocks, provenance
 from zerolab.studies.statistics import (
     POOLED_NOTE,
-    difference_of_means,
     holm,
-    mean_of,
     pooled_intervals,
-    rank_test,
     sign_test,
+    signed_rank_test,
     with_pooled_intervals,
 )
 from zerolab.studies.study import scale_caveats
@@ -106,19 +106,15 @@ def _paired_gain(results: Results, game: str, variant: str, name: str) -> Interv
     """
     tournament = results.tournaments["-".join(filter(None, (game, name)))]
     warm, base = (
-        {
-            run.factors["seed"]: tournament.final_rating(run)
-            for run in results.runs_where(game, variant=level)
-        }
+        {run.seed: tournament.final_rating(run) for run in results.runs_where(game, variant=level)}
         for level in (variant, BASELINE)
     )
-    pairs = [(warm[seed], base[seed]) for seed in warm if seed in base]
+    pairs = pair_by_seed(warm, base)
     if not pairs:
         return None
-    gain = mean_of([one.elo - other.elo for one, other in pairs])
     differences = [one.elo - other.elo for one, other in pairs]
     errors = [math.hypot(standard_error(one), standard_error(other)) for one, other in pairs]
-    return IntervalRow(gain.interval, differences, errors)
+    return IntervalRow(mean_elo_gain(pairs).interval, differences, errors)
 
 
 def _tests(results: Results) -> Iterator[Block]:
@@ -135,15 +131,9 @@ def _tests(results: Results) -> Iterator[Block]:
             line = _paired_gain(results, game, variant, name)
             if line is None:
                 continue
-            elos, base = (_elos(results, game, level, name).values for level in (variant, BASELINE))
-            rows.append(
-                [
-                    GAME_TITLES[game], VARIANT_TITLES[variant],
-                    difference_of_means(elos, base).interval, line.estimate,
-                ]
-            )  # fmt: skip
+            rows.append([GAME_TITLES[game], VARIANT_TITLES[variant], line.estimate])
             signs.append(sign_test(line.run_values))
-            ranks.append(rank_test(elos, base))
+            ranks.append(signed_rank_test(line.run_values))
             of_game[f"{GAME_TITLES[game]}, {VARIANT_TITLES[variant]}"] = line
         pooled = pooled_intervals([line.run_values for line in of_game.values()])
         lines |= {
@@ -163,18 +153,19 @@ def _tests(results: Results) -> Iterator[Block]:
         " within a game; the table has separate ones.",
     )  # fmt: skip
     columns: list[str | Column] = [
-        "game", "variant", Column("gain, Welch", "+.0f"), Column("gain, paired by seed", "+.0f"),
-        Column("p of the sign test", P_VALUE_FORMAT), Column("p of the rank test", P_VALUE_FORMAT),
+        "game", "variant", Column("gain", "+.0f"), Column("p of the sign test", P_VALUE_FORMAT),
+        Column("p of the signed-rank test", P_VALUE_FORMAT),
         Column("sign test, adjusted", P_VALUE_FORMAT),
-        Column("rank test, adjusted", P_VALUE_FORMAT),
+        Column("signed-rank test, adjusted", P_VALUE_FORMAT),
     ]  # fmt: skip
     tests = zip(signs, ranks, holm(signs), holm(ranks), strict=True)
     rows = [[*row, *p_values] for row, p_values in zip(rows, tests, strict=True)]
     seeds = len(results.levels("seed"))
     yield Paragraph(
-        "The p-values are two-sided, with runs as samples. The adjusted columns correct for the"
-        f" number of rows [Holm1979]. With {seeds} runs per variant, the unadjusted p-value of a"
-        f" sign test cannot be lower than {2 ** (1 - seeds):.3g}, however large the gain."
+        "Gains are means over pairs of runs with the same seed, which play one tournament. The"
+        " p-values are two-sided [Wilcoxon1945], and the adjusted columns correct for the number of"
+        f" rows [Holm1979]. With {seeds} seeds, no unadjusted p-value can be lower than"
+        f" {2 ** (1 - seeds):.3g}, however large the gain."
     )
     yield Table("gain-tests", "Elo gain over the baseline, with significance tests", columns, rows)
 
@@ -188,21 +179,21 @@ def _iterations(results: Results) -> Iterator[Block]:
         if tournament is None:
             continue
         for iteration in sorted(set(tournament.iteration_by_player.values())):
-            samples = {
-                VARIANT_TITLES[variant]: sample_of_ratings(
-                    [
-                        tournament.rating_by_player[f"{run.planned.label}@{iteration}"]
-                        for run in results.runs_where(game, variant=variant)
-                    ]
-                )
+            base, warm = (
+                {
+                    run.seed: tournament.rating_after(run, iteration)
+                    for run in results.runs_where(game, variant=variant)
+                }
                 for variant in (BASELINE, WRORA)
-            }
-            base, warm = (list(sample.values) for sample in samples.values())
-            if not base or not warm:
+            )
+            pairs = pair_by_seed(warm, base)
+            if not pairs:
                 continue
-            groups[f"{GAME_TITLES[game]}, {iteration}"] = samples
-            gain = difference_of_means(warm, base)
-            rows.append([GAME_TITLES[game], iteration, gain.interval])
+            groups[f"{GAME_TITLES[game]}, {iteration}"] = {
+                VARIANT_TITLES[BASELINE]: sample_of_ratings(list(base.values())),
+                VARIANT_TITLES[WRORA]: sample_of_ratings(list(warm.values())),
+            }
+            rows.append([GAME_TITLES[game], iteration, mean_elo_gain(pairs).interval])
     if not groups:
         return
     yield Heading("Gain during training")
