@@ -11,6 +11,7 @@ import tomli_w
 
 import zerolab
 from zerolab.agents import baselines
+from zerolab.agents.specs import parse_agents
 from zerolab.cli import tournament, train
 from zerolab.cli.main import main
 from zerolab.core.errors import UserError
@@ -33,6 +34,14 @@ def test_folder_does_not_start_its_programs(tmp_path):
 def test_saved_program_with_leading_blank_is_refused(tmp_path, blank):
     with pytest.raises(UserError, match="the folder names the program"):
         parse_tournament_agents([f'{blank}gtp:"touch x"'], ["random"], parse_game("gobang:3x3:3"))
+
+
+def test_programs_are_compared_as_agents_and_not_as_text(tmp_path):
+    (program,) = parse_agents(['gtp:"touch x"?timeout=10'], parse_game("gobang:3x3:3"))
+    again = parse_tournament_agents(
+        [program.name, "random"], ['  gtp:"touch x"?timeout=10.0 '], parse_game("gobang:3x3:3")
+    )
+    assert [agent.name for agent in again] == ["random", program.name]
 
 
 @pytest.fixture

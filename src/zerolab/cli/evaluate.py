@@ -58,6 +58,7 @@ from zerolab.evaluation.solved_sets import (
 )
 from zerolab.oracles.oracle import NotSolvedError, Oracle
 from zerolab.oracles.solver import SolverBudget, oracle_for
+from zerolab.play.pairings import check_opening_length
 from zerolab.report.figures import check_figure_path
 from zerolab.report.text import print_table
 from zerolab.rules.catalogue import game_name, parse_game
@@ -124,6 +125,7 @@ def evaluate(
     files = _read_files(positions, player, game)
     file_game = files[0].game if files else None
     agent = parse_agent(player, parse_game(game) if game is not None else file_game)
+    check_opening_length(agent.game, openings)
     result: dict[str, Any] = {"player": agent.name, "game": game_name(agent.game), "seed": seed}
     console = Console(quiet=json)
     console.print(f"{agent.name}, {result['game']}")

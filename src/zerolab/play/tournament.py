@@ -218,17 +218,17 @@ def parse_tournament_agents(
     Raises UserError for fewer than two agents. Also raises UserError for programs named only in the
     folder, because an untrusted folder must not be able to start programs.
     """
+    parse = partial(parse_agents, game_example=game_example)
+    named = {agent.name: agent for agent in parse(specs, game)} if specs else {}
     for name in stored:
-        if runs_program(name) and name not in specs:
+        if runs_program(name) and name not in named:
             raise UserError(
                 f"the folder names the program {name}, which runs only if the command line names it"
                 f" too: expected zerolab tournament {shlex.quote(name)} --folder FOLDER"
             )
-    parse = partial(parse_agents, game_example=game_example)
-    agents: dict[str, Agent] = {}
-    for names in (stored, specs):
-        agents |= {agent.name: agent for agent in parse(names, game)} if names else {}
-        game = next(iter(agents.values())).game if agents else game
+    unnamed = [name for name in stored if name not in named]
+    agents = {agent.name: agent for agent in parse(unnamed, game)} if unnamed else {}
+    agents |= named
     if len(agents) < 2:
         raise UserError(
             f"a tournament of {len(agents)} players: expected at least two,"

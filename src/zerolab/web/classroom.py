@@ -280,11 +280,10 @@ class ClassPlay:
 
     def stop(self) -> None:
         """Stop the tournament; the games of unfinished pairs are played again later."""
-        self.close()
-        tournament = self._classroom.record.tournament
-        if tournament is not None:
-            stopped = tournament.model_copy(update={"is_playing": False})
-            self._classroom.change(tournament=stopped)
+        with self._classroom.lock, self._lock:
+            pool, self._pool = self._pool, None
+            self._record_end()
+        _end(pool)
 
     def close(self) -> None:
         """End the process; the next server continues the tournament."""
@@ -294,19 +293,23 @@ class ClassPlay:
 
     def _finish(self, pool: ProcessPool, future: Future[Any]) -> None:
         """Record the end of a tournament that was not stopped."""
-        with self._lock:
+        with self._classroom.lock, self._lock:
             if self._pool is not pool:
                 return
             self._pool = None
-        if error := future.exception():
-            assert isinstance(error, Exception)
-            self.problem = error_message(error)
-        else:
-            self.problem = future.result()
-        tournament = self._classroom.record.tournament
-        assert tournament is not None
-        self._classroom.change(tournament=tournament.model_copy(update={"is_playing": False}))
+            if error := future.exception():
+                assert isinstance(error, Exception)
+                self.problem = error_message(error)
+            else:
+                self.problem = future.result()
+            self._record_end()
         threading.Thread(target=_end, args=[pool], daemon=True).start()
+
+    def _record_end(self) -> None:
+        tournament = self._classroom.record.tournament
+        if tournament is not None:
+            stopped = tournament.model_copy(update={"is_playing": False})
+            self._classroom.change(tournament=stopped)
 
 
 def play_tournament(folder: Path, tournament: ClassTournament, folders: Folders) -> str:
