@@ -75,6 +75,7 @@ def test_estimates_grow_with_the_work():
     assert estimate_work(long).training_examples > estimate_work(short).training_examples
     assert estimate_run_seconds(long) > estimate_run_seconds(short) > 0
     assert estimate_run_bytes(long) > estimate_run_bytes(short) > 0
+    assert estimate_run_bytes(short) > estimate_run_bytes(short, 1000) > 0  # stores no games
     assert 5 <= mean_random_game_plies(GAME) <= 9
 
 

@@ -109,8 +109,8 @@ def estimate_tournament_seconds(tournament: PlannedTournament) -> float:
     return plies * sum(move_seconds) / max(1, len(move_seconds))
 
 
-def estimate_run_bytes(settings: TrainSettings) -> float:
-    """Estimate the size of a run on disk, in bytes."""
+def estimate_run_bytes(settings: TrainSettings, dataset_positions: int = 0) -> float:
+    """Estimate the size of a run on disk, in bytes; see `estimate_work`."""
     game = parse_game(settings.game)
     actions, words = (
         len(compiled_rules.legal(game, compiled_rules.start(game))),
@@ -120,7 +120,8 @@ def estimate_run_bytes(settings: TrainSettings) -> float:
     weights = 4 * count_parameters(settings.network_at(settings.iterations), game)
     # The state of the optimiser takes as much space as two networks.
     networks = 3 + _SHARE_ACCEPTED * settings.iterations
-    return estimate_work(settings).stored_examples * position * _COMPRESSED + networks * weights
+    examples = estimate_work(settings, dataset_positions).stored_examples
+    return examples * position * _COMPRESSED + networks * weights
 
 
 def forward_flops(settings: TrainSettings, iteration: int) -> float:

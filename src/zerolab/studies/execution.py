@@ -95,7 +95,7 @@ class StudyExecution:
     def remaining_bytes(self) -> float:
         """Estimate the disk space that unfinished runs will need, in bytes."""
         return sum(
-            estimate_run_bytes(run.settings)
+            estimate_run_bytes(run.settings, run.supervised_position_count)
             for run in self.selected_design.distinct_runs.values()
             if not self.folder.is_readable_and_finished(run)
         )
