@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import importlib.util
 import re
 import sys
@@ -46,6 +47,20 @@ _CITED = re.compile(r"\[([A-Z][A-Za-z]+\d{4}[a-z]?)[\],;]")
 def test_generated_tables_are_up_to_date(page: Path) -> None:
     text = page.read_text("utf-8")
     assert tables.regenerate(text, page.parent) == text, "run make docs"
+
+
+def test_findings_in_the_readme_have_the_intervals_of_the_reports() -> None:
+    readme = (ROOT / "README.md").read_text("utf-8")
+    section = readme[readme.index("Five of them") : readme.index("[Methods](docs/methods.md)")]
+    quoted = re.findall(r"\(([\d.]+) to ([\d.]+)\)", section)
+    reported = set()
+    for path in (ROOT / "docs" / "results").glob("*/claims.csv"):
+        for row in csv.DictReader(path.read_text("utf-8").splitlines()):
+            ends = sorted(abs(float(row[name] or "inf")) for name in ("found_low", "found_high"))
+            decimals = [(scale * ends[0], scale * ends[1]) for scale in (1, 100)]
+            reported |= {(f"{a:.{n}f}", f"{b:.{n}f}") for a, b in decimals for n in (0, 1, 2)}
+    assert len(quoted) >= 5
+    assert set(quoted) <= reported
 
 
 def test_references_of_reports_are_up_to_date() -> None:
