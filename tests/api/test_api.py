@@ -155,7 +155,7 @@ def test_sequential_test_finds_the_stronger_agent():
 def test_tournament_folder_can_be_extended(tmp_path):
     folder = tmp_path / "t"
     zerolab.play_tournament(["random", "mcts:5"], game=GAME, games=4, folder=folder)
-    report = zerolab.play_tournament(["mcts:50"], game=GAME, games=4, folder=folder)
+    report = zerolab.play_tournament(["mcts:50"], folder=folder)
     assert {rating.player for rating in report.ratings.players} == {"random", "mcts:5", "mcts:50"}
 
 

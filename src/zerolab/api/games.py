@@ -1,4 +1,4 @@
-"""Games: matches, tournaments, ratings, and PGN files with moves named as everywhere in zerolab."""
+"""Games: matches, tournaments, ratings, and PGN files with zerolab's usual names of moves."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def play_match(
 
     Games 2j and 2j + 1 begin with the same `openings` random plies. `game` is required unless an
     agent determines it, as runs do. `progress` is called with the number of finished games. Raises
-    UserError for invalid specs, an odd number of games, or openings longer than games.
+    UserError for invalid specs, an odd number of games, or openings that are too long for the game.
     """
     require_callable("progress", progress)
     first, second = agents_of([a, b], game)
@@ -87,10 +87,11 @@ def play_sprt(
     game: str | None = None,
     progress: Callable[[int], object] = lambda done: None,
 ) -> TestedMatch:
-    """Play until it is decided whether A leads B by `elo1` or only by `elo0`, at 5 % error each.
+    """Play until a sequential test decides whether A leads B by `elo1` or only by `elo0`.
 
-    At most `games` games are played. The other arguments are those of `play_match`. Raises
-    UserError as it does, for invalid bounds, and for deterministic agents without openings.
+    Each kind of wrong decision has a probability of 5 %. At most `games` games are played. The
+    other arguments are those of `play_match`. Raises UserError in the same cases, for invalid
+    bounds, and for deterministic agents without openings.
     """
     require_callable("progress", progress)
     for name, value in (("elo0", elo0), ("elo1", elo1)):
@@ -106,9 +107,9 @@ def play_sprt(
 def play_tournament(
     agents: Sequence[str],
     *,
-    games: int = 20,
-    openings: int = 0,
-    seed: int = 0,
+    games: int | None = None,
+    openings: int | None = None,
+    seed: int | None = None,
     game: str | None = None,
     folder: Path | str | None = None,
     progress: Callable[[int], object] = lambda done: None,
@@ -116,8 +117,10 @@ def play_tournament(
     """Play a round robin with `games` games per pair, and return ratings and tables.
 
     If `folder` is given, the games are saved there, and an interrupted tournament is resumed. You
-    can add agents when you resume it; the agents of the saved tournament need not be listed again.
-    Raises UserError for invalid specs, fewer than two agents, or a folder with other content.
+    can add agents when you resume it; the agents and settings of the saved tournament need not be
+    repeated. A new one has 20 games per pair, no random opening plies and seed 0 by default. Raises
+    UserError for invalid specs, fewer than two agents, settings other than the saved ones, or a
+    folder with other content.
     """
     if isinstance(agents, str) or not isinstance(agents, Sequence):
         raise UserError(f'agents = {quoted(agents)}: expected a list such as ["random", "mcts:10"]')
@@ -130,7 +133,13 @@ def play_tournament(
     parsed = parse_tournament_agents(
         names, checked_specs(agents), parsed_game, game_example=GAME_EXAMPLE
     )
-    settings = _settings(parsed, games, openings, seed)
+    explicit = {"games": games, "openings": openings, "seed": seed}
+    settings = validate(TournamentSettings, {
+        **({} if saved is None else saved.settings.model_dump()),
+        **{name: value for name, value in explicit.items() if value is not None},
+        "game": game_name(parsed[0].game),
+        "players": {agent.name: agent.identity for agent in parsed},
+    })  # fmt: skip
     with tempfile.TemporaryDirectory(prefix="zerolab-") as temporary:
         path = Path(temporary) / "tournament" if folder is None else Path(folder)
         with Tournament.open_locked(path, settings) as tournament:
@@ -189,13 +198,13 @@ class RecordedGame(NamedTuple):
     """A game as recorded in a PGN file."""
 
     position: Position
-    """Last position, whose `line` has all others."""
+    """Last position; its `line` contains all earlier ones."""
     first: str = "?"
     """Name of the player who moved first, White in PGN."""
     second: str = "?"
     result: int | None = None
-    """1, 0 or -1 for the first player; None if the game is not finished. A player can have resigned
-    although the position is not final."""
+    """1, 0 or -1 for the first player; None if the game is not finished. If a player resigned, the
+    last position is not final."""
     event: str = "?"
     given_plies: int = 0
     """Number of plies at the start that nobody chose, such as a random opening."""
@@ -266,7 +275,8 @@ def _exported(game: RecordedGame, number: int) -> ExportedGame:
     given = checked_whole_number(f"given_plies of game {number}", game.given_plies)
     if position.custom_start is not None:
         raise UserError(
-            f"game {number} began in a position that was set up: PGN has no name for it"
+            f"game {number} began in a position that was set up: zerolab's PGN files cannot"
+            " represent this"
         )
     is_forfeited = game.result is not None and position.outcome is None
     moves = move_names(position.game, position.history)

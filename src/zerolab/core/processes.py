@@ -4,16 +4,17 @@ Worker processes are forked from a server that has already imported their module
 `map_in_processes`), can be pinned to shares of the cores (`claim_cores`), and end with their
 parent.
 
-The fork server imports this module first, so that it ends silently with its parent. Otherwise it
-would notice its parent's end only between requests: it would finish imports that take many seconds
-and then fork a process that prints a traceback because the parent has ended. The module does this
-only in a fork server, since other processes, such as one that another thread starts at the same
-time, can inherit the environment variable `PARENT_VARIABLE`.
+The fork server imports this module first, so that it exits silently with its parent. Otherwise it
+would notice that its parent had exited only between requests: it would finish imports that take
+many seconds and then fork a process that prints a traceback because the parent has ended. The
+module does this only in a fork server, since other processes, such as one that another thread
+starts at the same time, can inherit the environment variable `PARENT_VARIABLE`.
 """
 
 from __future__ import annotations
 
 import atexit
+import hashlib
 import math
 import multiprocessing
 import os
@@ -110,9 +111,9 @@ def fork_server_context(*modules: str) -> BaseContext:
 
     The processes are forked from a server that has imported the modules and does nothing else. A
     fork takes milliseconds, whereas importing torch takes seconds. On systems without fork, they
-    are spawned. A program has only one server, which imports the modules of the first call and
-    keeps the environment variables and cores of that time. It ends with the program, even during
-    imports. Each process must call `exit_with_parent`.
+    are spawned. A program has only one server. It imports the modules named in the first call, and
+    keeps the environment variables and cores that the program had then. It ends with the program,
+    even during imports. Each process must call `exit_with_parent`.
     """
     if "forkserver" not in multiprocessing.get_all_start_methods():
         return multiprocessing.get_context("spawn")
@@ -192,7 +193,7 @@ def _exit_server_with_parent(parent: int) -> None:
 def _show_unless_parent_has_ended(
     error_type: type[BaseException], error: BaseException, trace: TracebackType | None
 ) -> None:
-    """Print an exception of the server or a starting process unless the ended parent caused it."""
+    """Print an exception of the server or of a new process, unless the parent's exit caused it."""
     modules = [frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(trace)]
     is_internal = bool(modules) and modules[-1].startswith("multiprocessing.")
     if not (is_internal and isinstance(error, _ERRORS_WITHOUT_PARENT)):
@@ -328,14 +329,13 @@ def claim_cores(locks: Path, shares: Sequence[Sequence[int]]) -> int:
 
     The process keeps the share until it ends. If all shares are in use, it shares one with another
     process, and the next call tries again. Each share is locked with a file in the folder `locks`,
-    so that it becomes free when its process ends. The file is named after the cores, and after the
-    number of earlier equal shares. If the system cannot pin processes, the call only returns 0.
+    so that it becomes free when its process ends. If the system cannot pin processes, nothing is
+    pinned and 0 is returned.
     """
     if _claimed_cores or not hasattr(os, "sched_setaffinity"):
         return _claimed_cores[0][0] if _claimed_cores else 0
     for i, cores in enumerate(shares):
-        name = "-".join(map(str, cores)) + f".{shares[:i].count(cores)}"
-        lock = FileLock(locks / name, thread_local=False)
+        lock = share_lock(locks, cores, shares[:i].count(cores))
         with suppress(Timeout):
             lock.acquire(timeout=0)
             _claimed_cores.append((i, lock))
@@ -344,3 +344,12 @@ def claim_cores(locks: Path, shares: Sequence[Sequence[int]]) -> int:
     shared = os.getpid() % len(shares)
     os.sched_setaffinity(0, shares[shared])
     return shared
+
+
+def share_lock(locks: Path, cores: Sequence[int], number: int) -> FileLock:
+    """Return the lock of a share of cores that `number` earlier shares equal.
+
+    The file is named after a digest, since file names cannot list all cores of a large machine.
+    """
+    digest = hashlib.sha256(repr(list(cores)).encode()).hexdigest()[:16]
+    return FileLock(locks / f"{digest}.{number}", thread_local=False)
