@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from zerolab.papers.connect_four.findings import DEEPER_CLAIMS, SUPERVISED_FEATURES_CLAIM
@@ -77,11 +78,16 @@ def supervised_statistics(results: Results) -> dict[Claim, ClaimEstimate | Missi
     if unfinished_message := results.unfinished_message(SUPERVISED):
         return dict.fromkeys(claims, MissingEstimate(unfinished_message))
     models = {measure: _fit_shares(results, measure) for measure in DEEPER_CLAIMS}
-    fewest = _block_counts(results)[0]
+    counts = _block_counts(results)
+    fewest, most = counts[0], counts[-1]
+    compared = {
+        "strong": [(deeper, count) for count, deeper in pairwise(counts)],
+        "result": [(most, count) for count in counts[:-1]],
+    }
     gain = models["strong"].contrast({POLICY_FEATURES: 1.0, fewest: -1.0}, [FEATURES_SET])
     return {
         **{
-            claim: _compare_depths(models[measure], _block_counts(results))
+            claim: _compare_depths(models[measure], compared[measure])
             for measure, claim in DEEPER_CLAIMS.items()
         },
         SUPERVISED_FEATURES_CLAIM: gain,
@@ -89,13 +95,12 @@ def supervised_statistics(results: Results) -> dict[Claim, ClaimEstimate | Missi
 
 
 def _compare_depths(
-    model: GamesModel, block_counts: Sequence[int]
+    model: GamesModel, pairs: Sequence[tuple[int, int]]
 ) -> ClaimEstimate | MissingEstimate:
-    """Return the smallest lead of the deepest networks over others."""
-    *others, most = block_counts
-    if not others:
+    """Return the smallest of the leads `pairs`, each of deeper over less deep networks."""
+    if not pairs:
         return MissingEstimate("networks of only one depth are studied at this scale")
-    return estimate_smallest([model.contrast({most: 1.0, other: -1.0}) for other in others])
+    return estimate_smallest([model.contrast({one: 1.0, other: -1.0}) for one, other in pairs])
 
 
 def _block_counts(results: Results) -> list[int]:

@@ -110,12 +110,12 @@ def _loss_claim(symbol: str, text: str, direction: Direction, place: str) -> Cla
 STABLE_CLAIM = Claim(
     "loss-stable",
     "The training loss decreases to a relatively stable level: in the last third of the longest"
-    " training it rises unexpectedly, falls again and ends where it was.",
+    " training it rises unexpectedly, and then decreases further.",
     "[Wang2020a, section 6.1, Fig. 3(a)]",
     "policy loss plus value loss at the end minus that after two thirds of the iterations, mean"
     " over the runs with the largest I",
     0.0,
-    "equal to",
+    "not above",
     0.1,
     TIME_CLAIM.key,
     LOSS_FIGURE,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from itertools import combinations, permutations
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from itertools import permutations
 
 from zerolab.papers.elo import (
     RunElos,
@@ -22,6 +23,7 @@ from zerolab.papers.elo import (
 from zerolab.papers.loss_functions.curve_claims import (
     BIAS_CLAIM,
     CURVE_CLAIMS,
+    PRODUCT_BOARDS,
     PRODUCT_CLAIM,
     SINGLE,
     SMALLEST_LOSS,
@@ -39,7 +41,7 @@ from zerolab.studies.joint_estimates import estimate_largest, estimate_smallest,
 from zerolab.studies.results import Results
 from zerolab.studies.statistics import ClaimEstimate, StudentEstimate, mean_of, weighted_sum
 
-_FIGURE = "[Wang2019], [Wang2020a, Fig. 11]"
+_FIGURE = "[Wang2019, section V-C, Fig. 6], [Wang2020a, Fig. 11]"
 _SECTION = "[Wang2019, section V-C], [Wang2020a, section 6.3.3]"
 _ANNOUNCED = "announced after earlier runs with other seeds"
 _POOLED = 30.0
@@ -48,6 +50,7 @@ _CLAIMED_BOARDS = ("othello-6x6", "connect_four-5x5", "connect_four-6x6")
 """Boards on which the papers find the value loss best."""
 _SUM_BOARDS = ("othello-5x5", *_CLAIMED_BOARDS)
 """Boards on which the papers find the value loss better than the sum; Gobang is an exception."""
+_GOBANG_BOARDS = ("gobang-5x5", "gobang-6x6")
 
 
 def _leads(loss: str) -> str:
@@ -81,15 +84,16 @@ SUM_CLAIM = _claim(
     "value-above-sum",
     "On small boards of Othello and Connect Four, minimising the value loss trains stronger players"
     " than the usual sum.",
-    "[Wang2019, abstract], [Wang2020a, conclusion]",
+    "[Wang2019, section I, conclusion]",
     "tournament Elo of l_v minus that of l_+, mean over the four boards",
 )
-BELOW_SUM_CLAIM = _claim(
-    "value-below-sum-everywhere",
-    "Over all six boards, minimising the value loss trains weaker players than the sum.",
-    "zerolab, on [Wang2020a]",
-    f"tournament Elo of l_v minus that of l_+, mean over the six boards ({_ANNOUNCED})",
-    "below",
+EVERYWHERE_CLAIM = _claim(
+    "value-above-sum-everywhere",
+    "On three games and two board sizes, the best choice is usually not the sum but the value"
+    " loss.",
+    "[Wang2020a, conclusion]",
+    "tournament Elo of l_v minus that of l_+, mean over the six boards (computed before for earlier"
+    " runs with other seeds)",
 )
 PRODUCT_ELO_CLAIM = _claim(
     "product-as-strong-as-sum",
@@ -102,7 +106,7 @@ PRODUCT_ELO_CLAIM = _claim(
 POLICY_CLAIM = _claim(
     "policy-best-gobang-6x6",
     "In 6x6 Gobang, minimising the policy loss alone trains the strongest players.",
-    "[Wang2020a, Fig. 11, section 6.3]",
+    "[Wang2020a, Fig. 11, section 6.3.3]",
     _leads("policy"),
     smallest=SINGLE,
 )
@@ -129,10 +133,11 @@ SMALL_CLAIM = _claim(
 )
 DEPENDS_CLAIM = _claim(
     "best-loss-depends-on-game",
-    "Which loss trains the strongest players depends on the game.",
-    "[Wang2020a, conclusion]",
-    "tournament Elo of one loss minus that of another, on one board minus on another, largest of"
-    " all such differences",
+    "Which loss trains the strongest players depends on the game: the value loss in Othello and"
+    " Connect Four, the policy loss in Gobang.",
+    "[Wang2020a, section 6.3.3, conclusion]",
+    "tournament Elo of l_v minus that of l_p, mean over 6x6 Othello and 5x5 and 6x6 Connect Four,"
+    " or of l_p minus l_v, mean over the Gobang boards, whichever is smaller",
     smallest=SINGLE,
     opened_by=VALUE_CLAIM,
 )
@@ -151,7 +156,7 @@ STEADY_CLAIM = _claim(
 COMPROMISE_CLAIM = _claim(
     "sum-is-a-compromise",
     "If nothing is known about the game, the sum is a good compromise.",
-    "[Wang2020a, conclusion]",
+    "[Wang2020a, sections 1 and 7]",
     f"{_leads('sum')}, mean over all boards",
     "not below",
     opened_by=SUM_CLAIM,
@@ -168,8 +173,8 @@ COMBINED_LOSS_CLAIM = _claim(
     "combinations-reach-lowest-loss",
     "A combination of both losses reaches the lowest loss.",
     _SECTION,
-    "policy loss plus value loss at the end, mean of l_+ and l_x minus mean of l_p and l_v, mean"
-    " over all boards",
+    "policy loss plus value loss at the end, mean of l_+ and l_x minus l_p and minus l_v, larger"
+    " difference, mean over all boards",
     "below",
     SMALLEST_LOSS,
     PRODUCT_CLAIM,
@@ -201,6 +206,9 @@ def loss_statistics(results: Results) -> dict[Claim, ClaimEstimate | MissingEsti
     everywhere = fit_elo(results, boards, "loss", list(TARGETS))
 
     losses = _fit(results, boards, lambda run: final_loss("policy", run) + final_loss("value", run))
+    single_losses = [
+        _fit(results, PRODUCT_BOARDS, partial(final_loss, name)) for name in ("policy", "value")
+    ]
 
     def elo_on(parts: Sequence[str]) -> GamesModel | MissingEstimate:
         if isinstance(everywhere, MissingEstimate) or not set(parts) <= set(boards):
@@ -219,22 +227,30 @@ def loss_statistics(results: Results) -> dict[Claim, ClaimEstimate | MissingEsti
         POLICY_CLAIM: smallest_lead(
             elo_on(["gobang-6x6"]), "policy", _rivals("policy"), ["gobang-6x6"]
         ),
-        BELOW_SUM_CLAIM: contrast(everywhere, {"value": 1.0, "sum": -1.0}),
+        EVERYWHERE_CLAIM: contrast(everywhere, {"value": 1.0, "sum": -1.0}),
         PRODUCT_ELO_CLAIM: contrast(everywhere, _PRODUCT_MINUS_SUM),
         BIAS_CLAIM: training_elo_correlation(results),
-        PRODUCT_CLAIM: contrast(losses, _PRODUCT_MINUS_SUM),
-        COMBINED_LOSS_CLAIM: contrast(
-            losses, {"sum": 0.5, "product": 0.5, "policy": -0.5, "value": -0.5}
+        PRODUCT_CLAIM: _largest(
+            single_losses, [({"product": sign, "sum": -sign}, ()) for sign in (1.0, -1.0)]
         ),
-        DEPENDS_CLAIM: _largest_dependence(everywhere, boards),
+        COMBINED_LOSS_CLAIM: _largest(
+            [losses],
+            [({"sum": 0.5, "product": 0.5, single: -1.0}, ()) for single in ("policy", "value")],
+        ),
+        DEPENDS_CLAIM: _smaller_lead_by_game(elo_on([*_CLAIMED_BOARDS, *_GOBANG_BOARDS])),
         COMPROMISE_CLAIM: smallest_lead(everywhere, "sum", _rivals("sum")),
-        PRODUCT_GAINS_CLAIM: _largest_gain_of_product(everywhere, boards),
+        PRODUCT_GAINS_CLAIM: _largest(
+            [everywhere], [(_PRODUCT_MINUS_SUM, [board]) for board in boards]
+        ),
         STEADY_CLAIM: _relative_spread(results),
         **{
             claim: smallest_lead(elo_on([part]), "value", _rivals("value"), [part])
             for part, claim in BEST_ON_BOARD.items()
         },
-        SMALL_CLAIM: _largest_difference(elo_on(["othello-5x5"]), "othello-5x5"),
+        SMALL_CLAIM: _largest(
+            [elo_on(["othello-5x5"])],
+            [({one: 1.0, other: -1.0}, ["othello-5x5"]) for one, other in permutations(TARGETS, 2)],
+        ),
         LEARNING_CLAIM: weakest_elo(results, boards),
         **{each.claim: _loss_statistic(results, each) for each in CURVE_CLAIMS},
     }
@@ -257,6 +273,8 @@ def _loss_statistic(results: Results, claimed: CurveClaim) -> ClaimEstimate | Mi
     model = _fit(results, [claimed.part], claimed.measure)
     if isinstance(model, MissingEstimate):
         return model
+    if claimed.leader:
+        return smallest_lead(model, claimed.leader, _rivals(claimed.leader))
     if claimed.smallest_of:
         return estimate_smallest(
             [
@@ -283,37 +301,32 @@ def _loss_statistic(results: Results, claimed: CurveClaim) -> ClaimEstimate | Mi
     )
 
 
-def _largest_difference(
-    model: GamesModel | MissingEstimate, part: str
+def _largest(
+    models: Sequence[GamesModel | MissingEstimate],
+    contrasts: Sequence[tuple[Mapping[str, float], Sequence[str]]],
 ) -> ClaimEstimate | MissingEstimate:
+    """Return the largest of several contrasts in each of several models.
+
+    A contrast has weights by loss and the boards over which it is averaged, by default all.
+    """
+    estimates = []
+    for model in models:
+        if isinstance(model, MissingEstimate):
+            return model
+        estimates += [model.contrast(weights, boards) for weights, boards in contrasts]
+    return estimate_largest(estimates)
+
+
+def _smaller_lead_by_game(
+    model: GamesModel | MissingEstimate,
+) -> ClaimEstimate | MissingEstimate:
+    """Return the lead of the loss that the paper finds best, in the game where it is smaller."""
     if isinstance(model, MissingEstimate):
         return model
-    pairs = [(one, other) for one in TARGETS for other in TARGETS if one != other]
-    return estimate_largest(
-        [model.contrast({one: 1.0, other: -1.0}, [part]) for one, other in pairs]
-    )
-
-
-def _largest_gain_of_product(
-    model: GamesModel | MissingEstimate, boards: Sequence[str]
-) -> ClaimEstimate | MissingEstimate:
-    """Return the largest lead of the product over the sum on a board."""
-    if isinstance(model, MissingEstimate):
-        return model
-    return estimate_largest([model.contrast(_PRODUCT_MINUS_SUM, [board]) for board in boards])
-
-
-def _largest_dependence(
-    model: GamesModel | MissingEstimate, boards: Sequence[str]
-) -> ClaimEstimate | MissingEstimate:
-    """Return the largest difference between two boards in the lead of a loss over another."""
-    if isinstance(model, MissingEstimate):
-        return model
-    return estimate_largest(
+    return estimate_smallest(
         [
-            model.contrast_of_games({one: {a: 1.0, b: -1.0}, other: {a: -1.0, b: 1.0}})
-            for a, b in combinations(TARGETS, 2)
-            for one, other in permutations(boards, 2)
+            model.contrast({"value": 1.0, "policy": -1.0}, _CLAIMED_BOARDS),
+            model.contrast({"policy": 1.0, "value": -1.0}, _GOBANG_BOARDS),
         ]
     )
 

@@ -78,7 +78,7 @@ STRONGER = Claim(
 FROZEN_WORSE = Claim(
     "frozen-worse-late",
     "After training, a frozen trunk is worse than a fine-tuned trunk.",
-    "[Yosinski2014]",
+    "zerolab, on [Yosinski2014]",
     f"tournament Elo of the final networks, fine-tuned minus frozen, {_ALL}",
     0.0,
     "above",
@@ -89,7 +89,7 @@ FROZEN_WORSE = Claim(
 NEAR = Claim(
     "near-helps-more",
     "Transfer from another size of the same game helps more than transfer from other games.",
-    "[Yosinski2014]",
+    "zerolab, on [Yosinski2014]",
     f"{_ACCURACY} of fine-tuned runs over all iterations, from another size minus from other games,"
     " averaged over the boards that have both, by seed",
     0.0,
@@ -113,7 +113,7 @@ NOTHING_LEFT = Claim(
 NOT_RANDOM = Claim(
     "frozen-not-random",
     "A frozen trunk trained on another board is better than a frozen random trunk.",
-    "zerolab",
+    "[Yosinski2014]",
     f"tournament Elo of the final networks, frozen minus random frozen, {_ALL}",
     0.0,
     "above",
@@ -147,7 +147,7 @@ GAMES_AT_ONCE = Claim(
 LAYERS = Claim(
     "first-layers-stay",
     "Fine-tuning changes the first layer of the trunk less than the last layer.",
-    "[Yosinski2014]",
+    "zerolab, on [Yosinski2014]",
     "linear CKA with the source's trunk, first layer minus last layer, of the fine-tuned trunk"
     f" minus the same of the target's trunk from scratch, which is unrelated to the source, {_ALL}",
     0.0,
