@@ -157,7 +157,7 @@ def analyse_with_player(
 
 
 def analyse_running_search(player: SearchPlayer, position: Position) -> Analysis:
-    """Return an interim analysis by the search that is still running in slot 0 of a player.
+    """Return an interim analysis from the search still running in slot 0 of a player.
 
     The best move is the first move of the principal variation, or the move with the highest prior
     before the first simulation.
@@ -245,7 +245,7 @@ def _ranked(position: Position, scores: NDArray[Any]) -> list[int]:
 def hints_of(analysis: Analysis) -> dict[int, Hint]:
     """Return a hint for each move, by action: its share of the visits, its prior or its score."""
     moves = analysis.moves
-    if is_exact(analysis):
+    if has_exact_values(analysis):
         highest = max(move.value for move in moves if move.value is not None)
         return {
             move.action: Hint(0.0, None, move.value == highest, int(move.value))
@@ -262,7 +262,7 @@ def hints_of(analysis: Analysis) -> dict[int, Hint]:
     }
 
 
-def is_exact(analysis: Analysis) -> bool:
+def has_exact_values(analysis: Analysis) -> bool:
     """Return whether the values are exact scores, as from the agent ``perfect``."""
     best = analysis.best
     return best.value is not None and best.visits is None and best.prior is None
@@ -271,7 +271,7 @@ def is_exact(analysis: Analysis) -> bool:
 def value_text(analysis: Analysis) -> str:
     """Return the value with its sign: a whole number if exact, otherwise two decimal places."""
     value = analysis.value
-    return "" if value is None else signed(value, 0 if is_exact(analysis) else 2)
+    return "" if value is None else signed(value, 0 if has_exact_values(analysis) else 2)
 
 
 def analysis_html(analysis: Analysis) -> str:

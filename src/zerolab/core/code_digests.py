@@ -125,7 +125,7 @@ class CodeDigest:
         elif isinstance(value, type):
             self._add_class(value)
         elif isinstance(value, types.ModuleType):
-            if self._is_followed(value.__name__, "") and (path := _source(value.__name__)):
+            if self._follow(value.__name__, "") and (path := _source(value.__name__)):
                 self._note("source", syntax_of(path.read_bytes()))
         elif isinstance(value, list | dict):  # may be read while numba chooses an overload
             self._note(type(value).__qualname__, len(value))
@@ -137,7 +137,7 @@ class CodeDigest:
             self._note("object", type(value).__module__, type(value).__qualname__)
 
     def _add_code_of(self, function: types.FunctionType) -> None:
-        if self._is_followed(function.__module__, function.__qualname__):
+        if self._follow(function.__module__, function.__qualname__):
             self._add_code(function.__code__, function.__globals__)
             self._add_closure(function)
             self._add(function.__defaults__)
@@ -170,7 +170,7 @@ class CodeDigest:
         """Add the attributes of a module that the code may refer to."""
         assert isinstance(module, types.ModuleType)
         self._add(module)
-        if self._is_followed(module.__name__, ""):
+        if self._follow(module.__name__, ""):
             for name in names:
                 value = vars(module).get(name)
                 if isinstance(value, types.ModuleType) and value is not module:
@@ -180,7 +180,7 @@ class CodeDigest:
                     self._add(value)
 
     def _add_class(self, class_: type) -> None:
-        if self._is_followed(class_.__module__, class_.__qualname__):
+        if self._follow(class_.__module__, class_.__qualname__):
             if issubclass(class_, tuple):  # kernels use only the fields of a NamedTuple
                 self._note(getattr(class_, "_fields", ()))
                 self._add(tuple(sorted(getattr(class_, "_field_defaults", {}).items())))
@@ -194,10 +194,11 @@ class CodeDigest:
         for implementation in self._implementations(class_):
             self._add(implementation)
 
-    def _is_followed(self, module: str, name: str) -> bool:
+    def _follow(self, module: str, name: str) -> bool:
         """Add the origin of an object; return True if the digest covers its code.
 
-        For other installed packages, add the sizes and modification times of their files instead.
+        For an installed package that owns no added function or type, add the sizes and modification
+        times of its files instead.
         """
         self._note(module, name)
         if self._is_covered(module) or _package(module) in _SHARED:

@@ -291,7 +291,7 @@ class Growth(VariantSettings):
         return new_weights
 
 
-class GrowthBySteps(Growth):
+class GrowthAtIterations(Growth):
     """Base class of types that add filters and blocks after certain iterations."""
 
     after: tuple[Annotated[int, Field(ge=1)], ...] = Field(
@@ -316,7 +316,7 @@ class GrowthBySteps(Growth):
         return after
 
     @model_validator(mode="after")
-    def _require_growth(self) -> GrowthBySteps:
+    def _require_growth(self) -> GrowthAtIterations:
         if self.factor == 1 and not self.added_blocks:
             raise ValueError(
                 "factor = 1 and added_blocks = 0 leave the network as it is: expected"
@@ -338,7 +338,7 @@ class GrowthBySteps(Growth):
 GROWTHS: Registry[type[Growth]] = Registry("growth")
 
 
-class Net2Net(GrowthBySteps):
+class Net2Net(GrowthAtIterations):
     """Copies of filters and new blocks without effect; the function is unchanged [Chen2016]."""
 
     name: Literal["net2net"] = "net2net"
@@ -365,7 +365,7 @@ class NoGrowth(Growth):
 GROWTHS.add("none", NoGrowth)
 
 
-class Reinitialise(GrowthBySteps):
+class Reinitialise(GrowthAtIterations):
     """More filters or blocks and new random weights, trained on the window [Clausen2021]."""
 
     name: Literal["reinitialise"] = "reinitialise"

@@ -90,7 +90,7 @@ def _most_probable(values: NDArray[np.float32], draws: NDArray[np.float32]) -> N
     return np.asarray(probabilities.argmax(axis=0) - 1.0)
 
 
-class SupervisedStage(Stage):
+class ValidationStage(Stage):
     """Stage that accepts every candidate and measures it on the validation positions."""
 
     name = "supervised"

@@ -27,7 +27,7 @@ from zerolab.training.criteria import StopRule
 from zerolab.training.evaluation_stages import (
     AccuracyStage,
     FinalEvaluationStage,
-    SupervisedStage,
+    ValidationStage,
     check_baselines,
 )
 from zerolab.training.inputs import FEATURES_COPY, RunInputs, read_inputs, with_feature_source
@@ -57,7 +57,7 @@ ITERATION_STAGES: tuple[Stage, ...] = (
 )
 """Stages of an iteration, as in [Wang2020b, Algorithm 1]; stages that are not due are skipped."""
 
-SUPERVISED_STAGES: tuple[Stage, ...] = (LearnStage(), SupervisedStage(), AccuracyStage())
+SUPERVISED_STAGES: tuple[Stage, ...] = (LearnStage(), ValidationStage(), AccuracyStage())
 """Stages of an iteration of supervised learning from solved positions."""
 
 FINAL_STAGE = FinalEvaluationStage()

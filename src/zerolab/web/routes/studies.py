@@ -126,7 +126,7 @@ def studies(lab: Lab) -> list[StudyResponse]:
 
 
 @router.get("/one")
-def one_study(
+def study_details(
     lab: Lab, name: Annotated[str, Query(min_length=1, max_length=100)], scale: Scale
 ) -> StudyDetails:
     """Return the progress of a study and the verdicts on its claims, without starting anything."""
