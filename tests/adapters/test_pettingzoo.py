@@ -1,4 +1,4 @@
-"""Environments of PettingZoo: its own tests, and games compared with positions."""
+"""PettingZoo environments: its own tests, and games compared with positions."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def test_tables_show_cost_and_advise_measuring(run, reference, capsys):
     assert main(["cost", str(run)]) == 0
     printed = capsys.readouterr().out
     assert "GFLOP self-play" in printed
-    assert "measure one with zerolab cost --measure RUN" in printed
+    assert "measure its move times with zerolab cost --measure RUN" in printed
     assert main(["cost", str(run), str(run), "--reference", str(reference)]) == 0
     assert "without learning" in capsys.readouterr().out
 

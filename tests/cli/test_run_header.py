@@ -63,5 +63,7 @@ def test_message_fits_the_reason_for_the_end(smoke_run):
     run = RunFolder.open(smoke_run)
     settings = saved_settings(run)
     longer = settings.model_copy(update={"iterations": 5})
-    assert finished_message(run, longer).endswith('after 2 iterations of 5, by stop = "never"')
+    assert finished_message(run, longer).endswith(
+        'after 2 iterations of 5, because of stop = "never"'
+    )
     assert finished_message(run, settings).endswith("--set iterations=N")

@@ -317,7 +317,7 @@ def test_command_line_takes_hours(tmp_path, capsys):
     assert run.config["stop"] == {"name": "hours", "hours": 1e-7}
     assert "iterations  2 at most, stop hours (hours 1e-07)" in capsys.readouterr().out
     assert main(["train", "--run", str(run.path)]) == 0
-    assert 'already finished after 1 iteration of 2, by stop = "hours"' in " ".join(
+    assert 'already finished after 1 iteration of 2, because of stop = "hours"' in " ".join(
         capsys.readouterr().out.split()
     )
 

@@ -1,4 +1,4 @@
-"""Environments of PettingZoo for all games, in the extra ``pettingzoo``."""
+"""PettingZoo environments for all games (requires the extra ``pettingzoo``)."""
 
 from __future__ import annotations
 
@@ -14,9 +14,7 @@ try:
     from pettingzoo import AECEnv
     from pettingzoo.utils import wrappers
 except ModuleNotFoundError as error:
-    raise MissingExtraError.of(
-        "an environment of PettingZoo", "pettingzoo", "pettingzoo"
-    ) from error
+    raise MissingExtraError.of("a PettingZoo environment", "pettingzoo", "pettingzoo") from error
 
 RENDER_MODES = ("ansi",)
 
@@ -24,7 +22,7 @@ RENDER_MODES = ("ansi",)
 def env(game: str, render_mode: str | None = None) -> AECEnv:
     """Return the environment of a game, such as ``"othello:6x6"``, with PettingZoo's checks.
 
-    An illegal action loses the game. Raises UserError for an unknown game or mode of rendering.
+    An illegal action loses the game. Raises UserError for an unknown game or render mode.
     """
     terminating = wrappers.TerminateIllegalWrapper(GameEnv(game, render_mode), illegal_reward=-1)
     return wrappers.OrderEnforcingWrapper(wrappers.AssertOutOfBoundsWrapper(terminating))
@@ -34,8 +32,9 @@ class GameEnv(AECEnv):  # type: ignore[misc]
     """Environment of a game with two players who take turns.
 
     An observation has the planes of the position, float32[planes, rows, columns], and the mask of
-    legal actions, int8[actions], which is 0 for the player who waits. Planes are those of the
-    player to move, whose pieces are 1 in the first plane. The winner's reward is 1, the loser's -1.
+    legal actions, int8[actions], which is 0 for the player who waits. Both players observe the
+    planes of the player to move, whose pieces are 1 in the first plane. The winner's reward is 1,
+    the loser's -1.
     """
 
     def __init__(self, game: str, render_mode: str | None = None) -> None:

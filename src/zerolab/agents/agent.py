@@ -169,7 +169,8 @@ class Agent:
     bytes_per_player: int = field(default=0, compare=False)
     """Memory per player in bytes, without game slots: for example, cached evaluations."""
     search_settings: Settings | None = field(default=None, compare=False, repr=False)
-    """Resolved search settings, or None without a search. Web pages check their bounds."""
+    """Resolved search settings, or None if the agent does not search. The web server checks them
+    against its limits."""
     max_games_per_player: int = field(default=1 << 30, compare=False)
     """Maximum number of games in progress per player."""
     game: Game = None
@@ -200,7 +201,8 @@ class AgentKind:
     """Form of specs of this kind for help texts, such as ``mcts:N``."""
     external_access: ExternalAccess = "nothing"
     """External resource that the agents use: nothing, the file or folder named by the argument, or
-    a program. Web pages must not name programs, and can only name paths that the server offers."""
+    a program. Requests from web pages must not name programs, and can name only paths that the
+    server offers."""
 
     def recognises(self, spec: str) -> bool:
         """Return whether a spec without the name of a kind, such as a path, is of this kind."""
@@ -226,8 +228,9 @@ class SearchOptions(SearchSettings):
     """Options of an agent that searches."""
 
     temperature_plies: int = Field(default=0, ge=0)
-    """Number of initial plies whose moves are sampled in proportion to visits, for variety; later
-    moves are the most visited ones."""
+    """Number of initial plies whose moves are sampled, for variety, in proportion to visits or
+    other weights of the root rule; later moves have the highest weight. Proven losses are avoided,
+    and the quickest known win is chosen."""
 
     @property
     def search(self) -> SearchSettings:
@@ -236,7 +239,7 @@ class SearchOptions(SearchSettings):
 
 
 class NetworkOptions(SearchOptions):
-    """Options of a network; with 0 simulations, the agent plays by the policy, without search."""
+    """Options of an agent with a network; with 0 simulations, it plays by the policy alone."""
 
     simulations: int = Field(default=100, ge=0, le=1_000_000)
 

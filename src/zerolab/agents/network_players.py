@@ -29,11 +29,13 @@ _MAX_PLAYOUTS = 4096  # per step, so that steps stay short
 
 
 class SearchPlayer:
-    """Player that searches and chooses the most visited action, breaking ties at random.
+    """Player that searches and chooses the move with the highest weight, breaking ties at random.
 
-    In the first `temperature_plies` plies, moves are sampled in proportion to visits, which adds
-    variety. Root noise is disabled unless `noise` is set, as in self-play. Up to `threads` threads
-    share the playouts of a batch of leaves; `budget` controls the number of simulations per move.
+    Weights are visits unless the root rule uses others. The quickest known proven win is chosen,
+    and proven losses are avoided (see `Search.choose`). In the first `temperature_plies` plies,
+    moves are sampled in proportion to the weights, which adds variety. Root noise is disabled
+    unless `noise` is set, as in self-play. Up to `threads` threads share the playouts of a batch of
+    leaves; `budget` controls the number of simulations per move.
     """
 
     def __init__(
@@ -142,7 +144,7 @@ class SearchPlayer:
         return self.search.choose(slots, self._keys[slots], self.is_sampled(slots))
 
     def is_sampled(self, slots: Slots) -> NDArray[np.bool_]:
-        """Return whether to sample the next move in proportion to visits, bool[n]."""
+        """Return whether to sample the next move in proportion to its weight, bool[n]."""
         return self._plies[slots] < self._temperature_plies
 
     def advance(self, slots: Slots, actions: Actions) -> None:

@@ -244,7 +244,7 @@ class NotebookReporter:
     """Reporter that shows a progress bar and the last finished stage below a cell."""
 
     def __init__(self, clock: RunClock) -> None:
-        from IPython.display import display  # noqa: PLC0415  only there in notebooks
+        from IPython.display import display  # noqa: PLC0415  available only in notebooks
 
         self._clock = clock
         self._stage, self._total, self._unit, self._done, self._note = "", 0, "", 0, ""

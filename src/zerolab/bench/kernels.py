@@ -1,7 +1,7 @@
 """Speed of tree search, random playouts and the exact solver, without a network.
 
-`TreeSearches` need no batches: each tree is searched to completion while it is in the processor
-caches. `BatchedTreeSearches` work as with a network: every step visits each tree once. The trees
+`TreeSearches` needs no batches: each tree is searched to completion while it is in the processor
+caches. `BatchedTreeSearches` works as with a network: every step visits each tree once. Its trees
 start from different positions, with deduplication and caching off, so that every simulation
 requests an evaluation unless it reaches a finished game.
 """
@@ -172,8 +172,10 @@ def measure_playouts(rounds: int) -> Iterator[BenchmarkResult]:
         rate, limit_rate = alternating_rates(subject.play, subject.draw, 5 * rounds)
         once, generic = alternating_rates(subject.play, subject.play_generic, rounds)
         two, one = alternating_rates(subject.play_on_two_threads, subject.play, rounds)
-        note = f"{once / generic:.1f} of the generic playout, 2 threads {two / one:.2f} of one"
-        limit_of = "random numbers alone, drawn and written down"
+        note = (
+            f"{once / generic:.1f} times the generic playout, 2 threads {two / one:.2f} times one"
+        )
+        limit_of = "random numbers alone, drawn and stored"
         yield BenchmarkResult(
             f"playout/{name}", "playouts/s", rate, limit_rate, limit_of, note=note
         )
@@ -205,7 +207,7 @@ class _Playouts:
         return self.play(threads=2)
 
     def play_generic(self) -> float:
-        """Play a quarter of the games with the playout for games that do not define one."""
+        """Play a quarter of the games with the default playout of `Rules`."""
         self._seed += 1
         key, start = np.uint64(self._seed), self._states[0]
         _play_generic(self._game, start, key, _STATES * _COUNT // 4, self._out, self._trace)

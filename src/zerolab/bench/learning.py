@@ -1,4 +1,4 @@
-"""Speed of learning, of the replay window, of complete training runs, and of kinds of networks."""
+"""Speed of learning, the replay window and complete runs; comparisons of network variants."""
 
 from __future__ import annotations
 
@@ -203,7 +203,7 @@ def _facts(random: np.random.Generator, actions: int) -> Facts:
 def measure_run(rounds: int) -> Iterator[BenchmarkResult]:
     """Measure the time of a complete run against its self-play time; ignore `rounds`.
 
-    There is a time share for each stage.
+    The result includes each stage's share of the time.
     """
     settings = resolve_settings("connect_four:6x7", "mini")
     with tempfile.TemporaryDirectory() as folder:

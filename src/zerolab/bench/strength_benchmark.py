@@ -207,7 +207,8 @@ def _save_settings(folder: Path, settings: StrengthSettings) -> None:
         )  # fmt: skip
         if settings.hours < previous.hours:
             raise UserError(
-                f"hours = {settings.hours:g}: runs in {folder} already have {previous.hours:g}"
+                f"hours = {settings.hours:g}: expected at least the {previous.hours:g} hours of the"
+                f" runs in {folder}"
             )
         if settings.hours > previous.hours:
             _require_extensible(folder, previous)
@@ -219,8 +220,8 @@ def _require_extensible(folder: Path, previous: StrengthSettings) -> None:
     for variant in previous.variants:
         if spanning := variant_run_settings(variant, 0, previous).spanning_setting:
             raise UserError(
-                f"the {variant} runs in {folder} end after {previous.hours:g} hours, which"
-                f" {spanning} spans: expected the same --hours or another --folder"
+                f"the {variant} runs in {folder} end after {previous.hours:g} hours, because"
+                f" {spanning} spans the whole run: expected the same --hours or another --folder"
             )
 
 

@@ -35,12 +35,12 @@ _SEED = 0  # the same random numbers for all networks, so that only the networks
 
 
 def _share_dict(share: Interval) -> dict[str, float]:
-    """Return a share of moves as a table for files."""
+    """Return a share of moves as a dictionary for files."""
     return {"mean": share.value, "low": share.low, "high": share.high}
 
 
 def _parse_share(table: Any) -> Any:
-    """Return the fields of a share of moves from a table in a file."""
+    """Return the fields of a share of moves from a dictionary read from a file."""
     if not isinstance(table, Mapping):
         return table
     return {("value" if key == "mean" else key): number for key, number in table.items()}
@@ -102,7 +102,7 @@ def evaluation_search_options(
 ) -> NetworkOptions:
     """Return the search options for measuring; raise UserError if they are invalid.
 
-    `trained` has the search settings used in training.
+    `trained` are the search settings used in training.
     """
     text = "&".join((f"simulations={settings.simulations}", *settings.test_search))
     return parse_search_options(NetworkOptions, text, trained)

@@ -119,7 +119,7 @@ _SEARCH: dict[str, Any] = {
 
 
 def measure_league(rounds: int) -> Iterator[BenchmarkResult]:
-    """Measure leagues against self-play with equal simulations.
+    """Measure leagues against self-play with the same number of simulations.
 
     The players of a league differ in the exploration constant c and in first-play urgency.
     """
@@ -130,7 +130,7 @@ def measure_league(rounds: int) -> Iterator[BenchmarkResult]:
         yield BenchmarkResult(
             f"league/resnet4x32/{name}", "games/min", 60 * rate, 60 * limit_rate,
             "self-play, one tree for both sides",
-            note=f"{subject.plies:.1f} plies a game, self-play {limit.plies:.1f}",
+            note=f"{subject.plies:.1f} plies per game, self-play {limit.plies:.1f}",
         )  # fmt: skip
 
 
@@ -244,7 +244,7 @@ def _measure_sizes() -> Iterator[BenchmarkResult]:
 
 
 class _Gate:
-    """Matches of two untrained networks."""
+    """Matches between two untrained networks."""
 
     def __init__(self, executor: Executor) -> None:
         self._executor = executor

@@ -61,7 +61,7 @@ _Opponents = Annotated[tuple[str, ...], tyro.conf.arg(metavar="AGENT")]
 
 
 def split_subcommand(arguments: list[str]) -> tuple[Callable[..., None], str, list[str]]:
-    """Return the function for listing or writing cards, the full name, and the arguments."""
+    """Return the function to list or write cards, the command's full name, and the arguments."""
     if arguments[:1] == ["card"]:
         return card, "agents card", arguments[1:]
     return agents, "agents", arguments
@@ -73,8 +73,8 @@ def agents(
     """List the agents in this package, or show the card of an agent.
 
     A card says how an agent was trained and how strong it is, with the settings of every
-    measurement. With --verify, the measurements are repeated. The command says which numbers
-    agree, that is, which intervals overlap, and exits with code 1 if one does not. This takes as
+    measurement. With --verify, the measurements are repeated. The command reports which numbers
+    agree, that is, have overlapping intervals, and exits with code 1 if any does not. This takes as
     long as the measurements, up to an hour.
 
     The command zerolab agents card RUN FILE.zerolab writes an agent with a card.
@@ -86,8 +86,8 @@ def agents(
       zerolab agents mine.zerolab --verify --json
 
     Args:
-        name: Agent in this package, or a .zerolab file with a card beside it; by default, all of
-            this package.
+        name: Agent in this package, or a .zerolab file with a card beside it; by default, all
+            agents in this package.
         verify: Measure the numbers of the card again.
         json: Print JSON instead of tables.
     """
@@ -106,7 +106,7 @@ def agents(
 
 
 def _find(name: str) -> StoredAgent:
-    """Return the agent in this package, or in a file, with a name."""
+    """Return the agent with a name, from this package or from a file."""
     kind, argument = (
         (AGENT_KINDS["shipped"], name) if name in shipped_names() else kind_and_argument(name)
     )
@@ -194,10 +194,10 @@ def _training_lines(training: TrainingFacts) -> Iterator[str]:
         f" {training.iterations:,}, {training.games:,} games, {training.positions:,} positions"
     )
     for each in training.environments:
-        processor = each.processor or each.device
+        hardware = ", ".join(filter(None, (each.processor, each.device)))
         yield (
-            f"on {each.threads} cores of {processor}, {each.device}, with zerolab {each.zerolab}"
-            f" and torch {each.torch}"
+            f"on {each.threads} cores of {hardware}, with zerolab {each.zerolab} and torch"
+            f" {each.torch}"
         )
     yield f"train such an agent with: {training.command}"
 
@@ -284,11 +284,11 @@ def card(
     overwrite: bool = False,
     json: bool = False,
 ) -> None:
-    """Write an agent with a card, which says how it was trained and how strong it is.
+    """Write an agent and its card, which says how the agent was trained and how strong it is.
 
-    The command exports the network of a run to FILE.zerolab, in half precision unless the file
-    exists, measures the agent in this file, and writes the card to FILE.toml. Anyone who has both
-    files can repeat the measurements with zerolab agents FILE.zerolab --verify.
+    The command exports the network of a run to FILE.zerolab in half precision, unless that file
+    exists, then measures the agent in the file, and writes the card to FILE.toml. Anyone who has
+    both files can repeat the measurements with zerolab agents FILE.zerolab --verify.
 
     Examples:
       zerolab agents card runs/demo connect-four.zerolab --perfect 100
@@ -300,11 +300,12 @@ def card(
         file: File of the agent, ending in .zerolab.
         options: Options with which to measure the agent, such as simulations=400; by default, it
             searches as in training.
-        positions: Number of solved positions, one per game, for the accuracy; 0 for none. If the
-            game is too hard to solve, the accuracy is left out.
+        positions: Number of solved positions, one per game, for measuring accuracy; 0 for none. If
+            the game is too hard to solve, the accuracy is left out.
         plies: Plies from which the positions come, such as 20: for a game that is too hard to solve
             from the start.
-        against: Opponents that everyone has, such as mcts:1000; no runs, files or programs.
+        against: Opponents that are available to everyone, such as mcts:1000; runs, files and
+            programs are not allowed.
         games: Number of games per opponent; the agent moves first in half of them.
         openings: Number of random opening plies; each opening is played with both colours.
         perfect: Number of games against perfect play, from the start position; 0 for none.
@@ -323,7 +324,7 @@ def card(
     dataset = validate(DatasetSettings, {"seed": seed, "one_per_game": True, **parse_plies(plies)})
     stored, training = _exported(run, file, overwrite)
     agent = _measured_agent(file, options)
-    parse_agents(against, agent.game)  # errors come before long measurements
+    parse_agents(against, agent.game)  # raises errors before the long measurements
     for opponent in against:
         require_public_agent(opponent)
     result = AgentCard(
@@ -349,7 +350,7 @@ def card(
 
 
 def _exported(run: str, file: Path, overwrite: bool) -> tuple[StoredAgent, TrainingFacts]:
-    """Return the agent of a run in a file, which is written if necessary, and its training."""
+    """Export a run's agent if necessary; return the stored agent and facts on its training."""
     from zerolab.agents.exporting import export, shared_agent_of_run
     from zerolab.training.costs import training_facts
 

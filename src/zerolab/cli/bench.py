@@ -40,10 +40,10 @@ def cost(
 
     To compare runs from different machines, estimate the hours that a reference machine would take
     to play the moves [Clausen2021]: the number of moves times each network's milliseconds per move,
-    measured on the reference machine with --measure. Learning has separate columns. If only one run
-    is given, its costs are shown by iteration. Strong accuracy is the share of solved positions in
-    which the agent chooses a best move. If it was measured, a second table shows the cost of
-    reaching the given levels.
+    measured on the reference machine with --measure. Learning is shown in separate columns. If only
+    one run is given, its costs are shown by iteration. Strong accuracy is the share of solved
+    positions in which the agent chooses a best move. If it was measured, a second table shows the
+    cost of reaching the given levels.
 
     Examples:
       zerolab cost runs/demo
@@ -114,7 +114,8 @@ def _best(costs: Iterable[CumulativeCost]) -> float | None:
 def _thinned(costs: Sequence[CumulativeCost]) -> list[CumulativeCost]:
     """Return at most `_MOST_ROWS` evenly spaced iterations, including the last.
 
-    If accuracy was measured, all iterations before the last are iterations with accuracy.
+    If accuracy was measured before the last iteration, iterations without it are left out, except
+    the last.
     """
     candidates = [each for each in costs if each.strong is not None or each is costs[-1]]
     candidates = candidates if len(candidates) > 1 else list(costs)
@@ -171,7 +172,10 @@ def _print_notes(
         if _SELF_PLAY not in costs[-1].seconds:
             say(f"{name} has no self-play, so its cost covers learning only")
     if reference is None:
-        print("for hours on a reference machine, measure one with zerolab cost --measure RUN")
+        print(
+            "to see hours on a reference machine, measure its move times with zerolab cost"
+            " --measure RUN"
+        )
     else:
         machine = reference.machine
         say(
@@ -203,7 +207,6 @@ def _as_dict(
 
 def _measure(networks: Sequence[str], path: Path, plies: int, json: bool) -> None:
     from zerolab.agents.run_agents import find_network
-    from zerolab.cli.progress import progress_bar
     from zerolab.core.files import check_output_path
     from zerolab.training.move_times import (
         ROUNDS,
@@ -262,10 +265,12 @@ def strength(
     """Train presets, or variants of strong, for equal times and measure them on solved positions.
 
     The command writes a table and a figure, which includes the curves published by [Clausen2021].
-    Repeat the command to resume it; you can add variants and seeds, and hours unless a schedule
-    spans the runs.
+    Repeat the command to resume it; you can then add variants and seeds, and also hours unless a
+    schedule spans the whole run.
 
-    Every preset can be named, and these variants of strong:
+    You can name any preset, or a variant of strong.
+
+    Variants:
       {strength_variants}
 
     Examples:
@@ -323,8 +328,9 @@ def bench(
 
     Args:
         suites: Suites to run; all by default.
-        rounds: Number of measurements of each rate, alternating with measurements of its limit;
-            medians are reported.
+        rounds: Number of rounds of measurements, which alternate between each rate and its limit;
+            medians are reported. Some suites use a multiple of it, and training runs are measured
+            once.
         json: Print a JSON list.
     """
     for suite in suites:

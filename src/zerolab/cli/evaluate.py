@@ -41,12 +41,7 @@ from zerolab.evaluation.opponents import (
     save_accuracy_figure,
 )
 from zerolab.evaluation.positions import Positions, read_positions
-from zerolab.evaluation.public_sets import (
-    USUAL_GAME,
-    PublicSet,
-    is_public_set,
-    read_public_set,
-)
+from zerolab.evaluation.public_sets import USUAL_GAME, PublicSet, is_public_set, read_public_set
 from zerolab.evaluation.solved_sets import (
     SetResult,
     cache_folder,
@@ -87,10 +82,10 @@ def evaluate(
 
     With --positions, compare the agent's moves in solved positions with the exact values of all
     moves. Files of public test sets are solved first, which can take minutes, and their scores are
-    compared with the solver's; the result is cached. Test sets, or several files, give the share of
-    errors, with one row per file. With --against perfect, play against perfect play. With neither,
-    play against baseline opponents, and measure accuracy on a few positions if the game can be
-    solved quickly.
+    compared with the solver's; the result is cached. For a test set, or for several files, the
+    command prints the share of errors, with one row per file. With --against perfect, play against
+    perfect play. With neither, play against baseline opponents, and measure accuracy on a few
+    positions if the game can be solved quickly.
 
     Examples:
       zerolab evaluate runs/demo
@@ -100,8 +95,8 @@ def evaluate(
 
     Args:
         player: Run such as runs/demo or runs/demo@12, or one of {agents}.
-        positions: Files written by zerolab dataset, or test sets with lines such as "4455 3": moves
-            and score, as published by Pons; or JSON lines as on Kaggle (docs/evaluation.md).
+        positions: Files written by zerolab dataset, or public test sets: lines of moves and score
+            such as "4455 3", as published by Pons, or JSON lines as on Kaggle (docs/evaluation.md).
         against: Play against perfect play and count blunders, which are moves that worsen the
             result.
         game: Game to play, for agents that can play any game.
@@ -121,7 +116,10 @@ def evaluate(
         check_figure_path(figure)
         check_output_path(figure)
         if len(positions) > 1:
-            raise UserError(f"--figure {quoted(figure)} shows one file: expected one of positions")
+            raise UserError(
+                f"--figure {quoted(figure)} shows only one file: expected a single file of"
+                " positions"
+            )
     files = _read_files(positions, player, game)
     file_game = files[0].game if files else None
     agent = parse_agent(player, parse_game(game) if game is not None else file_game)
@@ -151,7 +149,7 @@ def _read_files(
 ) -> list[Positions | PublicSet]:
     """Return the content of all files, which must be for one game.
 
-    This is `game`, or else the player's game, or else that of the first file.
+    The game is `game`, or else the player's game, or else that of the first file.
     """
     common = parse_game(game) if game is not None else _game_of(player) if paths else None
     files: list[Positions | PublicSet] = []
@@ -213,10 +211,11 @@ def _collect_solved_positions(console: Console, game: Game, seed: int) -> Collec
     except UserError as error:  # a missing extra
         console.print(f"accuracy is not measured: {error}")
         return None
-    console.print(
-        f"left out {collection.counts.unsolved} positions of {collection.counts.games} games that"
-        f" were not solved within {_QUICK_BUDGET.nodes:,} nodes"
-    )
+    if unsolved := collection.counts.unsolved:
+        console.print(
+            f"left out {unsolved} positions that were not solved within {_QUICK_BUDGET.nodes:,}"
+            f" nodes, from {collection.counts.games} games"
+        )
     return collection
 
 
@@ -293,12 +292,12 @@ def dataset(
     Args:
         game: Game, such as othello:6x6; with --from, connect_four:6x7 by default.
         positions: Number of positions to collect.
-        from_: Test set to solve, with lines such as "4455 3": moves and score, as published by
-            Pons; or JSON lines as on Kaggle (docs/evaluation.md).
+        from_: Public test set to solve: lines of moves and score such as "4455 3", as published by
+            Pons, or JSON lines as on Kaggle (docs/evaluation.md).
         perfect: Probability that a ply is a best move; all other plies are random.
         one_per_game: Collect one position from each game instead of all.
         plies: Plies LOW to HIGH from which to collect, such as 20: or 8:30. Moves before LOW are
-            random, and those positions are not solved, so that games that are too hard to solve
+            random, and positions before LOW are not solved, so games that are too hard to solve
             from the start can be used.
         nodes: Maximum number of nodes for solving a position; unsolved positions are skipped. No
             limit by default.

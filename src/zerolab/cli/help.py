@@ -23,7 +23,8 @@ _WIDTH_OF_FILES = 80
 
 _COMMA = "\ue000"  # private-use character in place of commas at which Tyro would break a word
 DESCRIPTION = "\ue001"
-"""Description for Tyro, which `wrapped_help` replaces; Tyro would join its lines."""
+"""Placeholder given to Tyro as the description. `wrapped_help` replaces it with the real text,
+whose lines Tyro would join."""
 ANSI_CODE = re.compile(r"\x1b\[[\d;]*m")
 """Code that switches colours and weights of text in Tyro's output."""
 _SHELL_WORD = re.compile(r"""(?:--[\w-]+ (?!-))?(?:'[^']*'|"[^"]*"|\S)+""")  # keeps option values
@@ -121,7 +122,7 @@ def _fill(text: str, indent: str = "", first_indent: str = "") -> str:
 
 
 def wrapped_entry(line: str) -> str:
-    """Return a wrapped line of a list, with its text in one column, two spaces after the name."""
+    """Wrap a line of a list, such as ``name  text``, keeping the text in one column."""
     match = re.match(r" *\S+ {2,}", line)
     return _fill(line, " " * len(match[0]) if match else "")
 
@@ -138,12 +139,12 @@ def _wrapped_command(line: str) -> str:
 
 
 def keep_commas(text: str) -> str:
-    """Return a text in which Tyro breaks no word such as ``[1,4]``; see `wrapped_help`."""
+    """Replace commas so that Tyro does not break words such as ``[1,4]``; see `wrapped_help`."""
     return re.sub(r",(?=\S)", _COMMA, text)
 
 
 class _HelpOutput(io.StringIO):
-    """Text that Tyro formats as for the present standard output, with its colours and lines."""
+    """Buffer that Tyro treats like the current standard output, with the same colours and lines."""
 
     def __init__(self) -> None:
         super().__init__()

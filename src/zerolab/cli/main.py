@@ -46,7 +46,8 @@ COMMANDS = {
     "solve": Command("solve:solve", "find the exact value of every move in a position"),
     "dataset": Command("evaluate:dataset", "collect solved positions for evaluating agents"),
     "puzzles": Command(
-        "solve:puzzles", "make puzzles: solved positions with exactly one best move, graded"
+        "solve:puzzles",
+        "make graded puzzles: solved positions with only one move that wins, or that draws",
     ),
     "fit": Command("train:fit", "train a network on solved positions instead of games"),
     "evaluate": Command("evaluate:evaluate", "measure an agent on solved positions and in games"),
@@ -73,12 +74,15 @@ COMMANDS = {
     "perft": Command(
         "reference:count_move_sequences", "count move sequences to check the rules of a game"
     ),
-    "bench": Command("bench:bench", "measure speed relative to hardware limits"),
+    "bench": Command(
+        "bench:bench",
+        "measure speed relative to simple reference loops, measured in the same run",
+    ),
 }
 
 _GROUPS = ("agents", "bench", "study")
-"""Commands whose first argument can select another function, with `split_subcommand` in the module
-of the command."""
+"""Commands whose first argument can select another function; their modules define
+`split_subcommand` for this."""
 
 _HELP_END = (
     """examples:

@@ -41,7 +41,7 @@ def call_command(function: Callable[..., Any], command: str, arguments: Sequence
     For invalid options, raise UserError with a one-line message instead of printing Tyro's box.
     """
     _require_utf8(arguments)
-    text = ""  # messages about mistakes quote no help
+    text = ""  # error messages do not quote the help
     if not {"-h", "--help"}.isdisjoint(arguments):
         text = expand_placeholders(inspect.getdoc(function) or "")
     errors = io.StringIO()
@@ -206,7 +206,7 @@ def _first_paragraph(box: str) -> str:
 def option_hint(function: Callable[..., Any], arguments: Sequence[str]) -> str:
     """Return ``; did you mean --set iterations=5?`` for ``--iterations 5``, or a similar option.
 
-    It is empty if no option or setting is meant. `function` is the command function, whose
+    It is empty if there is no similar option or setting. `function` is the command function, whose
     keyword parameters are the options.
     """
     options = {f"--{name.strip('_').replace('_', '-')}" for name in _options(function)}

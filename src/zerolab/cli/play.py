@@ -28,7 +28,7 @@ from zerolab.rules.catalogue import notation_of, parse_game, registered_games
 from zerolab.rules.position import Position
 from zerolab.rules.rules import Game
 
-_SLOT = np.zeros(1, np.int64)
+_SLOT, _HINT_SLOT = np.zeros(1, np.int64), np.ones(1, np.int64)
 _HELP = "a move, or: hint, undo, moves, new, help, quit"
 _HINTS = 8
 
@@ -42,11 +42,11 @@ def play(
 ) -> None:
     """Play in the terminal against the agent of a run or another agent.
 
-    A game instead of an agent, such as connect_four:6x7, means the agent of this package for that
-    game, or MCTS if there is none.
+    If you name a game instead of an agent, such as connect_four:6x7, you play against this
+    package's agent for that game, or against MCTS if there is none.
 
-    Type moves such as c2; in Connect Four, the number of a column, from 0. Type hint to see the
-    agent's analysis, or undo to take back your last move.
+    Type moves such as c2; in Connect Four, type the column number, counted from 0. Type hint to see
+    the agent's analysis, or undo to take back your last move.
 
     Examples:
       zerolab play connect_four:6x7
@@ -95,7 +95,7 @@ class _GameInTerminal:
         self.seed = seed
         self.games = 0
         self._forfeited = False
-        self.opponent.start(1)
+        self._start_opponent()
 
     def play(self) -> None:
         """Alternate moves until the person leaves."""
@@ -171,12 +171,16 @@ class _GameInTerminal:
 
     def _replay(self, history: tuple[int, ...]) -> None:
         self._forfeited = False
-        self.opponent.start(1)
+        self._start_opponent()
         self.position = Position.start(self.position.game)
         for action in history:
             self.position = self.position.play(action)
             self.opponent.advance(_SLOT, np.array([action]))
         self._show()
+
+    def _start_opponent(self) -> None:
+        """Begin a game; a hint has its own tree, so that it does not change the opponent's."""
+        self.opponent.start(2 if isinstance(self.opponent, SearchPlayer) else 1)
 
     def _hint(self) -> None:
         """Show the agent's priors, visit shares and values of the most visited moves.
@@ -187,10 +191,11 @@ class _GameInTerminal:
             raise UserError(f"{self.opponent.name} has no hints: expected an agent that searches")
         if self.position.outcome is not None:
             raise UserError("the game is over")
-        self.opponent.choose(_SLOT, self.position.state[None], self._keys())
-        search = self.opponent.search
-        visits, values = (column[0] for column in search.root_visits_and_values(_SLOT))
-        priors = search.root_priors(_SLOT)[0]
+        states, search = self.position.state[None], self.opponent.search
+        self.opponent.begin_at(_HINT_SLOT, states)
+        self.opponent.choose(_HINT_SLOT, states, self._keys())
+        visits, values = (column[0] for column in search.root_visits_and_values(_HINT_SLOT))
+        priors = search.root_priors(_HINT_SLOT)[0]
         rows: list[list[Cell]] = []
         for action in np.argsort(-visits, kind="stable")[:_HINTS]:
             if visits[action]:
@@ -204,7 +209,7 @@ class _GameInTerminal:
             Column("value", "+.2f"),
         ]
         print_table(self.console, Table("hint", "", columns, rows))
-        value = search.root_values(_SLOT)[0]
+        value = search.root_values(_HINT_SLOT)[0]
         self.console.print(f"value of the position for you: {value:+.2f} (+1 wins, -1 loses)")
 
     def _show(self) -> None:
@@ -261,7 +266,7 @@ def serve(
 
     By default, only this machine can connect to the server. With --host or --names, other machines
     can also connect, and the printed address includes an access token. With --class, each pupil of
-    a class has a link of their own, and the teacher has one that starts tournaments.
+    a class gets a personal link, and the teacher gets one that can also start tournaments.
 
     Examples:
       zerolab serve
@@ -281,8 +286,8 @@ def serve(
         allow_training: Allow pages to start, stop and resume runs.
         open: Open the home page in the default browser.
         class_: File with one pupil's name per line, or the number of pupils.
-        class_links: File to which the links of the class are written instead of the terminal; only
-            its owner can read it.
+        class_links: File to which the links of the class are written instead of being printed; only
+            the file's owner can read it.
     """
     _check(runs, port, workers)
     if class_links is not None and not class_:
@@ -307,7 +312,8 @@ def serve(
         if classroom is not None:
             base = f"https://{names[0].lower()}/" if names else address
             links = link_table(classroom.record, base)
-            if class_links is not None:  # complete when a program reads that the server runs
+            if class_links is not None:
+                # before the next line, so that a program that waits for it finds a complete file
                 write_private_text(class_links, links)
         say(f"zerolab is running at {address}")
         if classroom is not None:
@@ -325,7 +331,7 @@ def serve(
 
 
 def _show_links(table: str, path: Path | None) -> None:
-    """Print the links of a class, or the file that has them."""
+    """Print the links of a class, or the path of the file that contains them."""
     if path is None:
         say(*table.splitlines())
     else:

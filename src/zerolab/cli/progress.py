@@ -75,7 +75,7 @@ class _Progress(Progress):
 
 
 class _CutText(TextColumn):
-    """Text that alone is cut if a line of progress is too long for the terminal."""
+    """Text column; only such columns are truncated if a line is too long for the terminal."""
 
     def __init__(self, text_format: str) -> None:
         # Rich shrinks the columns that may be wrapped; the text itself is not wrapped.
@@ -212,7 +212,6 @@ def print_run_header(
     console: Console, run: RunFolder, settings: TrainSettings, verbose: bool
 ) -> None:
     """Print the main settings of a run, and its progress; all settings if `verbose`."""
-    from zerolab.cli.process import wrapped
     from zerolab.store.folder import RunProgress
 
     if verbose:
@@ -234,13 +233,16 @@ def print_run_header(
 
 
 def finished_message(run: RunFolder, settings: TrainSettings) -> str:
-    """Return the message for a run without work left, with the way to continue it."""
+    """Return the message for a finished run, including how to continue it if possible."""
     done = run.progress.iteration - 1
     message = f"{run.path}: already finished after {done} iteration{'s' * (done != 1)}"
     if done < settings.iterations:
-        return f'{message} of {settings.iterations}, by stop = "{settings.stop.name}"'
+        return f'{message} of {settings.iterations}, because of stop = "{settings.stop.name}"'
     if settings.spanning_setting:
-        return f"{message}, which {settings.spanning_setting} spans"
+        return (
+            f"{message}; it cannot be extended, because {settings.spanning_setting} spans the whole"
+            " run"
+        )
     command = shlex.join(["zerolab", "train", "--run", str(run.path)])
     return f"{message}; train further with {command} --set iterations=N"
 

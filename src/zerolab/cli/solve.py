@@ -112,15 +112,16 @@ def _check_limits(nodes: int | None, seconds: float | None, memory: int) -> None
 
 _POSITIONS_PER_SECOND = 1e6
 _GROWTH = {"columns": 1.745}
-"""Factor by which each empty cell multiplies the positions to search, by the places of actions.
-Connect Four took 1.0 million positions with 25 empty cells and 18 million with 30."""
+"""Factor by which each empty cell multiplies the number of positions to search, keyed by the
+layout's `places`. Connect Four took 1.0 million positions with 25 empty cells and 18 million with
+30."""
 _USUAL_GROWTH = 2.0
 _LONG_SECONDS = 1800
 _DAY = 86_400.0
 
 
 def _hours_warning(position: Position, generic: bool) -> str:
-    """Return a warning if solving may take hours, from the number of empty cells; else ""."""
+    """Return a warning if, judging by the empty cells, solving may take hours; otherwise ""."""
     game = position.game
     empties = compiled_rules.empties(game, position.state)
     has_fast_oracle = game == BITBULLY_GAME and not generic and find_spec("bitbully") is not None
@@ -141,12 +142,12 @@ def _hours_warning(position: Position, generic: bool) -> str:
 
 
 def _duration(positions: float) -> str:
-    """Return a rough time for solving a position that needs to visit many positions."""
+    """Return roughly how long it takes to search `positions` positions."""
     return "hours" if positions < _DAY * _POSITIONS_PER_SECOND else "days or longer"
 
 
 def _reporter(game: str, status: Status) -> Callable[[SolverProgress], None]:
-    """Return a callback that shows progress: a status line in a terminal, rare lines elsewhere."""
+    """Return a callback that shows a status line in a terminal, and occasional lines elsewhere."""
     last = perf_counter()
 
     def report(solving: SolverProgress) -> None:
@@ -185,7 +186,7 @@ def _values_text(position: Position) -> str:
     game = position.game
     moves = f"moves are {notation_of(game).moves_text(game)}"
     if score_is_distance(game):
-        return f"{moves}; a win counts 1 and 1 more for every two cells left empty at the end"
+        return f"{moves}; a win is worth 1, plus 1 for every two cells left empty at the end"
     if drawing_of(game).decided_by == "count":
         return f"{moves}; values are differences of discs at the end"
     return moves
@@ -195,7 +196,7 @@ _MOST_PUZZLES = 10_000
 _TRIES_PER_PUZZLE = 200
 _MOST_SEED = 1 << 63
 _SAVE_SECONDS = 10.0
-"""Minimum time between two writes before the end."""
+"""Minimum time between saves, except for the final one."""
 
 
 def puzzles(
@@ -212,7 +213,7 @@ def puzzles(
     The positions come from random games, and the exact solver proves the answers. The grade is the
     share of agents that miss the answer. Each line of the file is a JSON object with the game, the
     moves to the position, the answer, the score of each move, and the grade. Ctrl-C keeps the
-    puzzles that are graded so far.
+    puzzles graded so far.
 
     Examples:
       zerolab puzzles connect_four:5x5 --count 20 --output puzzles.jsonl
@@ -220,7 +221,7 @@ def puzzles(
 
     Args:
         game: Game, such as connect_four:5x5.
-        count: Number of puzzles; at most half of them are easy by an estimate before grading.
+        count: Number of puzzles; at most half of them are estimated to be easy before grading.
         output: File to write; the page Puzzles reads runs/puzzles/*.jsonl.
         agents: Agents that grade the puzzles, besides random moves and MCTS.
         seconds: Time limit for solving a position; positions not solved in time are skipped.

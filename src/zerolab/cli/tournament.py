@@ -60,7 +60,7 @@ def match(
         a: Run such as runs/demo or runs/demo@12, or one of {agents}.
         b: Opponent of A.
         games: Number of games, half with each colour; with --sprt, the maximum number.
-        sprt: Two Elo differences of A over B between which to decide.
+        sprt: Two hypotheses for the Elo difference of A over B, between which the test decides.
         openings: Number of random opening plies; each opening is played with both colours. The
             default is 0, or 4 with --sprt, because repeated games provide no new evidence.
         seed: Seed of all random streams.
@@ -109,7 +109,8 @@ def tournament(
     """Play a round robin of agents and report ratings, a cross table and transitivity tests.
 
     Games are saved whenever a pair of agents has finished its games. To resume a tournament, repeat
-    the command or pass only its folder. You can add agents when you resume it.
+    the command, or pass only its folder and the agents that run programs, which must be named
+    again. You can add agents when you resume it.
 
     Examples:
       zerolab tournament runs/demo@0 runs/demo random mcts:100 --openings 4
@@ -177,7 +178,7 @@ def _play(folder: Path, settings: TournamentSettings, agents: Sequence[Agent]) -
 
 
 def resume_command(folder: Path, settings: TournamentSettings) -> str:
-    """Return the command that resumes a tournament, including agents that run programs."""
+    """Return the command that resumes a tournament; it names the agents that run programs again."""
     programs = [name for name in settings.players if runs_program(name)]
     return shlex.join(["zerolab", "tournament", *programs, "--folder", str(folder)])
 

@@ -3,8 +3,8 @@
 A value that changes the behaviour of a kernel is a ``NamedTuple`` such as
 ``Othello(rows=6, columns=6)`` or ``Puct(c=1.0)``. A `CompiledInterface` is a set of functions that
 several types implement, each in a class of static methods. A kernel that calls a function of an
-interface resolves the call at compile time, by the type of the first argument. Plain Python selects
-the same implementation at run time, even with ``NUMBA_DISABLE_JIT=1``
+interface resolves the call at compile time, by the type of the first argument. Plain Python,
+including all code under ``NUMBA_DISABLE_JIT=1``, selects the same implementation at run time
 (``docs/decisions/0001-compiled-pattern.md``).
 
 Helpers are compiled differently from kernels: as fragments (`zerolab.core.fragments`), or with
@@ -38,8 +38,9 @@ from zerolab.core.resources import compilation_observers
 def choose_inlining() -> Inlining:
     """Return how helpers are compiled: as fragments if this version of numba allows it.
 
-    Fragments rely on numba's internal classes. A version of numba newer than the tested one must
-    first compile an example correctly. Otherwise, issue a SubstituteWarning and return `PLAIN`.
+    Fragments rely on numba's internal classes. If numba is newer than the tested version, it must
+    first compile an example correctly. If anything fails, issue a SubstituteWarning and return
+    `PLAIN`.
     """
     try:
         from zerolab.core.fragments import FRAGMENTS  # noqa: PLC0415  fails if internals moved
@@ -114,10 +115,10 @@ class CompiledInterface:
     def implement(self, dispatch_type: type, implementation: type) -> None:
         """Use the static methods of `implementation` if the first argument is a `dispatch_type`.
 
-        This makes values of different types unequal. As plain tuples, values with equal numbers
-        would share entries of dictionaries and caches. Raises TypeError if a method is missing, and
-        ValueError if the type already has another implementation, since compiled kernels may
-        contain that one.
+        This makes values of different types unequal. As plain tuples, values of different types
+        with equal fields would share dictionary and cache entries. Raises TypeError if a method is
+        missing, and ValueError if the type already has another implementation, since compiled
+        kernels may contain that one.
         """
         if self._implementations.get(dispatch_type, implementation) is not implementation:
             raise ValueError(f"{dispatch_type.__name__} is registered twice as a {self.noun}")

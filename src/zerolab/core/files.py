@@ -120,7 +120,7 @@ def write_bytes(path: Path, content: bytes, *, durable: bool = True) -> None:
 
 
 def write_private_text(path: Path, text: str) -> None:
-    """Replace a text file atomically by one that only its owner can read."""
+    """Replace a text file atomically with one that only its owner can read."""
     with atomic_replace(path) as temporary:
         descriptor = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
         with open(descriptor, "w", encoding="utf-8") as file:

@@ -270,7 +270,7 @@ def _hashed_modules() -> tuple[frozenset[str], str]:
 
 
 def _digest_of_code(sources: Mapping[str, bytes]) -> str:
-    """Return a digest of the syntax of source files and of the versions of Python and numba."""
+    """Return a digest of source files' syntax and of the versions of Python, numba and llvmlite."""
     digest = hashlib.sha256(_VERSIONS.encode())
     for name, content in sources.items():
         digest.update(f"{name} {syntax_of(content)} ".encode())
@@ -289,7 +289,7 @@ def cache_root() -> Path | None:
 
 
 def cache_folder() -> Path | None:
-    """Return the folder for kernels of the current sources of zerolab, which may not exist yet.
+    """Return the folder, which may not exist yet, for kernels of the current zerolab sources.
 
     Returns None if there is neither a home directory nor an environment variable for the folder.
     """

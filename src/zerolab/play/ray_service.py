@@ -144,7 +144,7 @@ class ActorGroup:
 
 
 class RaySearchService:
-    """`SearchService` in the actors of a Ray cluster; a context manager.
+    """`SearchService` that searches in the actors of a Ray cluster; use it as a context manager.
 
     The environment variable RAY_ADDRESS selects the cluster; by default, one is started on this
     machine.

@@ -272,10 +272,11 @@ class SelfPlaySettings(Settings):
 
     chunks: int | None = Field(default=None, ge=1, le=1_000_000)
     """Number of parts into which the games of self-play, matches and accuracy measurements are
-    divided by number; one per thread if unset. With `--ray`, each actor plays one part at a time,
-    so several parts per actor balance the work. More parts mean smaller network batches. Can be
-    changed when a run is resumed. Affects only the amount of work, under the same condition as
-    `selfplay.parallel_games`. Not used in modes with a service."""
+    divided by number; one per thread if unset. With `--ray`, each actor plays one part per core at
+    a time, or one part if it has a GPU, so several parts per actor balance the work. More parts
+    mean smaller network batches. Can be changed when a run is resumed. Affects only the amount of
+    work, under the same condition as `selfplay.parallel_games`. Not used in modes with a
+    service."""
 
     lag: int = Field(default=0, ge=0, le=1)
     """With 1, the games of iteration k + 1 are played by the best network of iteration k - 1

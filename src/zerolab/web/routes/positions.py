@@ -129,7 +129,7 @@ class GameKind(BaseModel):
     sizes: dict[str, tuple[int, int]]
     """Lower and upper bound of each size parameter, in the order of game names."""
     defaults: dict[str, int]
-    """Default values of the parameters that names such as gobang:6x6:4 can omit."""
+    """Default values of the parameters that a name can omit, such as the 4 in gobang:6x6:4."""
     example: str
     """Name with sizes, such as gobang:6x6."""
 
@@ -247,7 +247,7 @@ def _legal_moves(position: Position) -> list[LegalMove]:
 
 
 def _note(position: Position) -> str:
-    """Return an explanation of a forced pass, now or in the last move, or ""."""
+    """Return an explanation if the mover must pass or the last move was a pass; otherwise ""."""
     mover, opponent = ("X", "O") if position.first_to_move else ("O", "X")
     if position.legal_moves == ["pass"]:
         return f"{mover} has no move that turns a disc and must pass."

@@ -1,4 +1,5 @@
-// Puzzles page: positions with exactly one best move, a verdict on each try, and a streak.
+// Puzzles page: positions with only one move that wins, or that draws; a verdict on each try; a
+// streak.
 
 import { get, post } from "./lib/api.js";
 import { linkTo } from "./lib/archive.js";
