@@ -226,6 +226,15 @@ def test_play_against_run(smoke_run, monkeypatch, capsys):
     assert "last move b2" in output
 
 
+def test_hints_do_not_build_on_each_other(monkeypatch, capsys):
+    """A hint has its own tree; the opponent's would have more visits the second time."""
+    arguments = ["mcts:30", "--game", "gobang:3x3:3"]
+    output = converse(monkeypatch, capsys, arguments, ["hint", "hint", "quit"])
+    _, first, second, _ = output.split("> ")
+    assert "prior" in first
+    assert first == second
+
+
 def test_play_as_second_against_chosen_network(smoke_run, monkeypatch, capsys):
     output = converse(monkeypatch, capsys, [f"{smoke_run}@0", "--side", "second"], ["quit"])
     assert f"{smoke_run}@0 plays" in output
