@@ -291,7 +291,7 @@ def test_actors_that_cannot_start_are_an_error_only_without_others(dispatcher):
     for _ in range(5):
         dispatcher._failures.latest = "no memory"
         dispatcher._note_nodes(nodes("one", "two"), 0.0)
-    assert dispatcher.said == ["actors cannot start, which is tried again (no memory)"]
+    assert dispatcher.said == ["actors cannot start; trying again (no memory)"]
     assert not chunk.future.done()
     dispatcher._actors.clear()
     dispatcher._failures.latest = "no memory"

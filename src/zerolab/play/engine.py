@@ -67,7 +67,7 @@ class EngineThread:
         """
         slots = min(setup.slots_per_thread, len(batch))
         self.waiting_for: list[tuple[str, float]] = []
-        """Agent for which the thread is waiting, and since when; empty if there is none."""
+        """Agent for which the thread is waiting, and since when; empty if it is not waiting."""
         self._setup = setup
         self._observers = observers
         self._finish = finish
@@ -259,7 +259,7 @@ class EngineThread:
         return outcomes
 
     def _by_pool(self, slots: Ints) -> Iterator[tuple[SlotPool, Ints, Ints]]:
-        """Yield each pool with games in `slots`, the player slots, and the rows of the games."""
+        """Yield each pool that plays games in `slots`, with their player slots and row numbers."""
         if len(self._pools) == 1:  # an agent that plays both sides uses one slot for both
             yield self._pools[0], self._player_slots[slots, 0], np.arange(len(slots))
             return
@@ -319,8 +319,8 @@ def have_networks(agents: Iterable[Agent]) -> bool:
 def useful_threads(threads: int, games: int, has_networks: bool) -> int:
     """Return the number of threads, at most `threads`, with which to play `games` games at once.
 
-    Networks on a GPU need only one: a GPU evaluates a hundred positions about as fast as one, and
-    several threads would mostly wait for the interpreter (docs/decisions/0082).
+    Networks on a GPU need only one thread: a GPU evaluates a hundred positions about as fast as
+    one, and several threads would mostly wait for the interpreter (docs/decisions/0082).
     """
     if has_networks:
         from zerolab.networks.inference import default_device  # noqa: PLC0415

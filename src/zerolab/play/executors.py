@@ -1,9 +1,9 @@
-"""Executors, which play the games of a stage in threads of this process or on a cluster.
+"""Executors that play the games of a stage in threads of this process or on a cluster.
 
 A stage describes its games as a job and divides them into batches by game number. An executor plays
 the batches and returns the results in the order of the batches. Results depend only on the job and
-the division, not on who plays which batch. Locally, each batch has a thread; on a cluster, batches
-are chunks of work for actors (`play.ray_executor`).
+the division, not on who plays which batch. Locally, one thread plays each batch; on a cluster,
+batches are chunks of work for actors (`play.ray_executor`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from zerolab.store.games import GameRecord
 
 Batch = Sequence[Pairing]
 Share = Callable[[Evaluator], Callable[[], Evaluator]]
-"""Function that wraps an evaluator in a picklable function, which returns it in other processes."""
+"""Function that wraps an evaluator for other processes: in a picklable function that returns it."""
 
 
 class PlayProgress(NamedTuple):
@@ -56,7 +56,7 @@ class Executor(Protocol):
 
     @property
     def background(self) -> Executor | None:
-        """Executor for games that are not needed yet; None if they would only delay others."""
+        """Executor for games that are not needed yet; None if these would only delay others."""
         ...
 
     def run(
@@ -75,7 +75,7 @@ class Executor(Protocol):
 
 
 class ThreadExecutor:
-    """Executor that plays in this process, with the number of threads in the job."""
+    """Executor that plays in this process; the job specifies the number of threads."""
 
     background = None
 
@@ -93,7 +93,7 @@ THREADS = ThreadExecutor()
 
 
 class BackgroundExecutor:
-    """Executor that shares the places of another, which serve the other's own games first."""
+    """Executor that uses the places of another executor, whose own games are played first."""
 
     background = None
 
@@ -112,14 +112,14 @@ class BackgroundExecutor:
 
 
 def executor_for(agents: Iterable[Agent], preferred: Executor) -> Executor:
-    """Return the preferred executor, or threads if an agent cannot play on other machines."""
+    """Return the preferred executor, or `THREADS` if an agent cannot play on other machines."""
     if preferred is THREADS or all(map(can_be_shared, agents)):
         return preferred
     return THREADS
 
 
 class EngineJob(NamedTuple):
-    """Job for games whose only result is what observers of the engine see."""
+    """Job for games from which only observers of the engine collect results."""
 
     setup: EngineSetup
 
@@ -140,5 +140,5 @@ def play_games(job: EngineJob, batches: Sequence[Batch], report: Report) -> list
 
 
 def play_progress(progress: Callable[[int, str], Any]) -> Report:
-    """Return a report that passes on the number of finished games and the note."""
+    """Return a `Report` that passes the number of finished games and the note to `progress`."""
     return lambda made: progress(made.game_count, made.note)

@@ -1,4 +1,4 @@
-"""Export of games as PGN or TSV, results from PGN and games.sqlite files, and reached positions.
+"""Export of games as PGN or TSV, import of results from PGN and games.sqlite, reached positions.
 
 The positions of a game exclude the final one, in which no move was made. Mirrored positions are
 distinct. Positions are identified by 64-bit hashes; among 10 million positions, the probability of
@@ -47,7 +47,7 @@ class ExportedGame(NamedTuple):
     is_forfeited: bool = False
     """True if a player forfeited the game."""
     given_plies: int = 0
-    """Number of plies at the start that nobody chose in this game, such as a random opening."""
+    """Number of plies at the start that no player chose in this game, such as a random opening."""
 
 
 def move_names(game: Game, actions: Iterable[int]) -> tuple[str, ...]:
@@ -57,7 +57,7 @@ def move_names(game: Game, actions: Iterable[int]) -> tuple[str, ...]:
 
 
 def as_pgn(game: Game, games: Iterable[ExportedGame]) -> Iterator[str]:
-    """Yield the PGN of each game; White moves first, and moves have zerolab's names."""
+    """Yield the PGN of each game; White moves first, and moves are named as in zerolab."""
     for each in games:
         result = _RESULT_TAGS[each.result]
         tags = {
@@ -244,7 +244,7 @@ class PgnText(NamedTuple):
     """The parts of a game in a PGN file."""
 
     where: str
-    """Place of the game for error messages, such as ``games.pgn, game 3``."""
+    """Location of the game for error messages, such as ``games.pgn, game 3``."""
     tags: dict[str, str]
     movetext: str
     """Text after the tags, without comments."""
@@ -297,7 +297,7 @@ class ReachedPositions(NamedTuple):
 
 
 def reached_positions(game: Game, records: Sequence[GameRecord]) -> ReachedPositions:
-    """Return all positions of games in which a move was made."""
+    """Return all positions of the games except their final positions."""
     chunks = [
         ReachedPositions(np.empty(0, np.uint64), np.empty(0, np.int64), np.empty(0, np.int64))
     ]

@@ -33,7 +33,7 @@ class Openings(Protocol):
     """Openings of the games of an iteration; plain data, which can be sent to other processes."""
 
     def opening(self, number: int) -> tuple[int, ...]:
-        """Return the actions with which a game begins, by its number.
+        """Return the actions with which game `number` begins.
 
         The game must not be over after these actions.
         """
@@ -79,14 +79,14 @@ GAME_STARTS.add("initial", InitialStart)
 class ArchiveStart(GameStart):
     """Some games begin at positions of earlier games, as in Go-Exploit [Trudeau2023].
 
-    The archive has the latest fully searched positions of self-play. Every distinct position is
-    drawn with a probability proportional to |v - z|, where v is the root value of its search and z
-    the result of its game, both for the side to move; a position that occurred several times has
-    the mean of v - z. Games are thus played on from mistakes and from positions that the network
-    misjudges. The choice by disagreement is zerolab's variant. With `search.discount`, v is
-    discounted and z is not, so well judged positions far from the end have some weight, too.
+    The archive contains the latest fully searched positions of self-play. Every distinct position
+    is drawn with a probability proportional to |v - z|, where v is the root value of its search and
+    z is the result of its game, both for the side to move. For a position that occurred several
+    times, the mean of v - z is used. Games thus continue from mistakes and from positions that the
+    network misjudges. Weighting by disagreement is zerolab's variant. With `search.discount`, v is
+    discounted and z is not, so even well-judged positions far from the end have some weight.
 
-    The other games begin as usual. Only in the modes episodic and continuous.
+    The other games begin as usual. Available only in the modes episodic and continuous.
     """
 
     name: Literal["archive"] = "archive"
@@ -95,12 +95,12 @@ class ArchiveStart(GameStart):
     """Share of games that begin at a position of the archive."""
 
     size: int = Field(default=10_000, ge=1, le=1_000_000)
-    """Number of positions in the archive, counting repetitions. The examples of as many earlier
-    iterations are read in every iteration."""
+    """Number of positions in the archive, counting repetitions. Every iteration reads the examples
+    of as many earlier iterations as this requires."""
 
     weighting: Literal["disagreement", "uniform"] = "disagreement"
-    """Probability of a position: by disagreement of value and result, or the same for all distinct
-    positions."""
+    """Probability of a position: proportional to the disagreement of value and result, or the same
+    for all distinct positions."""
 
     def openings(
         self, load_examples: Callable[[int], Examples], seed: int, iteration: int
@@ -135,7 +135,7 @@ def _distinct_positions(
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Return the row of each distinct position, int64[P], and |mean of v - z|, float64[P].
 
-    `rows`, int64[N], are the rows of the examples; of equal positions, the last one is returned.
+    `rows`, int64[N], are the rows of the examples. For equal positions, the last row is returned.
     """
     count = len(rows)
     positions = np.empty(count, np.int32)
@@ -197,9 +197,9 @@ def unsearched_moves(
     actions: Actions,
     action_count: int,
 ) -> Examples:
-    """Return an example for each of N moves without a search, which is not used for training.
+    """Return an example for each of N moves made without a search; none is used for training.
 
-    It has all policy weight on the move, and NaN in the other columns of the search. Columns that
+    Its policy puts all weight on the move, and the other search columns are NaN. Columns that
     depend on the end of the game are 0.
     """
     count = len(actions)
@@ -275,7 +275,7 @@ class RandomOpeningPlies:
         plies: NDArray[np.int64],
         keys: NDArray[np.uint64],
     ) -> NDArray[np.bool_]:
-        """Draw the next moves that are random; return whether each next move is random, bool[n].
+        """Draw moves for games whose next ply is random; return whether it is random, bool[n].
 
         `keys` uint64[n] are the random streams of the games.
         """
@@ -290,5 +290,5 @@ class RandomOpeningPlies:
         return np.where(drawn != NO_ACTION, drawn, actions)
 
     def is_random(self, slots: Slots) -> NDArray[np.bool_]:
-        """Return whether the most recent call of `draw` drew a random move, bool[n]."""
+        """Return whether the most recent call of `draw` drew a random move per slot, bool[n]."""
         return self._actions[slots] != NO_ACTION

@@ -70,7 +70,7 @@ class LockstepSelfPlay:
         self._games = self._plies = 0
 
     def random_opening(self, number: int, plies: int) -> tuple[int, ...]:
-        """Return `plies` random actions for game `number`; fewer if the next one would end it."""
+        """Return `plies` random actions for game `number`; fewer if the next would end the game."""
         game, ply = np.array([number]), np.zeros(1, np.int64)
         return random_opening(self._game, plies, self._keys(game, ply, streams.SELF_PLAY_START)[0])
 
@@ -111,7 +111,7 @@ class LockstepSelfPlay:
 
     @staticmethod
     def _opening_actions(games: Sequence[LockstepGame], ongoing: Ints, ply: int) -> Ints:
-        """Return opening actions at a ply, NO_ACTION for games past their opening."""
+        """Return each game's opening action at a ply, or NO_ACTION after its opening."""
         openings = [games[at].opening for at in ongoing.tolist()]
         return np.array([each[ply] if ply < len(each) else NO_ACTION for each in openings])
 
@@ -177,7 +177,7 @@ def example_rows(
 
 
 class Branch(NamedTuple):
-    """An untried move to play in a new game, in place of one that was played."""
+    """An untried move to play in a new game, in place of the move that was played."""
 
     game: GameRecord
     """Decisive game in which the original move was played."""

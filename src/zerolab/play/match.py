@@ -119,9 +119,9 @@ def play_match(
     """Play games `begin` to `begin + games - 1` of a match; A moves first in even-numbered games.
 
     Games 2j and 2j + 1 begin with the same `openings` random plies. Random streams depend only on
-    (seed, iteration, game number, ply). By default, `threads` is a suitable number, and there is
-    one chunk of games per thread. `executor` plays the chunks unless an agent depends on programs
-    or files of this machine. If both agents have the same name, B is called "NAME #2". Raises
+    (seed, iteration, game number, ply). By default, a suitable number of threads is used, with one
+    chunk of games per thread. `executor` plays the chunks unless an agent depends on programs or
+    files of this machine. If both agents have the same name, B is called "NAME #2". Raises
     UserError if games are too short for the openings.
     """
     agents = with_unique_names([a, b])
@@ -160,7 +160,7 @@ class TestedMatch(NamedTuple):
         return f"<TestedMatch {players}: {self.verdict.state} after {count} games>"
 
     def _repr_html_(self) -> str:
-        """Return the score and the verdict as HTML, which notebooks show."""
+        """Return the score and the verdict as HTML for notebooks."""
         return blocks_html([*self.match._blocks(), Paragraph(verdict_text(self.verdict))])
 
 

@@ -178,7 +178,10 @@ def find_cycles(pairs: Sequence[PairResult], level: float = SIGNIFICANCE_LEVEL) 
 def _sign_tests(
     players: Sequence[str], pairs: Sequence[PairResult], level: float
 ) -> tuple[Floats, NDArray[np.bool_]]:
-    """Return p-values float64[n, n], 1 for pairs without games, and bool[n, n]: i is stronger."""
+    """Return p-values, float64[n, n], and whether player i is significantly stronger, bool[n, n].
+
+    The p-value of a pair without games is 1.
+    """
     number = {name: i for i, name in enumerate(players)}
     p_values = np.ones((len(players), len(players)))
     stronger = np.zeros(p_values.shape, np.bool_)

@@ -79,7 +79,7 @@ class GameBlock(NamedTuple):
 
     first: str
     second: str
-    """Name after `first` in alphabetical order, which makes the name of a pair unique."""
+    """Name that follows `first` in alphabetical order, so that each pair has only one name."""
     block_index: int
     """Index of the block, whose first game has the number 20 * block_index."""
 
@@ -121,7 +121,7 @@ def round_robin_blocks(agents: Iterable[str], games: int) -> list[GameBlock]:
 def thread_batches(
     blocks: Sequence[GameBlock], games: int, slots: int, threads: int
 ) -> list[list[Pairing]]:
-    """Divide the games of some blocks into batches, each to be played by one thread.
+    """Divide the games of some blocks into batches, each of which one thread plays.
 
     Agents are divided into teams. All games between two teams form a cell, whose size is about
     twice the number of `slots` per thread. If there are only a few cells, each cell is divided
@@ -181,8 +181,8 @@ def random_opening(game: Game, plies: int, key: np.uint64) -> tuple[int, ...]:
 _MAX_ATTEMPTS = 1000
 _SAMPLES = 400
 _MIN_ONGOING = 20
-"""Minimum number of sampled openings that leave the game ongoing. If one in twenty does, a thousand
-attempts almost certainly find one."""
+"""Minimum number of openings among `_SAMPLES` that must leave the game ongoing. If one opening in
+twenty does, a thousand attempts almost certainly find one."""
 
 
 @kernel
@@ -304,7 +304,7 @@ class SlotPool:
 
 
 class SearchGroups:
-    """Asynchronous players in groups with the same evaluator, which share batches."""
+    """Asynchronous players, grouped by evaluator; the players of a group share batches."""
 
     def __init__(self, pools: Sequence[SlotPool]) -> None:
         groups: dict[Hashable, list[SlotPool]] = {}

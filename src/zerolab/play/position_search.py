@@ -90,7 +90,7 @@ class ResultCache:
         self._results.put(rows, results.rows(np.arange(len(keys) - len(stored_keys), len(keys))))
 
     def _assign_row(self, key: bytes) -> int:
-        """Return a row for a new position: an unused one, or the oldest result's."""
+        """Return a row for a new position: an unused row, or that of the oldest result."""
         row = self._next
         self._next = (row + 1) % self._capacity
         if row == len(self._keys):
@@ -145,7 +145,7 @@ class PositionSearch:
         """
         count = len(states)
         results = empty_results(count, self._actions)
-        # With fewer trees than slots, all rounds have about the same number of positions.
+        # Not all slots may be used, so that all rounds have about the same number of positions.
         rounds = -(-count // self._slots)
         free = np.arange(-(-count // max(1, rounds)))
         begun = finished = 0

@@ -89,7 +89,7 @@ class ActorShape(NamedTuple):
     def require_capacity(
         self, address: str, actors: int, nodes: Sequence[Mapping[str, Any]]
     ) -> None:
-        """Raise UserError unless the cluster at an address has room for `actors`, at least one."""
+        """Raise UserError unless the cluster at an address has room for `actors` actors."""
         capacity = self.capacity(nodes)
         if capacity < max(1, actors):
             each = f"{self.cores} core{'s' * (self.cores != 1)}{' and a GPU' * self.has_gpu}"
@@ -115,13 +115,13 @@ class Chunk:
     """Number of actors that died while playing this chunk, although their nodes survived."""
 
     def lose_actor(self, reason: str) -> None:
-        """Note that an actor died although its node survived; after several, the chunk fails."""
+        """Record that an actor died although its node survived; after several, the chunk fails."""
         self.losses += 1
         if self.losses == ATTEMPTS:
             self.future.set_exception(
                 UserError(
                     f"the games from number {self.batch[0].number} killed {ATTEMPTS} actors in a"
-                    f" row ({reason}); the run can be resumed, also without --ray"
+                    f" row ({reason}); the run can be resumed, with or without --ray"
                 )
             )
 
@@ -142,7 +142,7 @@ class StartFailures:
     """Time before which no actor should be started."""
 
     def note(self, error: Exception) -> None:
-        """Note a failure, with the address of its node if Ray names it."""
+        """Record a failure, with the address of its node if Ray names it."""
         place = _ADDRESS.search(str(error))
         node = f"node {place[1]}: " if place else ""
         self.latest = node + one_line(last_error_line(error))
@@ -255,7 +255,7 @@ class PlayingActor:
         import torch  # noqa: PLC0415  slow import
 
         os.environ[DEVICE_VARIABLE] = "cuda" if shape.has_gpu else "cpu"
-        torch.set_num_threads(1)  # for all chunks, whose threads would otherwise change it in turn
+        torch.set_num_threads(1)  # once, so that chunks do not change it in turn
         self._shape = shape
         cores = claim_own_cores(shape.cores)
         self._progress: dict[int, PlayProgress] = {}

@@ -75,8 +75,8 @@ class RayExecutor:
     ) -> None:
         """Join the cluster at ``HOST:PORT``, or start one on this machine for ``local``.
 
-        `actors` is the number of actors, by default as many as the cluster can hold at any time,
-        each with `cores` cores and, on a cluster with GPUs, one GPU. `message` receives news about
+        `actors` is the number of actors, or 0 for as many as the cluster can hold at any time. Each
+        has `cores` cores and, on a cluster with GPUs, one GPU. `message` receives news about
         actors, in any thread. Raises UserError if the cluster does not exist, its nodes are not
         equal, or it has too few cores or GPUs.
         """
@@ -119,7 +119,7 @@ class RayExecutor:
         self._scanned = -math.inf
         self._bytes = 0
         self._has_background = False
-        """True if games are played ahead; time in `run` is then not time that the learner waits."""
+        """True if games are played ahead; the learner then does not wait while `run` runs."""
         self._began, self._waited = time.monotonic(), 0.0
         self._stepped = self._began
         """Time of the dispatching thread's last step, which hangs if the head is lost."""
@@ -186,7 +186,7 @@ class RayExecutor:
         finally:
             self._waited += time.monotonic() - start
             self._forget(chunks)
-        # Actors are trusted, as by Ray itself, which also pickles whatever they send.
+        # Actors are trusted, as Ray itself trusts them: it also unpickles whatever they send.
         return [ray.cloudpickle.loads(chunk.future.result().content) for chunk in chunks]
 
     def _submit(
@@ -249,7 +249,7 @@ class RayExecutor:
         """Scan the cluster if it is time, hand out chunks, and wait briefly for replies."""
         now, nodes = time.monotonic(), None
         if now - self._scanned >= SCAN_SECONDS:
-            self._scanned, nodes = now, worker_nodes()  # without the lock: it hangs without a head
+            self._scanned, nodes = now, worker_nodes()  # without the lock: it may hang
         with self._lock:
             if nodes is not None:
                 self._note_nodes(nodes, now)
@@ -266,7 +266,7 @@ class RayExecutor:
                     self._awaited.pop(reference)(reference)
 
     def _note_nodes(self, nodes: Sequence[Mapping[str, Any]], now: float) -> None:
-        """Queue lost chunks again, and start actors for all resources, which may have grown."""
+        """Queue lost chunks again, and start actors wherever the cluster now has room."""
         alive = {node["NodeID"] for node in nodes}
         self._refused = [(node, handle) for node, handle in self._refused if node in alive]
         self._repeat_lost_chunks(alive)
@@ -274,7 +274,7 @@ class RayExecutor:
             if self._failures.scan_count >= ATTEMPTS and not self._actors:
                 self._fail(f"actors cannot start ({reason})")
             elif self._failures.scan_count == 1:
-                self._message(f"actors cannot start, which is tried again ({reason})")
+                self._message(f"actors cannot start; trying again ({reason})")
         if now < self._failures.resume_at:
             return
         places = self._shape.capacity(nodes) - len(self._refused)
@@ -295,7 +295,7 @@ class RayExecutor:
                 heapq.heappush(self._queue, chunk)
 
     def _admit(self, actor: ActorState, reference: Any) -> None:
-        """Use a started actor if its node is equal to the others."""
+        """Use a started actor if its node has the same properties as the others."""
         try:
             node, name, properties = ray.get(reference)
         except ray.exceptions.RayError as error:
@@ -394,7 +394,7 @@ class RayExecutor:
     def _fail(self, reason: str) -> None:
         """End all jobs, and refuse further ones, with a message."""
         with self._lock:
-            self._error = UserError(f"{reason}; the run can be resumed, also without --ray")
+            self._error = UserError(f"{reason}; the run can be resumed, with or without --ray")
             for chunk in self._chunks.values():
                 if not chunk.future.done():
                     chunk.future.set_exception(self._error)

@@ -33,7 +33,7 @@ from zerolab.search.evaluator import Evaluator, has_network
 from zerolab.search.search_settings import SearchSettings
 
 EvaluatorFactory = Callable[[], Evaluator]
-"""Function that creates an evaluator in any process; it must be picklable, so never a closure."""
+"""Function that creates an evaluator in any process; it must be picklable, so no closure."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class SearchService(Protocol):
 
 
 def distinct_states(states: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the first rows of the k distinct states, int64[k], and the state index of each row."""
+    """Return the first row of each of k distinct states, int64[k], and each row's state index."""
     rows: dict[bytes, int] = {}
     first: list[int] = []
     index = np.empty(len(states), np.int64)

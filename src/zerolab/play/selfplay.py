@@ -79,7 +79,7 @@ class SelfPlayJob(NamedTuple):
     name: str
     """Agent name in the records."""
     new_player: Callable[[Game, SelfPlaySettings, SearchSettings, Evaluator, int], SelfPlayer]
-    """Function that creates players from settings, evaluator and number of threads; picklable."""
+    """Picklable function that creates players from settings, evaluator and number of threads."""
 
     def shared(self, share: Share) -> SelfPlayJob:
         return self._replace(load_evaluator=share(self.load_evaluator()))
@@ -150,7 +150,7 @@ def play_batches(
         cores = max(1, available_cores() // job.threads)
         return job.new_player(job.game, job.settings, job.search, evaluator, cores)
 
-    def release(player: Player) -> None:  # keeps no player, since each has a large cache
+    def release(player: Player) -> None:  # does not keep players, whose caches are large
         assert isinstance(player, SelfPlayer)
         counts.append(player.search.counts)
         seconds.append(player.search.seconds_by_part)
@@ -334,7 +334,7 @@ def in_game_order(parts: Sequence[Examples]) -> Examples:
 
 
 def sum_by_key(tables: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    """Return the sum of the values of several dictionaries for each key."""
+    """Return a dictionary with the sum of each key's values in several dictionaries."""
     sums: dict[str, Any] = {}
     for table in tables:
         for key, value in table.items():

@@ -238,7 +238,7 @@ class Node:
 
 
 class TranspositionTree:
-    """Tree of whole games in which equal positions share a node, descended with PUCT.
+    """Tree of whole games, which choose their moves with PUCT; equal positions share a node.
 
     `BigTreeMode` defines the formula.
     """

@@ -18,7 +18,7 @@ from zerolab.search.search_settings import SearchSettings
 
 
 class ServiceMode(VariantSettings):
-    """Games of an iteration in lockstep, ply by ply, with a service that searches the positions.
+    """Games of an iteration in lockstep, ply by ply, with a service that searches their positions.
 
     Each position is searched only once per network, even if it occurs in several games. Its root
     noise and playouts depend only on the position, and trees are not reused between moves. All
@@ -143,9 +143,9 @@ _MODES: dict[str, type[VariantSettings]] = {
 class ResignationSettings(Settings):
     """Resignation of the player to move after a search with a low value [Hongcharoen2018].
 
-    The paper states no threshold and no check of it. The check is that of [Silver2017]: some games
-    are played on to the end, and the record of an iteration shows how often a player that would
-    have resigned did not lose. Draws count, including those of games that end at `max_plies`.
+    The paper states neither a threshold nor a way to check it. The check is that of [Silver2017]:
+    some games are played to the end, and the record of an iteration shows how often a player that
+    would have resigned did not lose. This includes draws, also in games that end at `max_plies`.
     [Silver2017] keeps the share of games that such a player would have won below 5 %.
     """
 
@@ -154,15 +154,15 @@ class ResignationSettings(Settings):
     random plies never lead to a resignation. [Silver2017]: chosen automatically."""
 
     played_on: float = Field(default=0.1, ge=0, le=1)
-    """Share of the games that nobody resigns, chosen at random. [Silver2017]: 0.1."""
+    """Share of the games in which no player may resign, chosen at random. [Silver2017]: 0.1."""
 
 
 class ProgressiveSettings(Settings):
     """Searches that become larger during a run: progressive simulation [Wu2023].
 
-    The games of the first, weak networks are cheap, so that there is more time for those of later
-    ones. The simulations of an iteration's full searches follow from the share of the run that is
-    done before it: of its iterations or, if it is larger, of the hours or evaluations to which
+    Games of the first, weak networks are cheap, which leaves more time for games of later networks.
+    The number of simulations of a full search depends on the share of the run that was done before
+    the iteration: the share of its iterations or, if larger, of the hours or evaluations to which
     `stop` limits the run. Matches and measurements always use `search.simulations`. A run with this
     setting cannot be extended later.
     """
@@ -173,8 +173,8 @@ class ProgressiveSettings(Settings):
     1000, and quick searches from 100 to 200."""
 
     shape: Literal["linear", "geometric"] = "linear"
-    """Growth over the run by equal differences, or by equal factors, which keeps searches small for
-    longer."""
+    """Growth during the run: by equal differences, or by equal factors, which keeps searches small
+    for longer."""
 
     def check(self, search: SearchSettings, budget: BudgetSettings) -> None:
         """Raise ValueError, naming the settings, if searches with a budget cannot become larger."""
@@ -190,7 +190,7 @@ class ProgressiveSettings(Settings):
             )
 
     def simulations(self, final: int, share: float) -> int:
-        """Return the whole number of simulations when a share of the run, in [0, 1], is done."""
+        """Return the rounded number of simulations when a share of the run, in [0, 1], is done."""
         if self.shape == "geometric":
             return round(self.first * (final / self.first) ** share)
         return round(self.first + (final - self.first) * share)
@@ -253,7 +253,7 @@ class SelfPlaySettings(Settings):
     max_plies: int | None = Field(default=None, ge=1)
     """Plies after which an unfinished game ends as a draw, only in episodic mode; no limit if
     unset. [Hongcharoen2018]: an unknown limit, at which the game is scored as won or lost; not all
-    games have such a score."""
+    games can be scored in this way."""
 
     parallel_games: int = Field(default=512, ge=1)
     """Number of games in progress, over all threads. Does not affect the games of episodic mode if
@@ -267,8 +267,9 @@ class SelfPlaySettings(Settings):
         le=_MAX_THREADS,
         json_schema_extra={"default": "one per core"},
     )
-    """Number of game threads, which allow search and network to overlap. By default, one per core
-    available to this process, at most 64. With a network on a GPU, one thread plays all games."""
+    """Number of game threads; with several, search and network can work at the same time. By
+    default, one per core available to this process, at most 64. With a network on a GPU, one thread
+    plays all games."""
 
     chunks: int | None = Field(default=None, ge=1, le=1_000_000)
     """Number of parts into which the games of self-play, matches and accuracy measurements are
@@ -286,7 +287,7 @@ class SelfPlaySettings(Settings):
     def search_at(self, share: float, search: SearchSettings) -> SearchSettings:
         """Return the self-play search when a share of the run, in [0, 1], is done.
 
-        `search` has the simulations of the end of the run.
+        `search.simulations` is the number at the end of the run.
         """
         if self.progressive is None:
             return search

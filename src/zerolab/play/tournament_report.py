@@ -262,9 +262,10 @@ class TournamentReport(NotebookView):
         return rows_as_csv([["player", *self.players], *rows])
 
     def to_pandas(self) -> DataFrame:
-        """Return one row per pair of players, with results and the ends of intervals.
+        """Return one row per pair of players, with results and the bounds of intervals.
 
-        Raises MissingExtraError if pandas is not installed; `ratings.to_pandas` has the players.
+        Raises MissingExtraError if pandas is not installed; `ratings.to_pandas` returns the
+        players.
         """
         return data_frame([_pair_dict(pair) for pair in self.pairs])
 

@@ -1,8 +1,8 @@
 """Evaluators, and a cache of evaluations by position.
 
-The cache serves equal positions within a step and in later steps. This does not change results if
-evaluations do not depend on the batch (see `SearchSettings.cache`). The table has a fixed size: a
-position can be stored in any of four adjacent entries, and replaces the oldest of the four.
+The cache is used for equal positions within a step and in later steps. This does not change results
+if evaluations do not depend on the batch (see `SearchSettings.cache`). The table has a fixed size:
+a position can be stored in any of four adjacent entries, and replaces the oldest of the four.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class UniformEvaluator:
     def evaluate(
         self, states: NDArray[np.uint64]
     ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Return ones and zeros; see `Evaluator.evaluate`."""
+        """Return equal priors and zero values; see `Evaluator.evaluate`."""
         count = len(states)
         return np.ones((count, self.actions), np.float32), np.zeros(count, np.float32)
 
@@ -217,7 +217,7 @@ def prefetch_tags(cache, state_hash):
 
 @inlined
 def prefetch_entry(cache, state_hash):
-    """Prefetch the entry that contains a state with hash `state_hash`, or that it would replace."""
+    """Prefetch the entry of a state with hash `state_hash`, or the entry that it would replace."""
     size = cache.request_step.shape[0]
     upper_hash = np.uint32(state_hash >> np.uint64(32))
     entry = np.int64(state_hash & np.uint64(size - 1))

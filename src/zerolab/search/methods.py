@@ -108,7 +108,7 @@ def update_statistics(
 
 @SELECTIONS.declare
 def forget_children(rule: Any, tree: Any, b: int, node: int) -> None:
-    """Reset the statistics of a node on its children, which are dropped."""
+    """Reset a node's statistics about its children, which are dropped."""
     raise AssertionError
 
 
@@ -120,7 +120,7 @@ def extra_outputs(rule: Any) -> tuple[ExtraOutput, ...]:
 
 @FPUS.declare
 def general_fpu(rule: Any) -> Any:
-    """Return an equal rule of the type for which kernels are compiled.
+    """Return an equivalent rule of the type for which kernels are compiled.
 
     Special cases of a rule thus share its machine code.
     """
@@ -165,7 +165,7 @@ def reset_child_value(rule: Any, tree: Any, b: int, child: int) -> None:
 
 @LEAF_EVALUATORS.declare
 def general_leaf_evaluator(rule: Any) -> Any:
-    """Return an equal rule of the type for which kernels are compiled; see `general_fpu`."""
+    """Return an equivalent rule of the type for which kernels are compiled, as `general_fpu`."""
     raise AssertionError
 
 
@@ -313,7 +313,7 @@ class MixedValue(NamedTuple):
 
 @register_leaf_evaluator("mixed", MixedValue)
 class _MixedValueRule(LeafEvaluatorRule):
-    """Bitwise equal to the network value at weight 0, and to the playout value at weight 1."""
+    """Mixture that is bitwise equal to the network value at weight 0 and the playout value at 1."""
 
     @staticmethod
     def playouts_per_leaf(rule):

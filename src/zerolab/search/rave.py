@@ -34,13 +34,13 @@ class Rave(NamedTuple):
     mean value of simulations in which the side to move in s played a in s or later.
 
     c: exploration constant. [Wang2020b]: 1.0. equivalence: k, by default the number of simulations
-    per move, as in [Wang2020b]; 0 gives PUCT. all_movers: also count later actions of the opponent.
-    playout_moves: also count playout moves, as in [Gelly2007] and [Gelly2011]; otherwise count only
-    moves in the tree, which is one possible reading of [Wang2020b]. With several playouts per leaf,
-    the moves of the last playout are credited with the mean value of all playouts. reading: by
-    default, actions are counted from s on, as in [Gelly2011]; literal counts those of the text of
-    [Wang2020b], actions of both players strictly after s (t1 < t2) that did not occur earlier in
-    the simulation. all_movers then has no effect.
+    per move, as in [Wang2020b]; 0 is equivalent to PUCT. all_movers: also count later actions of
+    the opponent. playout_moves: also count playout moves, as in [Gelly2007] and [Gelly2011];
+    otherwise count only moves in the tree, which is one possible reading of [Wang2020b]. With
+    several playouts per leaf, the moves of the last playout are credited with the mean value of all
+    playouts. reading: by default, actions are counted from s on, as in [Gelly2011]; with literal,
+    as in the text of [Wang2020b], actions of both players are counted if they occur strictly after
+    s (t1 < t2) and did not occur earlier in the simulation. all_movers then has no effect.
     """
 
     c: Annotated[float, Field(ge=0)] = 1.0
@@ -102,7 +102,7 @@ def _credit(rule, tree, b, node, is_own_action, action, backup_value):
 
     `is_own_action` is true if the side to move at the node played the action. The backup value is
     from the point of view of the side to move. Each node is credited only with the first occurrence
-    of an action, so crediting stops at a node that the same action led to.
+    of an action, so crediting stops at a node to which the same action led.
     """
     while node >= 0:
         if is_own_action or rule.all_movers:
@@ -250,9 +250,9 @@ class RaveValuesRoot(NamedTuple):
     """Policy from the normalised Q_rave, as in line 3 of RAVE's algorithm in [Wang2020b].
 
     The policy is proportional to (Q_rave(s, a) + 1) / 2 of the actions with N_rave(s, a) > 0, or to
-    visits if all of these lose. It is the training target, and moves are sampled from it or have
-    its highest probability. Simulations are distributed as with `puct`. Needs the selection rule
-    `rave`.
+    visits if Q_rave is -1 for all of these. It is the training target; the move is sampled from it
+    or is its most probable action. Simulations are distributed as with `puct`. Needs the selection
+    rule `rave`.
     """
 
 

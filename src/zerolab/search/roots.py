@@ -1,4 +1,4 @@
-"""Roots of trees: set, advanced and read; results of searches and views of nodes."""
+"""Roots of trees (setting, advancing and reading them), search results and views of nodes."""
 
 from __future__ import annotations
 

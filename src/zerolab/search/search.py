@@ -305,7 +305,7 @@ class Search:
     ) -> NDArray[np.int64]:
         """Return the moves that the root rule chooses after finished searches, int64[n].
 
-        See `roots.choose_actions`; root rules can use other weights than visit counts. The quickest
+        See `roots.choose_actions`; root rules can use weights other than visit counts. The quickest
         proven win is chosen, and proven losses are avoided.
         """
         return roots.choose_actions(self.move_weights(trees, sample), keys, sample)
