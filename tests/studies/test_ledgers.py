@@ -267,7 +267,7 @@ def details_changed(path, target, change):
         (lambda text: text.replace('"stage":"gate"', '"stage":"gates"'), "unknown stage"),
         (lambda text: text.replace('"accepted":', '"accept":'), "accept"),
         (lambda text: text.replace('"seed":10', '"seed":"x'), "is damaged"),
-        (lambda text: text.replace('"numbers":{', '"numbers":{"x":NaN,'), "NaN is no number"),
+        (lambda text: text.replace('"numbers":{', '"numbers":{"x":NaN,'), "NaN is not a number"),
         (lambda text: text.replace('"numbers":{', '"numbers":{"x":1e999,'), "too large a number"),
         (lambda text: text.replace('"scores":[', '"scores":[["a"],'), "is damaged"),
         (lambda text: text.replace("random", "random\",[9,9,9],[1,1,1],[-1,0,0],[0,0,0]],[\""),

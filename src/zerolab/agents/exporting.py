@@ -1,8 +1,8 @@
 """Export of networks to agent files, and to ONNX models for use without zerolab.
 
 An ONNX model has one input, ``planes``, and one output per head, named after the head. The first
-dimension of each is the batch. A model's outputs are compared with the network's before it is
-written.
+dimension of the input and of every output is the batch. A model's outputs are compared with the
+network's before it is written.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def export(
     """Export the network named by RUN, RUN@N, FILE.zerolab or a shipped agent to a file.
 
     The suffix of `target` selects the format: ``.zerolab`` for an agent file, ``.onnx`` for an ONNX
-    model. With `half`, an agent file has its weights in half precision (`to_half_precision`). An
+    model. With `half`, an agent file stores its weights in half precision (`to_half_precision`). An
     existing file with different content is replaced only if `overwrite` is set. Raises UserError,
     without writing anything, for invalid input and if the model does not agree with its network.
     """
@@ -206,7 +206,7 @@ def _last_name(path: Path) -> str:
 
 
 def _model(agent: SharedAgent) -> tuple[bytes, ModelAgreement]:
-    """Return an agent's network as an ONNX model, and how well the model agrees with it."""
+    """Return an agent's network as an ONNX model, and the agreement between the two."""
     network = build_network(
         agent.network_settings, agent.game, seed=0
     )  # initial weights are replaced

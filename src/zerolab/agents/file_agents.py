@@ -1,4 +1,4 @@
-"""Agents in files, named by a file, or by a name for those that this package contains.
+"""Agents in files: a spec names the file or, for an agent shipped with this package, the agent.
 
 Agent files are exported from runs (`agents.exporting`) and can come from untrusted sources.
 `parse_agent_file` validates all of them and returns only agents that are safe to use.
@@ -237,7 +237,7 @@ def shipped_names() -> list[str]:
 
 
 def shipped_path(name: str) -> Path:
-    """Return the file of the shipped agent with a name."""
+    """Return the path of the file of the shipped agent `name`."""
     return SHIPPED_FOLDER / f"{name}{AGENT_SUFFIX}"
 
 
@@ -262,7 +262,7 @@ class ShippedAgent(NamedTuple):
 
 
 def shipped_agents(game: Game) -> list[ShippedAgent]:
-    """Return the undamaged agents in this package for a game, the one named after it first."""
+    """Return this package's undamaged agents for a game, starting with the one named after it."""
     usual, wanted = shipped_name(game), game_name(game)
     agents = []
     for name in sorted(shipped_names(), key=lambda name: (name != usual, name)):
@@ -276,12 +276,12 @@ def shipped_agents(game: Game) -> list[ShippedAgent]:
 
 
 def default_opponent(game: Game) -> str:
-    """Return the spec of an opponent for users who have trained none: a shipped agent, or MCTS."""
+    """Return the spec of an opponent for users without trained agents: a shipped agent, or MCTS."""
     return next((each.spec for each in shipped_agents(game)), _USUAL_OPPONENT)
 
 
 class _Shipped(StoredAgentKind):
-    """Agent in this package, listed by `zerolab agents`; a run of the same name comes first."""
+    """Agent in this package, listed by `zerolab agents`; a run of this name takes precedence."""
 
     spec_form = "a name listed by zerolab agents"
 
@@ -305,7 +305,7 @@ class _Shipped(StoredAgentKind):
         if not agent.digest.startswith(digits):
             raise UserError(
                 f"{name} has the digest {agent.digest[:_DIGEST_DIGITS]}, not {digits}: this version"
-                " of zerolab has another agent of this name"
+                " of zerolab has a different agent with this name"
             )
         return StoredAgent(f"{name}@{agent.digest[:_DIGEST_DIGITS]}", shipped_path(name), agent)
 

@@ -4,9 +4,9 @@ A spec is ``random``, ``mcts:100``, ``rave:100``, ``rhea:100``, ``perfect``, ``g
 run: ``runs/demo`` is its best network and ``runs/demo@12`` the network of iteration 12. Options
 follow a question mark. For example, ``runs/demo?simulations=400&selection.c=2`` changes the search,
 ``?temperature_plies=4`` samples the first moves in proportion to visits, and ``?simulations=0``
-plays the policy without search. ``agent.zerolab`` is an agent in a file and ``connect-four`` one in
-this package, both with the same options as a run. ``random #2`` is a second agent of the kind
-``random``.
+plays the policy without search. ``agent.zerolab`` is an agent in a file, and ``connect-four`` is an
+agent shipped with this package; both accept the same options as a run. ``random #2`` is a second
+agent of the kind ``random``.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def kind_and_argument(spec: str) -> tuple[AgentKind, str]:
 
 
 def agent_of_game(name: str, game: str) -> Agent:
-    """Return the agent with this canonical name, for the game with this name."""
+    """Return the agent with the canonical name `name`, for the game with the name `game`."""
     return parse_agent(name, parse_game(game))
 
 
@@ -145,9 +145,9 @@ def can_be_shared(agent: Agent) -> bool:
 
 
 def shared_agent(agent: Agent, share: Callable[[Evaluator], Callable[[], Evaluator]]) -> Agent:
-    """Return an agent that pickles with its network, which `share` makes picklable, if it has one.
+    """Return the agent in a form that can be pickled together with its network, if it has one.
 
-    `can_be_shared` must hold.
+    `share` makes the network picklable. `can_be_shared` must be true for the agent.
     """
     players = agent.new_player
     if not isinstance(players, NetworkPlayers):

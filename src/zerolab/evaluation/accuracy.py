@@ -84,7 +84,7 @@ def player_choices(
     executor: Executor = THREADS,
     chunks: int | None = None,
 ) -> MoveChoices:
-    """Return an agent's choices; the moves to each position are played from the start of the game.
+    """Return an agent's choices; each position is reached by playing its moves from the start.
 
     Random streams depend only on (seed, position number, ply). All cores are used, with one chunk
     of positions per thread unless `chunks` is set. The position values of an agent that searches
@@ -301,7 +301,7 @@ def _report(
 def ply_ranges(plies: NDArray[np.int64], limit: int = MAX_PLY_RANGES) -> list[tuple[int, int]]:
     """Return the first and last ply of at most `limit` ranges with similar position counts.
 
-    `plies`, int64[n], has the ply of each position. The positions, sorted by ply, are divided
+    `plies`, int64[n], contains the ply of each position. The positions, sorted by ply, are divided
     evenly, and a ply belongs to the range that includes the middle of its positions.
     """
     distinct, counts = np.unique(plies, return_counts=True)

@@ -1,7 +1,7 @@
 """Cards of agents: how an agent was trained and how strong it is, in a TOML file beside it.
 
-A card has the settings and seed of every measurement, so that anyone can repeat it (`remeasure`).
-Instead of solved positions, it has the settings with which `zerolab dataset` collects them.
+A card records the settings and seed of every measurement, so anyone can repeat it (`remeasure`).
+Instead of solved positions, it records the settings with which `zerolab dataset` collects them.
 """
 
 from __future__ import annotations
@@ -73,10 +73,10 @@ class MeasuredShare(Settings):
         return Interval(self.value, self.low, self.high)
 
     def agrees_with(self, measured: MeasuredShare) -> bool:
-        """Return whether the intervals overlap, and this share's interval and value fit.
+        """Return whether this share is plausible, given a measured one.
 
-        The interval must not be much wider than `measured`. A value outside its interval, as with
-        repeated games, must be close to that of `measured`.
+        The intervals must overlap, and this one must not be much wider than that of `measured`. The
+        value must be in its interval or, as with repeated games, close to that of `measured`.
         """
         width, measured_width = self.high - self.low, measured.high - measured.low
         is_wide = width > 2 * measured_width + _WIDTH_TOLERANCE
@@ -106,7 +106,7 @@ class CardAccuracy(Settings):
     network: MoveShares
     """Accuracy of the policy alone."""
     search: MoveShares | None = None
-    """Accuracy of the search; None if the agent plays without."""
+    """Accuracy of the search; None if the agent plays without search."""
 
 
 class CardMatch(Settings):
@@ -148,13 +148,13 @@ class TrainingFacts(Settings):
     command: Annotated[str, Field(max_length=10_000)]
     """Command that trains such a network."""
     iterations: _Count
-    """Iteration that trained the network."""
+    """Iteration of the run that trained the network."""
     games: _Count
     """Number of self-play games."""
     positions: _Count
     """Number of self-play positions."""
     hours: float = Field(ge=0)
-    """Wall-clock hours of training, without measurements."""
+    """Wall-clock hours of training, excluding measurements."""
     environments: tuple[Environment, ...] = ()
     """Hardware and library versions."""
 
@@ -166,7 +166,7 @@ class AgentCard(Settings):
     """Digest of the agent file."""
     game: PrintableText
     options: PrintableText = ""
-    """Options with which the agent was measured, such as simulations=400; by default its own."""
+    """Options with which the agent was measured, such as simulations=400; empty for its own."""
     simulations: _Count
     """Simulations per move with these options."""
     measured: date
@@ -180,7 +180,7 @@ class AgentCard(Settings):
 
 
 def card_path(agent_file: Path) -> Path:
-    """Return the path of the card of an agent file, which lies beside it."""
+    """Return the path of the card of an agent file; the card is beside the file."""
     return agent_file.with_suffix(".toml")
 
 
@@ -301,7 +301,7 @@ def _score(pair: PairResult) -> MeasuredShare:
 
 
 def remeasure(card: AgentCard, agent: Agent, bar: ProgressBar) -> AgentCard:
-    """Return a card whose measurements are repeated, with the same settings and seeds."""
+    """Repeat the measurements of a card with the same settings and seeds; return the new card."""
     accuracy, perfect = card.accuracy, card.perfect_play
     if accuracy is not None:
         accuracy = measure_accuracy(agent, accuracy.positions, accuracy.dataset, accuracy.seed, bar)

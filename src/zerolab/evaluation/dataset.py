@@ -47,7 +47,7 @@ from zerolab.store.folder import FolderKind
 def dataset_manifest(positions: Positions, about: Mapping[str, Any]) -> dict[str, Any]:
     """Return the manifest of a file: settings, counts, and the difficulty of the positions.
 
-    `about` has the settings and counts from the file's metadata, in any order.
+    `about` contains the settings and counts from the file's metadata, in any order.
     """
     best = positions.position_values
     best_move_counts = (positions.action_values == best[:, None]).sum(axis=1)
@@ -84,7 +84,7 @@ def manifest_lines(path: Path, manifest: Mapping[str, Any]) -> list[str]:
 
 
 def difficulty_line(manifest: Mapping[str, Any]) -> str:
-    """Return the results of the positions in a manifest, and the accuracy of random moves."""
+    """Return a line with the results of a manifest's positions and the accuracy of random moves."""
     return (
         f"{manifest['won']} won, {manifest['drawn']} drawn, {manifest['lost']} lost;"
         f" {manifest['correct_moves']:.2f} best moves on average; random play:"
@@ -146,7 +146,7 @@ def make_dataset(
 
     The content of the file does not depend on the number of processes. Small sets use fewer,
     because starting processes takes seconds. Positions where every move is best, and duplicates
-    under symmetries, are excluded. If further games have no new positions, the file has fewer
+    under symmetries, are excluded. If further games have no new positions, the file contains fewer
     positions than requested. `make_oracle` is imported and called in every process. Raises
     UserError if an existing file or the parts of an interrupted command have other settings, or if
     the oracle cannot solve the game within its budget.

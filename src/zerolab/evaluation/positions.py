@@ -242,7 +242,7 @@ def read_positions(path: Path, game: Game | None = None) -> tuple[Positions, dic
 
     The state of every position is computed from its moves, and its values are checked against its
     legal moves. Raises UserError if the file is missing, damaged, of another kind or newer, or if
-    it has positions of a game other than `game`.
+    its positions are of a game other than `game`.
     """
     head, table = read_table(path, _COLUMNS, _KIND, SCHEMA, written_by="zerolab dataset")
     fields = (("game", str), ("digest", str), ("about", dict))

@@ -1,12 +1,13 @@
 """Public test sets: files of positions with published scores, in two text formats.
 
-In the format of [Pons], a line has the moves from the start of the game and the score of the
-position, as in ``4455 3``. Columns are numbered from 1; moves on cells are names, as in ``c3d3c4``.
+In the format of [Pons], a line contains the moves from the start of the game and the score of the
+position, as in ``4455 3``. Columns are numbered from 1; moves on cells are named, as in ``c3d3c4``.
 In the format of [Cnudde2020], a line is a JSON object with a board of Connect Four, the score of
 the position and the scores of its moves.
 
 A score is a value as defined by `oracles.oracle.Oracle`: positive if the player to move wins. In
-Connect Four it is half the number of stones that the winner has left, plus one.
+Connect Four, its magnitude is the number of stones that the winner has left at the end, including
+the winning one.
 """
 
 from __future__ import annotations
@@ -160,7 +161,7 @@ def _are_columns(game: Game) -> bool:
     """Return whether every action of a game is a column that one digit can name."""
     try:
         layout = action_layout(game)
-    except UserError:  # a plug-in does not say where its actions are
+    except UserError:  # a plug-in does not specify where its actions are
         return False
     return layout.places == "columns" and layout.placeless_count == 0 and layout.place_count < 10
 

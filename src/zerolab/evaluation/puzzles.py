@@ -1,7 +1,7 @@
 """Puzzles: solved positions in which exactly one move has the best result, graded by difficulty.
 
-A move has the best result if it is the only one that wins, or, where no move wins, the only one
-that holds the draw. Lost positions and positions with a single legal move are not puzzles.
+The answer is the only move that wins or, where no move wins, the only move that holds the draw.
+Lost positions and positions with a single legal move are not puzzles.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ TRIES = 4
 JUDGE = "mcts:100"
 """Agent whose search shows how many other moves look as good as the answer."""
 BASELINES = ("random", "mcts:30", "mcts:100", "mcts:1000")
-"""Agents whose misses grade every puzzle, besides the networks of runs."""
+"""Agents whose misses grade every puzzle, in addition to the networks of runs."""
 _MAX_LINE = 30
 _MAX_MOVES = 1000  # of a game, and of a position
 _MAX_NAME = 5000  # characters of an agent spec, which can contain a path
 _MAX_FILE = 1 << 24
 _EASY, _HARD = 0.25, 0.4  # random moves alone account for up to 0.25
-_HALF_ESTIMATE = 4.0  # count of plies and similar moves in `Puzzle.grade` that gives grade 0.5
+_HALF_ESTIMATE = 4.0  # estimate in `Puzzle.grade` that corresponds to grade 0.5
 
 Difficulty = Literal["easy", "medium", "hard"]
 _Move = Annotated[str, Field(max_length=20)]
@@ -79,7 +79,7 @@ class Puzzle(Settings):
     def grade(self) -> float:
         """Difficulty from 0 to 1: the share of agents that miss the answer, once measured.
 
-        Before, it is estimated from the plies to the end and the moves that look as good.
+        Before that, it is estimated from the number of plies to the end and of look-alikes.
         """
         if self.misses:
             return sum(self.misses.values()) / len(self.misses)
@@ -148,7 +148,7 @@ class Collection:
         return True
 
     def add(self, puzzle: Puzzle) -> bool:
-        """Add a puzzle unless it is easy and too many are; return whether it was added."""
+        """Add a puzzle unless too many would be easy; return whether it was added."""
         is_easy = puzzle.level == "easy"
         if is_easy and 2 * self._easy >= self.count:
             return False
@@ -232,7 +232,7 @@ def write_puzzles(path: Path, puzzles: Iterable[Puzzle]) -> None:
 
 
 def read_puzzles(path: Path) -> list[Puzzle]:
-    """Return the puzzles of a file; raise UserError if a line is not one.
+    """Return the puzzles of a file; raise UserError if a line is not a puzzle.
 
     The file may come from anywhere: only a solver can show that its answers are right.
     """

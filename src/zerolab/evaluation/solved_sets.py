@@ -63,8 +63,9 @@ def solve_set(
     a game number, so that intervals do not treat them as independent.
 
     `report` is called with the number of solved positions. `make_oracle` is imported and called in
-    every process. `folder` has the cached positions of earlier calls; None solves the set again.
-    Raises UserError naming the first line whose score differs from the solver's.
+    every process. `folder` contains the cached positions of earlier calls; if it is None, all
+    positions are solved again. Raises UserError naming the first line whose score differs from the
+    solver's.
     """
     path = None if folder is None else folder / f"{public.digest}.parquet"
     values = _cached_values(path, public)
@@ -83,7 +84,7 @@ def _solve_rest(
     path: Path | None,
 ) -> NDArray[np.int32]:
     """Return the values of all positions, given those of the first k, int32[k, actions]."""
-    unlimited_oracle(game_name(public.game), make_oracle)  # warns if it is a slow substitute
+    unlimited_oracle(game_name(public.game), make_oracle)  # warns about a slow substitute
     saved_at = time.monotonic()
     chunks = list(_chunks(public, len(values), make_oracle))
     report(len(values))
@@ -151,7 +152,7 @@ def _save(path: Path | None, public: PublicSet, values: NDArray[np.int32]) -> No
 
 
 def _check_scores(public: PublicSet, values: NDArray[np.int32]) -> None:
-    """Raise UserError if a score of the set is not the solver's."""
+    """Raise UserError if a score of the set differs from the solver's."""
     wrong = values.max(axis=1) != public.scores
     if public.move_scores is not None:
         wrong |= (values != public.move_scores).any(axis=1)
@@ -196,7 +197,7 @@ class PublishedErrors(NamedTuple):
     simulations: int
     """Simulations per move."""
     training: str
-    """Length of the training and hardware."""
+    """Duration of the training, and hardware."""
     rates: Mapping[str, float]
 
 
@@ -278,7 +279,7 @@ def _complement(estimate: MeanEstimate | None) -> MeanEstimate | None:
 def error_tables(results: Sequence[SetResult], simulations: int | None) -> list[Table]:
     """Return one table per player, with one row per set.
 
-    The tables of players that search have the published rates of the sets. `simulations` is the
+    The tables of players that search include the published rates for the sets. `simulations` is the
     number of simulations per move of the agent's search, if it has one.
     """
     return [

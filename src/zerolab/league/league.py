@@ -266,7 +266,7 @@ class League:
             on_batch(episodes)
 
     def _commit(self, game: Game, pairs: NDArray[np.int64], games: Sequence[GameRecord]) -> None:
-        """Rate games and save them before the state, which determines the number of valid games."""
+        """Rate and save games; then save the state, which tells how many games are valid."""
         state = self.state
         self.store.write_stage(state.population.generation, f"from {state.game_count}", games)
         state.rate_records(game, self.settings, pairs, games)

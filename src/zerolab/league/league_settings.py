@@ -29,7 +29,7 @@ class ClockSettings(KlGainSettings):
     """Simulations on a player's clock at the start of a game. [Clausen2021]: 4650."""
 
     increment: int = Field(default=50, ge=1, le=1_000_000)
-    """Simulations added to the clock at each turn of the player, so that every move has some.
+    """Simulations added to the clock at each turn of the player, so that every move can use some.
     [Clausen2021]: 50."""
 
     def check(self, search: SearchSettings) -> None:

@@ -17,7 +17,7 @@ NO_PARENT = -1
 """Parent number of players in the first generation."""
 
 _MIN_GAMES = 20
-"""Minimum number of games after which a rating, initially inherited, is trusted."""
+"""Minimum number of games before a rating is trusted; at first, it is the parent's rating."""
 
 
 @dataclass

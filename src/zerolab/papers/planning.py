@@ -1,4 +1,4 @@
-"""Parts of plans: reduced presets, solved positions to measure networks on, factorial designs.
+"""Parts of plans: reduced presets, solved positions for measuring networks, factorial designs.
 
 The scales `smoke`, `mini` and `small` are reduced versions of the papers' presets.
 """

@@ -1,7 +1,7 @@
 """Bayesian Elo ratings, first-move advantage and draw rate, with confidence intervals.
 
-The model comes from BayesElo [BayesElo]: [Rao1967] with a first-move advantage. With delta = Elo of
-the first player - Elo of the second::
+The model is that of BayesElo [BayesElo], which adds a first-move advantage to [Rao1967]. Let delta
+be the Elo of the first player minus that of the second. Then::
 
     P(first wins)  = 1 / (1 + 10 ** ((-delta - advantage + draw_elo) / 400))
     P(first loses) = 1 / (1 + 10 ** ((delta + advantage + draw_elo) / 400))
@@ -10,11 +10,11 @@ A draw has the remaining probability, P(wins) * P(loses) * (10 ** (2 * draw_elo 
 logarithm of the posterior is therefore concave, and Newton's method finds its only maximum.
 BayesElo finds the same maximum by minorisation-maximisation [Hunter2004].
 
-There are two scales. Draws stretch the scale of the formulas above, the model scale. BayesElo
-displays Elo on a different scale, on which one point between equal players changes the expected
-score by the same amount as an Elo point does without draws. Every displayed number, and all of
-`Ratings` except `Ratings.model`, is on BayesElo's scale. docs/decisions/0006-ratings.md explains
-the prior, the scales and the intervals.
+There are two scales. The formulas above use the model scale, which draws stretch. BayesElo displays
+Elo on a different scale. On that scale, one point between equal players changes the expected score
+by as much as an Elo point does without draws. Every displayed number, and all of `Ratings` except
+`Ratings.model`, is on BayesElo's scale. docs/decisions/0006-ratings.md explains the prior, the
+scales and the intervals.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ def rate(
 
     Repeated games count once. `advantage` and `draw_elo` are on the model scale, like the BayesElo
     commands of the same names, and are fitted if None. Raises UserError if there are no games
-    between different players, if no games connect some groups of players, and for parameters out
-    of range.
+    between different players, if games do not connect all players, or if a parameter is out of
+    range.
     """
     played = list(games)
     return rate_tallies(
@@ -137,7 +137,7 @@ def _newton_step(information: Floats, gradient: Floats, free: NDArray[np.bool_])
     """Return the inverse information times the gradient, for the free parameters."""
     step = np.zeros_like(gradient)
     _regularise(information)
-    # Solving takes a third of the time of inverting.
+    # Solving takes a third of the time that inversion takes.
     step[free] = np.linalg.solve(information[np.ix_(free, free)], gradient[free])
     step[:-2] -= step[:-2].mean()
     return step

@@ -42,9 +42,9 @@ class Rating(NamedTuple):
     interval: Interval
     """Elo with its 95 % interval."""
     games: int
-    """All games, including repetitions."""
+    """Number of games, including repetitions."""
     distinct_games: int
-    """Distinct games, which determine the rating and its interval."""
+    """Number of distinct games, which determine the rating and its interval."""
     score_rate: float
     """Points per game over all games; a draw counts half."""
     draw_rate: float
@@ -94,7 +94,7 @@ class EloDifference(NamedTuple):
         )
 
     def scaled_by(self, factor: float) -> EloDifference:
-        """Return the difference on a scale `factor` times as fine."""
+        """Return the difference multiplied by `factor`, to convert it to another scale."""
         return EloDifference(Interval(*(factor * each for each in self.interval)), self.los)
 
 
@@ -193,7 +193,7 @@ class Ratings(NotebookView):
 
 
 _MAX_PLAYERS = 300
-"""Largest number of players in a figure; one with thousands would be too large to draw."""
+"""Largest number of players in a figure; a figure of thousands would be too large to draw."""
 
 
 def draw_ratings(ratings: Ratings, title: str = "") -> Figure:

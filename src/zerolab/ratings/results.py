@@ -1,8 +1,8 @@
 """Game results: scores, distinct games, counts by pair, and synthetic tournaments.
 
-Deterministic players repeat their games, and a repeated game is no new evidence of strength.
-Ratings, likelihoods of superiority and sequential tests therefore use distinct games: among games
-with the same players, colours and actions, only the first counts.
+Deterministic players repeat their games, and a repeated game adds no evidence of strength. Ratings,
+likelihoods of superiority and sequential tests therefore use distinct games: among games with the
+same players, colours and actions, only the first counts.
 """
 
 from __future__ import annotations

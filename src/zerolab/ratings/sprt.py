@@ -1,10 +1,10 @@
 """Sequential probability ratio test between two players [Wald1945].
 
-Games are played in pairs: both players play each opening once with each colour. The two games of a
-pair are not independent of each other, but different pairs are. The generalised likelihood ratio is
-therefore based on the pair scores 0, 1/2, 1, 3/2 and 2, in the pentanomial model of
+Games are played in pairs: the two games of a pair begin with the same opening, with colours
+swapped. They are not independent of each other, but different pairs are. The generalised likelihood
+ratio is therefore based on the pair scores 0, 1/2, 1, 3/2 and 2, in the pentanomial model of
 [VanDenBergh2020] that chess engine testers use. This also needs fewer games than a test on single
-games. Pairs that repeat an earlier game are no new evidence and do not count. A player stronger by
+games. Pairs that repeat an earlier game add no evidence and do not count. A player stronger by
 `elo` has the expected score 1 / (1 + 10 ** (-elo / 400)), where a draw counts half; this is the
 scale of `Ratings`.
 """
@@ -89,7 +89,7 @@ class Sprt(NamedTuple):
     def judge_games(self, player: str, games: Sequence[RatedGame]) -> tuple[int, SprtVerdict]:
         """Return the number of games after which the test ends, and the verdict at that point.
 
-        If the test does not end, this is the number of all games. Games 2j and 2j + 1 form a pair.
+        If the test does not end, the number is that of all games. Games 2j and 2j + 1 form a pair.
         The verdict is checked after every pair, so it does not depend on the number of games played
         at the same time.
         """

@@ -2,12 +2,12 @@
 
 Claims are constants, fixed before any measurement, because a threshold chosen after seeing the data
 would be meaningless. Each claim also states the smallest effect worth knowing, so that a study can
-find two methods equal, and a report can tell how large a study would have to be.
+conclude that two methods are equal, and a report can state how large a study would have to be.
 
-The primary claims of a study are one family. A secondary claim, for example about a single game, is
-tested only after the primary claim that opens it is decided; all claims with the same opener are a
-family. Within a family, p-values are adjusted [Holm1979], and repeated looks at growing data keep
-the level [OBrien1979]. In each family, the probability of any wrong verdict is at most 5 %.
+The primary claims of a study form one family. A secondary claim, for example about a single game,
+is tested only after the primary claim that opens it is decided; all claims with the same opener
+form a family. Within a family, p-values are adjusted [Holm1979], and repeated looks at growing data
+share the level [OBrien1979]. In each family, the probability of any wrong verdict is at most 5 %.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Look(NamedTuple):
     """Reason why nothing is tested; empty at a look."""
 
     def nominal_level(self, level: float) -> float:
-        """Return the level of a test at this look if all looks together have `level`."""
+        """Return the level of a test at this look, given the total `level` of all looks."""
         return last_level(level, self.taken) if self.taken else level
 
 
@@ -151,7 +151,7 @@ def _judge_family(
 def decision_p_values(claim: Claim, estimate: ClaimEstimate) -> dict[Word, float]:
     """Return the p-value of every decision about a claim.
 
-    At most one of the decisions is wrong for any true statistic close to its boundary, so that each
+    For any true statistic, at most one wrong decision has a boundary close to it, so each decision
     can be tested at the full level. Equality is tested by two one-sided tests [Schuirmann1987].
     """
     threshold, smallest = claim.threshold, claim.smallest
@@ -195,7 +195,7 @@ def _decision(p_values: Mapping[Word, float], level: float) -> Word | None:
 
 
 def power(estimate: ClaimEstimate, claim: Claim, level: float) -> float | None:
-    """Return the probability of a correct decision if the truth is barely worth knowing.
+    """Return the probability of a correct decision if the true effect is barely worth knowing.
 
     For a claim of *above* or *below*, the true statistic differs from the threshold by the smallest
     effect worth knowing; for the other relations it equals the threshold. The test is two-sided and
@@ -211,8 +211,9 @@ def power(estimate: ClaimEstimate, claim: Claim, level: float) -> float | None:
 def detectable_effect(estimate: ClaimEstimate, claim: Claim, level: float) -> float | None:
     """Return the smallest effect worth knowing that would give a power of 80 %.
 
-    This is the smallest true difference from the threshold that is found with this probability; for
-    the other relations, the smallest difference that is excluded. None if the error is unknown.
+    For a claim of *above* or *below*, it is the smallest true difference from the threshold that is
+    found with this probability; for the other relations, it is the smallest difference that is
+    excluded with this probability. None if the error is unknown.
     """
     from scipy.optimize import brentq  # noqa: PLC0415  slow to import
 

@@ -30,7 +30,7 @@ _AGENT_SECONDS = 1e-4  # per move of an agent without a network
 _STAGE_SECONDS = 0.3  # loading and saving
 _COMPRESSED = 0.4  # compression ratio; see store.examples
 _RANDOM_GAMES = 20
-_SHARE_ACCEPTED = 0.7  # share of candidates that pass their gate and stay on disk
+_SHARE_ACCEPTED = 0.7  # share of candidates that pass the gate and are kept on disk
 
 
 class EstimatedWork(NamedTuple):

@@ -119,7 +119,7 @@ _NEWER_SETTINGS: Mapping[str, Any] = {
 
 
 def without_newer_settings(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of a run as JSON, without newer ones that do not change it."""
+    """Return the settings of a run as JSON, without newer settings that leave the run unchanged."""
     kept = deepcopy(dict(data))
     for section, values in _NEWER_SETTINGS.items():
         for name, unchanged in values.items():
@@ -180,7 +180,7 @@ class PlannedTournament:
     seed: int | None = None
     """Seed of all runs, or None for a tournament between runs of all seeds.
 
-    A tournament per seed can be played on any machine, and its seeds are independent blocks."""
+    A tournament of one seed can be played on any machine, and seeds are independent blocks."""
 
     @property
     def group(self) -> str:
@@ -298,7 +298,7 @@ class Design:
 
     @property
     def parts(self) -> list[str]:
-        """Names of the parts, in order."""
+        """Names of the parts, in the order of the design."""
         names = [run.part for run in self.runs]
         names += [tournament.part for tournament in self.tournaments]
         names += [computation.part for computation in self.computations]

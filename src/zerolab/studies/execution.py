@@ -170,7 +170,7 @@ class StudyExecution:
     def record_last_look(self) -> None:
         """Record the look at all seeds if the whole study is finished.
 
-        Claims are not looked at with a subset of the planned seeds.
+        It records nothing for a subset of the planned seeds.
         """
         if self._was_seen(self.seeds) or len(self.seeds) < self._planned_count:
             return
@@ -225,7 +225,7 @@ class StudyExecution:
     def perform_rounds(
         self, workers: Workers, on_progress: Callable[[StudyProgress], None], hours: float
     ) -> tuple[Failures, str]:
-        """Add seeds in rounds until the primary claims are decided or `hours` are over.
+        """Add seeds in rounds until the primary claims are decided or `hours` have passed.
 
         Each round ends with a look at the claims (see `zerolab.studies.looks`). Return the failures
         and, in words, the reason for stopping. Raise UserError as in `require_round`.
@@ -276,7 +276,7 @@ def _gib(size: float) -> str:
 
 
 class StudyStorage(FolderStorage):
-    """Stored copy of a study's finished work, including runs that it shares with others.
+    """Stored copy of a study's finished work, including runs shared with other studies.
 
     A copy has the layout of the studies folder, so several studies and machines can share one.
     Unfinished runs are not copied, and nothing is removed from the storage.

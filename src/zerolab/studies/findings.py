@@ -75,7 +75,7 @@ def read_ledgers(folder: Path) -> tuple[dict[Path, Ledger], list[str]]:
             if (other := seen.setdefault(ledger.header, path)) != path:
                 raise UserError(
                     f"{quoted(path)} is of the same study and scale as {quoted(other)}: expected"
-                    " one ledger, as zerolab report writes of several"
+                    " one ledger, such as zerolab report writes from several"
                 )
         except UserError as error:
             refused.append(str(error))
@@ -125,7 +125,7 @@ def findings_document(
 ) -> Document:
     """Return a page with a sentence for each of the strongest verdicts and one row per finding.
 
-    `refused` has a message for each ledger that was left out.
+    `refused` contains a message for each ledger that was left out.
     """
     blocks: list[Block] = [Paragraph(_summary(studies))]
     blocks += [Paragraph(f"Left out: {message}") for message in refused]
@@ -230,7 +230,7 @@ def _sentence(verdict: Verdict, judged: JudgedScale, scale: Scale) -> str:
 
 
 def _table(judged: JudgedStudy, link: FigureLink) -> Table:
-    """Return a row for each finding of a study, with the verdict at each scale."""
+    """Return a table with a row for each finding of a study and the verdict at each scale."""
     columns: list[str | Column] = [
         "finding", "source", "statistic", "claimed", Column("worth knowing", "g"), "primary"
     ]  # fmt: skip

@@ -1,8 +1,8 @@
 """Ledgers: small Parquet files with everything that a report needs from the finished work.
 
 A ledger has one row per finished run, player without a run, and computation. Reports are generated
-from ledgers alone, so results outlive the machine that made them. Ledgers from several machines add
-up: each contributes the runs of its own seeds.
+from ledgers alone, so results outlive the machine that made them. Ledgers from several machines can
+be merged: each contributes the runs of its own seeds.
 """
 
 from __future__ import annotations
@@ -147,10 +147,10 @@ def read_ledger(path: Path) -> Ledger:
 def merge_ledgers(ledgers: Mapping[Path, Ledger]) -> Ledger:
     """Return several ledgers merged into one.
 
-    The planned seeds add up. The looks of the ledger with the most seeds in its last look are kept,
-    followed by a look at the last looks of all ledgers. Raises UserError if the ledgers belong to
-    different studies, scales or designs, if two of them contain the same run, or if games that
-    belong to no seed differ.
+    The planned seeds are those of all ledgers. The looks of the ledger with the most seeds in its
+    last look are kept, followed by a look at the last looks of all ledgers. Raises UserError if the
+    ledgers belong to different studies, scales or designs, if two of them contain the same run, or
+    if games that belong to no seed differ.
     """
     (first_path, first), *others = ledgers.items()
     merged = {row.identity: (first_path, row) for row in first.rows}
@@ -254,7 +254,7 @@ def _finite(text: str) -> float:
 
 
 def _refuse_constant(name: str) -> float:
-    raise ValueError(f"{name} is no number")
+    raise ValueError(f"{name} is not a number")
 
 
 def _score(tournament: str, player: str, opponent: str, *scores: Sequence[int]) -> PairScore:

@@ -2,9 +2,9 @@
 
 A study adds seeds in rounds and can stop once its claims are decided. Testing at the full level
 after every round would make too many decisions by chance. The boundaries of O'Brien and Fleming
-keep the level: early looks need overwhelming evidence, and the last look costs little. The part of
-the level spent so far is a fixed function of the share of the data seen, so the number and times of
-later looks need not be known.
+preserve the level: early looks need overwhelming evidence, and the last look costs little. The part
+of the level spent so far is a fixed function of the share of the data seen, so the number and times
+of later looks need not be known.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class TakenLook(NamedTuple):
 def check_looks(tables: Any, seeds: Sequence[int]) -> list[TakenLook]:
     """Return the looks of a file; raise an error of `UNREADABLE` if they are impossible.
 
-    Each look includes the one before, and `seeds` includes all.
+    Each look must include the seeds of the previous look, and `seeds` those of all looks.
     """
     looks = [
         TakenLook(
@@ -67,7 +67,7 @@ def check_looks(tables: Any, seeds: Sequence[int]) -> list[TakenLook]:
 
 
 def last_level(level: float, looks: Sequence[TakenLook]) -> float:
-    """Return the significance level of a two-sided test at the last of some looks.
+    """Return the significance level of a two-sided test at the last of `looks`.
 
     For a look at merged ledgers, the level spent up to their last looks is subtracted.
     """
@@ -171,7 +171,7 @@ def look_sizes(seed_count: int) -> list[int]:
 def parse_seeds(text: str) -> list[int]:
     """Return the seeds written as numbers and ranges, such as ``100-107,112``, in order.
 
-    Raises UserError if the text has another form, a seed is outside the allowed range or repeated.
+    Raises UserError if the text has another form, or if a seed is out of range or repeated.
     """
     matches = [_RANGE.fullmatch(part.strip()) for part in text.split(",")]
     if not all(matches):

@@ -82,10 +82,10 @@ class RunQueue:
             return 0.0
 
     def _urgency(self, run: PlannedRun) -> tuple[int, bool, str]:
-        """Return a sort key that puts the lowest seeds first, and source runs first in each seed.
+        """Return a sort key that puts the lowest seeds first and, within a seed, source runs first.
 
         Runs of one seed are in random order, since their keys are digests. If other programs slow
-        the machine down during a study, the times of all variants change alike.
+        the machine down for a while, this affects all variants alike.
         """
         return int(run.factors["seed"]), run.key not in self._sources, run.key
 

@@ -82,7 +82,7 @@ class RayWorkers:
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
-        """Check all nodes; nodes that differ or do not share the folder raise UserError."""
+        """Check all nodes; raise UserError if machines differ or do not share the folder."""
         self._stack.callback(self.cluster.leave)
         with self._stack:
             if not self.cluster.is_local:

@@ -139,8 +139,8 @@ class Results:
 def read_results(design: Design, ledger: Ledger) -> Results:
     """Return the results in a ledger of a study with the given design.
 
-    After the first look, these are the results at the latest look; nothing is seen in between.
-    Raises UserError if a run of the ledger has other settings than planned.
+    After the first look, these are the results at the latest look; later results stay hidden until
+    the next one. Raises UserError if a run in the ledger has settings other than planned.
     """
     messages = []
     if ledger.looks and ledger.looks[-1].seeds != list(ledger.seeds):

@@ -9,7 +9,7 @@
     studies/NAME-SCALE/tournaments/PART/   games and ratings
     studies/NAME-SCALE/failures.json       failed tasks that have not succeeded since
     studies/NAME-SCALE/looks.json          seeds of each look at the claims
-    studies/NAME-SCALE/ledger.parquet      everything that the report needs of the finished work
+    studies/NAME-SCALE/ledger.parquet      everything that the report needs from the finished work
     studies/NAME-SCALE/report/             tables, figures and pages
 """
 

@@ -9,8 +9,9 @@ same load.
 The accuracy of a single iteration is noisy, and the maximum of noisy measurements grows with their
 number. Accuracies are therefore smoothed and evaluated at the same number of points in every run.
 
-How much runs of a variant differ is estimated from the runs of all variants, see `block_model`. The
-small network is left out, because networks of its size may differ more or less than others.
+The variation between runs of a variant is estimated from the runs of all variants (see
+`block_model`). The small network is left out, because runs of its size may vary more or less than
+others.
 """
 
 from __future__ import annotations
@@ -191,7 +192,7 @@ PointsByVariant = Mapping[str, PointsBySeed]
 """Accuracy points of finished runs, by variant and seed."""
 
 _Measure = Callable[[Sequence[AccuracyPoint]], float | None]
-"""Function from the points of a run to an accuracy, or None if the run is too short for it."""
+"""Function from the points of a run to an accuracy, or to None if the run is too short."""
 
 _EARLY_SHARE = 0.25
 """Share of the common cost at which networks are compared early in training."""

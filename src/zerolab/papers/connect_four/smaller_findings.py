@@ -91,8 +91,8 @@ def easy_statistics(results: Results) -> dict[Claim, ClaimEstimate | MissingEsti
 def measure_easy_accuracy(run: FinishedRun) -> float | None:
     """Return the strong accuracy of search with the best network on easy positions.
 
-    The variants with a published accuracy are measured. None means that the positions are not
-    solved yet.
+    Only the variants with a published accuracy are measured. The result is None if the positions
+    are not solved yet.
     """
     planned = next(plan for plan in run.design.report_datasets if plan.label == "easy")
     path = run.study_folder.dataset_path(planned)
@@ -135,8 +135,8 @@ def easy_blocks(results: Results, accuracies: ByVariant) -> Iterator[Block]:
 def growth_changes(run: TrainedRun) -> dict[int, float]:
     """Return the change in strong accuracy of search at each growth, by iteration.
 
-    The network grows after the iteration. The change is the accuracy after the next iteration minus
-    the accuracy after this one. Growths beyond the end of the run are left out.
+    The network grows after each iteration in the result. The change is the accuracy after the next
+    iteration minus the accuracy after this one. Growths beyond the end of the run are left out.
     """
     accuracies = {each.iteration: each.search_strong for each in run.records_of(AccuracyRecord)}
     return {
@@ -202,7 +202,7 @@ def measure_evolved_accuracy(run: FinishedRun, league: Mapping[str, Any]) -> flo
     """Return the strong accuracy of the final network with the league's best settings.
 
     `league` is the result of `diversity.measure_league`. The positions and random numbers are those
-    of the run's own measurements. None means that the positions are missing.
+    of the run's own measurements. The result is None if the positions are missing.
     """
     (planned,) = run.planned.datasets
     path = run.study_folder.dataset_path(planned)

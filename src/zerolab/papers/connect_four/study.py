@@ -114,9 +114,9 @@ class _RunLength(NamedTuple):
     """Length of training runs and of their schedules."""
 
     iterations: int
-    """Iterations of the baseline. The extended version has 5/3 of this number."""
+    """Iterations of the baseline. The extended version has 5/3 as many."""
     plies: int
-    """Plies per parallel game and baseline iteration. The extended version plays 3/5 of this."""
+    """Plies per parallel game and baseline iteration. The extended version plays 3/5 as many."""
     steps: tuple[int, int]
     """Baseline iterations at which the learning rate drops (7 and 14 in [Clausen2021])."""
     window: tuple[int, int]
@@ -287,8 +287,9 @@ def _selfplay_run(
 def _length_changes(scale: Scale) -> LengthChanges:
     """Return the changes that set the length of runs.
 
-    An iteration of the extended version plays 3/5 of the positions that the baseline plays
-    [Clausen2021]. It runs 5/3 of the iterations, so both play the same number of positions.
+    An iteration of the extended version plays 3/5 as many positions as one of the baseline
+    [Clausen2021]. The extended version has 5/3 as many iterations, so both play the same number of
+    positions.
     """
     if scale == "paper":
         return LengthChanges(*({"stop": "no_gain", **changes} for changes in _PUBLISHED))

@@ -25,7 +25,7 @@ from zerolab.training.records import SupervisedRecord
 SETS = ("v1", "v2")
 """Sets of positions: every position of each game (v1), or one position per game (v2)."""
 RIGHT, PUBLISHED_LABELS = "right", "published"
-"""Labels: true outcomes, or outcomes with the first player's losses as draws [ClausenCode]."""
+"""Labels: true outcomes, or those in which losses of the first player are draws [ClausenCode]."""
 WEIGHT, FULL_WEIGHT = 0.01, 1.0
 """Weights of the outcome in the loss: as in [Clausen2021, Eq. 3], and equal to the policy's."""
 FEATURES_SET = "v1"
@@ -97,7 +97,7 @@ def supervised_statistics(results: Results) -> dict[Claim, ClaimEstimate | Missi
 def _compare_depths(
     model: GamesModel, pairs: Sequence[tuple[int, int]]
 ) -> ClaimEstimate | MissingEstimate:
-    """Return the smallest of the leads `pairs`, each of deeper over less deep networks."""
+    """Return the smallest lead of deeper over shallower networks in `pairs` of block counts."""
     if not pairs:
         return MissingEstimate("networks of only one depth are studied at this scale")
     return estimate_smallest([model.contrast({one: 1.0, other: -1.0}) for one, other in pairs])
@@ -159,7 +159,7 @@ def _fit_shares(results: Results, measure: str) -> GamesModel:
 
 
 def _feature_runs(results: Results, features: str) -> list[TrainedRun]:
-    """Return the smallest networks that learn `features`, or without features."""
+    """Return the runs of the smallest networks with the given `features`."""
     fewest = _block_counts(results)[0]
     return _runs(results, FEATURES_SET, fewest, RIGHT, features=features)
 

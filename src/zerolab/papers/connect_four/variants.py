@@ -54,7 +54,7 @@ class TrainingVariant(NamedTuple):
 
 
 def _longer_iterations(lengths: LengthChanges) -> Changes:
-    """Return changes that give the extended version the iterations of the baseline.
+    """Return changes that make iterations of the extended version as long as the baseline's.
 
     The window and the learning-rate cycle are rescaled so that they still change after the same
     number of positions.
@@ -86,7 +86,7 @@ LEAGUE = (LEAGUE_BY_RESULTS, LEAGUE_BY_NOVELTY, "league-novelty-winner", LEAGUE_
 They differ in the fitness of players, or have the check parameter with its known best value."""
 
 LIGHT_MERGING = ("merging-0.2", "merging-0.5")
-"""Variants in which the newer of two equal positions has another weight than 0.8."""
+"""Variants in which the newer of two equal positions has a weight other than 0.8."""
 
 SMALL, FEATURES = "small", "features"
 """Small network, and a larger network that learns its features."""
@@ -260,7 +260,7 @@ def changes_for_scale(scale: Scale, name: str) -> dict[str, Any]:
 
 
 MOVE_TIMING = "zerolab.papers.connect_four.costs:measure"
-"""Function that times moves, by the name that computations have in stored ledgers."""
+"""Name of the function that times moves, which is stored in ledgers."""
 TIMED_PLIES = 2
 """Plies per game and round in which moves are timed."""
 
@@ -302,7 +302,7 @@ def planned_move_timing(runs: Iterable[PlannedRun]) -> PlannedComputation:
     simulations = 0
     for key, timed in timed_move_kinds(runs).items():
         play = timed.run.settings.selfplay.model_copy(update={"threads": _TIMED_THREADS})
-        # The same for all seeds and on all machines, so that ledgers of other machines fit.
+        # Equal for all seeds and on all machines, so that ledgers from other machines fit.
         settings = timed.run.settings.model_copy(update={"seed": 0, "selfplay": play})
         networks[key] = {
             "settings": without_newer_settings(

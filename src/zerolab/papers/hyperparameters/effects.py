@@ -300,7 +300,7 @@ PUBLISHED_BEST: Mapping[str, tuple[int | None, int | None]] = {
 }  # fmt: skip
 """Index of the best published value by loss and by time [Wang2020a, Table 4].
 
-None stands for "insignificant" (loss) and "similar" (time)."""
+None means "insignificant" (loss) and "similar" (time)."""
 
 
 def best_value_blocks(sweep: Sweep) -> Iterator[Block]:

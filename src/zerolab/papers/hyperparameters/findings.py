@@ -1,8 +1,8 @@
 """Claims of [Wang2020a, section 6], for the sweep, the screening and the full grid.
 
 For three hyper-parameters, the section names the iteration, of 100, in which a value has the
-smallest loss: 70 for m, 85 for bs and about 80 for lr. Their claims are about the loss after that
-share of the iterations, the others about the loss at the end.
+smallest loss: 70 for m, 85 for bs and about 80 for lr. The claims on these three concern the loss
+after that share of the iterations; all others concern the loss at the end.
 
 The section contradicts itself twice. With 100 games per iteration the loss goes down in the end,
 but Table 4 names 10 as the best value; the claim follows the text. The text calls u = 0.7 too high,
@@ -48,7 +48,7 @@ TIME_SIGNS: Mapping[str, float] = {
 }  # fmt: skip
 """Sign of the effect on time of the hyper-parameters that Table 3 calls time-sensitive.
 
-The text counts ep among those without a significant effect, Table 4 does not."""
+The text counts ep among those without a significant effect; Table 4 does not."""
 FREE = ("T'", "c", "lr", "d", "u")
 """Hyper-parameters that Table 3 calls time-friendly, with at most 18 % of the default hours."""
 

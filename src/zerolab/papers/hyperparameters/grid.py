@@ -58,9 +58,9 @@ def counted_work(run: TrainedRun) -> CountedWork:
 def fit_unit_costs(runs: Sequence[TrainedRun]) -> UnitCosts:
     """Fit non-negative unit costs of work to the training times of `runs`.
 
-    Self-play and learning each have a cost per unit and a cost per iteration, which minimise the
-    squared relative errors, so short and long runs have equal weight. Without runs, all costs are
-    0.
+    Self-play and learning each have a cost per unit and a cost per iteration. The costs minimise
+    the squared relative errors, so that short and long runs have equal weight. Without runs, all
+    costs are 0.
     """
     if not runs:
         return UnitCosts(0.0, 0.0, 0.0)
@@ -110,7 +110,7 @@ class RatedGridRun(NamedTuple):
 
     trained_run: TrainedRun
     tournament_key: str
-    """Key of the tournament. Each seed has one; runs with the same seed share nothing else."""
+    """Key of the tournament. Each seed has one, and runs with the same seed share nothing else."""
     levels: tuple[int, ...]
     """Levels in the order of `SYMBOLS`."""
     elo: float
@@ -167,7 +167,7 @@ class Grid(NamedTuple):
 
     @property
     def elo_scales(self) -> list[float]:
-        """Factor by which BayesElo scales the Elo of each tournament, smallest first."""
+        """Factors by which BayesElo scales the Elo of the tournaments, smallest first."""
         return sorted(
             ratings.model.scale
             for name in dict.fromkeys(run.tournament_key for run in self.runs)

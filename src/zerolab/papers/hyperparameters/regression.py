@@ -1,7 +1,7 @@
 """Regression of Elo on hyper-parameters and time, and the Pareto front of Elo and time.
 
 A Pareto front selects the best of many noisy points, so it contains lucky points. A bootstrap
-estimates how often each combination is on the front. It replaces the runs of each combination with
+estimates how often each combination is on the front. It replaces the runs of each combination by
 their mean plus resampled residuals of all runs, for Elo and log2(time) jointly. The residual of a
 run is its deviation from a fit with a constant per combination and per tournament, so it includes
 measurement error. If no combination has two runs, all residuals are 0, and the bootstrap only adds
@@ -124,7 +124,7 @@ def pareto_front_shares(grid: Grid) -> list[float]:
 
 
 def pareto_front_table(grid: Grid) -> Table:
-    """Return a table of combinations: their means and how often each is on the front."""
+    """Return a table of combinations, with their means and the share of draws on the front."""
     combinations = list(grid.runs_by_combination().values())
     unit = time_unit(run.training_seconds for run in grid.runs)
     points = [

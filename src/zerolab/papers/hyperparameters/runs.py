@@ -5,9 +5,10 @@ The model of the effects is linear in log2 of the values, so that effects are pe
     measure = seed constant + pair constant + sum of b x over the twelve hyper-parameters
 
 In the screening, a pair is a run and its mirror image. Its constant absorbs the interactions of two
-hyper-parameters, which are equal in both runs [Box1951]. In the sweep, a pair has the smallest and
-the largest value of one hyper-parameter, and its constant absorbs the curvature. Neither biases the
-effects or inflates the errors. With one seed, the sweep has no degrees of freedom left.
+hyper-parameters, which are equal in both runs [Box1951]. In the sweep, a pair consists of the runs
+with the smallest and the largest value of one hyper-parameter, and its constant absorbs the
+curvature. Interactions and curvature therefore neither bias the effects nor inflate the errors.
+With one seed, the sweep has no degrees of freedom left.
 """
 
 from __future__ import annotations

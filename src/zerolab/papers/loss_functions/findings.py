@@ -307,7 +307,7 @@ def _largest(
 ) -> ClaimEstimate | MissingEstimate:
     """Return the largest of several contrasts in each of several models.
 
-    A contrast has weights by loss and the boards over which it is averaged, by default all.
+    A contrast consists of weights by loss and the boards over which it is averaged, by default all.
     """
     estimates = []
     for model in models:

@@ -1,7 +1,7 @@
 """Claims about transfer and their statistics.
 
-[Hongcharoen2018] publishes a method without results, so its claims are hopes: that training on a
-game is faster, and improves the network, if it continues from a network of another game. The
+[Hongcharoen2018] publishes a method without results, so its claims are expectations: training on a
+game should be faster and yield a better network if it continues from a network of another game. The
 primary claims state them for the method of the paper, new heads on a trunk that is trained further,
 and for pairs of different games, as in the paper. The claims with source ``zerolab`` were fixed
 before any measurement.

@@ -163,7 +163,7 @@ class TrunkSimilarity(NamedTuple):
     The second board can be `UNTRAINED`."""
 
     def excess_of_first_layer(self, pair: BoardPair) -> BySeed:
-        """Return by how much fine-tuning keeps the first layer better than the last layer, by seed.
+        """Return how much better fine-tuning keeps the first layer than the last layer, by seed.
 
         The result is the CKA with the source in the first layer minus the CKA in the last layer for
         the fine-tuned trunk, minus the same difference for the trunk from scratch. First layers are
@@ -246,7 +246,7 @@ def measure_similarity(run: FinishedRun) -> dict[str, Any]:
 def _cka_by_layer(one: GramByLayer, other: GramByLayer) -> list[float | None]:
     """Return the CKA of each layer; all trunks in a study have the same layers.
 
-    JSON has no NaN, so None stands for it.
+    JSON has no NaN, so None replaces it.
     """
     ckas = [one[name].cka(other[name]) for name in one]
     return [None if math.isnan(each) else each for each in ckas]
