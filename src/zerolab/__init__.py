@@ -104,7 +104,7 @@ _MODULES = dict(
 __all__ = list(_MODULES)
 
 # Waiting torch threads spin before they sleep. On a machine with other load, the default spin count
-# makes training many times slower. It must be set before torch is loaded.
+# makes training many times slower. The variable must be set before torch is loaded.
 os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
 

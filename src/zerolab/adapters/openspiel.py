@@ -1,7 +1,7 @@
-"""OpenSpiel: agents of zerolab as its bots, and its tree search as the agent ``openspiel_mcts:N``.
+"""OpenSpiel: zerolab's agents as its bots, and its tree search as the agent ``openspiel_mcts:N``.
 
-Both share the positions of a game, since actions have the same numbers [OpenSpiel]. The package
-is in the extra ``openspiel``.
+Games are replayed without converting actions, since OpenSpiel numbers them in the same way
+[OpenSpiel]. The extra ``openspiel`` installs the package.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from zerolab.rules.rules import Game
 
 _NAME = "openspiel_mcts"
 _EXPLORATION = 2.0
-_MEGABYTES = 100  # of the tree of one move
+_MEGABYTES = 100  # memory limit of the search tree for one move
 
 
 def spiel_name(game: Game) -> str:
-    """Return OpenSpiel's name of a game; raise UserError if OpenSpiel does not have the game."""
+    """Return OpenSpiel's name for a game; raise UserError if OpenSpiel does not have the game."""
     name, _, _ = game_name(game).partition(":")
     rows, columns, *others = game
     if name == "connect_four":
@@ -46,9 +46,9 @@ def spiel_name(game: Game) -> str:
 def spiel_bot(spec: str, game: Game | str, seed: int = 0) -> Any:
     """Return a `pyspiel.Bot` that plays like the agent with a spec, such as ``"runs/demo"``.
 
-    `game` is a name, such as ``"connect_four:6x7"``, or a parsed game.
-    Its moves depend only on the seed and the moves of the game. Raises UserError for an invalid
-    spec or a game that OpenSpiel does not have, and MissingExtraError without OpenSpiel.
+    `game` is a name, such as ``"connect_four:6x7"``, or a parsed game. The bot's moves depend only
+    on the seed and the moves played so far. Raises UserError for an invalid spec or a game that
+    OpenSpiel does not have, and MissingExtraError if OpenSpiel is not installed.
     """
     from zerolab.agents.specs import parse_agent  # noqa: PLC0415  it imports this module
 
@@ -68,7 +68,7 @@ def spiel_bot(spec: str, game: Game | str, seed: int = 0) -> Any:
 
         def step(self, state: Any) -> int:
             if str(state.get_game()) != name:
-                raise UserError(f"the bot plays {name}: expected no state of {state.get_game()}")
+                raise UserError(f"the bot plays {name}: cannot move in {state.get_game()}")
             position = Position.start(game)
             for action in state.history():
                 position = position.play(action)
@@ -131,7 +131,7 @@ class _SpielMcts(AgentKind):
 def _pyspiel() -> Any:
     """Return the module `pyspiel`; raise MissingExtraError if OpenSpiel is not installed."""
     try:
-        import pyspiel  # noqa: PLC0415  slow, and not everyone has it
+        import pyspiel  # noqa: PLC0415  slow and optional
     except ModuleNotFoundError as error:
         raise MissingExtraError.of("OpenSpiel", "open-spiel", "openspiel") from error
     return pyspiel

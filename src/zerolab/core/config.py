@@ -234,7 +234,7 @@ def _locate(model: type[BaseModel], path: Sequence[int | str]) -> _Location:
 
 
 def _without_none(annotation: Any) -> Any:
-    """Return the type of an optional setting, or any other annotation as it is."""
+    """Return the type of an optional setting; return any other annotation unchanged."""
     members = get_args(annotation)
     return members[0] if members[1:] == (NoneType,) else annotation
 
@@ -261,7 +261,7 @@ def _variants_at(keys: Sequence[str], model: type[BaseModel]) -> dict[str, type[
 
 
 def _explain_unknown(model: type[BaseModel], path: Sequence[int | str]) -> str:
-    """Return the message for an unknown key, which may belong to a variant not selected."""
+    """Return the message for an unknown key, which may belong to a variant that is not selected."""
     parent, name = _locate(model, path[:-1]), str(path[-1])
     prefix = f"{parent.key}." if parent.key else ""
     siblings = _variants_at(parent.key.split("."), model)
@@ -317,8 +317,8 @@ def suggested_setting(
 ) -> str:
     """Return the dotted key of the setting that an unknown key probably means, or "".
 
-    The first choice is any setting with the last part of the key as its name or initials.
-    Otherwise, it is the most similar field of `parent`, the table that lacks the key, or a setting
+    A setting whose name or initials are the last part of the key takes precedence. Otherwise, the
+    result is the most similar field of `parent`, the table that lacks the key, or a setting
     elsewhere with a very similar name.
     """
     if len(key) > _LONGEST_WORD:
@@ -361,7 +361,10 @@ def _sorted_keys(model: type[BaseModel]) -> list[str]:
 
 
 def _initials(name: str) -> str:
-    """Return the initials of a name of several words, otherwise a text that no user would write."""
+    """Return the initials of a name of several words, or "." for a single word.
+
+    No setting can be called ".".
+    """
     words = name.casefold().split("_")
     return "".join(word[:1] for word in words) if len(words) > 1 else "."
 

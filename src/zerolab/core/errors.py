@@ -26,7 +26,7 @@ class UserError(Exception):
 
 
 class DisagreementError(UserError):
-    """Measurement that contradicts a statement, such as a number on the card of an agent."""
+    """Measurement that contradicts a statement, such as a number on an agent's card."""
 
     exit_code = 1
 
@@ -36,7 +36,7 @@ class MissingExtraError(UserError):
 
     @classmethod
     def of(cls, purpose: str, package: str | None, extra: str) -> MissingExtraError:
-        """Return an error that `purpose`, the subject of the sentence, requires a package."""
+        """Return the error for a missing package; its message begins with `purpose`."""
         return cls(
             f'{purpose} requires {package}, which is not installed: install the extra "{extra}",'
             f" as in pip install '.[{extra}]' in the folder with zerolab's pyproject.toml"
@@ -48,7 +48,7 @@ class SubstituteWarning(UserWarning):
 
 
 class PluginWarning(UserWarning):
-    """Plug-in of another package that cannot be imported and is therefore left out."""
+    """Plug-in of another package that cannot be imported and is therefore skipped."""
 
 
 def quoted(value: object) -> str:
@@ -108,7 +108,7 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
 
 class _Brief(reprlib.Repr):
-    """Abbreviated repr of nested values that accepts numbers of any length and any depth."""
+    """Abbreviated repr of nested values, for numbers of any length and nesting of any depth."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -190,4 +190,4 @@ def _compile_helper(function: Callable[..., Any]) -> Any:
 
 
 FRAGMENTS = Inlining(_compile_helper, {**_OPTIONS, "pipeline_class": _FragmentCompiler})
-"""The fast way, which changes in numba's internals may rule out."""
+"""Fast strategy, which may stop working if numba's internals change."""

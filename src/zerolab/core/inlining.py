@@ -10,7 +10,7 @@ import numpy as np
 from numba.extending import overload
 
 TESTED_NUMBA = (0, 68)
-"""Newest version of numba whose internals are known to suit `zerolab.core.fragments`."""
+"""Newest version of numba that is known to work with `zerolab.core.fragments`."""
 
 KERNEL_OPTIONS = {"error_model": "numpy", "no_cfunc_wrapper": True}
 """Compiler options of kernels: division as in numpy, and no entry point for C."""
@@ -39,9 +39,9 @@ class _Pair(NamedTuple):
 def check(inlining: Inlining) -> None:
     """Compile a small kernel and compare its results with Python's.
 
-    The kernel has a helper and an overloaded function, which pass a NamedTuple of arrays, write to
-    an array and create another one. Raises RuntimeError if the results differ; compiler
-    errors propagate.
+    The kernel passes a NamedTuple of arrays to a helper and to an overloaded function, which write
+    to one array and create another. Raises RuntimeError if the results differ; compiler errors
+    propagate.
     """
     expected, actual = (_Pair(np.arange(3.0), np.zeros(3)) for _ in range(2))
     results = _example(_shifted, _scaled)(expected), numba.njit(_compiled(inlining))(actual)
@@ -50,7 +50,7 @@ def check(inlining: Inlining) -> None:
 
 
 def _compiled(inlining: Inlining) -> Callable[[_Pair], float]:
-    """Return the example, which calls helpers that are compiled in a given way."""
+    """Return the example with helpers compiled by a strategy."""
 
     def scaled(pair, factor):
         raise AssertionError

@@ -1,11 +1,11 @@
 """Array ownership, prefetching and cheap arguments in kernels.
 
 `borrowed` returns views without reference counts, and `prefetch` loads a cache line before it is
-needed. In plain Python, and with ``NUMBA_DISABLE_JIT=1``, neither has an effect.
+needed. Neither has an effect in plain Python or with ``NUMBA_DISABLE_JIT=1``.
 
 A kernel unpacks its arguments at every call. This takes about 0.2 microseconds per array, which
-adds up for structures with dozens of arrays. Unpacking a `kernel_handle` takes only as
-long as unpacking a single array.
+adds up for structures with dozens of arrays. Unpacking a `kernel_handle` takes only as long as
+unpacking a single array.
 """
 
 from __future__ import annotations

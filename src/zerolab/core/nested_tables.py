@@ -34,11 +34,11 @@ Assignment = str | tuple[str, Any]
 
 
 def parse_assignments(assignments: Iterable[Assignment]) -> list[tuple[list[str], Any]]:
-    """Return the parts of each key, and the value.
+    """Return the parts of the key and the value of each assignment.
 
-    The value in a text is TOML, or a string if it is not valid TOML. An empty table as a value
-    assigns nothing. Raises UserError for a text without a key or a value, and for keys or values
-    that are nested too deeply.
+    The value in a text is parsed as TOML, or taken as a string if it is not valid TOML. An empty
+    table as a value assigns nothing. Raises UserError for a text without a key or an equals sign,
+    and for keys or values that are nested too deeply.
     """
     parsed = []
     for each in assignments:

@@ -78,7 +78,7 @@ class RayCluster:
 
     @property
     def is_local(self) -> bool:
-        """True if this process has started the cluster, which ends with the process."""
+        """True if this process started the cluster, which then ends with the process."""
         return self.address == LOCAL
 
     @classmethod
@@ -155,8 +155,9 @@ class RayCluster:
     def require_equal_machines(self, precision: Callable[[], str]) -> None:
         """Raise UserError, naming the first machine that differs, unless all machines are equal.
 
-        Compares the properties that can affect results (`node_properties`). For nodes with GPUs, it
-        compares the models of the GPUs instead of processor and precision.
+        Machines are equal if they agree in all properties that can affect results; see
+        `node_properties`. For nodes with GPUs, the models of the GPUs replace the processor and the
+        precision.
         """
         nodes = []
         for node, properties in self.call_on_nodes(node_properties, precision):
@@ -265,10 +266,10 @@ def _init(failure: str, **options: Any) -> None:
 
 
 def _require_ray_at(address: str) -> None:
-    """Raise UserError, roughly within a minute, unless this machine can join a Ray cluster.
+    """Raise UserError within about a minute unless this machine can join a Ray cluster.
 
-    A subprocess tries to join first. If there is no Ray cluster at the address, Ray waits for
-    minutes, prints long messages and may end its process.
+    A subprocess tries to join first, because Ray waits for minutes, prints long messages and may
+    end its process if there is no Ray cluster at the address.
     """
     parts = _ADDRESS.fullmatch(address)
     if parts is None:
@@ -301,8 +302,8 @@ def _require_ray_at(address: str) -> None:
 def claim_own_cores(count: int = 1) -> list[int]:
     """Pin this thread of a Ray worker to `count` cores not claimed by other workers of the user.
 
-    Returns the cores, or nothing if the system cannot pin threads. Repeated calls in a process keep
-    the first claim.
+    Returns the cores, or an empty list if the system cannot pin threads. Repeated calls in a
+    process keep the first claim.
     """
     if not hasattr(os, "sched_getaffinity"):
         return []
@@ -312,7 +313,7 @@ def claim_own_cores(count: int = 1) -> list[int]:
 
 @cache
 def _core_groups(count: int) -> list[list[int]]:
-    """Return groups of `count` cores out of those available to this process before pinning."""
+    """Divide the cores available to this process before pinning into groups of `count`."""
     cores = sorted(os.sched_getaffinity(0))
     return [cores[begin : begin + count] for begin in range(0, len(cores), count)]
 

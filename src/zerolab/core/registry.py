@@ -1,7 +1,7 @@
 """Registries of games, networks, losses and everything else that users select by name.
 
-Other packages can register their own entries. They declare an entry point in the group
-``zerolab.LAYER``, which names a module that registers entries when it is imported::
+Other packages can register their own entries. To do so, they declare an entry point in the group
+``zerolab.LAYER``. It names a module that registers entries when imported::
 
     [project.entry-points."zerolab.search"]
     thompson = "my_package.thompson"
@@ -53,7 +53,7 @@ def import_modules(package: str) -> None:
 def load_plugins(layer: Layer) -> None:
     """Import the plug-in modules of a layer from other packages.
 
-    A module that cannot be imported is left out, with a PluginWarning that names its entry point.
+    A module that cannot be imported is skipped, with a PluginWarning that names its entry point.
     """
     for point in installed_plugins(layer):
         try:

@@ -1,4 +1,4 @@
-"""Memory and processor time, names of devices, progress bars, observers of compilations.
+"""Memory use, processor quotas, device names, progress bars and observers of compilations.
 
 This module imports almost nothing, so that a command can register an observer before it imports
 numba.
@@ -20,7 +20,7 @@ _PEAK_UNITS_IN_MIB = _MIB if sys.platform == "darwin" else 1 << 10
 
 
 def current_memory() -> float:
-    """Return the memory that this process uses now, in MiB."""
+    """Return the current memory use of this process, in MiB."""
     return float(_information().rss) / _MIB
 
 
@@ -44,7 +44,7 @@ def _information() -> Any:
 def cpu_quotas(root: Path = Path("/")) -> tuple[float, ...]:
     """Return the limits, in cores, of this process's control groups and their ancestors.
 
-    They are read only once.
+    The limits are read once and cached.
     """
     return tuple(_read_cpu_quotas(root))
 
@@ -66,7 +66,7 @@ def _read_cpu_quotas(root: Path) -> Iterator[float]:
         if not resources:
             yield from _quotas_up(mounts, group, _quota_of_version_2)
         elif "cpu" in resources.split(","):
-            for name in {resources, "cpu"}:  # often two names of the same folder
+            for name in {resources, "cpu"}:  # often two names for the same folder
                 yield from _quotas_up(mounts / name, group, _quota_of_version_1)
 
 
@@ -118,13 +118,13 @@ manager that yields a function to call with the number of completed units and a 
 
 
 DEVICE_VARIABLE = "ZEROLAB_DEVICE"
-"""Environment variable with the name of the device that ``auto`` stands for."""
+"""Environment variable that names the device to use for ``auto``."""
 
 
 def checked_device_name(name: str) -> str:
-    """Return the name of a device for networks; raise ValueError unless it can be one.
+    """Return `name`; raise ValueError unless it is a valid name of a device for networks.
 
-    The machine need not have the device.
+    The device need not exist on this machine.
     """
     from zerolab.core.errors import quoted  # noqa: PLC0415  see the top of this module
 

@@ -35,13 +35,13 @@ class Setting(NamedTuple):
     key: str
     """Dotted key, such as ``search.selection.c``."""
     variant: str
-    """Variant to which the setting belongs, such as ``puct``; empty if it always exists."""
+    """Variant to which the setting belongs, such as ``puct``; empty if it belongs to none."""
     type: str
     """Kind of value, such as "whole number" or "all | random | none"."""
     bounds: str
     """Bounds in words, such as "from 1 to 64"; empty if there are none."""
     default: Any
-    """Default value; None if there is none, text if it depends on the machine."""
+    """Default value; None if there is none; text if the default depends on the machine."""
     description: str
     """Meaning of the setting, in one paragraph."""
     papers: str
@@ -181,7 +181,7 @@ def _list_variants(annotation: Any) -> list[type[VariantSettings]]:
 
 
 def _split_papers(text: str) -> tuple[str, str]:
-    """Split a text before its first sentence about a paper, such as ``[Wang2019]: 20``."""
+    """Split a text in two before its first sentence about a paper, such as ``[Wang2019]: 20``."""
     match = _PAPER_SENTENCE.search(text)
     if match is None:
         return text, ""

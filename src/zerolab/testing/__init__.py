@@ -77,8 +77,8 @@ def check_game(game: Game | str, twin: Callable[[], Twin] | None = None) -> None
     """Run all checks on a game, given as a value or by name.
 
     `twin` returns the initial position of an independent implementation. If it is given, random
-    games and perft counts are compared as well. Raises AssertionError if a check fails, and
-    UserError for an unknown name.
+    games and perft counts are also compared with this implementation. Raises AssertionError if a
+    check fails, and UserError for an unknown name.
     """
     game_value = parse_game(game) if isinstance(game, str) else game
     for check in CHECKS:

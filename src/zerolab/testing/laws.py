@@ -227,7 +227,7 @@ def check_scores(game: Game) -> None:
 
 
 _MAX_POSITIONS = 150
-"""Number of later positions above which a position is not searched to the end."""
+"""Maximum number of positions to search from a position; larger searches are skipped."""
 
 
 def check_solver_moves(game: Game) -> None:
@@ -252,7 +252,7 @@ def check_solver_moves(game: Game) -> None:
             expect(
                 value == expected,
                 sample,
-                f"the best solver move has the value {value}, but the best legal move {expected}",
+                f"the best solver move has the value {value}, the best legal move {expected}",
             )
 
 
@@ -267,7 +267,7 @@ def _legal_actions(game: Game, state: State) -> list[int]:
 def _value(
     game: Game, state: State, moves: Callable[[Game, State], list[int]], searched: list[int]
 ) -> int:
-    """Return the value of a state, searching `moves` to the end; searched[0] counts positions."""
+    """Return the value of a state, searching `moves` to the end; count positions in searched[0]."""
     if compiled_rules.outcome(game, state) != ONGOING:
         return compiled_rules.final_score(game, state)
     searched[0] += 1

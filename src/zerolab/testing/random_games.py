@@ -109,7 +109,7 @@ class Twin(Protocol):
 
 
 def check_twin(game: Game, start: Callable[[], Twin], max_leaves: int = 500) -> None:
-    """Compare random games move by move, and perft counts up to about `max_leaves` sequences."""
+    """Compare random games move by move, and perft counts of up to about `max_leaves` leaves."""
     for samples in random_games(game):
         twin = start()
         for sample in samples:
@@ -247,7 +247,7 @@ def check_playout_mean(game: Game) -> None:
         expect(
             abs(results.mean() - naive.mean()) <= bound,
             sample,
-            f"playouts have a mean outcome of {results.mean():.2f}, but random games"
+            f"playouts have a mean outcome of {results.mean():.2f}, but random games have one of"
             f" {naive.mean():.2f}",
         )
 

@@ -156,7 +156,7 @@ def _check_actions(
 
 
 def check_action_layout(game: Game) -> None:
-    """Check that an action changes its place on the board and symmetries move both alike."""
+    """Check that actions change their places on the board, and symmetries move both alike."""
     if encoding.ENCODINGS.implementation(type(game)).action_places is None:  # type: ignore[attr-defined]
         return
     try:
