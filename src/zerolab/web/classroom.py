@@ -1,10 +1,10 @@
 """Class of pupils, with their tokens, agents and tournament.
 
-The class is stored in one file of its folder, replaced atomically; tournaments have folders beside
-it. A killed server therefore continues with the same class.
+The class is stored in one file, which is replaced atomically; each tournament has its own folder
+beside it. If the server is killed, the next one therefore continues with the same class.
 
-A separate process stores the games of each pair as they finish. If it or the server is killed, the
-next server plays the games that are missing.
+A separate process plays the games and stores them as they finish. If this process or the server is
+killed, the next server plays the missing games.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class ClassRecord(Settings):
     """Token of the teacher."""
     pupils: tuple[Pupil, ...]
     absent: tuple[Pupil, ...] = ()
-    """Pupils of earlier lists of names, who have no access until their names are added again."""
+    """Pupils on earlier lists of names, who have no access until their names are added again."""
     game: str = "connect_four:5x5"
     """Game for which pupils bring agents."""
     tournament: ClassTournament | None = None
@@ -99,7 +99,7 @@ class ClassRecord(Settings):
 
 
 class Classroom:
-    """Class in a folder. All methods can be called from several threads."""
+    """Class stored in a folder. All methods can be called from several threads."""
 
     def __init__(self, folder: Path, record: ClassRecord) -> None:
         self.folder = folder
@@ -109,7 +109,7 @@ class Classroom:
 
     @classmethod
     def open(cls, folder: Path, names: Sequence[str]) -> Classroom:
-        """Return the class of a folder with the pupils in `names`; create what is missing.
+        """Return the class stored in a folder, with the pupils `names`; create what is missing.
 
         Returning pupils keep their tokens and agents, even after an absence. Raise UserError if the
         file is damaged or cannot be written.
@@ -138,7 +138,7 @@ class Classroom:
         return self.folder / "agents"
 
     def next_tournament_number(self) -> int:
-        """Return a number above those of all tournaments, including an earlier class's."""
+        """Return a number above those of all tournaments, including those of earlier classes."""
         last = self._record.tournament
         folders = (self.folder / "tournaments").glob("*")
         taken = [int(each.name) for each in folders if each.name.isdecimal()]
@@ -195,9 +195,9 @@ class Classroom:
 
 
 def class_names(option: str) -> list[str]:
-    """Return the names in a file, one per line, or as many numbered names as the option says.
+    """Return the names in a file, one per line, or, for a number, that many numbered names.
 
-    Raise UserError for names that are too long, repeated, or cannot be shown.
+    Raise UserError for names that are too long, repeated, or not printable, or contain " vs ".
     """
     if option.isascii() and option.isdecimal():
         count = int(option) if len(option) < 10 else MAX_PUPILS + 1
@@ -213,7 +213,7 @@ def class_names(option: str) -> list[str]:
                 f' characters without "{_PAIR_MARK}"'
             )
         if names.count(name) > 1:
-            raise UserError(f"{option}: {quoted(name)} is there twice: expected different names")
+            raise UserError(f"{option}: {quoted(name)} appears twice: expected different names")
     return names
 
 
@@ -313,11 +313,11 @@ class ClassPlay:
 
 
 def play_tournament(folder: Path, tournament: ClassTournament, folders: Folders) -> str:
-    """Play the remaining games of a tournament; return who was left out and why, or "".
+    """Play the remaining games of a tournament; return which agents were left out and why, or "".
 
-    Leave out agents that can no longer play; raise UserError if fewer than two remain. Pairs are
+    Agents that can no longer play are left out. Raise UserError if fewer than two remain. Pairs are
     played in a random order, a few at a time, so that the standings soon include all pupils and
-    change often. A single thread plays, leaving the other cores to pages.
+    change often. A single thread plays, which leaves the other cores to the pages.
     """
     with suppress(OSError, AttributeError):
         os.nice(_NICENESS)
@@ -349,7 +349,8 @@ def class_agents(
 ) -> tuple[list[Agent], list[str]]:
     """Return a tournament's agents that can play, and the problems of the others.
 
-    Each agent is named after its pupil. `identities` belong to the agents that have already played.
+    Each agent is named after its pupil. `identities`, by name, are those of the agents that have
+    already played; an agent whose identity has changed cannot play.
     """
     game = parse_game(tournament.game)
     agents, problems = [], []

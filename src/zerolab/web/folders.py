@@ -198,7 +198,7 @@ def latest_progress(run: RunSummary) -> float:
 
 
 def run_summary(path: Path) -> RunSummary:
-    """Return the summary of a run, with the status damaged if the run is unreadable."""
+    """Return the summary of a run, with the status "damaged" if the run is unreadable."""
 
     def summarise() -> RunSummary:
         with _checking:

@@ -3,8 +3,9 @@
 All persistent state is on disk or in the pages, so a restarted server continues where the previous
 one stopped.
 
-A process started by a page outlives the server. The ``.server`` folder beside the folder that the
-process works on contains its output, and a file by which the next server finds the process.
+A process started by a page outlives the server. The process works on a folder. Beside this folder,
+the folder ``.server`` contains the output of the process and a file with which the next server
+finds the process.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ from zerolab.web.solving import SolverProcess
 _MAX_UPLOADS, _MAX_UPLOADS_PER_ADDRESS = 3, 2
 """Limits on simultaneous uploads, which stay in memory until they have been checked."""
 
-_FIRST_GAME = "connect_four"  # that pages show
+_FIRST_GAME = "connect_four"  # shown by pages at first
 _WARM_UP_DELAY = 1.0  # seconds to serve the first page before the warm-up uses all cores
 
 
@@ -59,7 +60,7 @@ class Laboratory:
         warm_up: bool = False,
         classroom: Classroom | None = None,
     ) -> None:
-        """Serve `folders` with `workers` search processes, to the pupils of `classroom` if set.
+        """Serve `folders` with `workers` search processes, to the pupils of `classroom` if given.
 
         If `warm_up` is true, each process first searches with the newest run's network, or a
         shipped one, so that everything is compiled before the first move.
@@ -127,7 +128,7 @@ Lab = Annotated[Laboratory, Depends(_laboratory_of)]
 
 
 def require_training_allowed(lab: Laboratory, action: str) -> None:
-    """Raise ForbiddenError unless pages can start processes; `action` names what was refused."""
+    """Raise ForbiddenError, naming the refused `action`, unless pages can start processes."""
     if not lab.allow_training:
         raise ForbiddenError(f"{action} requires zerolab serve --allow-training")
 
@@ -147,14 +148,14 @@ def begin_command(
 ) -> None:
     """Start a zerolab command that works on the folder `path`.
 
-    `others` are the process files of such commands in other folders. Raise UserError if a process
-    already works on the folder, and BusyError if too many others are running; `busy` follows their
-    number in the message, as in "4 runs are already being trained".
+    `others` are the process files of similar commands in other folders. Raise UserError if a
+    process already works on the folder, and BusyError if too many others are running. `busy`
+    follows their number in the message, as in "4 runs are already being trained".
     """
     with _starting:
         process = process_file(path)
         if is_process_alive(process):
-            raise UserError(f"another process is already at work on {path.as_posix()}")
+            raise UserError(f"another process is already working on {path.as_posix()}")
         if sum(map(is_process_alive, {*others, *process.parent.glob("*.json")})) >= _MAX_RUNNING:
             raise BusyError(f"{_MAX_RUNNING} {busy}: stop one of them first")
         launch_process([sys.executable, "-m", "zerolab", *arguments], output_file(path), process)

@@ -58,7 +58,7 @@ class SearchRequest(NamedTuple):
     position: Position
     folders: Folders
     simulations: int | None = None
-    """Number of simulations that overrides the spec, if the agent searches."""
+    """Number of simulations, which overrides the spec if the agent searches."""
     seconds: float | None = None
     """Time limit, if the agent searches."""
     seed: int = 0
@@ -145,7 +145,7 @@ def _is_misspelt(path: str) -> bool:
         return False
     try:
         return not Path(path).exists()
-    except OSError:  # the name is impossible for a file
+    except OSError:  # no file can have this name
         return True
 
 
@@ -186,7 +186,7 @@ class LiveSearch:
         self._request = request
         self._player: SearchPlayer | None = None
         self.bytes = 0
-        """Upper bound of the search's memory, or 0 before the search starts."""
+        """Upper bound on the memory of the search in bytes; 0 before the search starts."""
 
     def steps(
         self, agents: AgentCache, require_memory: Callable[[int], None]

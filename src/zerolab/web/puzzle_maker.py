@@ -1,9 +1,9 @@
 """Puzzles of the laboratory, made from its positions and graded in the background.
 
 When a page asks for the puzzles of a game, a task begins, unless the puzzles are complete. The task
-solves positions one at a time, only while nobody else uses the solver. It then lets agents choose
-moves in the puzzles, after all other searches. Puzzles are stored in the server's folder, so each
-is solved and graded only once.
+solves positions one at a time, and only while nobody else uses the solver. It then grades the
+puzzles by letting agents choose moves in them; these searches run after all others. Puzzles are
+stored in the server's folder, so each is solved and graded only once.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _MAX_SHELVES = 100
 """Maximum number of games with puzzles, so that their files cannot fill the disk."""
 _MAX_TASKS, _MAX_PER_ADDRESS, _MAX_PER_PAGE = 8, 4, 2
 _SECONDS = 2.0  # for solving a position
-_MAX_UNSOLVED = 60  # consecutive positions after which a game is too hard
+_MAX_UNSOLVED = 60  # consecutive unsolved positions after which a game counts as too hard
 _SOLVER_TRIES = 2  # attempts at a position that ends the solver's process
 _PAUSE = 0.1
 _CLIENT = Client("", "puzzles")
@@ -86,7 +86,7 @@ class Shelf:
     def find(self, key: str) -> Puzzle:
         """Return a puzzle; raise MissingError if there is none with this key."""
         if key not in self.puzzles:
-            raise MissingError(f"there is no puzzle {key}: expected one of the page Puzzles")
+            raise MissingError(f"there is no puzzle {key}: expected one from the Puzzles page")
         return self.puzzles[key]
 
 
@@ -102,7 +102,7 @@ class PuzzleMaker:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._quota = Quota("sets of puzzles", _MAX_TASKS, _MAX_PER_ADDRESS, _MAX_PER_PAGE)
         self._turn = asyncio.Lock()
-        """Lock for the next piece of work, so that the tasks of several games take turns."""
+        """Lock held during each piece of work, so that the tasks of several games take turns."""
 
     async def shelf(self, client: Client, game: Game) -> Shelf:
         """Return the puzzles of a game, and start or continue making them if there are too few.
@@ -130,12 +130,12 @@ class PuzzleMaker:
             task.cancel()
 
     def _load(self, game: Game) -> Shelf:
-        """Return the stored puzzles of a game. The server has written them, so they are proven."""
+        """Return the stored puzzles of a game. The server wrote them, so they are proven."""
         path = self._folders.puzzle_file(game_name(game))
         if not path.exists():
             make_folder(path.parent)
             if sum(1 for _ in path.parent.iterdir()) >= _MAX_SHELVES:
-                raise BusyError(f"{path.parent} has puzzles of {_MAX_SHELVES} games: delete some")
+                raise BusyError(f"{path.parent} has puzzles for {_MAX_SHELVES} games: delete some")
             return Shelf(game, [])
         return Shelf(game, read_puzzles(path))
 
@@ -192,7 +192,7 @@ class PuzzleMaker:
         position = puzzle_position(puzzle)
         misses = {}
         for agent in await asyncio.to_thread(graders, self._folders, shelf.game):
-            with suppress(UserError):  # the network of a damaged run grades nothing
+            with suppress(UserError):  # networks of damaged runs are skipped
                 analyses = [await self._search(position, agent, seed) for seed in range(TRIES)]
                 misses[agent] = miss_share((each.best.name for each in analyses), puzzle.answer)
         return puzzle.model_copy(update={"misses": misses})
@@ -227,8 +227,8 @@ def _next_new(positions: Iterator[Position], shelf: Shelf) -> Position | None:
 
 
 _MAX_FILES = 50
-_MAX_SOLVED = 300  # positions of each solved set
-_MAX_GAMES = 100  # of each run and tournament, the latest ones
+_MAX_SOLVED = 300  # positions per solved set
+_MAX_GAMES = 100  # latest games per run or tournament
 _MAX_RANDOM = 1500
 _MAX_RUNS = 6  # whose networks grade puzzles
 
@@ -256,7 +256,7 @@ def graders(folders: Folders, game: Game) -> list[str]:
 
 
 def _from_files(folders: Folders, game: Game) -> Iterator[Position]:
-    """Yield the positions of files that `zerolab puzzles` has written to the folder puzzles.
+    """Yield the positions of the files in the folder of puzzles, as written by `zerolab puzzles`.
 
     The files may come from anywhere, so their answers and grades are ignored.
     """

@@ -1,7 +1,7 @@
 """Requests, pages, websockets and errors: models, clients, quotas and limits.
 
-A client is identified by its address, which it cannot choose, and by a page name, which it can. A
-pupil of a class is identified by the token instead of the address.
+A client is identified by its address, which it cannot choose, and by the name of its page, which it
+can. A pupil of a class is identified by a token instead of the address.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from zerolab.core.errors import UserError, one_line, quoted
 _THIS_MACHINE = "127.0.0.1"
 _MOST_ADDRESS = 60  # characters; longer than any address
 _IPV6_NETWORK_BITS = 64  # a host can choose the remaining bits freely
-_PUPIL = "pupil:"  # begins no address
+_PUPIL = "pupil:"  # no IP address begins like this
 
 
 class RequestModel(BaseModel):
@@ -47,7 +47,7 @@ class Client(NamedTuple):
     """Sender of a request."""
 
     address: str
-    """Address to which limits apply; for a pupil of a class, the name after a mark."""
+    """Address to which limits apply; for a pupil of a class, see `pupil_address`."""
     page: str = ""
     """Name that a page chooses for itself. All pages at an address share the limits of the
     address."""
@@ -59,12 +59,12 @@ class Client(NamedTuple):
 
 
 def pupil_address(name: str) -> str:
-    """Return the address that stands for a pupil, wherever the requests come from."""
+    """Return the substitute address that identifies a pupil, wherever the requests come from."""
     return _PUPIL + name
 
 
 def is_pupil_address(address: str) -> bool:
-    """Return whether an address stands for a pupil of a class."""
+    """Return whether an address identifies a pupil of a class."""
     return address.startswith(_PUPIL)
 
 
@@ -78,8 +78,8 @@ def client_address(scope: Scope, headers: Mapping[str, str], *, has_proxy: bool)
     """Return the address that identifies the machine from which a request comes.
 
     This is the address of the connection unless a proxy on this machine forwards the request. In
-    that case it is the last address in X-Forwarded-For, which the proxy appends. The client can
-    forge the addresses before that one.
+    that case, it is the last address in X-Forwarded-For, which the proxy appends; the client can
+    forge the addresses before it.
     """
     connected = scope["client"][0] if scope.get("client") else ""
     peer = _machine(connected) or connected
@@ -121,7 +121,7 @@ class Quota:
         return self._addresses.total()
 
     def acquire(self, client: Client) -> None:
-        """Count one more unit of work for a client; raise BusyError if a limit is reached."""
+        """Add a unit of work to a client's count; raise BusyError if a limit is reached."""
         counts = self._pages[client], self._addresses[client.address]
         per_address = self._per_page if client.is_pupil else self._per_address
         for count, most in zip(counts, (self._per_page, per_address), strict=True):
@@ -135,13 +135,13 @@ class Quota:
         self._addresses[client.address] += 1
 
     def release(self, client: Client) -> None:
-        """Count one unit of work less for a client."""
+        """Remove a unit of work from a client's count."""
         _decrement(self._pages, client)
         _decrement(self._addresses, client.address)
 
     @contextmanager
     def held(self, client: Client) -> Iterator[None]:
-        """Count one more unit of work during the context; raise BusyError at a limit."""
+        """Count a unit of work during the context; raise BusyError if a limit is reached."""
         self.acquire(client)
         try:
             yield
@@ -242,13 +242,13 @@ _TITLE = re.compile(r"<!-- (?P<title>[^-]+?) -->\n")
 _LINKS = ("play", "analyse", "learn", "puzzles", "replay", "runs", "tournaments", "studies")
 """Pages linked at the top of every page, in order."""
 _PARENTS = {"run": "runs", "compare": "runs", "tournament": "tournaments", "study": "studies"}
-"""Linked pages that lead to pages without a link."""
+"""Linked pages that lead to the pages without a link, by the name of the page without a link."""
 _CLASS_LINKS: dict[str, tuple[tuple[str, str], ...]] = {
     "owner": (),
     "teacher": (("class", "Class"), ("wall", "Wall")),
     "pupil": (("pupil", "My agent"), ("wall", "Wall")),
 }
-"""Further pages and the texts of their links, by role."""
+"""Additional pages and the texts of their links, by role."""
 
 Role = Literal["owner", "teacher", "pupil"]
 

@@ -30,8 +30,8 @@ from zerolab.web.requests import BusyError, Client
 _FIRST_LEVEL_SECONDS = 0.25
 """Processor time up to which a task stays in the first level; each further level doubles it."""
 _LOW_PRIORITY_LEVELS = 3
-"""Number of levels by which a low-priority task is set back, so that it starts behind tasks that
-have used less than a second."""
+"""Number of levels added to a low-priority task, so that it starts behind other tasks that have
+used up to a second."""
 _TURNS = 4
 """Interval between turns that ignore levels."""
 _UPDATE_SECONDS = 0.02
@@ -163,10 +163,10 @@ _MAX_PROCESS_BYTES = 2 << 30
 
 
 class Work(Protocol):
-    """Work that a client has requested: a search, or something that takes less time."""
+    """Work that a client has requested, such as a search."""
 
     bytes: int
-    """Upper bound of its memory in bytes, or 0 before it starts."""
+    """Upper bound on the memory of the work in bytes; 0 before it starts."""
 
     def steps(self, agents: AgentCache, require_memory: Callable[[int], None]) -> Iterator[Any]:
         """Work step by step; yield a result or None after each step, and finally a result.

@@ -42,7 +42,7 @@ class Outbox:
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._commands: dict[int, Command] = {}
-        """Unsent commands by task number, in order; a search has either a Begin or a Drop."""
+        """Unsent commands by task number, in order; a search has at most one, a Begin or a Drop."""
         self._drops = 0
         self._is_closed = False
 
@@ -80,7 +80,7 @@ class Outbox:
             self._commands.pop(number, None)
 
     def take(self) -> Command | None:
-        """Remove and return the next command, waiting for it; return None once closed."""
+        """Wait for the next command, remove it and return it; return None once closed."""
         with self._changed:
             self._changed.wait_for(lambda: self._commands or self._is_closed)
             if self._is_closed:
@@ -106,7 +106,7 @@ class LatestUpdate:
         self._changed = asyncio.Event()
 
     def put(self, update: TaskUpdate) -> None:
-        """Store an update, whose result replaces an unread one."""
+        """Store an update; its result, if any, replaces an unread one."""
         if update.is_done and update.result is None and self._latest and not update.error:
             update = update._replace(result=self._latest.result)
         self._latest = update
@@ -131,7 +131,7 @@ _SILENT_SECONDS = 60.0
 
 
 class SearchWorker:
-    """Owner of one search process from start to end; afterwards, another worker replaces it.
+    """Owner of one search process from its start to its end, after which a new worker replaces it.
 
     All methods except `end_if_silent` must be called from the event loop's thread.
     """
@@ -214,7 +214,7 @@ class SearchWorker:
 
     def _live(self) -> None:
         try:
-            with suppress(OSError):  # such as no memory for a process; `_end` reports it
+            with suppress(OSError):  # such as too little memory for a process; `_end` reports it
                 self._talk(self._start())
         finally:
             self._outbox.close()
@@ -237,8 +237,8 @@ class SearchWorker:
 
     def _start(self) -> Connection:
         """Start the process; raise OSError if that fails or the worker has been closed."""
-        # Not `processes.fork_server_context`: starting its first process waits until the server
-        # has imported torch, and meanwhile the event loop could not close this worker.
+        # Not `processes.fork_server_context`: starting the first process there waits until the fork
+        # server has imported torch, and until then the event loop could not close this worker.
         context = multiprocessing.get_context("spawn")
         with self._ending:
             if self._is_killed:

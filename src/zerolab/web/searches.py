@@ -201,7 +201,7 @@ class GameValuesRequest(NamedTuple):
     agent: str
     """Agent spec."""
     position: Position
-    """Final position, which knows the positions before it."""
+    """Final position, from which all earlier positions can be reconstructed."""
     folders: Folders
 
     def new_work(self) -> GameValues:
@@ -215,7 +215,7 @@ class GameValues:
     def __init__(self, request: GameValuesRequest) -> None:
         self._request = request
         self.bytes = 0
-        """Upper bound of the memory of the searches, or 0 before they start."""
+        """Upper bound on the memory of the searches in bytes; 0 before they start."""
 
     def steps(
         self, agents: AgentCache, require_memory: Callable[[int], None]
@@ -267,7 +267,7 @@ MAX_SIMULATION = 200
 _MAX_RECENT = 16
 _Key = tuple[str, str, bytes, int]
 _recent: OrderedDict[_Key, StepwiseSearch] = OrderedDict()
-"""Searches that nobody is continuing, by agent identity, game, state and next simulation."""
+"""Searches not in use, by agent identity, game, state and number of the next simulation."""
 
 
 class SimulationRequest(NamedTuple):

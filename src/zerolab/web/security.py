@@ -64,7 +64,7 @@ _RATE = 400.0  # sustained requests and websocket messages per second and client
 _BURST = 2000.0
 _PUPIL_SHARE = 0.1  # share of these limits, and of the websockets, for each pupil of a class
 _TEACHER_PAGES = ("/class", "/api/v1/class/manage")
-"""Paths closed to pupils, as are all paths that begin with the second."""
+"""Paths closed to pupils; so are all paths that begin with the second one."""
 _PUPIL_CHANGES = frozenset(
     f"/api/v1/{name}"
     for name in (
@@ -73,7 +73,7 @@ _PUPIL_CHANGES = frozenset(
         *("values", "simulation"),
     )
 )
-"""Paths to which pupils can send requests other than GET, which their pages need."""
+"""Paths to which pupils can send requests other than GET and HEAD, because their pages do."""
 _MAX_CLIENTS = 1000
 _PAUSE_SECONDS = 0.1  # delay for clients that send messages too fast
 _BODY_SECONDS = 60.0
@@ -94,8 +94,8 @@ class Guard:
     ) -> None:
         """Accept requests for the host names in `hosts`; require clients to send `token` if set.
 
-        If `holder_of` is set, clients must send a token for which it returns a holder instead. The
-        limits apply to each pupil, wherever the requests come from.
+        If `holder_of` is set, it replaces `token`: clients must send a token for which it returns a
+        holder. Limits then apply to each pupil, wherever the requests come from.
 
         Without a token, requests through a proxy are rejected, because they can come from anyone.
         ANY_ADDRESS in `hosts` allows all IP addresses. This is safe because other sites can point
@@ -248,7 +248,7 @@ def _owner_of(token: str) -> Callable[[str], Holder | None]:
 
 
 def _with_cookie(scope: Scope, token: str) -> Response:
-    """Return a redirect to the same page without the token, which a cookie keeps."""
+    """Return a redirect to the same page without the token, which is moved to a cookie."""
     query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
     other_query = urlencode([(key, value) for key, value in query if key != "token"])
     path = "/" + scope["path"].lstrip("/\\")  # two slashes would redirect to another host

@@ -112,11 +112,12 @@ def serve(
     """Serve until the process is interrupted or terminated; port 0 selects a free port.
 
     The server also accepts requests for the host names in `names`, such as a reverse proxy's.
-    `announce` is called with the address and the token. The token is None if other machines cannot
-    reach the server directly or through a proxy. Raise UserError if the address cannot be used.
+    `announce` is called with the address and the token. The token is None for a class, whose
+    members have their own tokens, and if other machines cannot reach the server directly or through
+    a proxy. Raise UserError if the address cannot be used.
     """
     listening = _listening(host, port)
-    has_class = laboratory.classroom is not None  # whose members have tokens of their own
+    has_class = laboratory.classroom is not None  # whose members have their own tokens
     is_open = not has_class and (bool(names) or not _is_loopback(host))
     token = _persistent_token(laboratory.folders.server_files / "token") if is_open else None
     actual_port = listening.getsockname()[1]
@@ -309,7 +310,8 @@ class ServerResponse(BaseModel):
     allow_training: bool
     """True if pages can start, stop and resume runs."""
     role: Role
-    """Role of the person who asks: owner of a server without a class, teacher or pupil."""
+    """Role of the person who sends the request: owner of a server without a class, teacher or
+    pupil."""
     pupil: str
     """Name of a pupil; otherwise empty."""
 

@@ -36,7 +36,7 @@ _GRACE = 30.0  # additional seconds for compiling a solver and noticing the time
 
 
 class SolverEndedError(BusyError):
-    """Error when the process ends while it solves a position, for example for lack of memory."""
+    """Error when the process ends while solving a position, for example because memory runs out."""
 
 
 MoveScores = dict[str, int]
@@ -105,7 +105,7 @@ class SolverProcess:
     async def _run(
         self, function: Callable[[Position, float], Any], position: Position, seconds: float
     ) -> Any:
-        """Return the result of a function in the process; raise errors like `solve`."""
+        """Run a function in the process and return its result; raise errors like `solve`."""
         pool = await asyncio.to_thread(self._running)
         arguments = function, game_name(position.game), position.history, position.state.tobytes()
         future = pool.schedule(_call, args=[*arguments, seconds], timeout=seconds + _GRACE)
@@ -117,7 +117,7 @@ class SolverProcess:
             raise SolverEndedError("the solver ended unexpectedly: try again") from None
 
     def _running(self) -> ProcessPool:
-        """Return the pool; start it if necessary, which takes a while."""
+        """Return the pool, starting it if necessary, which takes a while."""
         with self._lock:
             if self._pool is not None and not self._pool.active:  # its process died while idle
                 self._stop()

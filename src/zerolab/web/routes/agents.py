@@ -54,13 +54,13 @@ class SuggestedAgent(BaseModel):
     spec: str
     """Agent spec for requests, such as runs/demo@12."""
     name: str
-    """Name beside the board, such as "demo, iteration 12"."""
+    """Name to show beside the board, such as "demo, iteration 12"."""
     label: str
     """Menu entry."""
     group: str
     """Menu heading."""
     run: str | None
-    """Folder of the run that trained the agent; None for agents without a run here."""
+    """Folder of the run that trained the agent; None if no served run did."""
     iteration: int | None
     """Iteration that trained the agent's network; 0 is the untrained network."""
     is_default: bool = False
@@ -78,8 +78,8 @@ class UploadedAgent(BaseModel):
 def suggested_agents(lab: Lab, game: GameName) -> list[SuggestedAgent]:
     """List a game's agents: networks of runs (latest run first), shipped ones, uploads, baselines.
 
-    One of them is the default: the best network of the latest run that has trained one and is not
-    damaged, or else an agent that zerolab includes, or else MCTS.
+    One of them is the default: the best network of the latest run that is not damaged and whose
+    best network is trained, or else an agent included with zerolab, or else MCTS.
     """
     parsed_game = parse_game(game)
     name = game_name(parsed_game)
@@ -152,7 +152,7 @@ def _run_agents(path: Path) -> Iterator[SuggestedAgent]:
 
 
 def _is_usable_run(agent: SuggestedAgent, folders: Folders) -> bool:
-    """Return whether an agent is the best network of a run, and is trained and not damaged."""
+    """Return whether an agent is the best network of a run and is both trained and undamaged."""
     if agent.spec != agent.run or not agent.iteration:
         return False
     try:

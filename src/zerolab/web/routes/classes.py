@@ -70,7 +70,7 @@ class TournamentState(BaseModel):
 
     number: int
     source: str
-    """Folder of the tournament, which names it on the page Replay."""
+    """Folder of the tournament, which identifies the tournament on the Replay page."""
     game: str
     playing: bool
     games: int
@@ -138,7 +138,7 @@ class Standings(BaseModel):
 
 
 class _Check(NamedTuple):
-    """Result of the check whether an agent can play a game."""
+    """Result of checking whether an agent can play a game."""
 
     name: str
     """Canonical spec, with the iteration of a run's network; empty if the agent cannot play."""
@@ -190,7 +190,7 @@ Name = Annotated[str, Depends(_pupil)]
 
 @router.get("/mine")
 def own_agent(lab: Lab, classroom: Class, play: Play, name: Name) -> OwnAgent:
-    """Return the agent of the pupil who asks, and the state of the tournament."""
+    """Return the agent of the pupil who sends the request, and the state of the tournament."""
     game, agent = classroom.record.game, classroom.pupil(name).agent
     return OwnAgent(
         name=name,
@@ -206,7 +206,7 @@ def own_agent(lab: Lab, classroom: Class, play: Play, name: Name) -> OwnAgent:
 def bring_agent(
     lab: Lab, classroom: Class, play: Play, name: Name, request: AgentChoice
 ) -> OwnAgent:
-    """Check an agent and make it the agent of the pupil who asks."""
+    """Check an agent and make it the agent of the pupil who sends the request."""
     game = parse_game(classroom.record.game)
     spec = request.kind if request.kind == "random" else f"{request.kind}:{request.playouts}"
     if request.kind == "network":
@@ -292,13 +292,13 @@ def start(lab: Lab, classroom: Class, play: Play, request: ClassSettings) -> Cla
     """Begin a new tournament with all agents that can play the game."""
     game = parse_game(request.game)
     check_opening_length(game, request.openings)
-    with classroom.lock:  # otherwise a pupil could remove the file of a player
+    with classroom.lock:  # otherwise a pupil's change could remove the file of a player
         _begin(lab, classroom, play, request.model_copy(update={"game": game_name(game)}))
     return teachers_view(lab, classroom, play)
 
 
 def _begin(lab: Lab, classroom: Classroom, play: ClassPlay, request: ClassSettings) -> None:
-    """Begin a tournament; a run takes part with the network that is its best now."""
+    """Begin a tournament; a run takes part with the network that is currently its best."""
     names = {
         each.name: _check(lab.folders, each.agent, request.game).name
         for each in classroom.record.pupils
@@ -339,7 +339,7 @@ def _problem(folders: Folders, agent: str, game: str) -> str:
 
 
 def _check(folders: Folders, agent: str, game: str) -> _Check:
-    """Check that an agent can play a game; its files are read again only if they change."""
+    """Check whether an agent can play a game; its files are read again only if they change."""
 
     def check() -> _Check:
         try:

@@ -78,7 +78,7 @@ class GameResponse(BaseModel):
     plies: int
     """Number of moves."""
     given_plies: int
-    """Number of moves at the start that nobody chose in this game, such as a random opening."""
+    """Number of moves at the start that no player chose, such as those of a random opening."""
     game: str
     """Game name, such as othello:6x6."""
     moves: list[str]

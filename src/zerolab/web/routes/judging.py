@@ -2,7 +2,7 @@
 
 The page sends ``{"id": 3, "do": "judge", "position": {...}, "agent": "runs/demo"}`` and receives
 messages with the same ``id``, each with the verdict on one move. The last message has ``done`` set.
-A new request cancels the previous one, and so does closing the page.
+A new request cancels the previous one; closing the page cancels the current one.
 
 Moves are judged backwards from the end of the game, because late positions are solved fastest. The
 agent judges all moves, including those that the solver cannot judge in time.
@@ -85,7 +85,7 @@ class JudgedMove(BaseModel):
 
 
 class UnsolvedPosition(BaseModel):
-    """Position that was not solved in time, so that there is no exact verdict on its move."""
+    """Position that was not solved in time, so there is no exact verdict on the move made in it."""
 
     ply: int
     """Number of the move made in the position, starting at 0."""
@@ -246,7 +246,7 @@ def _agent_verdict(loss: float) -> Verdict:
 
 
 def _moves_backwards(end: Position, given_plies: int) -> Iterator[tuple[int, Position, str]]:
-    """Yield each later ply with the position before it and the name of its move, last ply first."""
+    """Yield the plies that were not given, last first, with the position before and the move."""
     line = end.line()
     for ply in reversed(range(given_plies, len(end.history))):
         yield ply, line[ply], line[ply].name(end.history[ply])

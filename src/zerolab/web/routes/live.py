@@ -233,7 +233,7 @@ class StepRequest(RequestModel):
 
 
 class ScoredMoveResponse(BaseModel):
-    """Move at a node on the path, before the simulation, for the side to move there."""
+    """Move at a node on the path before the simulation; values are for the side to move there."""
 
     name: str
     visits: int
@@ -325,7 +325,8 @@ async def simulation(request: StepRequest, lab: Lab, connection: Request) -> Ste
     """Return one simulation of an agent's search: selection, expansion, evaluation and backup.
 
     The search is PUCT with the network and the settings of the agent, without proven results and
-    with one leaf per step. Agents with 1,000 simulations or more select several leaves per step.
+    with one leaf per step. This differs from actual play, where agents with 1,000 simulations or
+    more select several leaves per step.
     """
     position = await asyncio.to_thread(request.position.position)
     step = SimulationRequest(request.agent, position, lab.folders, request.number)

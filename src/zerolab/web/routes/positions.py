@@ -44,7 +44,7 @@ class StartingBoard(RequestModel):
     """Custom starting board."""
 
     board: list[Annotated[str, Field(max_length=26)]] = Field(max_length=26)
-    """Rows from the top: X for the first player's pieces, O for the second player's, . for none."""
+    """Rows from top to bottom: X is a piece of the first player, O of the second; . is empty."""
     first_to_move: bool = True
     """True if the first player moves next."""
 
@@ -116,7 +116,7 @@ class PositionResponse(BaseModel):
     """Cells of the line or chain that won; empty if there is none."""
     drawing: Drawing
     shapes: BoardShapes | None
-    """Geometry of the board. In a line of positions, only the first has it."""
+    """Geometry of the board. In a list of positions, only the first one has it."""
     note: str
     """Explanation of a pass, or empty."""
 

@@ -46,7 +46,7 @@ class PuzzleSummary(BaseModel):
 
 
 class PuzzleList(BaseModel):
-    """Puzzles of a game so far, and the work on them."""
+    """Puzzles of a game so far, and the state of the work on them."""
 
     game: str
     state: State
@@ -71,7 +71,7 @@ class PuzzleResponse(BaseModel):
 
 
 class AnswerRequest(RequestModel):
-    """Move that somebody tries in a puzzle."""
+    """Move to try in a puzzle."""
 
     game: str = Field(max_length=60)
     key: str = Field(pattern=_KEY)
@@ -80,7 +80,7 @@ class AnswerRequest(RequestModel):
 
 
 class AnswerResponse(BaseModel):
-    """Verdict on a move, with the positions that show the reason."""
+    """Verdict on a move, with the positions that explain it."""
 
     right: bool
     verdict: str
@@ -88,8 +88,8 @@ class AnswerResponse(BaseModel):
     start: int
     """Index of the puzzle's position in `line`."""
     line: list[PositionResponse]
-    """All positions of the game: to the end of perfect play after a right answer, to the opponent's
-    best reply after a wrong one."""
+    """All positions of the game. A right answer is followed by perfect play to the end, a wrong one
+    by the opponent's best reply."""
 
 
 @router.get("")

@@ -259,7 +259,7 @@ class StageResponse(BaseModel):
 
     iteration: int
     task: str
-    """Stage, or part of a stage."""
+    """Name of the stage or of a part of it."""
     done: int
     """Number of finished units."""
     total: int
@@ -269,9 +269,9 @@ class StageResponse(BaseModel):
     note: str
     """Speed, or the agents for which the task is waiting."""
     seconds_left: float | None
-    """Estimate for the task; None before its first unit is finished."""
+    """Estimated time left for the task; None before its first unit is finished."""
     run_seconds_left: float | None
-    """Estimate for the run; None in the first iteration since training began."""
+    """Estimated time left for the run; None in the first iteration since training began."""
     latest_game: LiveGameResponse | None
     """Latest finished game of self-play in this iteration; None if there is none."""
 
@@ -363,7 +363,7 @@ def _game_response(path: Path, iteration: int, game: LiveGame) -> LiveGameRespon
 
 
 def _latest_record(path: Path) -> tuple[int, str]:
-    """Return a run's number of records and the summary of the latest, or 0 and "" if damaged."""
+    """Return the number of a run's records and the latest summary, or 0 and "" if damaged."""
     try:
         records = records_of(RunFolder.open(path))
     except UserError:

@@ -79,9 +79,9 @@ class StudyPartResponse(BaseModel):
     """Number of planned computations."""
     finished_computations: int
     seconds: float
-    """Estimate of all work, in core seconds."""
+    """Estimated total work, in core seconds."""
     done_seconds: float
-    """Estimate of the finished work, in core seconds."""
+    """Estimated finished work, in core seconds."""
 
 
 class StudyDetails(BaseModel):
@@ -183,7 +183,7 @@ def report_file(lab: Lab, study: str, name: str) -> FileResponse:
 
 
 class _FindingsCache:
-    """Cache of the page of findings, which is computed again after a ledger has changed."""
+    """Cache of the page of findings, which is generated again when a ledger changes."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -363,5 +363,5 @@ def _order(row: _Row) -> tuple[bool, bool, float]:
 
 @cache
 def _figures_by_claim(study: Study) -> dict[str, str]:
-    """Return the figure of each claim that names one, by the key of the claim."""
+    """Return the figures of the claims that name one, by the key of the claim."""
     return {claim.key: claim.figure for claim in claims_of(study) if claim.figure}

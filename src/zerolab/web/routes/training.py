@@ -227,7 +227,7 @@ def _require_served_agent(folders: Folders, key: str, text: str) -> None:
 
 
 def _texts(value: Any, name: str) -> Iterator[tuple[str, str]]:
-    """Yield every string in a setting with the last part of its key."""
+    """Yield every string in the value of a setting, with the last part of its key."""
     if isinstance(value, str):
         yield name, value
     elif isinstance(value, dict):
