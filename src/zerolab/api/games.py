@@ -1,4 +1,4 @@
-"""Games: matches, tournaments, ratings, and PGN files with zerolab's usual names of moves."""
+"""Games: matches, tournaments, ratings, and PGN files with zerolab's usual move names."""
 
 from __future__ import annotations
 
@@ -118,9 +118,9 @@ def play_tournament(
 
     If `folder` is given, the games are saved there, and an interrupted tournament is resumed. You
     can add agents when you resume it; the agents and settings of the saved tournament need not be
-    repeated. A new one has 20 games per pair, no random opening plies and seed 0 by default. Raises
-    UserError for invalid specs, fewer than two agents, settings other than the saved ones, or a
-    folder with other content.
+    repeated. A new tournament has 20 games per pair, no random opening plies and seed 0 by default.
+    Raises UserError for invalid specs, fewer than two agents, settings that differ from the saved
+    ones, or a folder with other content.
     """
     if isinstance(agents, str) or not isinstance(agents, Sequence):
         raise UserError(f'agents = {quoted(agents)}: expected a list such as ["random", "mcts:10"]')
@@ -176,7 +176,7 @@ def _settings(agents: Sequence[Agent], games: int, openings: int, seed: int) -> 
 
 
 def _as_rated(game: object) -> RatedGame:
-    """Return a game, converted if it is a tuple; raise UserError unless it is a finished game."""
+    """Return a game, converting a tuple; raise UserError unless it is a finished game."""
     if isinstance(game, tuple) and not hasattr(game, "result") and len(game) == 3:
         game = GameResult(*game)
     names = [getattr(game, field, None) for field in ("first", "second")]
@@ -207,14 +207,14 @@ class RecordedGame(NamedTuple):
     last position is not final."""
     event: str = "?"
     given_plies: int = 0
-    """Number of plies at the start that nobody chose, such as a random opening."""
+    """Number of plies at the start that no player chose, such as those of a random opening."""
 
     def __repr__(self) -> str:
         return f"<RecordedGame {self.first} against {self.second}, {self.position.ply} plies>"
 
 
 def format_pgn(games: Iterable[RecordedGame | Position]) -> str:
-    """Return games as PGN; a position stands for the game that led to it.
+    """Return games as PGN; a position is written as the game that led to it.
 
     Raises UserError for a game that began in a position that was set up.
     """

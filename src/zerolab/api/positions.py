@@ -53,7 +53,7 @@ def require_position(value: object) -> None:
 
 
 def agents_of(specs: Iterable[object], game: str | None) -> list[Agent]:
-    """Return the agents given by specs, all for one game; raise UserError for invalid specs."""
+    """Return the agents with these specs, all for one game; raise UserError for invalid specs."""
     return parse_agents(checked_specs(specs), game_of(game), game_example=GAME_EXAMPLE)
 
 
@@ -97,10 +97,10 @@ def list_games() -> list[str]:
 def read_positions(path: Path | str, game: str | None = None) -> Positions:
     """Return the solved positions in a file written by `zerolab dataset`.
 
-    The result contains arrays of states, uint64[n, words], of the exact values of all moves,
-    int32[n, actions], and of the moves that lead to each position. Every position is replayed and
+    The result contains three arrays: the states, uint64[n, words]; the exact values of all moves,
+    int32[n, actions]; and the moves that lead to each position. Every position is replayed and
     checked. Raises UserError if the file is missing or damaged, was written by a newer version, or
-    is for another game than `game`.
+    is for a different game than `game`.
     """
     from zerolab.evaluation.positions import read_positions as read  # noqa: PLC0415  pyarrow is slow
 
@@ -110,7 +110,7 @@ def read_positions(path: Path | str, game: str | None = None) -> Positions:
 
 
 class Network:
-    """A network of a run or in an agent file.
+    """A network from a run or an agent file.
 
     `name` is its canonical spec, and `game` is the game that it plays.
     """
@@ -179,9 +179,9 @@ def load_network(spec: str) -> Network:
 class LoadedAgent:
     """An agent that stays loaded, with its network and its compiled search.
 
-    `name` is its canonical spec, and `game` is the name of the game that it plays. It can be used
-    from several threads, which take turns. In a ``with`` statement, an external program is
-    terminated at the end.
+    `name` is its canonical spec, and `game` is the name of the game that it plays. Several threads
+    can use it; they take turns. At the end of a ``with`` statement, its external program, if any,
+    is terminated.
     """
 
     def __init__(self, agent: Agent) -> None:
@@ -200,11 +200,11 @@ class LoadedAgent:
     def analyse(
         self, positions: Position | Sequence[Position], *, seed: int = 0
     ) -> Analysis | list[Analysis]:
-        """Return the analysis of a position, or a list with that of each position in a list.
+        """Return the analysis of a position, or a list of the analyses of several positions.
 
-        Positions in a list are searched together, which is faster with a network. The
-        analysis of a position is the one of `zerolab.analyse` with the same seed. Raises UserError
-        for finished games, positions of other games, and if the agent forfeits.
+        Positions in a list are searched together, which is faster with a network. Each analysis is
+        the same as that of `zerolab.analyse` with the same seed. Raises UserError for finished
+        games, for positions of other games, and if the agent forfeits.
         """
         number = checked_whole_number("seed", seed, 0)
         if isinstance(positions, Position):
@@ -245,7 +245,7 @@ class LoadedAgent:
             ]
 
     def _one_core(self) -> AbstractContextManager[None]:
-        """Limit a network to one core, as in games; small batches are no faster on several."""
+        """Limit a network to one core, as in games; small batches are no faster on more cores."""
         if self._agent.load_evaluator is None:
             return nullcontext()
         from zerolab.networks.inference import limit_torch_threads  # noqa: PLC0415  imports torch

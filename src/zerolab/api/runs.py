@@ -53,7 +53,7 @@ class Run(NotebookView):
         return RunFolder.open(self.path).config
 
     def metrics(self, stage: str | None = None) -> list[dict[str, Any]]:
-        """Return the lines of metrics.jsonl, of one stage or of all stages (docs/metrics.md)."""
+        """Return the lines of metrics.jsonl for one stage or for all stages (docs/metrics.md)."""
         lines = RunFolder.open(self.path).metrics()
         return [line for line in lines if stage in (None, line["stage"])]
 
@@ -112,8 +112,8 @@ def train(
     `settings` overrides settings of the preset, which is a name or a .toml file. Keys can be nested
     or dotted, as in ``{"iterations": 3, "search.simulations": 50}``. `on_stage` is called with the
     record of each stage (docs/metrics.md) once the stage is saved. If it raises an exception, such
-    as KeyboardInterrupt, training stops, and the next call resumes the run. Programs that are named
-    in the resumed run or the preset file, but not in `settings`, require `allow_programs`.
+    as KeyboardInterrupt, training stops, and the next call resumes the run. Programs that the
+    resumed run or the preset file names, but `settings` does not, require `allow_programs`.
     Notebooks show a progress bar. `log` names programs that also receive the numbers of all stages:
     ``"trackio"``, ``"wandb"``, ``"mlflow"``, or plug-ins.
 
@@ -168,7 +168,7 @@ def export_network(
 
 
 def read_reference(path: Path | str) -> CostReference:
-    """Return the move times of a reference machine, from a file of `zerolab cost --measure`."""
+    """Read the move times of a reference machine, as written by `zerolab cost --measure`."""
     require_path("path", path)
     return move_times.read_cost_reference(Path(path))
 
@@ -202,7 +202,7 @@ def cost_to_reach(
 
 
 class StudyReport(NotebookDocument):
-    """The report of a study; `document` has its tables, figures and verdicts on claims."""
+    """The report of a study; `document` contains its tables, figures and verdicts on claims."""
 
     def __repr__(self) -> str:
         count = self.document.provenance.run_count
@@ -236,7 +236,7 @@ def in_notebook() -> bool:
 
 
 def notebook_reporter(clock: RunClock) -> Reporter:
-    """Return a reporter with a progress bar in a notebook, and one that shows nothing elsewhere."""
+    """Return a reporter that shows a progress bar in a notebook and nothing elsewhere."""
     return NotebookReporter(clock) if in_notebook() else NullReporter()
 
 

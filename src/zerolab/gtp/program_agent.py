@@ -88,7 +88,7 @@ class GtpPlayer:
             self._games[slot] = _Game(position.play(int(action)), (*moves, move))
 
     def close(self) -> None:
-        """Terminate the process; garbage collection of the player also does this."""
+        """Terminate the process; this also happens when the player is garbage-collected."""
         self._program.stop()
 
     def interrupt(self) -> None:
@@ -120,7 +120,7 @@ class _ForfeitError(Exception):
 
 
 class _Program:
-    """Engine process, and the moves played on the board of the engine."""
+    """Engine process, and the moves played on its board."""
 
     def __init__(self, game: Game, command: str, timeout: float) -> None:
         self._game = game

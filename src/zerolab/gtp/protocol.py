@@ -1,6 +1,6 @@
 """Go Text Protocol, version 2: command lines, responses, moves as vertices, and a client.
 
-A move is named after the cell where its stone ends up: a column letter, without I, and a row
+A move is named after the cell where its stone ends up: a column letter, which is never I, and a row
 number. Rows are numbered from the top, as in zerolab's board diagrams and in Othello and Hex
 programs; numbering from the bottom would change the start position of Othello and the edges in Hex.
 In games with falling stones, where an action is a column, rows are numbered from the bottom. A move
@@ -208,11 +208,11 @@ _CHUNK = 1 << 16
 
 
 class GtpEngineError(Exception):
-    """Error of an engine that is missing, has ended, hangs, or sends invalid output."""
+    """Error for an engine that is missing, has ended, hangs, or sends invalid output."""
 
 
 class GtpResponseError(GtpEngineError):
-    """Error response of an engine to a command; the engine keeps running."""
+    """Error response from an engine to a command; the engine keeps running."""
 
 
 class GtpClient:

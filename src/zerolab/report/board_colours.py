@@ -1,4 +1,4 @@
-"""Colours of pages and boards: for images as attributes, for pages as a style sheet."""
+"""Colours of pages and boards, as attributes for images and as a style sheet for pages."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ THEMES: Mapping[str, tuple[str, str]] = {
 """Colours of the light and the dark theme, which meet WCAG 2.1 AA."""
 
 PAPER, INK = THEMES["paper"][0], THEMES["ink"][0]
-"""Background and text of images, which have the light theme."""
+"""Colours of the background and text of images, which use the light theme."""
 
 _PIECES: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "red_and_blue": {
@@ -126,12 +126,12 @@ _HINT_RULES = """\
   --tone: color-mix(in srgb, var(--kind) var(--certainty, 100%), var(--hint-draws));
 }
 """
-"""The mixtures of `hint_fill` in CSS, with its arguments as ``--share`` and ``--certainty``."""
+"""Colours of `hint_fill` in CSS; ``--share`` is its `strength`, ``--certainty`` its `certainty`."""
 
 
 @lru_cache
 def board_colours(pieces: str) -> Mapping[str, Mapping[str, str]]:
-    """Return the SVG attributes of every class of shapes in the light theme, given the pieces."""
+    """Return the SVG attributes of every class of shapes in the light theme, for these pieces."""
     colours = {name: light for name, (light, _) in {**THEMES, **_PIECES[pieces]}.items()}
     return {
         name: {attribute: colours.get(value, value) for attribute, value in paint.items()}

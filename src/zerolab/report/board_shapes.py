@@ -1,4 +1,4 @@
-"""Drawings of boards, which games declare as data, and their shapes in units of a cell.
+"""Drawings of boards, which games declare as data, and the resulting shapes in units of a cell.
 
 Pages and images draw the same shapes. The server sends `BoardShapes` with every position or line of
 positions. They are small because shapes repeated in every cell are described only once.
@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict
 Point = tuple[float, float]
 Owner = Literal["first", "second"]
 
-_HEX_STEP = math.sqrt(3) / 2  # distance of two rows of hexagons whose width is 1
+_HEX_STEP = math.sqrt(3) / 2  # distance between two rows of hexagons whose width is 1
 _HEX_RADIUS = 1 / math.sqrt(3)
 _HOLE = 0.41
 _RADII = {"squares": 0.41, "points": 0.45, "holes": _HOLE, "hexagons": 0.37}  # of pieces
@@ -58,7 +58,7 @@ class Shape(BaseModel):
     in_cells: bool = False
     """True if the shape is drawn around the middle of every cell."""
     hole: str = ""
-    """End of a path, without its start, which cuts a hole around the middle of every cell."""
+    """Path, without its starting point, that cuts a hole around the middle of every cell."""
 
 
 class Label(NamedTuple):
@@ -180,7 +180,7 @@ class _Builder:
         ]
 
     def _names(self, *, is_behind: bool) -> Iterator[Label]:
-        """Yield the names of the columns and rows, as in the names of moves."""
+        """Yield the names of the columns and rows, as used in move names."""
         y = self._height + _RIM + 0.26 if self._is_upright else -_RIM - 0.24
         for column, label in enumerate(self._labels):
             seen = self._columns - 1 - column if is_behind else column
@@ -206,7 +206,7 @@ class _Builder:
         }
 
     def _piece(self, owner: str, radius: float) -> Iterator[Shape]:
-        """Yield a disc, with a letter for people who cannot distinguish the colours."""
+        """Yield a disc; unless it is black or white, a letter also identifies its owner."""
         yield _shape("circle", f"body of-{owner}", {"r": radius})
         if self._drawing.pieces == "red_and_yellow":
             yield _shape("circle", f"ridge of-{owner}", {"r": round(0.7 * radius, 4)})
@@ -290,7 +290,7 @@ def _hexagon(x: float, y: float) -> list[Point]:
 
 
 def _trimmed(points: list[Point], side: int) -> list[Point]:
-    """Let two edges meet in the middle of the side that they share, at the sharp corners."""
+    """Shorten an edge so that, at sharp corners, two edges meet in the middle of a shared side."""
     if side in (1, 2):
         return [_half(points[0], points[1]), *points[1:]]
     return [*points[:-1], _half(points[-1], points[-2])]

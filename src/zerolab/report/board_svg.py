@@ -18,8 +18,8 @@ _NOTE = 12 / CELL_PIXELS
 _OWNERS = {1: "first", -1: "second"}
 _PADDING = 0.11  # around the board
 _STATUS = 0.5  # height of the line below the board
-_LETTER = 0.165  # mean width of a letter of that line
-_LEAST_SHARE = 0.005  # that is shown, as 1 %
+_LETTER = 0.165  # mean width of a letter in that line
+_LEAST_SHARE = 0.005  # smallest share that is shown, as 1 %
 
 Kind = Literal["wins", "draws", "loses"]
 
@@ -60,7 +60,7 @@ class Hint(NamedTuple):
         return ", ".join(filter(None, [*lines, "best" if self.is_best else ""]))
 
     def fill(self) -> str:
-        """Return the colour: the kind or value gives the tone, and the share its strength."""
+        """Return the colour: the kind or value determines the tone, and the share its strength."""
         if self.kind is not None:
             return hint_fill(self.kind, 1.0, 1.0)
         strength = math.sqrt(min(1.0, self.share))
@@ -78,7 +78,8 @@ class Board:
     colours: str
     """Colours of the pieces, as in `report.board_shapes.Drawing.pieces`."""
     pieces: Sequence[int]
-    """1 for the first player's pieces, -1 for the second player's, and 0, cell by cell."""
+    """Content of each cell: 1 for the first player's pieces, -1 for the second player's, 0 if
+    empty."""
     status: str
     """Sentence below the board."""
     side: int
@@ -160,7 +161,7 @@ class _Picture:
             yield self._element(Shape(tag="circle", css_class=name, attributes=circle))
 
     def _paleness(self, cell: int) -> Mapping[str, str]:
-        """Return the attributes of a piece, which is pale if it is outside a line that has won."""
+        """Return the attributes that fade a piece if another line has won; otherwise none."""
         board = self._board
         is_pale = board.winning and self._shapes.fades and cell not in board.winning
         return self._colours["faded"] if is_pale else {}
@@ -204,7 +205,7 @@ class _Picture:
         return {"transform": f"translate({x:.6g} {y:.6g})"}
 
     def _element(self, shape: Shape) -> str:
-        """Return a shape, or the copies of it in all cells."""
+        """Return a shape, or its copies in all cells."""
         cells = range(len(self._board.pieces))
         attributes = self._attributes(shape)
         if shape.in_cells:

@@ -35,7 +35,7 @@ _UNDATED: Mapping[str, dict[str, Any]] = {
 _MAX_COLUMNS = 4  # of a legend
 _LETTER = 0.085  # average width in inches
 _SYMBOL = 0.67  # width in inches of the symbol next to a label
-_COLOURS = 256  # of a PNG, which reduces its size by two thirds without a visible difference
+_COLOURS = 256  # in a PNG; this makes it two thirds smaller without a visible difference
 
 
 def new_figure(width: float, height: float) -> Figure:
@@ -70,7 +70,7 @@ def _legend_columns(labels: Sequence[str], width: float) -> int:
 
 
 def shortened(name: str, max_length: int = 40) -> str:
-    """Return a name, cut to `max_length` characters with … at the end if it is longer."""
+    """Return a name; if it is longer than `max_length` characters, cut it and end it with …."""
     name = printable(name)
     return name if len(name) <= max_length else name[: max_length - 1] + "…"
 
@@ -116,11 +116,11 @@ def _with_palette(png: io.BytesIO) -> bytes:
 
 
 RUN_STYLE: dict[str, Any] = {"marker": "o", "markersize": 4.5, "mec": "white", "mew": 0.5}
-"""Style of the dot of a run."""
+"""Style of the dot for a run."""
 ERROR_STYLE: dict[str, Any] = {"elinewidth": 0.8, "capsize": 0}
-"""Style of the error bar of a measurement error."""
+"""Style of the bar for a measurement error."""
 PUBLISHED_STYLE: dict[str, Any] = {"marker": "D", "markersize": 6, "mfc": "none", "mec": "black"}
-"""Style of the symbol of a published number."""
+"""Style of the symbol for a published number."""
 BAND_OPACITY = 0.22
 """Opacity of the band around a mean."""
 
@@ -144,14 +144,14 @@ def margins_of_error(standard_errors: Iterable[float]) -> list[float]:
 
 
 def run_legend_handle(colour: str = "0.35") -> Artist:
-    """Return the legend handle of runs."""
+    """Return the legend handle for runs."""
     from matplotlib.lines import Line2D  # noqa: PLC0415
 
     return Line2D([], [], linestyle="", color=colour, label="one run", **RUN_STYLE)
 
 
 def error_legend_handle(label: str = "error of measuring a run, 95 %") -> Artist:
-    """Return the legend handle of measurement errors."""
+    """Return the legend handle for measurement errors."""
     from matplotlib.lines import Line2D  # noqa: PLC0415
 
     return Line2D(
@@ -160,14 +160,14 @@ def error_legend_handle(label: str = "error of measuring a run, 95 %") -> Artist
 
 
 def published_legend_handle() -> Artist:
-    """Return the legend handle of published numbers."""
+    """Return the legend handle for published numbers."""
     from matplotlib.lines import Line2D  # noqa: PLC0415
 
     return Line2D([], [], linestyle="", label="published", **PUBLISHED_STYLE)
 
 
 def series_legend_handle(colour: str, label: str) -> Artist:
-    """Return the legend handle of a series: a patch of its colour."""
+    """Return the legend handle for a series: a patch in its colour."""
     from matplotlib.patches import Patch  # noqa: PLC0415
 
     return Patch(color=colour, label=label)

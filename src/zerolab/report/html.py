@@ -1,7 +1,8 @@
 """Reports as self-contained HTML pages, and as folders of files.
 
-A folder has ``index.html``, the page; ``README.md``, the report for GitHub; a file ``NAME.csv`` per
-table, ``NAME.png`` and ``NAME.svg`` per picture; and ``report.json``, the list of these files.
+A folder contains ``index.html``, the page; ``README.md``, the report for GitHub; ``NAME.csv`` for
+each table; ``NAME.png`` and ``NAME.svg`` for each picture; and ``report.json``, the list of these
+files.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ _WIDTH, _HEIGHT = 160, 20  # size of an interval drawing, in SVG units
 
 
 def html_page(document: Document, images: Mapping[str, Image]) -> str:
-    """Return a document as an HTML page; `images` has its pictures by name."""
+    """Return a document as an HTML page; `images` contains its pictures by name."""
     body = [
         *_summary(document),
         f'<p class="limits"><strong>Limits.</strong> {_prose(document.limits)}</p>',
@@ -129,7 +130,7 @@ def _contents(blocks: Iterable[Block]) -> list[str]:
 
 
 def html_blocks(blocks: Iterable[Block], images: Mapping[str, Image]) -> Iterable[str]:
-    """Yield the HTML of each block; `images` has the pictures by name."""
+    """Yield the HTML of each block; `images` contains the pictures by name."""
     number = count(1)
     for block in blocks:
         match block:
@@ -185,7 +186,7 @@ def _data_table(table: Table) -> str:
 
 
 def _has_data(table: Table) -> bool:
-    """Return False for a table without rows, or with nothing but text in its first column."""
+    """Return False for a table without rows or with content only in the first of its columns."""
     return any(cell not in (None, "") for row in table.rows for cell in row[1:] or row)
 
 
@@ -298,7 +299,7 @@ class NotebookView:
 
 
 class NotebookDocument(NotebookView):
-    """A report that a notebook shows without the parts for a whole page."""
+    """A report that a notebook shows, without the parts that only a whole page needs."""
 
     def __init__(self, document: Document) -> None:
         self.document = document
@@ -329,7 +330,7 @@ _REPORT_FILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\.(html|md|csv|png|svg)")
 
 
 def is_report_file_name(name: str) -> bool:
-    """Return whether a report can have a file with this name."""
+    """Return whether a report can contain a file with this name."""
     return _REPORT_FILE.fullmatch(name) is not None
 
 
@@ -346,7 +347,7 @@ def save_document(document: Document, folder: Path) -> None:
         if name not in previous and (folder / name).exists():
             raise UserError(f"{quoted(folder / name)} is not a study report: move it elsewhere")
     contents = _file_contents(document)
-    # If the process crashes from here on, the list includes every file that can exist.
+    # Even if the process crashes after this line, the list includes every file that can exist.
     _write_list(folder, [*previous, *contents])
     for name, content in contents.items():
         with atomic_replace(folder / name) as temporary:

@@ -45,9 +45,9 @@ def draw_grouped_runs(
 ) -> Figure:
     """Draw samples side by side in groups along the x axis, with one colour per series.
 
-    `groups` has the sample of each series by group. Dots are runs, lines are means over runs, and
-    boxes are 95 % intervals over runs, which require several runs. If there is a baseline, such as
-    0 hours, bars extend from it to the means. The y axis covers all runs and published numbers.
+    `groups` maps each group to the samples of its series. Dots are runs, lines are means over runs,
+    and boxes are 95 % intervals over runs, which require several runs. If there is a baseline, such
+    as 0 hours, bars extend from it to the means. The y axis covers all runs and published numbers.
     Intervals that extend far beyond these, for example with only two runs, are cut off.
     """
     series = list(dict.fromkeys(name for group in groups.values() for name in group))
@@ -83,7 +83,7 @@ def _draw_sample(
     shade: str,
     baseline: float | None,
 ) -> None:
-    """Draw a sample at `middle`, or slightly left of it if any sample `has_published` numbers."""
+    """Draw a sample at `middle`, or slightly to the left if any sample has a published number."""
     mean = sample.mean
     assert mean is not None  # since there are values
     half = 0.4 * width
@@ -129,7 +129,7 @@ def _cut_intervals(
 
 
 def _label_groups(axes: Axes, names: list[str], inches: float) -> None:
-    """Write names below the groups, slanted if one is wider than a group, which has `inches`."""
+    """Write names below the groups, slanted if one is wider than the `inches` of a group."""
     axes.set_xlim(-0.5, len(names) - 0.5)
     is_slanted = max(map(len, names)) * _LABEL_LETTER > 0.95 * inches
     slant: dict[str, Any] = {"rotation": 30, "ha": "right", "rotation_mode": "anchor"}
@@ -163,7 +163,7 @@ class IntervalRow(NamedTuple):
     estimate: Interval
     """Estimate with its 95 % interval."""
     run_values: Sequence[float] = ()
-    """Values of the individual runs, if they have the scale of the estimate."""
+    """Values of the individual runs, if they are on the same scale as the estimate."""
     standard_errors: Sequence[float] = ()
     """Standard error of measuring the value of each run; empty if the values are exact."""
 
@@ -176,7 +176,7 @@ def draw_intervals(
     threshold: float | None = None,
     number_format: str = "",
 ) -> Figure:
-    """Draw one row per name: an estimate with its 95 % interval over runs, and the numbers.
+    """Draw one row per name: an estimate with its 95 % interval over runs, also as numbers.
 
     Hollow squares are estimates without an interval, such as those from a single run.
     """

@@ -96,7 +96,7 @@ class Table:
 
     @property
     def is_numeric(self) -> list[bool]:
-        """True for each column that has only numbers, with or without intervals."""
+        """True for each column that contains only numbers, with or without intervals."""
         return [
             any(row[i] is not None for row in self.rows)
             and not any(isinstance(row[i], str | Link) for row in self.rows)
@@ -269,7 +269,7 @@ class TimeUnit(NamedTuple):
 
     symbol: str
     plural: str
-    """The whole word, as in the label of an axis."""
+    """Whole word, as in axis labels."""
     seconds: float
 
 

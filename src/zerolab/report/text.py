@@ -110,7 +110,7 @@ def _column_widths(table: Table) -> tuple[list[int], list[int]]:
 
 
 def _parts(least: Sequence[int], width: int) -> list[list[int]]:
-    """Return the indices of the columns of each part that fits, the first column in all of them."""
+    """Divide the columns into parts that fit, each with the first column; return their indices."""
     parts = [[0]] if least else []
     for index in range(1, len(least)):
         extended = [*parts[-1], index]

@@ -67,7 +67,7 @@ def draw_curves(
 ) -> Figure:
     """Draw the mean curves of series, one line each, in one panel per title.
 
-    `panels` has the curve of each series by panel title. A band extends one standard deviation
+    `panels` maps panel titles to the curves of the series. A band extends one standard deviation
     between runs on either side of the mean. Thin bars are measurement errors of the mean. `units`
     is the plural noun for runs in the legend.
     """
@@ -233,7 +233,7 @@ _MAP = "viridis"  # perceived brightness increases for every type of colour visi
 
 
 class MapPoint(NamedTuple):
-    """Value at a place."""
+    """Value at a point."""
 
     x: float
     y: float
@@ -287,8 +287,8 @@ def draw_heat_maps(
 ) -> Figure:
     """Draw heat maps of equal shape, with a common colour scale and the numbers in the cells.
 
-    The small text below each mean has the standard deviation between runs and the standard error of
-    measuring one run.
+    The small text below each mean shows the standard deviation between runs and the standard error
+    of measuring one run.
     """
     from matplotlib.cm import ScalarMappable  # noqa: PLC0415
 

@@ -176,7 +176,7 @@ class TuningPlan:
         )
 
     def _accuracy_assignments(self) -> list[Assignment]:
-        """Return the settings that are missing to measure accuracy after each iteration."""
+        """Return the additional settings needed to measure accuracy after each iteration."""
         positions = self.settings.positions
         if self.settings.objective != "accuracy":
             if positions:
@@ -188,7 +188,7 @@ class TuningPlan:
         keys = {setting.key for setting in self.space.all_settings}
         if positions and "accuracy.positions" in keys:
             raise UserError(
-                "--positions and accuracy.positions mean the same: expected only one of the two"
+                "--positions and accuracy.positions set the same file: expected only one of them"
             )
         preset = resolve_settings(self.settings.game, self.settings.preset, allow_programs=True)
         accuracy = preset.accuracy

@@ -1,4 +1,4 @@
-"""Settings search: claiming, training and measuring of trials.
+"""Settings search: claiming, training and measuring trials.
 
 Each trial is a run with settings proposed by Optuna.
 """
@@ -123,7 +123,7 @@ def _train(run: RunFolder, claimed: ClaimedTrial, plan: TuningPlan, display: Tri
 
     settings = saved_settings(run)
     with run.locked():
-        for record in read_records(run):  # from a stopped process
+        for record in read_records(run):  # written by a stopped process
             check(record)
         with display.training_reporter(RunClock.of_run(run, settings)) as reporter:
             Trainer(run, settings, reporter, check).train()
@@ -148,7 +148,7 @@ def _last_accuracy(records: Sequence[Record]) -> Interval | None:
 
 
 def _last_loss(records: Sequence[Record]) -> Interval | None:
-    """Return the total loss of all heads, the same sum whichever loss is minimised."""
+    """Return the total loss of all heads; the sum is the same whichever loss is minimised."""
     for record in reversed(records):
         if isinstance(record, LearnRecord):
             return Interval.unbounded(sum(record.loss[head] for head in record.heads))
@@ -173,7 +173,7 @@ def _elo(run: RunFolder, plan: TuningPlan, display: TrialDisplay) -> Interval:
 
 
 def _report_attributes(run: RunFolder, objective: Interval | None) -> dict[str, float]:
-    """Return what reports need besides the objective: training time and ends of the interval."""
+    """Return the training time and the ends of the objective's interval, which reports need."""
     attributes = {"hours": _training_hours(read_records(run))}
     if objective is not None and objective.is_bounded:
         attributes |= {"low": objective.low, "high": objective.high}

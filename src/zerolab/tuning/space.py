@@ -119,7 +119,7 @@ class SearchSpace:
         parts = [_split(assignment) for assignment in assignments]
         for key, count in Counter(key for key, _ in parts).items():
             if count > 1:
-                raise UserError(f"{quoted(key)} is set {count} times: expected it once")
+                raise UserError(f"{quoted(key)} is set {count} times: expected only once")
         unconditional = [
             SpaceSetting(key, text, _domain(key, text, documented.get(key, [])))
             for key, text in parts
@@ -182,7 +182,7 @@ class SearchSpace:
 
 
 def _documented_settings() -> dict[str, list[Setting]]:
-    """Return the settings of a run by key; several settings if variants share a key."""
+    """Return the settings of a run by key; variants that share a key have one setting each."""
     settings: dict[str, list[Setting]] = {}
     for setting in describe_settings(TrainSettings):
         settings.setdefault(setting.key, []).append(setting)

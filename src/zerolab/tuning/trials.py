@@ -1,8 +1,8 @@
-"""Trials of a settings search on disk, shared by several processes.
+"""Trials of a settings search, stored on disk and shared by several processes.
 
 Optuna's study is stored in ``journal.jsonl``. A process locks a trial while working on it, and the
-lock is released when the process ends. A running trial without a lock has therefore been stopped,
-and the next process resumes it.
+lock is released when the process ends. A trial that is recorded as running but not locked has
+therefore been stopped, and the next process resumes it.
 
 If a process is killed during a write, Optuna's own file backend waits for half a minute and treats
 the partial line as damage. The backend `TrialJournal` has a lock that is released when its process
@@ -45,7 +45,7 @@ _MAX_BYTES = 1 << 30
 
 
 class TrialJournal(BaseJournalBackend):
-    """Journal of Optuna's operations in a file; each read covers only new lines."""
+    """Journal of Optuna's operations in a file; only new lines are read each time."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -164,7 +164,7 @@ class ClaimedTrial:
         return self._study.get_trials(deepcopy=False)[self.number]
 
     def _set_attributes(self, attributes: Mapping[str, Any]) -> None:
-        """Record attributes, except those that a stopped process has recorded."""
+        """Record attributes, except those that a stopped process has already recorded."""
         for key, value in attributes.items():
             if self._recorded.user_attrs.get(key) != value:
                 self._trial.set_user_attr(key, value)
@@ -274,8 +274,8 @@ class TrialStore:
     def _suggest(self, number: int, trial: Trial) -> TrialValues:
         """Return the values of a trial, drawing those that were not drawn before.
 
-        Each value has a separate random stream, so it depends neither on the process that draws it
-        nor on the moment at which an earlier process was killed.
+        Each value has a separate random stream, so it depends neither on which process draws it nor
+        on when an earlier process was killed.
         """
 
         def before_draw(key: str) -> None:
