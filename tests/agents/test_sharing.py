@@ -188,7 +188,7 @@ def test_replaced_agent_file_is_detected(work):
         ("agent.zerolab?simulatons=9", 'unknown setting "simulatons"; did you mean "simulations"?'),
         ("agent.zerolab?simulations=-1", "expected at least 0"),
         ("agent.zerolab?noise.fraction=0.5", "noise is for self-play"),
-        ("agent.zerolab?draw_value=0.4", "no head gives draws"),
+        ("agent.zerolab?draw_value=0.4", "no head provides draws"),
         ("agent.zerolab?", "expected KEY=VALUE after ?"),
         ("file:", "expected a file ending in .zerolab"),
         ("file:runs/demo", "expected a file ending in .zerolab"),

@@ -234,8 +234,8 @@ def test_program_timeout_is_parsed(text):
         ("runs/demo?temperature_plies=1.5", "expected a whole number"),
         ("runs/demo?noise.fraction=0.5", "noise is for self-play"),
         ("runs/demo?simulations=0&selection.c=2", "has no effect without a search"),
-        ("runs/demo?draw_value=0.4", "runs/demo@1?draw_value=0.4: draw_value = 0.4: no head gives"),
-        ("runs/demo?fpu=action_values", 'fpu = "action_values": no head gives action values'),
+        ("runs/demo?draw_value=0.4", "runs/demo@1?draw_value=0.4: draw_value = 0.4: no head"),
+        ("runs/demo?fpu=action_values", 'fpu = "action_values": no head provides action values'),
         ("runs/demo?simulations.x=2", "has no keys"),
     ],
 )

@@ -79,5 +79,5 @@ def test_stem_of_another_width_has_an_adapter():
 
 
 def test_missing_head_is_reported():
-    with pytest.raises(UserError, match="no head gives draws"):
+    with pytest.raises(UserError, match="no head provides draws"):
         evaluation_flops(NETWORKS["conv"](channels=8), GAME, ("draws",))

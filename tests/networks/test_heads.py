@@ -352,11 +352,11 @@ def test_invalid_head_lists_get_one_line_errors(heads_data, message):
         (("policy", "value", "policy"), 'heads: "policy" is listed twice'),
         (
             ("policy", "reply"),
-            'heads: no head gives values: expected "value" or "outcome" in network.heads, which'
+            'heads: no head provides values: expected "value" or "outcome" in network.heads, which'
             ' has "policy", "reply"',
         ),
-        (("value",), 'heads: no head gives priors: expected "policy" in network.heads, which has'),
-        ((), 'heads: no head gives priors: expected "policy" in network.heads, which has none'),
+        (("value",), 'heads: no head provides priors: expected "policy" in network.heads, which'),
+        ((), 'heads: no head provides priors: expected "policy" in network.heads, which has none'),
     ],
 )
 def test_head_lists_without_search_outputs_are_refused(heads_data, message):

@@ -133,19 +133,19 @@ MISTAKES = [
     (["--set", "network.chanels=3"], 'did you mean "network.channels"?'),
     (["--set", "learn.loss.name=weighted", "--set", "learn.loss.balance=2"], "balance = 2"),
     (["--set", 'network.heads=["policy", "repli", "value"]'], 'did you mean "reply"?'),
-    (["--set", 'network.heads=["policy", "reply"]'], "no head gives values"),
+    (["--set", 'network.heads=["policy", "reply"]'], "no head provides values"),
     (["--set", 'network.heads=["policy", "value", "value"]'], '"value" is listed twice'),
     (["--set", "network.heads=policy"], 'network.heads = "policy": expected a list'),
     (["--set", "network.heads.weight=3"], '"network.heads" is a list: expected'),
     (
         ["--set", "search.draw_value=0.4"],
-        'search.draw_value = 0.4: no head gives draws: expected "outcome" in network.heads, which'
-        ' has "policy", "value"',
+        'search.draw_value = 0.4: no head provides draws: expected "outcome" in network.heads,'
+        ' which has "policy", "value"',
     ),
-    (["--set", "search.fpu=action_values"], 'fpu = "action_values": no head gives action values'),
+    (["--set", "search.fpu=action_values"], '"action_values": no head provides action values'),
     (
         ["--set", "warm_start.variant=custom", "--set", "warm_start.search.fpu=action_values"],
-        'in the warm start, search.fpu = "action_values": no head gives action values',
+        'in the warm start, search.fpu = "action_values": no head provides action values',
     ),
     (
         ["--set", "warm_start.variant=custom", "--set", "warm_start.search.discount=0.9"],
@@ -162,7 +162,7 @@ MISTAKES = [
         ["--set", "search.root=gumbel", "--set", "search.noise.fraction=0.25"],
         'search.root = "gumbel"',
     ),
-    (["--set", 'final_evaluation.baselines=["@0?draw_value=0.4"]'], "no head gives draws"),
+    (["--set", 'final_evaluation.baselines=["@0?draw_value=0.4"]'], "no head provides draws"),
     (
         ["--set", "learn.value_target_search_weight=2"],
         "value_target_search_weight = 2: expected at most 1",

@@ -236,7 +236,7 @@ NETWORKS.add("resnet", ResnetSettings)
 
 
 class OnesPlane(InputPlane):
-    """Ones, which convolutions with zero padding see as the board's area."""
+    """1 on every cell, which shows the area of the board to convolutions with zero padding."""
 
     name: Literal["ones"] = "ones"
 
@@ -321,8 +321,8 @@ def evaluation_flops(
 ) -> int:
     """Return the number of operations needed to evaluate one position.
 
-    As in inference, only the heads needed for `outputs` are computed. Raises UserError if no head
-    has one of the outputs.
+    As in inference, only the heads needed for `outputs` are computed. Raises UserError if an output
+    has no head.
     """
     import torch
     from torch.utils.flop_counter import FlopCounterMode

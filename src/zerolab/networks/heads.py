@@ -1,4 +1,4 @@
-"""Heads: policy, value, outcome and action values, and auxiliary ones.
+"""Policy, value, outcome and action-value heads, and auxiliary heads.
 
 The auxiliary heads reply, plies left and features improve the trunk during training. Searches do
 not use their outputs.
@@ -143,8 +143,8 @@ class OutcomeHead(Head):
         """Return the target probabilities, float32[N, 3].
 
         Their value P(win) - P(loss) equals the target of the scalar value head. A win discounted to
-        v counts as a win with probability v and otherwise as a draw. If the search has no
-        probability of a draw, that of the outcome is used, limited to 1 - |value|.
+        v counts as a win with probability v and otherwise as a draw. If the search provides no draw
+        probability, that of the outcome is used. Draw probabilities are limited to 1 - |value|.
         """
         weight = options.value_target_search_weight
         values = mix_with_search(facts.values, facts.root_values, weight)

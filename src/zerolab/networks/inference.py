@@ -190,7 +190,7 @@ class NetworkEvaluator:
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore the network on the default device of this process.
 
-        On a device of another type, the precision is the usual one there.
+        If the type of device differs, the default precision of the new device is used.
         """
         self.game, self.device = state["game"], default_device()
         is_same_type = self.device.type == state["device_type"]
@@ -229,7 +229,7 @@ class NetworkEvaluator:
 
         The last two are None unless named in `extra_outputs`. Draws float32[N] are probabilities,
         action values float32[N, actions] are in [-1, 1]. Only the necessary heads are computed.
-        Raises UserError if no head has one of the outputs.
+        Raises UserError if an output has no head.
         """
         names: list[SearchOutput] = [
             output for output in ("draws", "action_values") if output in extra_outputs
@@ -342,7 +342,7 @@ class _GpuGraph:
 
 
 RECORDING_LOCK = threading.Lock()
-"""Held while a CUDA graph is recorded; other threads may evaluate meanwhile, but not record."""
+"""Lock held while a CUDA graph is recorded; other threads may evaluate meanwhile, not record."""
 
 
 _FEATURE_BATCH = 1024

@@ -44,8 +44,8 @@ class LastLayer(nn.Module):
 class ConvHead(nn.Module):
     """A head that reads the planes of a residual trunk with a convolution.
 
-    `head` has the layers after the convolution; their input is [N, filters * cells]. [Silver2017,
-    Methods] uses 1x1 convolutions.
+    `head` contains the layers after the convolution; their input is [N, filters * cells].
+    [Silver2017, Methods] uses 1x1 convolutions.
     """
 
     def __init__(self, inputs: int, filters: int, kernel: int, head: nn.Module) -> None:
@@ -321,7 +321,7 @@ def fold(network: _Network) -> _Network:
 
 
 def folded_copy(network: _Network) -> _Network:
-    """Return a copy of a network for inference, see `fold`."""
+    """Return a copy of a network for inference; see `fold`."""
     return fold(copy.deepcopy(network))
 
 

@@ -8,7 +8,7 @@ determines the size of every network in the run. Other packages can add a type b
 a module named by the entry point ``zerolab.networks``.
 
 A new block at the end of the trunk changes nothing while its last batch norm multiplies by 0
-[Goyal2017], since what it is added to has already passed a ReLU.
+[Goyal2017], since its input, to which its output is added, has already passed a ReLU.
 
 Net2WiderNet widens a layer with copies of its units. In the next layer, each weight is divided
 among the copies of its input. Layers joined by skip connections must use the same copies, since
@@ -55,8 +55,8 @@ _REQUIRED_OUTPUTS: tuple[SearchOutput, ...] = ("priors", "values")
 class InputPlane(VariantSettings):
     """Base class of planes that a network computes from the pieces and adds to its input.
 
-    The encoding of a game stays the same, and with it everything that passes positions to networks.
-    Symmetries act on the encoding, so a plane is always that of the board as the network sees it.
+    The encoding of a game stays the same, and so does all code that passes positions to networks.
+    Symmetries act on the encoding, so a plane always describes the board as the network sees it.
     """
 
     def compute(self, pieces: Tensor) -> Tensor:
@@ -106,7 +106,7 @@ class NetworkSettings(VariantSettings):
 
     @model_serializer(mode="wrap")
     def _without_empty_planes(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Return the settings as a table; networks without planes have the table of older ones."""
+        """Return the settings as a table; empty planes are omitted, as in earlier versions."""
         table: dict[str, Any] = serialize(self)
         if not self.planes:
             table.pop("planes", None)
@@ -339,7 +339,7 @@ GROWTHS: Registry[type[Growth]] = Registry("growth")
 
 
 class Net2Net(GrowthAtIterations):
-    """Copies of filters and new blocks without effect; the function is unchanged [Chen2016]."""
+    """Copied filters and new blocks that leave the function unchanged at first [Chen2016]."""
 
     name: Literal["net2net"] = "net2net"
 

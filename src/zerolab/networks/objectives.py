@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 POLICY = "policy"
 """Name of the policy head, which every network has."""
 VALUE = "value"
-"""Name of the scalar value head. In losses, it stands for the head that provides the values for a
+"""Name of the scalar value head. Losses use this name for the head that provides the values for a
 search."""
 
 SearchOutput = Literal["priors", "values", "draws", "action_values"]
@@ -121,7 +121,7 @@ def missing_output_message(output: SearchOutput, heads: Iterable[Head]) -> str:
     owners = [quoted(name) for name, kind in HEADS.items() if output in kind.search_outputs]
     names = ", ".join(quoted(head.name) for head in heads)
     return (
-        f"no head gives {output.replace('_', ' ')}: expected {' or '.join(owners)} in"
+        f"no head provides {output.replace('_', ' ')}: expected {' or '.join(owners)} in"
         f" network.heads, which has {names or 'none'}"
     )
 

@@ -254,7 +254,7 @@ def _static_bounds(game, state):
 
 @inlined
 def _enter(game, table, stack, ply, min_symmetric_empties):
-    """Start searching a position; return True if its test is already decided, and a bound."""
+    """Start searching a position; return whether its test is already decided, and a bound."""
     state = stack.states[ply]
     bound = stack.tested_bound[ply]
     stack.nodes_before[ply] = stack.scalars[NODES]
@@ -359,8 +359,8 @@ def start_null_window_test(stack, state, bound):
 def run_null_window_test(game, table, stack, min_symmetric_empties, nodes):
     """Search about `nodes` nodes, or until the stack is full; return True if the test is finished.
 
-    In this case, the scalar VALUE is a bound on the value of the state: a lower bound if it is at
-    least the tested bound, otherwise an upper bound.
+    Once it is finished, the scalar VALUE is a bound on the value of the state: a lower bound if it
+    is at least the tested bound, otherwise an upper bound.
     """
     node_limit = stack.scalars[NODES] + nodes
     deepest = stack.states.shape[0] - 1

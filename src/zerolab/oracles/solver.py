@@ -53,7 +53,7 @@ class SolverProgress(NamedTuple):
 
 
 class _Watch:
-    """Reporter of the progress of a search, which stops it when the budget is exceeded."""
+    """Reporter of a search's progress, which stops the search when the budget is exceeded."""
 
     def __init__(
         self,

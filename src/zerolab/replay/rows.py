@@ -58,7 +58,7 @@ class RowPool:
         self._free = np.concatenate([self._free, numbers])
 
     def write(self, numbers: RowNumbers, columns: Columns) -> None:
-        """Write all columns of rows."""
+        """Write columns of the rows with the given numbers."""
         for name, column in columns.items():
             self.columns[name][numbers] = column
 

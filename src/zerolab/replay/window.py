@@ -1,4 +1,4 @@
-"""Replay window, which provides training with batches of positions under symmetries."""
+"""Replay window that provides batches of positions, under symmetries, for training."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class WindowContents:
         return overhead + sum(column[:1].nbytes for column in self.columns.values())
 
     def resume_after(self, iteration: int, position_count: int) -> None:
-        """Resume after `iteration`, without any of the `position_count` positions so far."""
+        """Resume with an empty window after `iteration`, when `position_count` had been added."""
         self.iteration, self.added_count = iteration, position_count
 
     def add(self, columns: Columns) -> None:
@@ -224,7 +224,7 @@ class Window:
         self.contents.add({STATES: columns[STATES], _SCALAR_COLUMNS: scalars, **vectors})
 
     def resume_after(self, iteration: int, position_count: int) -> None:
-        """Resume after `iteration`, without any of the `position_count` positions so far."""
+        """Resume with an empty window after `iteration`, when `position_count` had been added."""
         self.contents.resume_after(iteration, position_count)
 
     @property
@@ -278,7 +278,7 @@ class Window:
     def _shuffle(
         self, random: np.random.Generator, samples: int, symmetries: Symmetries
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return int64[N] and int64[N]: the samples of a pass and their symmetries."""
+        """Return the samples of a pass and their symmetries, both int64[N]."""
         count = len(self._cell_images)
         if symmetries == "all":
             order = random.permutation(samples * count)

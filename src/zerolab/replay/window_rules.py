@@ -1,4 +1,4 @@
-"""Size of the replay window, and the merging of equal positions.
+"""Sizes of the replay window, and merging of equal positions.
 
 Both are selected in the settings of a run. Other packages can register further types in `WINDOWS`
 or `MERGINGS`, in a module declared in the entry-point group ``zerolab.training``.

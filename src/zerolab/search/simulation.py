@@ -1,6 +1,6 @@
 """Parts of a simulation: descent to a leaf, expansion and backup.
 
-All functions are inlined into kernels. The trees of a group take turns to descend by one level.
+All functions are inlined into kernels. The trees of a group take turns descending one level.
 """
 
 from __future__ import annotations

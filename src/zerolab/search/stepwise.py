@@ -1,4 +1,4 @@
-"""Search in plain Python that records every step of every simulation, for people learning it.
+"""Search in plain Python that records every step of every simulation, to show how it works.
 
 It makes the same decisions as the compiled search with PUCT, one leaf per step and a network, and
 all numbers are bitwise equal. It is slow, and has no noise, no cache and no proven results.

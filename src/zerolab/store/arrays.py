@@ -46,9 +46,9 @@ Arrays = dict[str, NDArray[Any]]
 
 
 def save_arrays(path: Path, kind: str, arrays: Mapping[str, NDArray[Any]], **metadata: Any) -> None:
-    """Write arrays and the `metadata` to a file of a `kind`, replacing it atomically.
+    """Write arrays and `metadata` to a file of the given `kind`, replacing it atomically.
 
-    Equal contents have equal bytes. Raises UserError if the file cannot be written.
+    Equal contents result in identical bytes. Raises UserError if the file cannot be written.
     """
     # The writer of safetensors is not used: it does not raise OSError if the disk is full.
     write_bytes(path, encode_arrays(_header_of(kind, metadata), arrays))
@@ -270,7 +270,7 @@ class AgentFile(NamedTuple):
 
 
 def encode_agent(header: AgentHeader, weights: Arrays) -> bytes:
-    """Return the content of an agent file; equal agents have equal bytes.
+    """Return the content of an agent file; equal agents result in identical bytes.
 
     Raises UserError if the weights are too large for an agent file.
     """

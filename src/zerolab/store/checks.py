@@ -36,7 +36,7 @@ UNREADABLE = (
     ArithmeticError,
     EOFError,
     RuntimeError,
-    AttributeError,  # from safetensors, for types that numpy does not have
+    AttributeError,  # from safetensors, for types that numpy lacks
     struct.error,
     zipfile.BadZipFile,
     zlib.error,

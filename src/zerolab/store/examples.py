@@ -189,8 +189,9 @@ def save_examples(
 ) -> None:
     """Write an npz file with examples and `metadata`, replacing it atomically.
 
-    `features`, float16[N, width], are the positions' features of another network, if a head learns
-    them. Equal contents have equal bytes. Raises UserError if the file cannot be written.
+    `features`, float16[N, width], are those that another network computes for the positions, if a
+    head learns them. Equal contents result in identical bytes. Raises UserError if the file cannot
+    be written.
     """
     with (
         atomic_replace(path) as temporary,

@@ -3,9 +3,9 @@
 A folder is identified by its settings file. Work resumes with the same settings, and only one
 process at a time can work in a folder.
 
-In metrics.jsonl, every line has the version of the format as ``schema``. Fields named ``wall_...``
-are wall-clock measurements; all other fields are equal in all runs with the same settings. The
-fields are defined in `training.records`, from which docs/metrics.md is generated.
+Every line of metrics.jsonl contains the format version as ``schema``. Fields named ``wall_...`` are
+wall-clock measurements; all other fields are equal in all runs with the same settings. The fields
+are defined in `training.records`, from which docs/metrics.md is generated.
 """
 
 from __future__ import annotations
@@ -140,8 +140,8 @@ class FolderInUseError(UserError):
 def lock_folder(folder: Path, max_wait: float = _LOCK_SECONDS) -> Iterator[None]:
     """Lock a folder against other processes, waiting up to `max_wait` seconds for the lock.
 
-    The lock ends with its process, even if the process is killed. Raises FolderInUseError if
-    another process has the lock, and UserError if the folder is not writable.
+    The lock is released when its process ends, even if the process is killed. Raises
+    FolderInUseError if another process holds the lock, and UserError if the folder is not writable.
     """
     check_not_symlink(folder / _LOCK)
     lock = FileLock(folder / _LOCK, thread_local=False)  # any thread can release it

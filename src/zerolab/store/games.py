@@ -110,11 +110,11 @@ class GameRecord(NamedTuple):
     agent_spans: tuple[tuple[int, str], ...] = ()
     """Agents of consecutive spans of a game, as (first ply, agent).
 
-    Self-play over several iterations has such games: one agent plays both sides of each span. Empty
+    Games of continuous self-play can have several spans: in each, one agent plays both sides. Empty
     if `first` and `second` played all moves.
     """
     given_plies: int = 0
-    """Number of plies at the start that nobody chose in this game, such as a random opening."""
+    """Number of plies at the start that no player chose in this game, such as a random opening."""
 
     def __repr__(self) -> str:
         result = {1: "1-0", 0: "1/2-1/2", -1: "0-1"}.get(self.result, self.result)
@@ -223,11 +223,11 @@ class GameStore:
         return rows
 
     def relative_name(self, name: str) -> str:
-        """Return the name in the file of an agent with a given full name."""
+        """Return the name that the file uses for the agent with a given full name."""
         return name if self._run is None else relative_name(name, self._run)
 
     def full_name(self, name: str) -> str:
-        """Return the full name of an agent with a given name in the file."""
+        """Return the full name of the agent with a given name in the file."""
         return name if self._run is None else full_name(name, self._run)
 
     def _renamed(self, game: GameRecord, rename: Callable[[str, Path], str]) -> GameRecord:
@@ -245,10 +245,10 @@ class GameStore:
             return connection.count_rows("games")
 
     def rewind(self, stage_count: int) -> None:
-        """Check the entire file and its indexes, then remove all later stages.
+        """Check the entire file and its indexes, then remove all but the first stages.
 
-        The first `stage_count` stages remain. If the file is damaged or has fewer stages, raises
-        UserError without changing it.
+        The first `stage_count` stages remain. Raises UserError, without changing the file, if it is
+        damaged or has fewer stages.
         """
         with self._reading() as connection:
             stored = 0

@@ -164,7 +164,7 @@ class FoundGame(NamedTuple):
     result: int
     """Outcome for the first player: 1, 0 or -1."""
     given_plies: int
-    """Number of plies at the start that nobody chose in this game, such as a random opening."""
+    """Number of plies at the start that no player chose in this game, such as a random opening."""
 
 
 @dataclass(frozen=True)
@@ -303,7 +303,7 @@ def _where_parts(
         yield "first = ? OR second = ?", [player or opponent] * 2
     if game_filter.result in _SIGNS:
         if not player:
-            raise UserError(f'result = "{game_filter.result}": expected a player that it refers to')
+            raise UserError(f'result = "{game_filter.result}": expected a player to whom it refers')
         sign = _SIGNS[game_filter.result]
         yield "first = ? AND result = ? OR second = ? AND result = ?", [player, sign, player, -sign]
     elif game_filter.result is not None:

@@ -107,7 +107,8 @@ class RunFolder:
         """Lock the run against other processes, and remove the files of an unfinished stage.
 
         Raises UserError if another process is using the run, or if metrics or games are damaged; in
-        that case, nothing is changed. The lock ends with its process, even if it is killed.
+        that case, nothing is changed. The lock is released when its process ends, even if it is
+        killed.
         """
         with lock_folder(self.path):
             current = RunFolder.open(self.path)
@@ -165,7 +166,7 @@ class RunFolder:
         return copy if name and copy.is_file() else Path(name)
 
     def save_solved_positions(self, name: str, content: bytes) -> None:
-        """Save a copy of solved positions in the run folder, unless there is one."""
+        """Save a copy of solved positions in the run folder, unless it exists already."""
         path = self.path / _POSITIONS / name
         if not path.is_file():
             make_folder(path.parent)

@@ -53,10 +53,10 @@ class FolderStorage:
     content: ClassVar[str] = "a folder"
     """Name of the copied content, for messages."""
     option: ClassVar[str] = "--folder"
-    """Option of the command line that names the local folder, for messages."""
+    """Command-line option for the local folder, for messages."""
 
     def __init__(self, uri: str, folder: Path) -> None:
-        """Raise UserError if the storage cannot be used, or its folder is not such a copy."""
+        """Raise UserError if the storage cannot be used or contains other files under that name."""
         self.uri = _SECRET.sub("//", uri)
         """URI without user and password."""
         self._folder = folder
@@ -241,7 +241,7 @@ class FolderStorage:
                 report(len(block))
 
     def _read_digests(self) -> dict[str, Any] | None:
-        """Return the list of digests, if any; after damage, all files are copied again."""
+        """Return the stored digests, if any; if they are damaged, all files are copied again."""
         with self._errors("read"):
             if self._info(_DIGESTS).type != fs.FileType.File:
                 return None
@@ -279,7 +279,7 @@ class RunStorage(FolderStorage):
     option = "--run"
 
     def fetch(self, progress_bar: ProgressBar = no_progress_bar) -> bool:
-        """Copy the stored run here unless the local folder has a run; return whether it was copied.
+        """Copy the stored run here unless there is a local run; return whether it was copied.
 
         Raises UserError if the local run is behind the stored one or is a different run, or if the
         folder has other content.
@@ -311,10 +311,10 @@ class RunStorage(FolderStorage):
         if run.progress.iteration < stored.iteration:
             raise UserError(
                 f"{run.path} is at iteration {run.progress.iteration}, but its copy in {self.uri}"
-                f" at iteration {stored.iteration}: expected another --run, or no such folder,"
-                " so that the copy is fetched"
+                f" is at iteration {stored.iteration}: expected another --run; or remove the folder"
+                " to fetch the copy"
             )
-        note = f", and {self.uri} has the copy of another run"
+        note = f", and {self.uri} contains the copy of another run"
         RUN.require_equal_settings(run.path, run.config, settings, CHANGEABLE_SETTINGS, note)
 
     def push(self) -> None:
