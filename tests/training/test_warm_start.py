@@ -264,7 +264,7 @@ MISTAKES = [
     ),
     (
         ["warm_start.variant=rave", "warm_start.search.selection=puct"],
-        'selection = "puct" contradicts variant = "rave", which has "rave"',
+        'selection = "puct" contradicts variant = "rave", which uses "rave"',
     ),
     (
         ["warm_start.variant=custom", "warm_start.search=5"],

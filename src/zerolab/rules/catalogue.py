@@ -40,7 +40,7 @@ class Notation:
 
     @staticmethod
     def action_name(game: Game, action: int) -> str:
-        """Return the name of an action, which no other action has."""
+        """Return the unique name of an action."""
         return str(action)
 
     @classmethod
@@ -51,7 +51,7 @@ class Notation:
 
     @classmethod
     def moves_text(cls, game: Game) -> str:
-        """Return how moves are written, such as "cells such as c2", after "moves are"."""
+        """Return the continuation of "moves are", such as "cells such as c2"."""
         return f"numbers from 0 to {rules.action_count(game) - 1}"
 
     @staticmethod
@@ -71,9 +71,9 @@ class Notation:
     def set_up(cls, game: Game, board: NDArray[np.int8], first_to_move: bool) -> State:
         """Return the state with the given pieces on the board, the inverse of `board_of`.
 
-        `board`, int8[rows, columns], is 1 for the mover's pieces and -1 for the opponent's. The
-        mover is the player who made the first move of the game if `first_to_move`. Raises UserError
-        for boards that are recognised as unreachable; by default, for every board.
+        `board`, int8[rows, columns], is 1 for the mover's pieces and -1 for the opponent's. If
+        `first_to_move` is true, the mover is the player who made the first move of the game. Raises
+        UserError for boards that are recognised as unreachable; by default, for every board.
         """
         raise UserError("pieces cannot be set up in this game: expected moves instead")
 
@@ -105,7 +105,7 @@ class GameRegistration(NamedTuple):
     drawing: Drawing
     settings_class: type[Any]
     usual_size: tuple[int, int]
-    """Rows and columns if only the game is named."""
+    """Rows and columns of a game that is named without a size."""
 
     def field_bounds(self) -> dict[str, tuple[int, int]]:
         """Return the smallest and largest valid value of every field of the game."""

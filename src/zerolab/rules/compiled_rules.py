@@ -1,8 +1,8 @@
 """Compiled rules for calls from Python, for single states and for batches.
 
-Kernels call the functions of `rules.rules` and `rules.encoding` directly.
-Plain Python must not pass states to them, because a word returned from compiled code becomes an
-unbounded Python integer. It calls the functions of this module instead. For a single state,
+Kernels call the functions of `rules.rules` and `rules.encoding` directly. Plain Python must not
+pass states to these functions, because a word returned from compiled code becomes an unbounded
+Python integer. Plain Python calls the functions of this module instead. For a single state,
 uint64[words], there are functions such as ``legal``, which returns a new array, and
 ``write_legal``, which writes to a given array. Functions named ``..._batch`` take many states,
 uint64[N, words].
@@ -94,7 +94,7 @@ def transform(game: Game, state: State, symmetry: int) -> State:
 
 @kernel
 def write_transform(game, state, symmetry, out):
-    """Write the image of a state under a symmetry to `out`, a different uint64[words]."""
+    """Write the image of a state under a symmetry to `out`, a different array, uint64[words]."""
     encoding.transform(game, state, symmetry, out)
 
 

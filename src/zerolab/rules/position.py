@@ -215,7 +215,7 @@ class Position:
         return self.render()
 
     def _repr_svg_(self) -> str:
-        """Return the board as an SVG image, which notebooks show."""
+        """Return the board as an SVG image for notebooks."""
         return draw_board(board_of(self))
 
     def __repr__(self) -> str:
@@ -234,7 +234,7 @@ class Position:
 
 
 def board_of(position: Position, hints: Mapping[int, Hint] | None = None) -> Board:
-    """Return a position as an image shows it, with hints on the moves with the given actions."""
+    """Return the content of an image of a position, with hints on the given actions."""
     game, drawing = position.game, drawing_of(position.game)
     cells = _move_cells(position)
     moves = ", ".join(position.name(action) for action in position.history)
@@ -290,7 +290,7 @@ def _move_cells(position: Position) -> dict[int, int]:
     """
     try:
         layout = action_layout(position.game)
-    except UserError:  # pages, too, show no places for such a game
+    except UserError:  # web pages show no places for such a game either
         return {}
     placed = [action for action in position.legal_actions if action < layout.place_count]
     if layout.places == "cells":
@@ -322,9 +322,9 @@ def placed_cell(before: NDArray[np.int8], after: NDArray[np.int8]) -> int | None
 def winning_cells(game: Game, state: State) -> list[int]:
     """Return the cells of the line or chain of pieces that won, numbered row by row.
 
-    The game must be decided by a line. The line consists of the pieces that are left after removing
-    every piece without which the winner still wins, in ascending and in descending order. It is
-    empty in an ongoing game, and if the last player has not won.
+    The game must be decided by a line. To find the line, every piece without which the winner still
+    wins is removed, once in ascending and once in descending order; the pieces left by either pass
+    are returned. The result is empty in an ongoing game, and if the last player has not won.
     """
     if compiled_rules.outcome(game, state) != LOSS:
         return []

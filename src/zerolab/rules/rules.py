@@ -168,7 +168,7 @@ class Rules:
 
 
 _PLAYOUTS_PER_THREAD = 1000
-"""Minimum number of playouts per additional thread; waking one takes about 50 microseconds."""
+"""Minimum number of playouts per additional thread; waking a thread takes about 50 microseconds."""
 
 
 @inlined

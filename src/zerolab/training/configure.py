@@ -79,8 +79,8 @@ def require_no_untrusted_programs(
     if untrusted:
         raise UserError(
             f"{origin} names a program to run, {', '.join(map(json.dumps, untrusted))}: expected"
-            " --allow-programs (in Python, allow_programs=True), or the program in"
-            " final_evaluation.baselines among the settings given now"
+            " --allow-programs (in Python, allow_programs=True), or an explicit setting of"
+            " final_evaluation.baselines that names the program"
         )
 
 
@@ -146,10 +146,10 @@ def amend_settings(
 ) -> TrainSettings:
     """Return the settings for resuming a run; `iterations` can only increase.
 
-    The file of solved positions may have another path, since its digest identifies it, and
-    `selfplay.chunks` and `device` may change, since they are not part of what is trained. Any other
-    change raises UserError, because the run would no longer match its settings. If the run names a
-    program that no assignment names, programs must be allowed.
+    The path of the solved positions may change, since the file's digest identifies it, and so may
+    `selfplay.chunks` and `device`, since they do not define what is trained. Any other change
+    raises UserError, because the run would no longer match its settings. If the run names a program
+    that no assignment names, programs must be allowed.
     """
     settings = saved_settings(run)
     data = settings.model_dump()
@@ -230,7 +230,7 @@ class NoEffectRule(NamedTuple):
 
 
 def _when(key: str, value: object) -> Callable[[TrainSettings], str]:
-    """Return a reason that applies if a setting, or the name of its variant, has this value."""
+    """Return a `NoEffectRule.reason` that applies if a setting, or its variant, has this value."""
 
     def reason(settings: TrainSettings) -> str:
         actual: Any = settings
@@ -344,7 +344,7 @@ NO_EFFECT_RULES: tuple[NoEffectRule, ...] = (
         for name in get_args(Parameter)
     ),
 )  # fmt: skip
-"""Settings without effect that pass the validation of `TrainSettings`."""
+"""Rules for settings without effect that pass the validation of `TrainSettings`."""
 
 
 def require_effects(settings: TrainSettings, assignments: Sequence[Assignment]) -> None:

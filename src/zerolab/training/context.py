@@ -72,9 +72,9 @@ def processor_model(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
 def record_environment(run: RunFolder, learner: Learner) -> str:
     """Record the current environment in a run, unless it equals the latest recorded one.
 
-    Equal environments give equal results. A different one can change the last bits of numbers, and
-    thereby all later results. The returned message lists the changes; it is empty if there
-    are none. Raises UserError if the file is damaged or cannot be written.
+    Equal environments produce equal results. A different one can change the last bits of numbers
+    and, as a consequence, all later results. The returned message lists the changes; it is empty if
+    there are none. Raises UserError if the file is damaged or cannot be written.
     """
     recorded = read_environments(run.path)
     current = current_environment(run.progress.iteration, learner)
@@ -120,9 +120,9 @@ class TrainingContext:
     league: ReconstructedLeague | None
     """The league of self-play players; None for plain self-play."""
     executor: Executor = THREADS
-    """Plays the games of all stages."""
+    """Executor that plays the games of all stages."""
     games_ahead: GamesAhead | None = None
-    """Games of the next iteration that are being played."""
+    """Games of the next iteration that are already being played, if any."""
 
     @property
     def game(self) -> Game:
@@ -163,7 +163,7 @@ class TrainingContext:
         return replace(agent, name=relative_name(agent.name, self.run.path))
 
     def save_network(self, iteration: int) -> None:
-        """Save the learner's network and optimiser state under an iteration."""
+        """Save the learner's network and optimiser state as those of an iteration."""
         weights, optimizer = self.learner.weight_arrays(), self.learner.optimizer_arrays()
         about = self.settings.network_at(iteration).model_dump(mode="json")
         self.run.save_network(iteration, weights, optimizer, about)

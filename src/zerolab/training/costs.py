@@ -1,4 +1,4 @@
-"""Costs of a run after each iteration, and how its networks were trained, from its records."""
+"""Costs of a run after each iteration, and facts about its training, from its records."""
 
 from __future__ import annotations
 
@@ -224,7 +224,7 @@ _SECONDS_PER_HOUR = 3600.0
 
 
 def training_facts(run: RunFolder, origin: AgentOrigin) -> TrainingFacts:
-    """Return how the network with this origin was trained, for the card of its agent.
+    """Return facts about the training of the network with this origin, for its agent's card.
 
     Paths are reduced to their last component. Raises UserError if the run is damaged.
     """
@@ -252,7 +252,7 @@ def _differences(
 ) -> Iterator[tuple[str, Any]]:
     """Yield the settings that differ from `base`, as assignable dotted keys and values.
 
-    If the name of a variant differs, all its settings follow.
+    If the name of a variant differs, all settings of the variant are included.
     """
     has_other_name = base.get("name") != own.get("name")
     for name, value in own.items():

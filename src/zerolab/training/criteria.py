@@ -1,9 +1,9 @@
 """Gates, warm-start ramps and stop rules.
 
 A gate accepts or rejects candidates, a ramp sets the weight and the end of the warm start, and a
-stop rule ends a run before its last iteration and may tell how much of it is done. Other packages
-can add types to `GATES`, `RAMPS` and `STOP_RULES` in modules named in the entry-point group
-``zerolab.training``.
+stop rule ends a run before its last iteration and may determine how much of it is done. Other
+packages can add types to `GATES`, `RAMPS` and `STOP_RULES` in modules named in the entry-point
+group ``zerolab.training``.
 """
 
 from __future__ import annotations
@@ -214,7 +214,7 @@ class AdaptiveRamp(Ramp):
     games: int = Field(default=40, ge=2, le=1_000_000)
     """Games per match, half of them with each colour."""
     min_los: float = Field(default=0.95, ge=0.5, lt=1)
-    """Smallest likelihood of plain search being stronger that ends the warm start."""
+    """Smallest likelihood of superiority of plain search that ends the warm start."""
     openings: int = Field(default=2, ge=1, le=1000)
     """Random plies at the start of each game. Each opening is played twice, with colours
     swapped."""
@@ -266,7 +266,7 @@ class StopRule(VariantSettings):
         """Return the share of the run that is done after these records.
 
         It grows from 0 to about 1 at the end of the run, so that schedules can span a run whose
-        number of iterations is unknown. It is always 0 if the rule cannot tell.
+        number of iterations is unknown. It is always 0 if the rule cannot determine it.
         """
         return 0.0
 
@@ -277,7 +277,8 @@ class StopRule(VariantSettings):
     def iteration_share(self, records: Sequence[Record], iteration: int) -> IterationShare:
         """Return the shares of the run before and after an iteration.
 
-        They depend only on records of earlier iterations, so that a resumed run has the same.
+        They depend only on records of earlier iterations, so that a resumed run has the same
+        shares.
         """
         former, before = (
             self.share_done([record for record in records if record.iteration < number])
@@ -355,21 +356,20 @@ _SECONDS_PER_HOUR = 3600.0
 class TimeLimitStop(StopRule):
     """Rule that ends a run as close as possible to a number of hours of training.
 
-    An iteration begins only if the run is then expected to end closer to the limit than without it,
-    that is, unless more than half of an iteration as long as the last one would lie beyond the
-    limit. The first iteration always begins. All time between the start and the end of training
-    counts, including gates and measurements, but not the final evaluation, which follows, nor the
-    time between an interruption and the next command.
+    An iteration begins only if more than half of it is expected to lie within the limit, assuming
+    that it takes as long as the last one. The first iteration always begins. All time between the
+    start and the end of training counts, including gates and measurements, but not the final
+    evaluation, which follows, nor the time between an interruption and the next command.
 
-    [Clausen2021] limits every trial of its hyperparameter search to two hours. On another or a
-    busier machine, a run with this rule has another number of iterations.
+    [Clausen2021] limits every trial of its hyperparameter search to two hours. On a different or
+    busier machine, a run with this rule has a different number of iterations.
     """
 
     name: Literal["hours"] = "hours"
 
     hours: float = Field(default=1.0, gt=0)
-    """Hours of training, of which ``stop=1.5h`` is a short form. `iterations` remains the maximum
-    number of iterations. [Clausen2021]: 2."""
+    """Hours of training; ``stop=1.5h`` is a short form. `iterations` remains the maximum number of
+    iterations. [Clausen2021]: 2."""
 
     def is_met(self, records: Sequence[Record]) -> bool:
         last = records[-1].iteration if records else 0

@@ -17,8 +17,8 @@ from zerolab.replay.window import Batch
 class GradientComputation:
     """Gradients of a network's loss on a batch.
 
-    Layers compute in bfloat16 (autocast) if `precision` says so; weights, losses and gradients are
-    float32.
+    Layers compute in bfloat16 (autocast) if that is the `precision`; weights, losses and gradients
+    are float32.
     """
 
     network: Network
@@ -67,7 +67,7 @@ class GradientComputation:
 
 @dataclass
 class GpuGradientComputation(GradientComputation):
-    """Gradients on a GPU; a batch size that recurs is computed by a CUDA graph.
+    """Gradients on a GPU; batches of a recurring size are computed by a CUDA graph.
 
     A small network has hundreds of short kernels per step, and launching them one by one takes
     several times as long as running them (docs/decisions/0082).

@@ -174,8 +174,8 @@ class FeatureSource:
     def solved_feature_targets(self, positions: Positions) -> NDArray[np.float16]:
         """Return the targets of solved positions, float16[N, plies * feature_count].
 
-        Each row has the features of the positions `plies` later in the same game; NaN after the
-        game's last position in the file.
+        Each row contains the features of the positions `plies` later in the same game; NaN after
+        the game's last position in the file.
         """
         later = [later_states(positions, ply) for ply in self._plies]
         features = self.features(np.concatenate([states for _, states in later]))
@@ -230,7 +230,7 @@ def read_feature_source(
 
 
 def read_feature_source_files(source: RunFolder) -> dict[str, bytes]:
-    """Return the files needed to learn the features of a finished run: contents by name.
+    """Return the contents, by file name, of the files needed to learn a finished run's features.
 
     Raises UserError if a file is damaged.
     """
@@ -347,7 +347,7 @@ def read_initial_weights(
 
 
 def read_initial_weights_files(settings: TrainSettings, source: RunFolder) -> dict[str, bytes]:
-    """Return the files needed to start from a finished run: contents by name.
+    """Return the contents, by file name, of the files needed to start from a finished run.
 
     Raises UserError if a file is damaged.
     """

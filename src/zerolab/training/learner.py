@@ -90,7 +90,8 @@ class LearningResult(NamedTuple):
     examples_seen: int
     """Number of training examples, including repetitions."""
     epoch_losses: list[dict[str, float]]
-    """Mean losses of each epoch, by the names in `networks.losses.HeadErrors.logged_scalars`."""
+    """Mean losses of each epoch, by the names in
+    `networks.objectives.HeadErrors.logged_scalars`."""
     learning_rates: list[float]
     """Learning rate of each step."""
     gradient_norm: float | None
@@ -154,7 +155,7 @@ class DivergedError(UserError):
 
 
 class Learner:
-    """A network and its optimiser, with weights and optimiser state for saving.
+    """A network and its optimiser, whose weights and state can be saved and restored.
 
     With weight averaging, the average is saved as the network, and the latest weights are saved
     with the optimiser state.

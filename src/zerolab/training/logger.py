@@ -102,7 +102,7 @@ class RunLog:
     def update(self) -> None:
         """Log the records that this object has not logged yet, including those before a resume.
 
-        Raises UserError if a tracker refuses; the records are saved in the run all the same.
+        Raises UserError if a tracker refuses them; the run's records are saved nevertheless.
         """
         if not self.loggers:
             return

@@ -68,7 +68,7 @@ class MoveKind(Settings):
     """Search settings that affect the cost."""
 
     def __str__(self) -> str:
-        """Return the kind for messages."""
+        """Return a description for messages."""
         sizes = {key: value for key, value in self.network.items() if isinstance(value, int)}
         numbers = ", ".join(f"{key} {value}" for key, value in sizes.items())
         simulations = self.search.get("simulations")

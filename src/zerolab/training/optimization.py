@@ -185,7 +185,7 @@ class StepTime(NamedTuple):
     total_iterations: int
     """Maximum number of iterations in the run."""
     share: float = 0.0
-    """Share of the run before the step, according to its stop rule; 0 if the rule tells none."""
+    """Share of the run before the step, according to its stop rule; 0 if unknown."""
 
     @property
     def done(self) -> float:
@@ -194,7 +194,7 @@ class StepTime(NamedTuple):
 
     @property
     def expected_iterations(self) -> float:
-        """Expected number of iterations, if the rest take as much of the run as those before."""
+        """Expected number of iterations if the rest are, on average, as long as those before."""
         if self.share <= 0:
             return self.total_iterations
         return min(self.total_iterations, self.done / self.share)
@@ -214,7 +214,7 @@ class RateSchedule(VariantSettings):
 
     @property
     def last_iteration(self) -> int | None:
-        """Last iteration that the schedule refers to, which a run must reach; None if none."""
+        """Last iteration to which the schedule refers and which a run must reach, if any."""
         return None
 
     @property
@@ -247,8 +247,8 @@ class CosineSchedule(RateSchedule):
 
     The rate changes with every step: end + (1 - end) * (1 + cos(pi * t)) / 2 for t from 0 to 1
     [Loshchilov2017, Eq. 5]. The warm-up from 0 follows [Goyal2017, Section 2.2]. t is the share of
-    the iterations that is done, or a larger share of the hours or evaluations to which `stop`
-    limits the run. A run with this schedule cannot be extended later.
+    the iterations that is done or, if larger, of the hours or evaluations to which `stop` limits
+    the run. A run with this schedule cannot be extended later.
     """
 
     name: Literal["cosine"] = "cosine"
@@ -284,8 +284,8 @@ class CycleSchedule(RateSchedule):
     The learning rate changes linearly from `low` to its peak, back to `low` and down to `end`. The
     amplitude of the cycle shrinks over the first iterations. The momentum is high where the
     learning rate is low. This is the schedule of the extended baseline of [Clausen2021], after
-    [Smith2018]: with learn.learning_rate = 0.2, the defaults give the published rates 0.02, 0.2,
-    0.02 and 0.003.
+    [Smith2018]: with learn.learning_rate = 0.2, the defaults result in the published rates 0.02,
+    0.2, 0.02 and 0.003.
     """
 
     name: Literal["cycle"] = "cycle"

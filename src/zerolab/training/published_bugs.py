@@ -1,9 +1,9 @@
 """Reproductions of bugs in published code that may have affected published results.
 
-The bugs are reproduced only in studies of those results, and all in this module. Each bug changes
-data passed between the parts of a run. Games, examples and networks are stored as usual, so that a
-resumed run equals an uninterrupted one. docs/papers.md numbers the bugs and explains their effects.
-Bug 2, which concerns the selection of tournament participants, is left to studies.
+The bugs are reproduced only in studies of those results, by the code in this module. Each bug
+changes data passed between the parts of a run. Games, examples and networks are stored as usual, so
+that a resumed run equals an uninterrupted one. docs/papers.md numbers the bugs and explains their
+effects. Bug 2, which concerns the selection of tournament participants, is left to studies.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ class EnabledBugs:
     def new_window(self, game: Game, learn: LearnSettings) -> Window:
         """Return an empty replay window.
 
-        With ``mirrored_policy``, bug 1, the images of a board have the policy of the original board
-        instead of its image. [WangCode] has this bug in Connect Four, where the only other image is
-        the mirrored board.
+        With ``mirrored_policy``, bug 1, images of a board are paired with the policy of the
+        original board instead of the policy's image. [WangCode] has this bug in Connect Four, where
+        the only other image is the mirrored board.
         """
         kind = _OriginalPolicyWindow if "mirrored_policy" in self.names else Window
         return kind(game, learn.window, learn.merging, has_frequencies=learn.surprise_weight > 0)

@@ -2,7 +2,7 @@
 
 Each record class describes one kind of line, named by the default of its field `stage`. Fields
 named ``wall_...`` are measurements of time or memory; all other fields are reproducible from the
-settings. docs/metrics.md and TensorBoard's events follow from these fields and their docstrings.
+settings. docs/metrics.md and TensorBoard's events are derived from these fields.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ class Record(BaseModel):
     wall_seconds: Seconds
     """Duration of the stage, or of the part of the stage that this record describes."""
     wall_elapsed_seconds: Seconds | None = None
-    """Time since the previous record or, at first, since training began or was resumed; the sum is
-    the time spent. Absent if the stage has several records, and from runs of earlier versions."""
+    """Time since the previous record, or at first since training began or was resumed; the sum is
+    the time spent. Absent if the stage has several records, and in runs of earlier versions."""
     wall_processor_seconds: Seconds | None = None
-    """Processor time in all threads, hardly changed by other programs; absent in the same cases."""
+    """Processor time in all threads, hardly affected by other programs; absent likewise."""
     wall_memory: Annotated[int, Unit("MiB")] | None = None
-    """Peak memory of the process since it began or resumed the run; absent from early versions."""
+    """Peak memory of the process since it began or resumed the run; absent in early versions."""
 
     @classmethod
     def __pydantic_init_subclass__(cls, **options: Any) -> None:
@@ -64,7 +64,7 @@ class Record(BaseModel):
         return f"<{type(self).__name__} of iteration {self.iteration}>"
 
     def numbers(self) -> Iterator[tuple[str, float]]:
-        """Yield name, such as ``loss/policy``, and value of every number except the iteration."""
+        """Yield names, such as ``loss/policy``, and values of all numbers except the iteration."""
         for name, value in self.line().items():
             if isinstance(value, dict):
                 yield from ((f"{name}/{key}", float(number)) for key, number in value.items())

@@ -1,8 +1,8 @@
 """Records read from runs, and reporters of progress.
 
-Progress within a stage is in a hidden file of the run, `LIVE_FILE`, which the web pages read. The
-file changes about once a second and is removed after training, or by the next training if a run is
-killed.
+Progress within a stage is stored in a hidden file of the run, `LIVE_FILE`, which the web pages
+read. The file changes about once a second and is removed after training, or by the next training if
+a run is killed.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ class RunClock:
         return f"{self._current}{total}"
 
     def remaining_seconds(self) -> float | None:
-        """Return the estimate.
+        """Return the estimated number of remaining seconds.
 
         It is None in the first iteration without a time limit, and when the limit is reached.
         """
@@ -175,7 +175,7 @@ class LiveGame(Settings):
 
 
 class LiveProgress(Settings):
-    """Progress of the stage in progress."""
+    """Progress within the current stage."""
 
     iteration: int = Field(ge=0)
     task: str
@@ -189,9 +189,9 @@ class LiveProgress(Settings):
     note: str
     """Speed, or the agents for which the task is waiting."""
     seconds_left: float | None = None
-    """Estimate for the task; None before its first unit is finished."""
+    """Estimated time until the task ends; None before its first unit is finished."""
     run_seconds_left: float | None = None
-    """Estimate for the run; None in the first iteration since training began."""
+    """Estimated time until the run ends, or None (see `RunClock.remaining_seconds`)."""
     latest_game: LiveGame | None = None
     """None before a game of the iteration is finished, and in modes that finish all at once."""
 

@@ -96,8 +96,8 @@ class GamesAhead:
 def begin_games_ahead(context: TrainingContext) -> None:
     """Begin the next iteration's games unless they have begun, if settings and executor allow it.
 
-    Call it before any stage but self-play. Modes with a search service use this machine, so their
-    games would only delay the learner.
+    Call this before every stage except self-play. Modes with a search service use this machine, so
+    their games would only delay the learner.
     """
     following, background = context.progress.iteration + 1, context.executor.background
     play = context.settings.selfplay
@@ -110,7 +110,7 @@ def begin_games_ahead(context: TrainingContext) -> None:
 
 
 def _progress_at(context: TrainingContext, iteration: int) -> RunProgress:
-    """Return the progress that decides who plays the games of an iteration.
+    """Return the progress that determines which network plays the games of an iteration.
 
     It differs from the current progress if `selfplay.lag` is set: the games then depend only on
     what was known before the previous iteration.
@@ -155,7 +155,7 @@ def _self_play_search(
 def _loaded_games(
     context: TrainingContext, iteration: int, executor: Executor
 ) -> Callable[[Report], _PlayedGames]:
-    """Load all that the games of an iteration need, and return the function that plays them.
+    """Load everything that the games of an iteration need; return the function that plays them.
 
     The function can be called in another thread.
     """
@@ -185,7 +185,7 @@ def _loaded_self_play(
     search: SearchSettings,
     executor: Executor,
 ) -> Callable[[Report], SelfPlayResult]:
-    """Return the function that lets a network play itself; unfinished games are resumed first."""
+    """Return the function with which a network plays itself, continuing any unfinished games."""
     settings, iteration, run = context.settings, progress.iteration, context.run
     arguments = context.game, settings.selfplay, search, evaluator, settings.seed
     name = context.network_agent(progress.best).name

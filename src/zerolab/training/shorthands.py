@@ -1,12 +1,13 @@
 """Shorthands for settings of runs: presets, options for starting from a network, and hours.
 
-A preset is a TOML file in the folder ``presets`` of this package or of a paper's package, or a file
-of the user. Papers are listed in the entry-point group ``zerolab.papers``; their packages are not
-imported here. In a preset, a table ``[boards."5x5"]`` has settings for boards of that size only.
+A preset is a TOML file in the folder ``presets`` of this package or of a paper's package, or a
+user's file. Papers are listed in the entry-point group ``zerolab.papers``; their packages are not
+imported here. In a preset, a table ``[boards."5x5"]`` contains settings for boards of that size
+only.
 
 The options for starting from a network set `learn_settings.StartSettings`.
 
-This module imports little, so that the help of commands is fast.
+This module imports little, so that the help of commands appears quickly.
 """
 
 from __future__ import annotations

@@ -164,7 +164,7 @@ class WarmStartMatchStage(Stage):
     name = "warm_start_match"
 
     def is_due(self, context: TrainingContext) -> bool:
-        """Return True during a warm start whose ramp is ended by a match."""
+        """Return True during a warm start that a match can end."""
         warm_start = context.settings.warm_start
         weight = warm_start_weight(warm_start, context.progress)
         return warm_start.is_active and weight > 0 and warm_start.ramp.match_size is not None

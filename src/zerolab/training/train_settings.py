@@ -67,7 +67,7 @@ class FinalEvaluationSettings(Settings):
     baselines: tuple[str, ...] = (*BASELINES, "@0")
     """The specs of the opponents. ``@0`` is the untrained network 0 of this run, ``@12`` the best
     network after iteration 12. Plain MCTS breaks ties at random; a preference for low-numbered
-    actions would make it overlook moves and flatter the network. A program, such as
+    actions would make it overlook moves, and the network would seem stronger. A program, such as
     ``gtp:"COMMAND"``, that is named in a file but not on the command line runs only with
     ``--allow-programs``."""
 
@@ -90,9 +90,9 @@ class TrainSettings(Settings):
     """Seed of all random streams."""
 
     device: Annotated[str, AfterValidator(checked_device_name)] = "auto"
-    """Device of the networks: auto, cpu, cuda, cuda:N or mps. With auto, it is the environment
-    variable ZEROLAB_DEVICE, or else the first GPU of CUDA, if any. Can be changed when a run is
-    resumed, but results differ between devices."""
+    """Device of the networks: auto, cpu, cuda, cuda:N or mps. With auto, it is the device named by
+    the environment variable ZEROLAB_DEVICE or, if unset, the first CUDA GPU, if any, or the CPU.
+    Can be changed when a run is resumed, but results differ between devices."""
 
     iterations: int = Field(default=100, ge=1)
     """I: number of iterations of self-play, learning and gate. [Wang2020b]: 100; [Wang2019] and
@@ -394,6 +394,6 @@ def _check_league(settings: TrainSettings, evolution: EvolutionSettings) -> None
         "draws" in head.search_outputs for head in settings.network.heads
     ):
         raise ValueError(
-            "league.parameters = draw_value: no head of the network gives draw probabilities;"
+            "league.parameters = draw_value: no head of the network provides draw probabilities;"
             ' expected the head "outcome"'
         )

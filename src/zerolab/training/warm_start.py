@@ -94,7 +94,7 @@ class WarmStartSettings(Settings):
             if rule is not None and name not in (None, rule):
                 raise ValueError(
                     f"search.{part} = {quoted(name)} contradicts variant = {quoted(self.variant)},"
-                    f' which has {quoted(rule)}: expected variant = "custom"'
+                    f' which uses {quoted(rule)}: expected variant = "custom"'
                 )
         leaf = self.search.get("leaf_evaluator")
         if isinstance(leaf, Mapping) and "weight" in leaf:

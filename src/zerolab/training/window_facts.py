@@ -102,7 +102,7 @@ def later_features(
     """Return the features of later positions, float16[N, len(plies) * feature_count].
 
     `features`, float16[N, feature_count], are the features of the examples' own positions. Each row
-    of the result has the features of the positions `plies` later, in the order of `plies`; NaN
+    of the result contains the features of the positions `plies` later, in the order of `plies`; NaN
     after the last move of the game.
     """
     count, feature_count = features.shape
