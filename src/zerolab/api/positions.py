@@ -75,8 +75,8 @@ def solve(position: Position, *, nodes: int | None = None) -> dict[str, int]:
 
     In Othello, values are disc differences. In other games they are positive for a win, 0 for a
     draw and negative for a loss; faster wins and slower losses have higher values. Raises
-    NotSolvedError, a kind of UserError, if searching `nodes` positions is not enough, and UserError
-    for a finished game.
+    NotSolvedError, which is a UserError, if searching `nodes` positions is not enough, and
+    UserError for a finished game.
     """
     require_position(position)
     if position.outcome is not None:

@@ -100,7 +100,7 @@ def variant_annotation(registry: Mapping[str, type[VariantSettings]]) -> Any:
 
 
 class VariantListMarker(NamedTuple):
-    """Marker in the annotation of the items of a list of registered variants."""
+    """Marker in the annotation of items in a list of registered variants."""
 
     registry: Mapping[str, type[VariantSettings]]
 

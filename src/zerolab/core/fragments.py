@@ -134,7 +134,7 @@ def _has_memory(numba_type: Any) -> bool:
 def _without_reference_counts(context: Any) -> Any:
     """Return a context that does not count references but can allocate memory.
 
-    It must allocate because numba copies an array before assigning it to a slice that overlaps it.
+    Memory is needed because numba copies an array before assigning it to an overlapping slice.
     """
     uncounted = context.subtarget(enable_nrt=False)
     vars(uncounted)["nrt"] = NRTContext(uncounted, True)

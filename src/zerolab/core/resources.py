@@ -52,10 +52,10 @@ def cpu_quotas(root: Path = Path("/")) -> tuple[float, ...]:
 def _read_cpu_quotas(root: Path) -> Iterator[float]:
     """Yield the limits under the system folder `root`.
 
-    With version 2 of control groups, a process has one group; with version 1, it has one for each
-    kind of resource. Some systems have both. In a container, the group of the process may be
-    mounted at the root but listed with its path outside the container. The folders of that path
-    then do not exist, and the limits of the root apply.
+    With version 2 of control groups, a process belongs to one group; with version 1, it belongs to
+    one group per kind of resource. Some systems use both versions. In a container, the group of the
+    process may be mounted at the root but listed with its path outside the container. The folders
+    of that path then do not exist, and the limits of the root apply.
     """
     try:
         lines = (root / "proc/self/cgroup").read_text().splitlines()

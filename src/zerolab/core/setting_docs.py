@@ -1,4 +1,4 @@
-"""Type, bounds, default and documentation of every setting of a model; units of its fields."""
+"""Type, bounds, default and documentation of every setting of a model, and units of numbers."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class Shape(BaseModel):
 
     tag: str
     css_class: str
-    """Class, from which `board_colours` derives the colours."""
+    """CSS class, which determines the colours; see `board_colours`."""
     attributes: dict[str, str | float] = {}
     text: str = ""
     in_cells: bool = False

@@ -161,7 +161,7 @@ class _Picture:
             yield self._element(Shape(tag="circle", css_class=name, attributes=circle))
 
     def _paleness(self, cell: int) -> Mapping[str, str]:
-        """Return the attributes that fade a piece if another line has won; otherwise none."""
+        """Return the attributes that fade a piece outside a winning line; otherwise none."""
         board = self._board
         is_pale = board.winning and self._shapes.fades and cell not in board.winning
         return self._colours["faded"] if is_pale else {}

@@ -294,7 +294,7 @@ class NotebookView:
         raise NotImplementedError
 
     def _repr_html_(self) -> str:
-        """Return the tables and figures as HTML, which notebooks show."""
+        """Return the tables and figures as HTML for a notebook."""
         return blocks_html(self._blocks())
 
 

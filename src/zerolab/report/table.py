@@ -282,7 +282,7 @@ _SMALLEST_NUMBER = 3.0
 
 
 def time_unit(seconds: Iterable[float]) -> TimeUnit:
-    """Return the largest unit in which the longest time is at least 3, by default seconds."""
+    """Return the largest unit in which the longest time is at least 3; seconds if none is."""
     longest = max(seconds, default=0.0)
     suitable = [unit for unit in _UNITS if longest >= _SMALLEST_NUMBER * unit.seconds]
     return suitable[-1] if suitable else _UNITS[0]

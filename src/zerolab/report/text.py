@@ -66,7 +66,7 @@ def print_table(console: Console, table: Table) -> None:
 
 
 def rich_table(table: Table, widths: Sequence[int] | None = None) -> rich.table.Table:
-    """Return a table as an object for a rich console, optionally with given column widths."""
+    """Return a table for a rich console, optionally with fixed column widths."""
     output = rich.table.Table(
         box=None, header_style="bold", title_justify="left", caption_justify="left",
         title=Text(table.title, "italic") if table.title else None,

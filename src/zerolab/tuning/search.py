@@ -214,7 +214,7 @@ def tune(
 def work_on_trials(
     store: TrialStore, trial_count: int, work: Callable[[ClaimedTrial], None]
 ) -> None:
-    """Claim trials, up to number `trial_count`, and call `work` with each, until none is left."""
+    """Claim one trial after another and call `work` with each, up to `trial_count` in total."""
     while True:
         with store.claimed_trial(trial_count) as claimed:
             if claimed is None:

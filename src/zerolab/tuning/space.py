@@ -79,7 +79,7 @@ class Alternatives(NamedTuple):
 
 
 class Condition(NamedTuple):
-    """Condition that another setting has one of several alternatives."""
+    """Condition that the value of another setting is one of several alternatives."""
 
     key: str
     """Key of the other setting."""

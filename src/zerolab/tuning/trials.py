@@ -160,7 +160,7 @@ class ClaimedTrial:
 
     @property
     def _recorded(self) -> FrozenTrial:
-        """Recorded state of the trial, part of which a stopped process may have written."""
+        """Recorded state of the trial; a stopped process may have written part of it."""
         return self._study.get_trials(deepcopy=False)[self.number]
 
     def _set_attributes(self, attributes: Mapping[str, Any]) -> None:

@@ -192,7 +192,7 @@ class TuningReport:
         }
 
     def table(self, *, all_trials: bool = False) -> Table:
-        """Return a table of the best trials, or of all trials, that begins with the front."""
+        """Return a table of the best trials or of all trials, beginning with `front_results`."""
         ranked = self._ranked()
         selected = ranked if all_trials else ranked[: max(_TERMINAL_ROWS, len(self.front_results))]
         states = [result.state for result in self.results]

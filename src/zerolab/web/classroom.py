@@ -149,7 +149,7 @@ class Classroom:
         return self.folder / "tournaments" / str(number)
 
     def holder_of(self, token: str) -> Holder | None:
-        """Return the holder of a token, or None, in the same time for every token."""
+        """Return the holder of a token, or None; this takes equally long for every token."""
         holders = [Holder("")] + [Holder(each.name) for each in self._record.pupils]
         tokens = [self._record.teacher] + [each.token for each in self._record.pupils]
         given = token.encode("utf-8", "replace")

@@ -66,7 +66,7 @@ class SearchRequest(NamedTuple):
     """True to return analyses before the search ends."""
 
     def new_work(self) -> LiveSearch:
-        """Return the search that has been requested."""
+        """Return the requested search."""
         return LiveSearch(self)
 
 
@@ -176,7 +176,7 @@ class TreeNode(NamedTuple):
 
 
 class LiveSearch:
-    """Step-by-step analysis of a position in which the game is not over.
+    """Step-by-step analysis of an ongoing position.
 
     An agent that searches stops at the number of simulations in its settings or at the requested
     time limit. Other agents finish in one step.

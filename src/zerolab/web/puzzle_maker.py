@@ -198,7 +198,7 @@ class PuzzleMaker:
         return puzzle.model_copy(update={"misses": misses})
 
     async def _solved(self, position: Position) -> Puzzle | None:
-        """Return a position as a puzzle, or None if it is not one; raise NotSolvedError."""
+        """Return a position as a puzzle, or None; raise NotSolvedError if the solver fails."""
         for _ in range(_SOLVER_TRIES):
             while self._solver.is_busy:
                 await asyncio.sleep(_PAUSE)
@@ -212,7 +212,7 @@ class PuzzleMaker:
         return await self._in_turn(analyse)
 
     async def _in_turn(self, work: Callable[[], Coroutine[Any, Any, _Result]]) -> _Result:
-        """Return the result of a piece of work, retrying while the server is busy."""
+        """Do a piece of work and return its result, retrying while the server is busy."""
         while True:
             try:
                 async with self._turn:

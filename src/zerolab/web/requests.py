@@ -69,13 +69,13 @@ def is_pupil_address(address: str) -> bool:
 
 
 def client_of(connection: HTTPConnection) -> Client:
-    """Return the client of a connection whose address has been set by the guard."""
+    """Return the client of a connection; the `Guard` has already set its address."""
     page = connection.headers.get("x-page") or connection.query_params.get("page") or ""
     return Client(connection.client.host if connection.client else "", page[:40])
 
 
 def client_address(scope: Scope, headers: Mapping[str, str], *, has_proxy: bool) -> str:
-    """Return the address that identifies the machine from which a request comes.
+    """Return the address that identifies the machine that sent a request.
 
     This is the address of the connection unless a proxy on this machine forwards the request. In
     that case, it is the last address in X-Forwarded-For, which the proxy appends; the client can

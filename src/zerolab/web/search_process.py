@@ -180,7 +180,7 @@ class WorkRequest(Protocol):
     """Request that a client sends to a search process."""
 
     def new_work(self) -> Work:
-        """Return the work that has been requested."""
+        """Return the requested work."""
         ...
 
 

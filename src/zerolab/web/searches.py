@@ -1,4 +1,4 @@
-"""Pool of search processes, handles for their searches, and the work of explanations."""
+"""Pool of search processes, handles for searches, and work that explains games and searches."""
 
 from __future__ import annotations
 
@@ -205,7 +205,7 @@ class GameValuesRequest(NamedTuple):
     folders: Folders
 
     def new_work(self) -> GameValues:
-        """Return the work that has been requested."""
+        """Return the requested work."""
         return GameValues(self)
 
 
@@ -281,7 +281,7 @@ class SimulationRequest(NamedTuple):
     """Number of the simulation; number 0 evaluates the root."""
 
     def new_work(self) -> SimulationWork:
-        """Return the work that has been requested."""
+        """Return the requested work."""
         return SimulationWork(self)
 
 

@@ -43,7 +43,7 @@ LOOPBACK = ("localhost", "127.0.0.1", "::1")
 ANY_ADDRESS = "*"
 _COOKIE = "zerolab-token"
 HOLDER = "zerolab.holder"
-"""Key of the `Holder` of the token in the scope of a request; its value can be None."""
+"""Key in the scope of a request for the `Holder` of its token, which can be None."""
 _SAFE = ("GET", "HEAD")
 _PROXY_HEADERS = (
     "x-forwarded-for",

@@ -149,7 +149,7 @@ class SolutionResponse(BaseModel):
 
 
 class AgentResponse(BaseModel):
-    """Agent given by a valid spec."""
+    """Agent described by a valid spec."""
 
     name: str
     """Canonical spec."""

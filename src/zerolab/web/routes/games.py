@@ -63,7 +63,7 @@ class GameResponse(BaseModel):
     source: str
     """Folder of the run or tournament."""
     iteration: int
-    """Iteration of a run; in a tournament, the number of a block of twenty games of the pairing."""
+    """Iteration of a run; in a tournament, the number of the pairing's block of twenty games."""
     stage: str
     """Stage of a run, such as selfplay or gate; in a tournament, the pairing."""
     number: int

@@ -246,7 +246,7 @@ def _agent_verdict(loss: float) -> Verdict:
 
 
 def _moves_backwards(end: Position, given_plies: int) -> Iterator[tuple[int, Position, str]]:
-    """Yield the plies that were not given, last first, with the position before and the move."""
+    """Yield each ply after the given ones, last first, with the position before it and the move."""
     line = end.line()
     for ply in reversed(range(given_plies, len(end.history))):
         yield ply, line[ply], line[ply].name(end.history[ply])

@@ -64,7 +64,7 @@ class AnalyseRequest(SocketRequest):
 
 
 class LookRequest(SocketRequest):
-    """Request for a node of the search tree of one of the analysing agents."""
+    """Request for a node in the search tree of one of the analysing agents."""
 
     do: Literal["look"]
     agent: AgentSpec

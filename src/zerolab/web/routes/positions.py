@@ -1,6 +1,6 @@
 """Available games, and positions with their boards, legal moves and histories.
 
-A request gives a position as a game and the names of the moves played, optionally from a custom
+A request describes a position by a game and the names of the moves played, optionally from a custom
 starting board.
 """
 
@@ -199,7 +199,7 @@ def position_response(position: Position, before: Position | None = None) -> Pos
 def position_responses(position: Position) -> list[PositionResponse]:
     """Return all positions of a game, from the initial position to `position`.
 
-    Only the first one has the shapes of the board.
+    Only the first one contains the shapes of the board.
     """
     line = position.line()
     following = (position_response(each, before) for before, each in pairwise(line))

@@ -265,7 +265,7 @@ class StageResponse(BaseModel):
     total: int
     """Number of units of the task."""
     unit: str
-    """Unit of the work, such as games."""
+    """Unit of `done` and `total`, such as games."""
     note: str
     """Speed, or the agents for which the task is waiting."""
     seconds_left: float | None

@@ -209,7 +209,7 @@ _findings = _FindingsCache()
 
 
 def _report_link(ledger: Path, figure: str) -> str:
-    """Return the URL of a figure, or of the report, in the folder of a study."""
+    """Return the URL of a figure, or of the report, of a study; "" if the file does not exist."""
     name = f"{figure}.svg" if figure else HTML_PAGE
     is_written = (ledger.parent / REPORT_FOLDER / name).is_file()
     return f"/reports/{ledger.parent.name}/{name}" if is_written else ""

@@ -73,7 +73,7 @@ class RunRequest(RequestModel):
 
 
 class TrainingResponse(BaseModel):
-    """State of the training of a run."""
+    """State of a run's training."""
 
     run: str
     """Run folder."""
@@ -166,7 +166,7 @@ def resume(lab: Lab, request: RunRequest) -> TrainingResponse:
 
 
 def _training(folders: Folders, name: str) -> TrainingResponse:
-    """Return the state of the training of a run. The folder of a new run may not exist yet."""
+    """Return the state of a run's training. The folder of a new run may not exist yet."""
     path = folders.served_path(Path(name))
     if not is_run(path) and not output_file(path).exists():
         raise MissingError(f"{quoted(name)} is not a run: expected one listed on the Runs page")
