@@ -66,7 +66,7 @@ def test_every_study_has_help_with_examples(name, capsys):
         ),
         (["warm-start", "--hours", "0"], "--hours 0.0: expected a positive number"),
         (["warm-start", "--hours", "nan"], "--hours nan: expected a positive number"),
-        (["warm-start", "--hours", "0.01"], "--hours 0.01: expected at least one round, which"),
+        (["warm-start", "--hours", "0.01"], "--hours 0.01: expected enough time for a round"),
         (["warm-start", "--hours", "9", "--only", "gobang"], "leave out --only"),
         (["warm-start", "--hours", "9", "--scale", "smoke"], "has one seed at scale smoke"),
         (["table-5.1", "--hours", "9"], "has no seeds at scale mini"),

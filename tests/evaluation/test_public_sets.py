@@ -150,7 +150,7 @@ def test_boards_of_kaggle_are_built_by_legal_moves(tmp_path):
     ("changes", "expected"),
     [
         ({"board": [0] * 41}, "board: expected a list of 42 cells"),
-        ({"board": [3] + [0] * 41}, "board: cell 3 is not one of 0, 1 and 2"),
+        ({"board": [3] + [0] * 41}, "board: cell 3: expected 0, 1 or 2"),
         ({"board": [1] + [0] * 41}, "floats"),
         ({"board": [0] * 40 + [2, 2]}, "pieces"),
         ({"board": [0] * 35 + [1, 1, 1, 1, 2, 2, 2]}, "the game is over"),

@@ -139,7 +139,7 @@ class StoredAgentKind(AgentKind):
     """Kind of agents in files."""
 
     def read(self, head: str) -> StoredAgent:
-        """Return the agent of a spec without options; raise UserError if there is none."""
+        """Return the agent named by a spec without options; raise UserError if there is none."""
         raise NotImplementedError
 
     def fixed_game(self, argument: str) -> Game:

@@ -48,7 +48,7 @@ from zerolab.search.evaluator import Evaluator
 
 _NETWORK_BATCH = 1024
 _MIN_SLOTS = 64
-_PARTS_PER_THREAD = 8  # several parts give regular progress reports
+_PARTS_PER_THREAD = 8  # several, so that progress is reported regularly
 
 
 class MoveChoices(NamedTuple):

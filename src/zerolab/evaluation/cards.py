@@ -356,7 +356,7 @@ class AgentWithCard(NamedTuple):
 
 
 def with_card(stored: StoredAgent) -> AgentWithCard:
-    """Return an agent with its card, if it has one; errors are as in `read_card`."""
+    """Return an agent with its card, if it has one; raise UserError like `read_card`."""
     return AgentWithCard(stored, read_card(stored.path, stored.agent))
 
 

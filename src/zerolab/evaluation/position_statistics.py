@@ -34,7 +34,7 @@ RESAMPLES = 1000
 """Bootstrap samples per interval; with this number, the interval length varies by about 2 %."""
 
 _DRAWS_PER_BATCH = 1 << 22  # 32 MB
-_SEED = 0  # a fixed seed gives equal data equal intervals
+_SEED = 0  # fixed, so that equal data yield equal intervals
 
 
 class MeanEstimate(NamedTuple):

@@ -34,9 +34,10 @@ def play_lines(
 ) -> tuple[NDArray[np.uint64], NDArray[np.bool_], int | None]:
     """Play the moves of n positions from the start of the game.
 
-    The moves to position i are ``moves[offsets[i]:offsets[i + 1]]``. Returns the states,
-    uint64[n, words], and the legal actions, bool[n, actions]. Also returns the index of the first
-    position that is reached by an illegal move or is the end of a game; None if there is none.
+    The moves to position i are ``moves[offsets[i]:offsets[i + 1]]``. Returns the states, as
+    uint64[n, words], and the legal actions, as bool[n, actions]. Also returns the index of the
+    first position that an illegal move reaches or in which the game is over; None if there is no
+    such position.
     """
     count = len(offsets) - 1
     states = np.empty((count, rules.word_count(game)), np.uint64)

@@ -246,7 +246,7 @@ def _kaggle_board(game: Game, cells: Any) -> tuple[NDArray[np.int8], Position]:
         raise UserError(f"board: expected a list of {count} cells for {game_name(game)}")
     for cell in cells:
         if cell not in (0, 1, 2) or isinstance(cell, bool):
-            raise UserError(f"board: cell {quoted(cell)} is not one of 0, 1 and 2")
+            raise UserError(f"board: cell {quoted(cell)}: expected 0, 1 or 2")
     board = np.array(cells, np.int8).reshape(game.rows, game.columns)
     signs = np.where(board == 2, -1, board).astype(np.int8)
     first_to_move = int((board == 1).sum()) == int((board == 2).sum())

@@ -22,7 +22,7 @@ class ClockSettings(KlGainSettings):
 
     Each player has a clock in every game, which counts simulations instead of seconds. Every turn
     adds `increment` simulations, and the simulations used for the move are subtracted. A move can
-    use up to `most` of the remaining simulations.
+    use up to `most` simulations of those that remain.
     """
 
     start: int = Field(default=4650, ge=0, le=1_000_000_000)

@@ -69,7 +69,7 @@ def pair_by_seed(
 
 
 def mean_elo_gain(pairs: Sequence[tuple[Rating, Rating]]) -> StudentEstimate:
-    """Return the mean Elo of the first rating of each pair minus the second."""
+    """Return the mean over `pairs` of the Elo of the first rating minus that of the second."""
     return mean_of([one.elo - other.elo for one, other in pairs])
 
 

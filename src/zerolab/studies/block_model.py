@@ -45,7 +45,7 @@ class ShrunkVariances(NamedTuple):
 def shrink_variances(variances: ArrayLike, freedoms: ArrayLike) -> ShrunkVariances:
     """Shrink independent variance estimates towards each other [Smyth2004, section 6].
 
-    Each group has a positive variance with its degrees of freedom. The prior is estimated from the
+    Each group has a positive variance and its degrees of freedom. The prior is estimated from the
     mean and the variance of the log variances. If these vary no more than expected by chance, all
     groups get the pooled variance. No group has more degrees of freedom than all groups together.
     """

@@ -210,13 +210,13 @@ class StudyExecution:
             count = {0: "no seeds", 1: "one seed"}[len(self.seeds)]
             raise UserError(
                 f"--hours adds seeds in rounds, but {self.study.name} has {count} at scale"
-                f" {self.scale}: leave it out"
+                f" {self.scale}: leave out --hours"
             )
         for size in sizes:
             needed = self._hours_left(self.seeds[:size], workers)
             if needed > hours:
                 raise UserError(
-                    f"--hours {hours:g}: expected at least one round, which takes about"
+                    f"--hours {hours:g}: expected enough time for a round, which takes about"
                     f" {needed:.2g} hours up to seed {self.seeds[size - 1]}"
                 )
             if needed > 0.0:

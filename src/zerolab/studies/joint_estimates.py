@@ -225,7 +225,7 @@ class SpreadRatio(NamedTuple):
     def p_value(self, threshold: float) -> float:
         """Return the two-sided p-value of the hypothesis that the ratio is a positive threshold.
 
-        A ratio of 0 gives the p-value of a sign test, as for constant samples in `statistics`.
+        For a ratio of 0, it is the p-value of a sign test, as for constant samples in `statistics`.
         """
         if self.value == 0.0:
             return math.exp2(-self.numerator_freedom)

@@ -203,7 +203,7 @@ def _perform_job(job: _Job) -> TaskOutcome:
         return TaskOutcome(
             job.task,
             error_lines=[
-                f"node {platform.node()} has a different version of zerolab than the machine that"
+                f"node {platform.node()} has a different version of zerolab from the machine that"
                 " runs the study: install the same version on all nodes"
             ],
         )

@@ -146,7 +146,7 @@ def read_results(design: Design, ledger: Ledger) -> Results:
     if ledger.looks and ledger.looks[-1].seeds != list(ledger.seeds):
         design = design.of_seeds(ledger.looks[-1].seeds)
         unseen = sorted(set(ledger.seeds) - set(ledger.looks[-1].seeds))
-        messages.append(f"seeds {format_seeds(unseen)}, which wait for their look")
+        messages.append(f"seeds {format_seeds(unseen)}, until the next look")
     rows = {row.identity: row for row in ledger.rows}
     runs = [
         _trained_run(planned, row)

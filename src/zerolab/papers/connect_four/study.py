@@ -208,10 +208,10 @@ class Connect4EfficiencyStudy(Study):
 class Connect4SupervisedStudy(Study):
     """Train networks of 5, 10 and 20 blocks on solved positions of Connect Four, as in Table 1.
 
-    The sets contain all positions of each game, or one position per game. Further networks learn
-    published labels, which are partly wrong, give the outcome as much weight as the move, or also
-    learn the features of a small network, which is trained by self-play. The accuracies on unseen
-    positions are limits for networks of these sizes.
+    The sets contain all positions of each game, or one position per game. Some further networks
+    learn the published labels, which are partly wrong; others give the outcome as much weight as
+    the move, or also learn the features of a small network trained by self-play. The accuracies on
+    unseen positions are limits for networks of these sizes.
 
     Examples:
       zerolab study connect4-supervised

@@ -124,7 +124,7 @@ _GRID_GAMES: Mapping[Scale, int] = {"smoke": 2, "mini": 4, "small": 10, "paper":
 def scaled_values(scale: str, symbol: str) -> tuple[float, float, float]:
     """Return the smallest, default and largest value of a hyper-parameter at a scale.
 
-    At scale `smoke`, most smallest values equal the default, which leaves fewer runs.
+    At scale `smoke`, most smallest values equal the default, so that there are fewer runs.
     """
     return _REDUCED[scale].get(symbol, HYPERPARAMETERS[symbol].published_values)
 

@@ -107,7 +107,7 @@ class PublishedBugsStudy(Study):
 
 
 def _game(scale: Scale, part: str) -> str:
-    """Return the game of a part. The part CLOSURE plays the game of MIRROR."""
+    """Return the game of a part. The part CLOSURE uses the game of MIRROR."""
     games = _SMOKE_GAMES if scale == "smoke" else _GAMES
     return games.get(part, games[MIRROR])
 
