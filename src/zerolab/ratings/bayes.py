@@ -295,7 +295,7 @@ def posterior_of(counted: Tally) -> Posterior:
     As in BayesElo (CCondensedResults::AddPrior), every player distributes half of its PRIOR_DRAWS
     over its opponents, in proportion to the number of games against each of them, and receives the
     other half from its opponents. Both colours get equal shares. Virtual games between equal
-    players are games of a player against itself.
+    players are represented as games of a player against itself.
     """
     game_counts = counted.game_counts
     games = game_counts.sum(axis=1)

@@ -55,7 +55,7 @@ class Look(NamedTuple):
     core_hours: float = 0.0
     """Core hours spent on these seeds."""
     untested_note: str = ""
-    """Reason why nothing is tested; empty at a look."""
+    """Reason why nothing is tested, such as seeds that are still missing; empty at a look."""
 
     def nominal_level(self, level: float) -> float:
         """Return the level of a test at this look, given the total `level` of all looks."""
@@ -63,7 +63,7 @@ class Look(NamedTuple):
 
 
 ONLY_LOOK = Look()
-"""Look at estimates that belong to no study."""
+"""Single look, for estimates that belong to no study."""
 
 
 def judge_claims(

@@ -99,11 +99,12 @@ LEVELS: Mapping[Scale, Mapping[str, tuple[int, ...]]] = {
 DEFAULT = "default"
 """Level of the factor ``changed`` in runs with default settings."""
 TOURNAMENT = "tournament"
-"""Part with the tournament of the sweep. Other parts are named after the changed parameter."""
+"""Part that contains the tournament of the sweep. Other parts are named after the changed
+parameter."""
 SCREENING = "screening"
 """The only part of the screening."""
 PAIR = "pair"
-"""Factor with the number of the mirrored pair to which a run of the screening belongs."""
+"""Factor of the screening: the number of the mirrored pair to which a run belongs."""
 
 _BOARD: Mapping[Scale, str] = {
     "smoke": "othello:4x4",
