@@ -142,10 +142,10 @@ class NetworkEvaluator:
 
     Later training of the network does not affect the snapshot. Batch norms are folded into the
     weights, which are stored channels last. Each calling thread computes on the number of cores set
-    by `torch.set_num_threads`; parallel threads should use one core each. On a GPU each calling
-    thread has its own stream, so that copies and searches of one thread overlap with network
-    computations of another. A batch size that recurs is computed by a CUDA graph, which launches
-    all layers at once (docs/decisions/0082).
+    by `torch.set_num_threads`; parallel threads should use one core each. On a GPU, each calling
+    thread uses a separate stream, so that copies and searches of one thread overlap with network
+    computations of another. Batches of a recurring size are computed by a CUDA graph, which
+    launches all layers at once (docs/decisions/0082).
 
     If unset, `device` and `precision` come from `default_device` and `default_precision`. bfloat16
     changes the outputs: on a trained network, priors changed by up to 0.0092 and values by up to

@@ -339,7 +339,7 @@ def play_pairings(
     progress: ProgressCallback = lambda done, note: None,
     release: Callable[[Player], object] = lambda _: None,
 ) -> None:
-    """Play batches of games; each batch has a thread with separate players.
+    """Play batches of games, each in one thread with separate players.
 
     `release` receives each player after its last game, in the thread that played.
 

@@ -54,7 +54,7 @@ class WindowContents:
         return overhead + sum(column[:1].nbytes for column in self.columns.values())
 
     def resume_after(self, iteration: int, position_count: int) -> None:
-        """Resume with an empty window after `iteration`, when `position_count` had been added."""
+        """Resume with an empty window after `iteration`, `position_count` positions into a run."""
         self.iteration, self.added_count = iteration, position_count
 
     def add(self, columns: Columns) -> None:
@@ -224,7 +224,7 @@ class Window:
         self.contents.add({STATES: columns[STATES], _SCALAR_COLUMNS: scalars, **vectors})
 
     def resume_after(self, iteration: int, position_count: int) -> None:
-        """Resume with an empty window after `iteration`, when `position_count` had been added."""
+        """Resume with an empty window after `iteration`, `position_count` positions into a run."""
         self.contents.resume_after(iteration, position_count)
 
     @property

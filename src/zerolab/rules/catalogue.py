@@ -153,7 +153,7 @@ def register_game(
 
 @cache
 def registered_games() -> Registry[GameRegistration]:
-    """Return all games, both those of zerolab.games and plug-ins from other packages."""
+    """Return all games: those in zerolab.games, and plug-ins from other packages."""
     import_modules("zerolab.games")  # not an import statement, since `games` is a higher layer
     load_plugins("games")
     return _REGISTRY

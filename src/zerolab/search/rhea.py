@@ -107,7 +107,7 @@ def _evolve(game, root, key, budget, mutation, population, workspace):
     spent = 0
     while spent < playouts:
         individual_key = streams.fold(key, number)
-        # Redrawing every gene gives a random individual.
+        # Redrawing every gene produces a random individual.
         rate = mutation if number >= population.fitness.shape[0] else 1.0
         breed(population, streams.fold(individual_key, 0), rate, offspring)
         count = min(playouts_each, playouts - spent)

@@ -85,7 +85,7 @@ MAX_TREND = 40
 
 
 def trend_of(records: Sequence[Record]) -> Trend:
-    """Return a run's accuracy on solved positions if it has a curve, and otherwise its loss."""
+    """Return a run's accuracy on solved positions if measured several times, else its loss."""
     accuracies = [r.search_strong for r in records if isinstance(r, AccuracyRecord)]
     if len(accuracies) > 1:
         return Trend("accuracy", _thinned(accuracies))

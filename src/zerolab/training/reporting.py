@@ -74,7 +74,7 @@ def _record(line: Mapping[str, Any], source: str) -> Record:
 
 
 class Reporter(Protocol):
-    """Display of a run's progress; the trainer calls it from its own thread."""
+    """Display of a run's progress; the trainer calls it in the training thread."""
 
     def message(self, text: str) -> None:
         """Show a line that does not belong to a stage."""

@@ -146,7 +146,7 @@ def warm_start_search(
 
 
 def _set_option(data: dict[str, Any], key: str, value: Any) -> None:
-    """Set one key of search settings; a table updates only its own keys."""
+    """Set one key of search settings; a table updates only the keys that it contains."""
     if key in _RULE_SETTINGS and isinstance(value, str):
         value = {"name": value}
     if not isinstance(value, Mapping):
