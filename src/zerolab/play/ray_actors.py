@@ -89,7 +89,7 @@ class ActorShape(NamedTuple):
     def require_capacity(
         self, address: str, actors: int, nodes: Sequence[Mapping[str, Any]]
     ) -> None:
-        """Raise UserError unless the cluster at an address has room for `actors` actors."""
+        """Raise UserError unless the cluster at an address has room for max(1, `actors`) actors."""
         capacity = self.capacity(nodes)
         if capacity < max(1, actors):
             each = f"{self.cores} core{'s' * (self.cores != 1)}{' and a GPU' * self.has_gpu}"
