@@ -16,7 +16,6 @@ from html import escape
 from importlib.resources import files
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from zerolab.core.errors import UserError, one_line, quoted
 from zerolab.core.files import atomic_replace, make_folder, read_text, remove_file, write_text
@@ -36,9 +35,6 @@ from zerolab.report.document import (
 )
 from zerolab.report.table import Cell, Interval, Link, Table, cell_text, p_value_text, table_as_csv
 from zerolab.report.text import markdown_page
-
-if TYPE_CHECKING:
-    pass
 
 
 _TEXT = re.compile(r"(?<=>)[^<>]+(?=<)")
