@@ -134,7 +134,7 @@ def test_pages_may_use_names_but_no_folders_of_these_names(work):
         ("shipped:gobang-3x33", f'did you mean "{NAME}"?'),
         ("shipped:", f"expected one of {NAME}, {OTHER}"),
         (f"shipped:../shipped/{NAME}", "is not an agent of this package"),
-        (f"{NAME}@77777777", "not 77777777: this version of zerolab has another agent"),
+        (f"{NAME}@77777777", "not 77777777: this version of zerolab has a different agent"),
         (f"{NAME}@best", f'did you mean "{NAME}"?'),
         (f"{NAME}?simulatons=9", 'did you mean "simulations"?'),
     ],

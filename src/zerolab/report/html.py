@@ -36,7 +36,6 @@ from zerolab.report.document import (
 from zerolab.report.table import Cell, Interval, Link, Table, cell_text, p_value_text, table_as_csv
 from zerolab.report.text import markdown_page
 
-
 _TEXT = re.compile(r"(?<=>)[^<>]+(?=<)")
 """Text between tags; attributes and embedded files are inside tags."""
 _MAX_SVG_BYTES = 400_000  # larger pictures, with thousands of dots, are embedded as PNG
