@@ -78,7 +78,7 @@ def test_process_is_stopped(client, monkeypatch):
     started = client.post(f"{API}/start", json=NEW).json()
     assert (started["at_work"], started["may_stop"]) == (True, True)
     twice = client.post(f"{API}/start", json=NEW)
-    assert (twice.status_code, "already at work" in twice.json()["error"]) == (400, True)
+    assert (twice.status_code, "already working" in twice.json()["error"]) == (400, True)
     stopped = client.post(f"{API}/stop", json={"tournament": "tournaments/demo"})
     assert stopped.status_code == 200
     demo = {"tournament": "tournaments/demo"}
