@@ -34,7 +34,7 @@ if _memory.is_dir() and shutil.disk_usage(_memory).free > _room_in_bytes:
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_memory))
 
 
-# Tests start about a hundred processes; without bytecode each would compile all modules again.
+# Tests start many processes; without bytecode each would compile all modules again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 

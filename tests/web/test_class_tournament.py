@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+from threading import Thread
+from types import SimpleNamespace
 
 import pytest
 
@@ -120,6 +122,27 @@ def test_stopped_tournament_can_be_continued(members, at_once, monkeypatch):
     response = members.teacher.post("/api/v1/class/manage/continue")
     assert response.status_code == 200
     assert members.finished()["tournament"]["games"] == 2
+
+
+def test_end_of_a_tournament_is_not_recorded_in_the_next_one(members, at_once, monkeypatch):
+    """A tournament that another thread begins meanwhile goes on after the end of the last one."""
+    for name in members.pupils:
+        members.bring(name)
+    assert members.start().status_code == 200
+    record = members.classroom.record.tournament
+    following = record.model_copy(update={"number": record.number + 1, "is_playing": True})
+    begin = Thread(target=lambda: members.classroom.change(tournament=following))
+
+    def result():
+        begin.start()
+        begin.join(0.2)  # it waits for the lock of the class
+        return ""
+
+    play = ClassPlay(members.classroom, Folders())
+    play._pool = pool = SimpleNamespace(stop=lambda: None, join=lambda timeout: None)
+    play._finish(pool, SimpleNamespace(exception=lambda: None, result=result))
+    begin.join()
+    assert members.classroom.record.tournament == following
 
 
 def test_tournament_keeps_the_network_that_was_the_best_at_its_start(here, members, at_once):

@@ -34,7 +34,12 @@ from zerolab.play.game_files import (
 from zerolab.play.match import Match, TestedMatch
 from zerolab.play.match import play_match as play_match_of
 from zerolab.play.match import play_sprt as play_sprt_of
-from zerolab.play.tournament import Tournament, TournamentSettings, parse_tournament_agents
+from zerolab.play.tournament import (
+    Tournament,
+    TournamentSettings,
+    parse_tournament_agents,
+    tournament_settings,
+)
 from zerolab.play.tournament_report import TournamentReport
 from zerolab.ratings.bayes import rate as rate_games
 from zerolab.ratings.ratings import Ratings
@@ -133,13 +138,8 @@ def play_tournament(
     parsed = parse_tournament_agents(
         names, checked_specs(agents), parsed_game, game_example=GAME_EXAMPLE
     )
-    explicit = {"games": games, "openings": openings, "seed": seed}
-    settings = validate(TournamentSettings, {
-        **({} if saved is None else saved.settings.model_dump()),
-        **{name: value for name, value in explicit.items() if value is not None},
-        "game": game_name(parsed[0].game),
-        "players": {agent.name: agent.identity for agent in parsed},
-    })  # fmt: skip
+    options = {"games": games, "openings": openings, "seed": seed}
+    settings = tournament_settings(saved, parsed, options)
     with tempfile.TemporaryDirectory(prefix="zerolab-") as temporary:
         path = Path(temporary) / "tournament" if folder is None else Path(folder)
         with Tournament.open_locked(path, settings) as tournament:

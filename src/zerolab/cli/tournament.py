@@ -20,7 +20,12 @@ from zerolab.core.errors import UserError
 from zerolab.play.game_files import ImportedResults, read_game_results
 from zerolab.play.match import play_match, play_sprt
 from zerolab.play.pairings import check_opening_length
-from zerolab.play.tournament import Tournament, TournamentSettings, parse_tournament_agents
+from zerolab.play.tournament import (
+    Tournament,
+    TournamentSettings,
+    parse_tournament_agents,
+    tournament_settings,
+)
 from zerolab.play.tournament_report import MatchReport, TournamentReport
 from zerolab.ratings.bayes import rate
 from zerolab.ratings.ratings import ratings_csv, ratings_json, ratings_table
@@ -127,8 +132,6 @@ def tournament(
         folder: Folder for games and results; named after the agents and settings by default.
         json: Print everything as JSON.
     """
-    options = {"games": games, "openings": openings, "seed": seed}
-    explicit = {key: value for key, value in options.items() if value is not None}
     saved = Tournament.load(folder) if folder is not None and folder.is_dir() else None
     if folder is not None and saved is None and not players:
         raise UserError(
@@ -136,16 +139,14 @@ def tournament(
             f" zerolab tournament random mcts:100 --game othello:6x6"
             f" --folder {shlex.quote(str(folder))}"
         )
-    previous = saved.settings.model_dump() if saved else {}
-    requested_game = game or previous.get("game")
+    requested_game = game or (saved.settings.game if saved else None)
     agents = parse_tournament_agents(
-        list(previous.pop("players", {})),
+        list(saved.settings.players) if saved else [],
         players,
         parse_game(requested_game) if requested_game else None,
     )
-    identities = {agent.name: agent.identity for agent in agents}
-    resolved = {"game": game_name(agents[0].game), "players": identities}
-    settings = validate(TournamentSettings, {**previous, **resolved, **explicit})
+    options = {"games": games, "openings": openings, "seed": seed}
+    settings = tournament_settings(saved, agents, options)
     report = _play(folder or _default_folder(settings), settings, agents)
     if json:
         print_json(report.as_dict())

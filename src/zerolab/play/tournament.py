@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from functools import cached_property, partial
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 from pydantic import Field, field_validator
 
@@ -39,7 +40,7 @@ from zerolab.play.pairings import (
     thread_batches,
     with_random_openings,
 )
-from zerolab.rules.catalogue import parse_game
+from zerolab.rules.catalogue import game_name, parse_game
 from zerolab.rules.rules import Game
 from zerolab.store.folder import FolderKind
 from zerolab.store.games import GameRecord, GameStore
@@ -235,6 +236,21 @@ def parse_tournament_agents(
             " as in zerolab tournament runs/demo random mcts:100"
         )
     return list(agents.values())
+
+
+def tournament_settings(
+    saved: Tournament | None, agents: Sequence[Agent], options: Mapping[str, int | None]
+) -> TournamentSettings:
+    """Return the settings for a tournament of `agents`, which may resume a saved one.
+
+    An option that is None has the saved value, or its default in a new tournament. Raises UserError
+    for invalid values.
+    """
+    fields: dict[str, Any] = {} if saved is None else saved.settings.model_dump()
+    fields |= {name: value for name, value in options.items() if value is not None}
+    fields["game"] = game_name(agents[0].game)
+    fields["players"] = {agent.name: agent.identity for agent in agents}
+    return validate(TournamentSettings, fields)
 
 
 class _BlockRecorder:

@@ -2,7 +2,7 @@
 
 A ledger has one row per finished run, player without a run, and computation. Reports are generated
 from ledgers alone, so results outlive the machine that made them. Ledgers from several machines can
-be merged: each contributes the runs of its own seeds.
+be merged if their seeds differ.
 """
 
 from __future__ import annotations
