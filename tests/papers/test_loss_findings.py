@@ -71,6 +71,23 @@ def test_best_loss_depends_on_game_only_if_it_changes():
         assert words(statistics)["best-loss-depends-on-game"] == word
 
 
+def test_fastest_training_elo_is_compared_with_every_other_loss():
+    """The policy loss gains 500 Elo in every iteration and the value loss 300; 200 is the lead."""
+
+    def measure(planned):
+        gain = {"policy": 500.0, "value": 300.0}.get(planned.factors["loss"], 0.0)
+        return {**alike(planned), "elo": 10.0 + gain}
+
+    design = design_of(LossFunctionsStudy, "mini")
+    results = made_up_results("mini", design, measure, noise)
+    values = {claim.key: each.value for claim, each in findings.loss_statistics(results).items()}
+    for part, key, sign in (
+        ("othello-5x5", "policy-rises-fastest", 1), ("gobang-5x5", "value-rises-highest", -1)
+    ):  # fmt: skip
+        iterations = results.runs_where(part)[0].planned.settings.iterations
+        assert values[f"{key}-{part}"] == pytest.approx(sign * 200 * iterations)
+
+
 def test_losses_of_boards_are_measured():
     """Invented losses fall in proportion to iterations, and policy losses are the higher ones."""
     results = losses_results(0.0)
