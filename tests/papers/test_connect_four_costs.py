@@ -73,6 +73,8 @@ MADE_UP = {
     "baseline": ((0.1, 0.45), (10.0, 0.80), (20.0, 0.95)),
     "growing": ((0.1, 0.60), (10.0, 0.82)),
     "league": ((0.1, 0.50), (10.0, 0.87)),
+    "features": ((0.1, 0.60), (10.0, 0.88)),
+    "small": ((0.1, 0.30), (2.0, 0.40)),
     "no-merging": ((0.1, 0.50), (10.0, 0.88)),
     "merging-0.2": ((0.1, 0.50), (10.0, 0.86)),
     "merging-0.5": ((0.1, 0.50), (10.0, 0.89)),
@@ -113,7 +115,11 @@ def test_claims_compare_variants_at_equal_cost_and_at_their_ends(made_up):
     ends = {claim.key: claim for claim in (*findings.PEAKS, *findings.ENDS)}
     expected = {
         findings.EXTENDED_CLAIM: at("extended", 10) - at("baseline", 10),
-        findings.GROWING_CLAIM: at("growing", 10) - at("extended", 10),
+        # Along curves, straight lines differ as in the middle.
+        findings.GROWING_CLAIM: (0.60 + 0.82) / 2 - (0.50 + 0.90) / 2,
+        findings.FEATURES_CLAIM: (0.60 + 0.88) / 2 - (0.50 + 0.90) / 2,
+        # The small network costs 2, so that the curves overlap from 2.1 to 10.
+        findings.COUNTED_FEATURES_CLAIM: (0.60 + 0.28 * 3.95 / 9.9 - (0.50 + 0.40 * 5.95 / 9.9)),
         findings.GROWING_EARLY_CLAIM: at("growing", 2.5) - at("extended", 2.5),
         findings.LEAGUE_CLAIM: at("league", 10) - at("extended", 10),
         findings.ABLATIONS["no-merging"]: at("extended", 10) - at("no-merging", 10),

@@ -20,10 +20,9 @@ from zerolab.papers.connect_four import (
 from zerolab.papers.connect_four.costs import AccuracyPoint, MeasuredMoveTimes
 from zerolab.papers.connect_four.findings import (
     DEEPER_CLAIMS,
-    DROP_CLAIM,
-    LATE_DROP_CLAIM,
     SUPERVISED_FEATURES_CLAIM,
 )
+from zerolab.papers.connect_four.smaller_findings import DROP_CLAIM, LATE_DROP_CLAIM
 from zerolab.papers.connect_four.study import Connect4EfficiencyStudy, Connect4SupervisedStudy
 from zerolab.papers.connect_four.variants import (
     POLICY_FEATURES,

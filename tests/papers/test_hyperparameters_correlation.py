@@ -233,6 +233,13 @@ def test_iterations_and_games_are_compared_with_simulations_and_epochs(results):
     fitted = regression.fit_grid(grid).elo
     assert leads[2].value == pytest.approx(fitted["E"].value - fitted["m"].value)
     means = [np.mean([run.elo for run in grid.runs_at(I=6, E=30, ep=ep)]) for ep in (5, 10, 15)]
+    long = {
+        m: np.mean([run.elo for run in grid.runs_at(I=6, m=m, ep=ep)])
+        for m, ep in ((8, 5), (24, 15))
+    }
+    cheap = long[8] - np.mean([run.elo for run in grid.runs])
+    assert regression.lead_of_cheap_runs(grid).value == pytest.approx(cheap)
+    assert regression.lead_of_frugal_runs(grid).value == pytest.approx(long[8] - long[24])
     epochs = [each.value for each in regression.leads_of_fewest_epochs(grid)]
     assert epochs == pytest.approx([means[0] - means[1], means[0] - means[2]])
 

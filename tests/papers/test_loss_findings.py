@@ -103,6 +103,27 @@ def test_losses_of_boards_are_measured():
     assert found["combinations-reach-lowest-loss"].value == 0.0
 
 
+def test_curves_of_both_sizes_are_correlated():
+    """Policy losses fall faster than value losses, or slower on 6x6 boards only."""
+    results = losses_results(0.0)
+    assert curve_claims.correlation_of_sizes(results).value == pytest.approx(1.0)
+
+    def swapped(run):
+        if not run.planned.part.endswith("6x6"):
+            return run
+        losses = {"policy": "value", "value": "policy", "sum": "sum", "product": "product"}
+        records = [
+            record.model_copy(
+                update={"loss": {name: record.loss[other] for name, other in losses.items()}}
+            )
+            for record in run.records_of(LearnRecord)
+        ]
+        return replace(run, records=records)
+
+    other = replace(results, runs=[swapped(run) for run in results.runs])
+    assert curve_claims.correlation_of_sizes(other).value == pytest.approx(-1.0)
+
+
 def test_claims_name_figures_of_the_report():
     document = analysis.loss_report(losses_results(0.0, seed_count=1))
     figures = {claim.figure for claim in findings.loss_statistics(losses_results(0.0))}
@@ -206,6 +227,7 @@ def test_incomplete_studies_report_missing_data():
     of_losses = {
         findings.PRODUCT_CLAIM,
         findings.ACCURACY_CLAIM,
+        curve_claims.SIZES_CLAIM,
         *(each.claim for each in curve_claims.CURVE_CLAIMS),
         findings.COMBINED_LOSS_CLAIM,
     }

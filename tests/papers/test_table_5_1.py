@@ -11,8 +11,10 @@ from zerolab.agents.specs import parse_agents
 from zerolab.cli.main import main
 from zerolab.papers.warm_start.study import (
     BOARDS,
+    CHANGED_RHEA,
     MCTS,
     PLAYERS,
+    PUBLISHED_SCORES,
     RANDOM,
     RAVE,
     RHEA,
@@ -21,7 +23,6 @@ from zerolab.papers.warm_start.study import (
 )
 from zerolab.papers.warm_start.table_5_1 import (
     ORDERED_PAIRS,
-    PUBLISHED_SCORES,
     TABLE_CLAIMS,
     compared_pairs,
     score_rate_matrix,
@@ -110,6 +111,8 @@ def test_all_scales_except_smoke_have_the_published_design():
             "random", "mcts:100?selection.name=puct", "rave:100", "rhea:100",
             "rave:100?selection.playout_moves=false", "rave:100?selection.reading=literal",
             "rave:100?root.name=rave_values", "rhea:50", "rhea:100?playouts_each=1",
+            "rhea:100?mutation=0.1", "rhea:100?mutation=0.4", "rhea:100?population=5",
+            "rhea:100?population=20", "rhea:100?horizon=5", "rhea:100?horizon=20",
         ]  # fmt: skip
 
 
@@ -206,12 +209,21 @@ def test_order_is_decided_by_its_weakest_pair():
 
 
 def test_every_claim_is_decided_by_some_outcome():
-    scores = {}
+    scores = {(part, RHEA, name): (260, 0, 240) for part in BOARDS for name in CHANGED_RHEA}
     for pair, each in TABLE_CLAIMS.items():
         wins = 450 if each.direction in ("above", "not below") else 50
         scores[pair] = (wins, 0, 500 - wins)
     found = verdicts(Table51Study().document(results(*all_played(scores))))
     assert {each.word for each in found.values()} == {"holds"}
+
+
+@pytest.mark.parametrize("wins", [30, 470])
+def test_one_sensitive_parameter_of_rhea_is_enough(wins):
+    even = {(part, RHEA, name): (250, 0, 250) for part in BOARDS for name in CHANGED_RHEA}
+    sensitive = {("othello", RHEA, "RHEA, horizon 5"): (wins, 0, 500 - wins)}
+    found = verdicts(Table51Study().document(results(*all_played(even | sensitive))))
+    assert found["rhea-is-not-sensitive"].word == "does not hold"
+    assert found["rhea-is-not-sensitive"].estimate.value == pytest.approx(0.06)
 
 
 def test_exceptions_in_othello_are_claims_of_their_own():
@@ -268,7 +280,7 @@ def smoke(tmp_path_factory):
 def test_smoke_study_counts_its_stored_games(smoke, capsys):
     root, arguments = smoke
     saved = Tournament.load(root / "table-5.1-smoke" / "tournaments" / "othello")
-    assert len(saved.games()) == 36 * 2
+    assert len(saved.games()) == 105 * 2
     capsys.readouterr()
     assert main(["report", "table-5.1", *arguments, "--json"]) == 0
     tables = json.loads(capsys.readouterr().out)["tables"]
@@ -303,4 +315,4 @@ def test_finished_smoke_study_has_a_stable_report(smoke, capsys):
     capsys.readouterr()
     assert main(["study", "table-5.1", *arguments, "--status", "--json"]) == 0
     status = json.loads(capsys.readouterr().out)
-    assert [part["finished_games"] for part in status["parts"]] == [72]
+    assert [part["finished_games"] for part in status["parts"]] == [210]

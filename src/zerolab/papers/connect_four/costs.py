@@ -26,6 +26,7 @@ from zerolab.core.config import validate
 from zerolab.core.processes import pinned_to_one_core
 from zerolab.papers.connect_four.findings import (
     ABLATIONS,
+    COUNTED_FEATURES_CLAIM,
     ENDS,
     EXTENDED_CLAIM,
     EXTENSIONS_CLAIM,
@@ -199,16 +200,20 @@ _EARLY_SHARE = 0.25
 
 _COMPARED: Mapping[Claim, tuple[str, str, float]] = {
     EXTENDED_CLAIM: (EXTENDED, BASELINE, 1.0),
-    SERVICE_CLAIM: ("service", EXTENDED, 1.0),
-    GROWING_CLAIM: ("growing", EXTENDED, 1.0),
     GROWING_EARLY_CLAIM: ("growing", EXTENDED, _EARLY_SHARE),
-    FEATURES_CLAIM: (FEATURES, EXTENDED, 1.0),
     LEAGUE_CLAIM: (LEAGUE_BY_RESULTS, EXTENDED, 1.0),
     SQUEEZE_EARLY_CLAIM: (EXTENDED, "no-squeeze-excite", _EARLY_SHARE),
     **{claim: (EXTENDED, name, 1.0) for name, claim in ABLATIONS.items()},
     **{claim: (name, "service", 1.0) for name, claim in TREE_CLAIMS.items()},
 }
 """Pair of variants that each claim compares, and the share of their common cost to use."""
+
+_AVERAGED: Mapping[Claim, tuple[str, str]] = {
+    SERVICE_CLAIM: ("service", EXTENDED),
+    GROWING_CLAIM: ("growing", EXTENDED),
+    FEATURES_CLAIM: (FEATURES, EXTENDED),
+}
+"""Pair of variants that each claim compares along their curves."""
 
 _EXTENSIONS = ("service", FEATURES, LEAGUE_BY_RESULTS)
 """One variant of each of the three extensions of [Clausen2021, section 4]."""
@@ -231,13 +236,18 @@ def training_statistics(
 ) -> dict[Claim, ClaimEstimate | MissingEstimate]:
     """Return the statistic of each claim about training, or the reason why it is missing."""
     if unfinished_message := results.unfinished_message(TRAINING):
-        claims = (*_COMPARED, *PEAKS, *ENDS, EXTENSIONS_CLAIM, WEIGHT_CLAIM)
-        return dict.fromkeys(claims, MissingEstimate(unfinished_message))
+        claims = (*_COMPARED, *_AVERAGED, *PEAKS, *ENDS)
+        others = (COUNTED_FEATURES_CLAIM, EXTENSIONS_CLAIM, WEIGHT_CLAIM)
+        return dict.fromkeys((*claims, *others), MissingEstimate(unfinished_message))
     return {
         **{
             claim: difference_at_equal_cost(runs, one, other, share)
             for claim, (one, other, share) in _COMPARED.items()
         },
+        **{claim: difference_along_curves(runs, *pair) for claim, pair in _AVERAGED.items()},
+        COUNTED_FEATURES_CLAIM: difference_along_curves(
+            _with_cost_of_small_networks(runs), FEATURES, EXTENDED
+        ),
         **{claim: _difference(runs, *pair, peak_accuracy) for claim, pair in PEAKS.items()},
         **{claim: _difference(runs, *pair, final_accuracy) for claim, pair in ENDS.items()},
         EXTENSIONS_CLAIM: _extreme(
@@ -278,6 +288,41 @@ def difference_at_equal_cost(
 
 def _accuracy_within_run(points: Sequence[AccuracyPoint], cost: float) -> float | None:
     return accuracy_at_cost(points, cost) if cost <= points[-1].cost else None
+
+
+def difference_along_curves(
+    runs: PointsByVariant, one: str, other: str
+) -> StudentEstimate | MissingEstimate:
+    """Return the accuracy of variant `one` minus that of `other`, averaged over equal costs.
+
+    The costs range from the latest first measurement to the lowest total cost of a run of either.
+    """
+    pair = [points for name in (one, other) for points in runs.get(name, {}).values()]
+    first = max((points[0].cost for points in pair), default=0.0)
+    last = min((points[-1].cost for points in pair), default=0.0)
+    return _difference(runs, one, other, partial(_mean_accuracy, first=first, last=last))
+
+
+def _mean_accuracy(points: Sequence[AccuracyPoint], first: float, last: float) -> float | None:
+    """Return the mean accuracy between two costs, or None if a run does not span them."""
+    if not points[0].cost <= first < last <= points[-1].cost:
+        return None
+    accuracies = np.interp(
+        np.linspace(first, last, 201),
+        [point.cost for point in points],
+        [point.strong_accuracy for point in points],
+    )
+    return float(accuracies.mean())
+
+
+def _with_cost_of_small_networks(runs: PointsByVariant) -> PointsByVariant:
+    """Return the points with the cost of each small network added to the run that uses it."""
+    small = runs.get(SMALL, {})
+    counted = {
+        seed: [point._replace(cost=point.cost + small[seed][-1].cost) for point in points]
+        for seed, points in runs.get(FEATURES, {}).items()
+    }
+    return {**runs, FEATURES: counted} if counted else runs
 
 
 def _difference(

@@ -9,12 +9,11 @@ from typing import Any
 from zerolab.agents.agent import Agent, NetworkOptions, parse_search_options
 from zerolab.agents.run_agents import agent_of_run
 from zerolab.papers.connect_four.findings import (
-    DROP_CLAIM,
     EVOLVED_CLAIM,
     EVOLVED_GAMES,
     EVOLVED_WINS_CLAIM,
     EXTENDED_CLAIM,
-    LATE_DROP_CLAIM,
+    GROWING_CLAIM,
 )
 from zerolab.papers.connect_four.variants import (
     BASELINE,
@@ -55,6 +54,30 @@ EASY_CLAIM = Claim(
     "above",
     0.01,
     EXTENDED_CLAIM.key,
+)
+
+DROP_CLAIM = Claim(
+    "growing-costs-accuracy-at-first",
+    "Steps to a larger network cause a temporary drop in accuracy.",
+    "[Clausen2021, Fig. 11]",
+    "strong accuracy of search after the first iteration of a larger network minus that after the"
+    " iteration before, mean over the growths of a growing network, by seed",
+    0.0,
+    "below",
+    0.01,
+    GROWING_CLAIM.key,
+    "accuracy-growing",
+)
+LATE_DROP_CLAIM = Claim(
+    "later-growth-costs-more",
+    "The drops of a growing network are larger towards the end.",
+    "[Clausen2021, Fig. 11]",
+    "change in strong accuracy of search at the last growth minus that at the first, by seed",
+    0.0,
+    "below",
+    0.01,
+    GROWING_CLAIM.key,
+    "accuracy-growing",
 )
 
 ByVariant = Mapping[str, Mapping[Cell, float]]

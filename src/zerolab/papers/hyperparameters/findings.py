@@ -12,9 +12,7 @@ The paper does not say which hyper-parameter has the largest effect on time, so 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from statistics import fmean
 
 from zerolab.papers.hyperparameters.grid import INNER, OUTER, SYMBOLS, Grid
 from zerolab.papers.hyperparameters.regression import (
@@ -22,23 +20,27 @@ from zerolab.papers.hyperparameters.regression import (
     elo_per_work,
     fit_grid,
     last_step_of_epochs,
+    lead_of_cheap_runs,
+    lead_of_frugal_runs,
     lead_of_iterations,
     leads_of_fewest_epochs,
     leads_of_iterations_and_games,
 )
 from zerolab.papers.hyperparameters.runs import (
-    RunMeasure,
     VariedRun,
+    change_by_epochs,
     doubling_effects,
     final_loss,
+    late_change,
     log2_seconds,
     loss_after,
+    loss_after_percent,
     range_effects,
+    spread_by_values,
 )
-from zerolab.papers.hyperparameters.study import HYPERPARAMETERS, scaled_values
+from zerolab.papers.hyperparameters.study import HYPERPARAMETERS
 from zerolab.report.claims import Claim, Direction
 from zerolab.studies.claims import MissingEstimate
-from zerolab.studies.finished_work import TrainedRun
 from zerolab.studies.joint_estimates import estimate_largest, estimate_smallest
 from zerolab.studies.results import Results
 from zerolab.studies.statistics import ClaimEstimate, StudentEstimate, mean_of
@@ -55,7 +57,6 @@ FREE = ("T'", "c", "lr", "d", "u")
 TIME_FIGURE, LOSS_FIGURE = "training-time", "training-loss"
 """Figures of either design that show the effects on time and on the loss."""
 
-_SUMMED = ("policy", "value")
 _FIT = "from a linear fit on log2 of all twelve values"
 
 TIME_CLAIM = Claim(
@@ -144,6 +145,19 @@ ITERATIONS_CLAIM = Claim(
     TIME_CLAIM.key,
     LOSS_FIGURE,
 )
+SENSITIVE_CLAIM = Claim(
+    "sensitive",
+    "Training is highly sensitive to the values of hyper-parameters.",
+    "[Wang2020a, abstract]",
+    "policy loss plus value loss at the end: standard deviation between different values of the"
+    " twelve (of means over seeds, times the root of the number of seeds) divided by that between"
+    " seeds",
+    2.0,
+    "above",
+    0.5,
+    TIME_CLAIM.key,
+    LOSS_FIGURE,
+)
 _LOSSES: Sequence[tuple[str, str, Direction, str]] = (
     ("E", "With more games per iteration, the training loss goes down in the end (but Table 4 names"
      " the fewest games as best).", "below", "Fig. 3(b)"),
@@ -179,11 +193,11 @@ def effect_statistics(
     if not runs or len(runs) < len(results.design.runs):
         missing = MissingEstimate(results.unfinished_message() or "nothing is planned")
         claims = [TIME_CLAIM, FREE_CLAIM, EPOCHS_CLAIM, ITERATIONS_CLAIM, STABLE_CLAIM]
-        return dict.fromkeys([*claims, *LOSS_CLAIMS.values()], missing)
+        return dict.fromkeys([*claims, SENSITIVE_CLAIM, *LOSS_CLAIMS.values()], missing)
     exponents = doubling_effects(runs, log2_seconds)
     changes = range_effects(results.scale, runs, log2_seconds)
     losses = {
-        percent: range_effects(results.scale, runs, _loss_after_percent(percent))
+        percent: range_effects(results.scale, runs, loss_after_percent(percent))
         for percent in {_percent_of(symbol) for symbol in LOSS_CLAIMS}
     }
     return {
@@ -193,41 +207,18 @@ def effect_statistics(
         FREE_CLAIM: estimate_largest(
             [_signed(changes[symbol], sign) for symbol in FREE for sign in (1.0, -1.0)]
         ),
-        EPOCHS_CLAIM: mean_of([_change_by_epochs(run.trained_run) for run in runs]),
+        EPOCHS_CLAIM: mean_of([change_by_epochs(run.trained_run) for run in runs]),
         ITERATIONS_CLAIM: mean_of(
             [final_loss(run.trained_run) - loss_after(run.trained_run, 1) for run in runs]
         ),
-        STABLE_CLAIM: _late_change(results.scale, runs),
+        STABLE_CLAIM: late_change(results.scale, runs),
+        SENSITIVE_CLAIM: spread_by_values(runs, final_loss),
         **{claim: losses[_percent_of(symbol)][symbol] for symbol, claim in LOSS_CLAIMS.items()},
     }
 
 
-def _loss_after_percent(percent: int) -> RunMeasure:
-    """Return a measure of the loss after a share of the iterations."""
-    return lambda run: loss_after(run, math.ceil(percent * len(run.last_epoch_losses) / 100))
-
-
 def _signed(estimate: StudentEstimate, sign: float) -> StudentEstimate:
     return estimate._replace(value=sign * estimate.value)
-
-
-def _change_by_epochs(run: TrainedRun) -> float:
-    """Return the mean change of the loss from the first to the last epoch of an iteration."""
-    return fmean(
-        epochs[-1][name] - epochs[0][name] for epochs in run.epoch_losses for name in _SUMMED
-    ) * len(_SUMMED)
-
-
-def _late_change(scale: str, runs: Sequence[VariedRun]) -> StudentEstimate:
-    """Return the change of the loss in the last third of the runs with the largest I."""
-    longest = scaled_values(scale, "I")[2]
-    return mean_of(
-        [
-            final_loss(run.trained_run)
-            - loss_after(run.trained_run, 2 * len(run.trained_run.last_epoch_losses) // 3)
-            for run in runs if run.values["I"] == longest
-        ]
-    )  # fmt: skip
 
 
 _ABSTRACT, _FIG_4 = "[Wang2020a, abstract]", "[Wang2020a, section 6.2, Fig. 4]"
@@ -314,6 +305,22 @@ WORK_CLAIM = _grid_claim(
     "elo-both-times",
     MORE_CLAIM,
 )
+CHEAP_CLAIM = _grid_claim(
+    "high-elo-at-low-cost",
+    "Combinations with little self-play and training time reach a high Elo: many iterations with"
+    " few epochs and simulations.",
+    "[Wang2020a, section 6.2, Fig. 5]",
+    "mean Elo with the largest I and the smallest m and ep, over all E, minus the mean Elo of all"
+    " runs",
+    "elo-both-times", MORE_CLAIM, smallest=20.0,
+)  # fmt: skip
+FRUGAL_CLAIM = _grid_claim(
+    "long-sessions-need-little",
+    "Long sessions with many iterations can get by with few epochs and simulations.",
+    "[Wang2020a, conclusion]",
+    "mean Elo with the smallest m and ep minus that with the largest, at the largest I, over all E",
+    "elo", MORE_CLAIM, "not below", 50.0,
+)  # fmt: skip
 OUTER_MATTERS_CLAIM = _grid_claim(
     "iterations-and-games-matter-more",
     "Iterations and games per iteration are more important for Elo than simulations and epochs.",
@@ -348,7 +355,8 @@ LEAD_CLAIMS = {
 }
 GRID_CLAIMS = (
     MORE_CLAIM, SUBSUMED_CLAIM, *EACH_CLAIMS.values(), OVERTRAINED_CLAIM, SATURATED_CLAIM,
-    LONG_SEARCH_CLAIM, WORK_CLAIM, FEWEST_EPOCHS_CLAIM, OUTER_MATTERS_CLAIM, OUTER_CLAIM,
+    LONG_SEARCH_CLAIM, WORK_CLAIM, FEWEST_EPOCHS_CLAIM, CHEAP_CLAIM, FRUGAL_CLAIM,
+    OUTER_MATTERS_CLAIM, OUTER_CLAIM,
     *LEAD_CLAIMS.values(),
 )  # fmt: skip
 """All claims about the grid."""
@@ -372,6 +380,8 @@ def grid_statistics(grid: Grid) -> dict[Claim, ClaimEstimate | MissingEstimate]:
         LONG_SEARCH_CLAIM: elo_in_long_sessions(grid, "m", "ep"),
         WORK_CLAIM: estimate_smallest(elo_per_work(grid)),
         FEWEST_EPOCHS_CLAIM: estimate_smallest(leads_of_fewest_epochs(grid)),
+        CHEAP_CLAIM: lead_of_cheap_runs(grid),
+        FRUGAL_CLAIM: lead_of_frugal_runs(grid),
         OUTER_MATTERS_CLAIM: estimate_smallest(leads_of_iterations_and_games(grid)),
         OUTER_CLAIM: fits.elo_at_equal_counted_time[OUTER],
         **{claim: leads[symbol] for symbol, claim in LEAD_CLAIMS.items()},

@@ -270,6 +270,30 @@ def leads_of_fewest_epochs(grid: Grid) -> list[StudentEstimate]:
     return [_sum_of_elos(grid, fewest / fewest.sum() - each / each.sum()) for each in others]
 
 
+def lead_of_cheap_runs(grid: Grid) -> StudentEstimate:
+    """Return the mean Elo with the largest I and the smallest m and ep minus that of all runs."""
+    cheap = _is_long_with(grid, 0)
+    return _sum_of_elos(grid, cheap / cheap.sum() - 1 / len(cheap))
+
+
+def lead_of_frugal_runs(grid: Grid) -> StudentEstimate:
+    """Return the mean Elo with the smallest m and ep minus that with the largest, at the largest I.
+
+    The means are over all E.
+    """
+    least, most = _is_long_with(grid, 0), _is_long_with(grid, -1)
+    return _sum_of_elos(grid, least / least.sum() - most / most.sum())
+
+
+def _is_long_with(grid: Grid, index: int) -> Floats:
+    """Return 1.0 for runs with the largest I and the level `index` of m and ep, 0.0 for others."""
+    return np.array([
+        float(_is_largest(grid, run, "I")
+              and all(run.level(symbol) == grid.levels[symbol][index] for symbol in ("m", "ep")))
+        for run in grid.runs
+    ])  # fmt: skip
+
+
 def leads_of_iterations_and_games(grid: Grid) -> list[StudentEstimate]:
     """Return the Elo per doubling of I and of E minus that of m and of ep, others unchanged."""
     constants = np.column_stack([np.ones(len(grid.runs)), _constants(grid)[0]])

@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
+from statistics import fmean
 from typing import NamedTuple
 
 import numpy as np
@@ -32,10 +33,12 @@ from zerolab.papers.hyperparameters.study import (
     scaled_values,
 )
 from zerolab.report.figures import RunSample
+from zerolab.studies.claims import MissingEstimate
 from zerolab.studies.design import Level
 from zerolab.studies.finished_work import PlayedTournament, TrainedRun
+from zerolab.studies.joint_estimates import SpreadRatio, spread_ratio
 from zerolab.studies.results import Results
-from zerolab.studies.statistics import StudentEstimate, linear_regression, plot_sample
+from zerolab.studies.statistics import StudentEstimate, linear_regression, mean_of, plot_sample
 
 RANDOM = "random"
 
@@ -175,7 +178,20 @@ def final_loss(run: TrainedRun) -> float:
 
 def loss_after(run: TrainedRun, iterations: int) -> float:
     """Return policy loss plus value loss in the last epoch of an iteration, counted from 1."""
-    losses = run.last_epoch_losses[iterations - 1]
+    return _sum(run.last_epoch_losses[iterations - 1])
+
+
+def loss_after_percent(percent: int) -> RunMeasure:
+    """Return a measure of the loss after a share of the iterations."""
+    return lambda run: loss_after(run, math.ceil(percent * len(run.last_epoch_losses) / 100))
+
+
+def change_by_epochs(run: TrainedRun) -> float:
+    """Return the mean change of the loss from the first to the last epoch of an iteration."""
+    return fmean(_sum(epochs[-1]) - _sum(epochs[0]) for epochs in run.epoch_losses)
+
+
+def _sum(losses: Mapping[str, float]) -> float:
     return losses["policy"] + losses["value"]
 
 
@@ -232,6 +248,34 @@ def range_effects(
     """Return the change of a measure from the smallest to the largest value, by symbol."""
     effects = doubling_effects(runs, measure)
     return {symbol: _times(effect, doublings(scale, symbol)) for symbol, effect in effects.items()}
+
+
+def late_change(scale: str, runs: Sequence[VariedRun]) -> StudentEstimate:
+    """Return the change of the loss in the last third of the runs with the largest I."""
+    longest = scaled_values(scale, "I")[2]
+    return mean_of(
+        [
+            final_loss(run.trained_run)
+            - loss_after(run.trained_run, 2 * len(run.trained_run.last_epoch_losses) // 3)
+            for run in runs if run.values["I"] == longest
+        ]
+    )  # fmt: skip
+
+
+def spread_by_values(
+    runs: Sequence[VariedRun], measure: RunMeasure
+) -> SpreadRatio | MissingEstimate:
+    """Return the spread of a measure between values of the hyper-parameters and between seeds.
+
+    The spread between values is the standard deviation of means over seeds times the square root of
+    the number of seeds. The expected ratio of the variances is 1 if the values have no effect.
+    """
+    groups: dict[tuple[float, ...], list[float]] = {}
+    for run in runs:
+        groups.setdefault(tuple(run.values.values()), []).append(measure(run.trained_run))
+    means = [math.sqrt(len(group)) * fmean(group) for group in groups.values()]
+    ratio = spread_ratio([means], list(groups.values()))
+    return ratio or MissingEstimate("no values have two seeds")
 
 
 def doublings(scale: str, symbol: str) -> float:

@@ -196,6 +196,12 @@ BOARDS = {"gobang": "gobang:6x6:4", "connect_four": "connect_four:6x6", "othello
 RANDOM, MCTS, RAVE, RHEA = "Random", "MCTS", "RAVE", "RHEA"
 TREE_ONLY, LITERAL, NORMALISED = "RAVE, tree only", "RAVE, literal", "RAVE, normalised"
 HALF_RHEA, SINGLE_RHEA = "RHEA, half", "RHEA, single"
+CHANGED_RHEA: Mapping[str, str] = {
+    f"RHEA, {name} {value}": f"rhea:{{playouts}}?{name}={value}"
+    for name, values in {"mutation": (0.1, 0.4), "population": (5, 20), "horizon": (5, 20)}.items()
+    for value in values
+}
+"""Agent specs of RHEA with half or twice a parameter other than the playouts, by player."""
 
 PLAYERS: Mapping[str, str] = {
     RANDOM: "random",
@@ -207,6 +213,7 @@ PLAYERS: Mapping[str, str] = {
     NORMALISED: "rave:{playouts}?root.name=rave_values",
     HALF_RHEA: "rhea:{half}",
     SINGLE_RHEA: "rhea:{playouts}?playouts_each=1",
+    **CHANGED_RHEA,
 }
 """Agent spec of each player, with placeholders for the number of playouts and for half of it.
 
@@ -226,6 +233,35 @@ READINGS: Mapping[str, str] = {
 
 PUBLISHED_GAME_COUNT = 500
 PUBLISHED_PLAYOUTS = 100
+PUBLISHED_SCORES: Mapping[str, Mapping[tuple[str, str], float]] = {
+    "gobang": {
+        (MCTS, RANDOM): 0.970,
+        (RAVE, RANDOM): 1.000,
+        (RHEA, RANDOM): 0.900,
+        (RAVE, MCTS): 0.894,
+        (RHEA, MCTS): 0.340,
+        (RHEA, RAVE): 0.170,
+    },
+    "connect_four": {
+        (MCTS, RANDOM): 0.996,
+        (RAVE, RANDOM): 1.000,
+        (RHEA, RANDOM): 0.800,
+        (RAVE, MCTS): 0.730,
+        (RHEA, MCTS): 0.030,
+        (RHEA, RAVE): 0.040,
+    },
+    "othello": {
+        (MCTS, RANDOM): 0.985,
+        (RAVE, RANDOM): 0.980,
+        (RHEA, RANDOM): 0.480,
+        (RAVE, MCTS): 0.460,
+        (RHEA, MCTS): 0.010,
+        (RHEA, RAVE): 0.050,
+    },
+}
+"""Score rate of the first player of each pair against the second [Wang2021b, Table 5.1].
+
+The other half of the paper's matrix contains the complements."""
 FEWEST_PLAYOUTS = 20
 """Smallest number of playouts that evaluates RHEA's first population."""
 
@@ -235,9 +271,9 @@ class Table51Study(Study):
     """Reproduce Table 5.1 of the warm-start paper: Random, MCTS, RAVE and RHEA on three games.
 
     The four players have no network. All pairs of these players, three other readings of RAVE and
-    two other settings of RHEA play 500 games with 100 playouts per move on 6x6 Gobang, Connect Four
-    and Othello. The report compares the measured win rates with the published ones and marks those
-    that differ. This takes a few minutes, so all scales except smoke use the published settings.
+    eight other settings of RHEA play 500 games with 100 playouts per move on 6x6 Gobang, Connect
+    Four and Othello. The report compares the measured win rates with the published ones and marks
+    those that differ. This takes minutes, so all scales except smoke use the published settings.
     Smoke plays two games per pair, and only Othello.
 
     Examples:

@@ -9,11 +9,13 @@ from zerolab.papers.elo import GAME_TITLES
 from zerolab.papers.warm_start.comparison import ScoreComparison, draw_score_comparisons
 from zerolab.papers.warm_start.study import (
     BOARDS,
+    CHANGED_RHEA,
     HALF_RHEA,
     MCTS,
     PLAYERS,
     PUBLISHED_GAME_COUNT,
     PUBLISHED_PLAYOUTS,
+    PUBLISHED_SCORES,
     RANDOM,
     RAVE,
     READINGS,
@@ -99,13 +101,19 @@ def compared_pairs(
 def table_statistics(results: Results) -> dict[Claim, ClaimEstimate | MissingEstimate]:
     """Return the statistic of each claim about the table, or the reason why it is missing."""
     pairs = {claim: _share_won(results, *pair) for pair, claim in TABLE_CLAIMS.items()}
-    return {ORDER_CLAIM: _smallest_share(results), **pairs}
+    return {
+        ORDER_CLAIM: _smallest_share(results, ORDERED_PAIRS),
+        INSENSITIVE_CLAIM: _smallest_share(results, _CHANGED_PAIRS),
+        **pairs,
+    }
 
 
-def _smallest_share(results: Results) -> ClaimEstimate | MissingEstimate:
-    """Return the smallest share won by the stronger player of a pair in `ORDERED_PAIRS`."""
+def _smallest_share(
+    results: Results, pairs: Sequence[tuple[str, str, str]]
+) -> ClaimEstimate | MissingEstimate:
+    """Return the smallest share won by the first player of `pairs`, each a game and two players."""
     shares = []
-    for pair in ORDERED_PAIRS:
+    for pair in pairs:
         share = _share_won(results, *pair)
         if isinstance(share, MissingEstimate):
             return share
@@ -275,6 +283,7 @@ def _rates_of_reading(part: str, reading: str) -> dict[tuple[str, str], float | 
 
 def _rhea_settings(results: Results) -> Iterator[Block]:
     pairs = [(RHEA, HALF_RHEA), (RHEA, SINGLE_RHEA), (HALF_RHEA, RANDOM), (SINGLE_RHEA, RANDOM)]
+    pairs += [(RHEA, name) for name in CHANGED_RHEA]
     by_game = {
         part: list(compared_pairs(tournament, dict.fromkeys(pairs)))
         for part, tournament in _finished(results)
@@ -282,40 +291,10 @@ def _rhea_settings(results: Results) -> Iterator[Block]:
     yield Heading("RHEA with other settings")
     yield Paragraph(
         f"{HALF_RHEA} has half of RHEA's playouts per move, and {SINGLE_RHEA} evaluates each"
-        " individual with one playout instead of two. The paper compares them in words only."
+        " individual with one playout instead of two. The others have half or twice the mutation"
+        " rate, population or horizon. The paper compares them in words only."
     )
     yield _pair_table("rhea-rates", "Score rates of RHEA with other settings", by_game)
-
-
-PUBLISHED_SCORES: Mapping[str, Mapping[tuple[str, str], float]] = {
-    "gobang": {
-        (MCTS, RANDOM): 0.970,
-        (RAVE, RANDOM): 1.000,
-        (RHEA, RANDOM): 0.900,
-        (RAVE, MCTS): 0.894,
-        (RHEA, MCTS): 0.340,
-        (RHEA, RAVE): 0.170,
-    },
-    "connect_four": {
-        (MCTS, RANDOM): 0.996,
-        (RAVE, RANDOM): 1.000,
-        (RHEA, RANDOM): 0.800,
-        (RAVE, MCTS): 0.730,
-        (RHEA, MCTS): 0.030,
-        (RHEA, RAVE): 0.040,
-    },
-    "othello": {
-        (MCTS, RANDOM): 0.985,
-        (RAVE, RANDOM): 0.980,
-        (RHEA, RANDOM): 0.480,
-        (RAVE, MCTS): 0.460,
-        (RHEA, MCTS): 0.010,
-        (RHEA, RAVE): 0.050,
-    },
-}
-"""Score rate of the first player of each pair against the second [Wang2021b, Table 5.1].
-
-The other half of the paper's matrix contains the complements."""
 
 
 _TABLE = "[Wang2021b, Table 5.1]"
@@ -342,6 +321,26 @@ ORDERED_PAIRS: Sequence[tuple[str, str, str]] = [
 ]
 """Pairs of `ORDER_CLAIM` by game, the stronger player first: all but RAVE against MCTS and RHEA
 against Random in Othello."""
+
+INSENSITIVE_CLAIM = Claim(
+    "rhea-is-not-sensitive",
+    "RHEA is not sensitive to its parameters, except to the number of playouts.",
+    _RHEA_SECTION,
+    "share of decisive games that RHEA won against itself with half or twice the mutation rate,"
+    " population or horizon, or that the changed one won, smallest over these and the games"
+    " (repeated games count once)",
+    0.4,
+    "above",
+    _SHARE,
+    ORDER_CLAIM.key,
+    "table-5.1",
+)
+_CHANGED_PAIRS: Sequence[tuple[str, str, str]] = [
+    (part, *pair)
+    for part in BOARDS
+    for name in CHANGED_RHEA
+    for pair in ((RHEA, name), (name, RHEA))
+]
 
 _VERBS: Mapping[Direction, str] = {
     "above": "beats", "below": "loses to", "not above": "is no better than",
