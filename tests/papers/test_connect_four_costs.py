@@ -15,14 +15,19 @@ from zerolab.papers.connect_four.costs import (
     cost_to_reach,
     peak_accuracy,
 )
-from zerolab.papers.connect_four.study import Connect4EfficiencyStudy, Connect4SupervisedStudy
+from zerolab.papers.connect_four.study import (
+    EXTENSIONS,
+    Connect4EfficiencyStudy,
+    Connect4ExtensionsStudy,
+    Connect4SupervisedStudy,
+    timed_move_kinds,
+)
 from zerolab.papers.connect_four.variants import (
     EXTENDED,
     POLICY_FEATURES,
     SMALL,
     VARIANTS,
     WITHOUT_FEATURES,
-    timed_move_kinds,
 )
 from zerolab.report.document import Picture
 from zerolab.report.table import Table
@@ -136,6 +141,20 @@ def test_claims_compare_variants_at_equal_cost_and_at_their_ends(made_up):
     assert isinstance(found[findings.SERVICE_CLAIM], MissingEstimate)
     unfinished = costs.training_statistics(Results("mini", design, every[1:], {}), {})
     assert all(isinstance(each, MissingEstimate) for each in unfinished.values())
+
+
+def test_study_of_extensions_has_new_seeds_and_only_its_own_claims(made_up):
+    study, every = Connect4ExtensionsStudy(), Connect4EfficiencyStudy()
+    assert not set(study.planned_seeds("mini")) & set(every.planned_seeds("mini"))
+    design = study.planned_design("mini")
+    assert {run.factors["variant"] for run in design.runs} == set(EXTENSIONS)
+    assert {run.factors["seed"] for run in design.runs} == set(study.planned_seeds("mini"))
+    claimed = {verdict.claim for verdict in study.verdicts(Results("mini", design, [], {}))}
+    others = {verdict.claim for verdict in every.verdicts(Results("mini", made_up[1], [], {}))}
+    assert claimed < others
+    assert {claim for claim in others if claim.is_primary} <= claimed
+    titles = {VARIANTS[name].title for name in VARIANTS if name not in EXTENSIONS}
+    assert not any(title in claim.statistic for claim in claimed for title in titles)
 
 
 def test_effects_of_seeds_are_removed_if_runs_are_missing(made_up):

@@ -17,7 +17,6 @@ from zerolab.papers.hyperparameters.findings import (
     STABLE_CLAIM,
     TIME_CLAIM,
     TIME_SIGNS,
-    effect_statistics,
 )
 from zerolab.papers.hyperparameters.runs import (
     doubling_effects,
@@ -31,7 +30,10 @@ from zerolab.papers.hyperparameters.study import (
     HyperparameterScreeningStudy,
     scaled_values,
 )
-from zerolab.papers.hyperparameters.sweep import screening_report, screening_verdicts
+from zerolab.papers.hyperparameters.sweep import (
+    screening_report,
+    screening_verdicts,
+)
 from zerolab.report.claims import ClaimTable
 from zerolab.studies.looks import FIRST_SEED
 from zerolab.studies.results import Results
@@ -120,13 +122,8 @@ def test_effects_are_free_of_interactions(results):
 @pytest.mark.parametrize("seeds", [1, 2])
 def test_published_effects_decide_every_claim(results, seeds):
     part = results if seeds == 2 else of_first_seed(results)
-    words = {
-        each.claim: each.word
-        for each in Results.judge(
-            Results("mini", part.design, part.runs, results.tournaments),
-            lambda each: effect_statistics(each, screened_runs(each)),
-        )
-    }
+    part = Results("mini", part.design, part.runs, results.tournaments)
+    words = {each.claim: each.word for each in screening_verdicts(part)}
     # One seed shows no spread between seeds.
     assert words.pop(SENSITIVE_CLAIM) == ("holds" if seeds == 2 else "no data")
     assert set(words) == {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,7 +19,22 @@ from zerolab.papers.connect_four.costs import (
     peak_accuracy,
     training_statistics,
 )
-from zerolab.papers.connect_four.findings import ABLATIONS
+from zerolab.papers.connect_four.findings import (
+    ABLATIONS,
+    COUNTED_FEATURES_CLAIM,
+    ENDS,
+    EVOLVED_CLAIM,
+    EVOLVED_WINS_CLAIM,
+    EXTENDED_CLAIM,
+    EXTENSIONS_CLAIM,
+    FEATURES_CLAIM,
+    GROWING_CLAIM,
+    GROWING_EARLY_CLAIM,
+    LEAGUE_CLAIM,
+    PEAKS,
+    SERVICE_CLAIM,
+)
+from zerolab.papers.connect_four.study import EXTENSIONS, TimedMoveKind, timed_move_kinds
 from zerolab.papers.connect_four.variants import (
     BASELINE,
     EXTENDED,
@@ -31,8 +46,6 @@ from zerolab.papers.connect_four.variants import (
     TRAINING,
     TREES,
     VARIANTS,
-    TimedMoveKind,
-    timed_move_kinds,
 )
 from zerolab.report.claims import Claim
 from zerolab.report.document import Block, Document, Heading, Paragraph, Picture
@@ -40,7 +53,7 @@ from zerolab.report.interval_plots import IntervalRow, draw_intervals
 from zerolab.report.table import Cell, Column, Interval, Table, TimeUnit, time_unit
 from zerolab.report.xy_plots import Curve, draw_curves
 from zerolab.rules.catalogue import parse_game
-from zerolab.studies.claims import MissingEstimate
+from zerolab.studies.claims import MissingEstimate, Statistics
 from zerolab.studies.results import Results, finding_blocks, provenance
 from zerolab.studies.statistics import ClaimEstimate, mean_of
 from zerolab.studies.study import scale_caveats
@@ -76,6 +89,15 @@ _FIGURES: Mapping[str, tuple[str, Sequence[str]]] = {
 """Title and variants of each figure of accuracy against cost, by name of the figure."""
 
 
+_EXTENSION_CLAIMS = frozenset({
+    EXTENDED_CLAIM, SERVICE_CLAIM, GROWING_CLAIM, GROWING_EARLY_CLAIM, FEATURES_CLAIM,
+    COUNTED_FEATURES_CLAIM, LEAGUE_CLAIM, EXTENSIONS_CLAIM, EVOLVED_CLAIM, EVOLVED_WINS_CLAIM,
+    smaller_findings.EASY_CLAIM, smaller_findings.DROP_CLAIM, smaller_findings.LATE_DROP_CLAIM,
+    *(claim for claim, pair in {**PEAKS, **ENDS}.items() if set(pair) <= set(EXTENSIONS)),
+})  # fmt: skip
+"""Claims about the variants of the study of extensions."""
+
+
 def efficiency_statistics(results: Results) -> dict[Claim, ClaimEstimate | MissingEstimate]:
     """Return the statistic of each claim, or the reason why it is missing."""
     return {
@@ -88,8 +110,25 @@ def efficiency_statistics(results: Results) -> dict[Claim, ClaimEstimate | Missi
     }
 
 
+def extension_statistics(results: Results) -> dict[Claim, ClaimEstimate | MissingEstimate]:
+    """Return the statistics of the claims about extensions of the extended version."""
+    return {
+        claim: estimate for claim, estimate in efficiency_statistics(results).items()
+        if claim in _EXTENSION_CLAIMS
+    }  # fmt: skip
+
+
 def efficiency_report(results: Results) -> Document:
     """Return the report on all finished work."""
+    return _report("Efficiency on Connect Four", results, efficiency_statistics)
+
+
+def extension_report(results: Results) -> Document:
+    """Return the report on all finished work on extensions."""
+    return _report("Extensions on Connect Four, with more seeds", results, extension_statistics)
+
+
+def _report(title: str, results: Results, statistics: Callable[[Results], Statistics]) -> Document:
     subject = (
         "which training method is cheapest for networks of other sizes or for accuracies beyond the"
         " reach of these runs"
@@ -97,7 +136,7 @@ def efficiency_report(results: Results) -> Document:
     runs, diversities = measured_accuracy_points(results), diversity.measured_diversities(results)
     easy_accuracies = smaller_findings.easy_accuracies(results)
     blocks: list[Block] = [
-        *finding_blocks(results, results.judge(efficiency_statistics)),
+        *finding_blocks(results, results.judge(statistics)),
         *training_blocks(results, runs),
         *cycle_blocks(results),
         *smaller_findings.growth_blocks(results),
@@ -107,7 +146,7 @@ def efficiency_report(results: Results) -> Document:
         *diversity.diversity_blocks(diversities),
     ]
     return Document(
-        "Efficiency on Connect Four",
+        title,
         scale_caveats(results.scale, len(results.levels("seed")), subject, symmetries=False),
         blocks,
         provenance(results),

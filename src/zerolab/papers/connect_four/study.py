@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from zerolab.evaluation.collecting import DatasetSettings
@@ -13,18 +14,31 @@ from zerolab.papers.connect_four.variants import (
     FEATURES,
     LEAGUE,
     LEAGUE_BY_RESULTS,
+    MOVE_TIMING,
     POLICY_FEATURES,
+    SELFPLAY_CHANGES,
     SMALL,
     SUPERVISED,
+    SUPERVISED_CHANGES,
+    TIMED_PLIES,
     TRAINING,
     VARIANTS,
     WITHOUT_FEATURES,
-    LengthChanges,
     changes_for_scale,
-    planned_move_timing,
+    length_changes,
+    move_kind_key,
 )
-from zerolab.studies.design import Design, Level, PlannedDataset, PlannedRun, plan_run
+from zerolab.studies.design import (
+    Design,
+    Level,
+    PlannedComputation,
+    PlannedDataset,
+    PlannedRun,
+    plan_run,
+    without_newer_settings,
+)
 from zerolab.studies.study import Scale, Study, register_study
+from zerolab.training.move_times import ROUNDS, MoveKind, move_kind
 
 if TYPE_CHECKING:
     from zerolab.report.claims import Verdict
@@ -58,8 +72,13 @@ _VARIANTS: Mapping[Scale, tuple[str, ...]] = {
     "smoke": (BASELINE, EXTENDED, "service", "growing", "no-merging")
 }
 """Variants at scales that omit some variants."""
+EXTENSIONS = (BASELINE, EXTENDED, "service", "growing", SMALL, FEATURES, LEAGUE_BY_RESULTS)
+"""Variants that the primary claims on efficiency compare."""
 
 _SEEDS: Mapping[Scale, int] = {"smoke": 1, "mini": 3, "small": 5, "paper": 5}
+_EXTENSION_SEEDS: Mapping[Scale, int] = {"smoke": 1, "mini": 8, "small": 8, "paper": 5}
+_FIRST_EXTENSION_SEED = 103
+"""Seeds 100 to 102 were known when the statistics of the claims were last changed."""
 _BLOCKS: Mapping[Scale, tuple[int, ...]] = {
     "smoke": (1,),
     "mini": (5, 10, 20),
@@ -67,84 +86,14 @@ _BLOCKS: Mapping[Scale, tuple[int, ...]] = {
     "paper": (5, 10, 20),
 }
 
-_SUPERVISED_CHANGES: Mapping[Scale, Mapping[str, Any]] = {
-    "smoke": {
-        "iterations": 2, "network.filters": 4, "network.stem_filters": 2, "network.head_filters": 4,
-        "search.simulations": 4, "learn.batch_size": 32, "learn.schedule": "constant",
-    },
-    "mini": {
-        "iterations": 4, "network.filters": 16, "network.stem_filters": 8,
-        "network.head_filters": 8,
-        "learn.schedule": {"name": "steps", "iterations": [3, 4], "factor": 0.1},
-    },
-    "small": {
-        "iterations": 8, "network.filters": 32, "network.stem_filters": 16,
-        "network.head_filters": 16,
-        "learn.schedule": {"name": "steps", "iterations": [5, 7], "factor": 0.1},
-    },
-    "paper": {},
-}  # fmt: skip
-"""Changes to the preset `supervised`, by dotted key."""
-
 _POLICY_FEATURES_HEAD = {"name": "features", "heads": ["policy"], "plies": [0, 2], "weight": 1.0}
 """Features with the highest accuracy of ten choices in supervised learning [ClausenCode]: those of
 the policy head, for the position and for the one two plies later."""
 
-_SELFPLAY_CHANGES: Mapping[Scale, Mapping[str, Any]] = {
-    "smoke": {
-        "selfplay.parallel_games": 4, "search.simulations": 4, "network.blocks": 1,
-        "network.filters": 4, "network.stem_filters": 2, "network.head_filters": 4,
-        "learn.batch_size": 32,
-    },
-    "mini": {
-        "selfplay.parallel_games": 128, "search.simulations": 32, "network.blocks": 2,
-        "network.filters": 16, "network.stem_filters": 8, "network.head_filters": 8,
-        "learn.batch_size": 128,
-    },
-    "small": {
-        "selfplay.parallel_games": 256, "search.simulations": 80, "network.blocks": 3,
-        "network.filters": 32, "network.stem_filters": 16, "network.head_filters": 16,
-    },
-    "paper": {},
-}  # fmt: skip
-"""Changes to the self-play presets, by dotted key."""
-
-
-class _RunLength(NamedTuple):
-    """Length of training runs and of their schedules."""
-
-    iterations: int
-    """Iterations of the baseline. The extended version has 5/3 as many."""
-    plies: int
-    """Plies per parallel game and baseline iteration. The extended version plays 3/5 as many."""
-    steps: tuple[int, int]
-    """Baseline iterations at which the learning rate drops (7 and 14 in [Clausen2021])."""
-    window: tuple[int, int]
-    """Iterations between which the slow window grows (5 and 15 in [Clausen2021])."""
-    cycle: int
-    """Iteration at which learning-rate cycles stop shrinking (20 in [Clausen2021])."""
-
-
-_PUBLISHED = LengthChanges(
-    baseline={
-        "learn.window": {"name": "positions", "size": 2_000_000},
-        "learn.schedule": {"name": "steps", "iterations": [7, 14], "factor": 0.1},
-        "selfplay.mode": {"name": "continuous", "plies": 1172},
-    },
-    extended={
-        "learn.window": {
-            "name": "slow", "first": 500_000, "final": 2_000_000, "begin": 5, "end": 15,
-        },
-        "learn.schedule": {"name": "cycle", "anneal_iterations": 20},
-    },
-)  # fmt: skip
-"""Settings of the two presets, which some variants combine."""
-
-_LENGTHS: Mapping[Scale, _RunLength] = {
-    "smoke": _RunLength(3, 10, (2, 3), (1, 2), 2),
-    "mini": _RunLength(12, 40, (4, 8), (5, 15), 20),
-    "small": _RunLength(24, 80, (7, 14), (5, 15), 20),
-}
+_TIMED_THREADS = 2
+_SECONDS_PER_SIMULATION = 1e-4
+_WITHOUT_EFFECT: Mapping[str, Any] = {"device": True, "selfplay": {"chunks", "lag"}}
+"""Settings that do not affect the time of a move on one machine."""
 
 
 @register_study
@@ -167,8 +116,12 @@ class Connect4EfficiencyStudy(Study):
     def seed_count(self, scale: Scale) -> int:
         return _SEEDS[scale]
 
+    def variants(self, scale: Scale) -> Sequence[str]:
+        """Return the variants to train, in order."""
+        return _VARIANTS.get(scale, tuple(VARIANTS))
+
     def design(self, scale: Scale, seeds: Sequence[int]) -> Design:
-        trained = list(_selfplay_runs(scale, seeds))
+        trained = list(_selfplay_runs(scale, self.variants(scale), seeds))
         return Design(
             trained,
             computations=[planned_move_timing(trained)],
@@ -202,6 +155,41 @@ class Connect4EfficiencyStudy(Study):
         from zerolab.papers.connect_four.analysis import efficiency_report
 
         return efficiency_report(results)
+
+
+@register_study
+class Connect4ExtensionsStudy(Connect4EfficiencyStudy):
+    """Compare the main ways to train cheaply on Connect Four with more seeds.
+
+    Train the baseline, its extended version, and the extended version with each extension of the
+    paper: games searched by a service, growing networks, features of a small network, and a league.
+    The study connect4-efficiency also has further ways and removes one ingredient at a time.
+
+    Examples:
+      zerolab study connect4-extensions
+      zerolab study connect4-extensions --hours 1
+    """
+
+    name: ClassVar[str] = "connect4-extensions"
+
+    def seed_count(self, scale: Scale) -> int:
+        return _EXTENSION_SEEDS[scale]
+
+    def planned_seeds(self, scale: Scale) -> list[int]:
+        return [_FIRST_EXTENSION_SEED + number for number in range(self.seed_count(scale))]
+
+    def variants(self, scale: Scale) -> Sequence[str]:
+        return [name for name in super().variants(scale) if name in EXTENSIONS]
+
+    def verdicts(self, results: Results) -> list[Verdict]:
+        from zerolab.papers.connect_four.analysis import extension_statistics
+
+        return results.judge(extension_statistics)
+
+    def document(self, results: Results) -> Document:
+        from zerolab.papers.connect_four.analysis import extension_report
+
+        return extension_report(results)
 
 
 @register_study
@@ -249,10 +237,12 @@ def planned_easy_dataset(game: str, count: int) -> PlannedDataset:
     return PlannedDataset("easy", game, count, settings, count * _EASY_SECONDS, TRAINING)
 
 
-def _selfplay_runs(scale: Scale, seeds: Sequence[int]) -> Iterator[PlannedRun]:
-    """Yield the self-play training runs."""
+def _selfplay_runs(
+    scale: Scale, variants: Iterable[str], seeds: Sequence[int]
+) -> Iterator[PlannedRun]:
+    """Yield the self-play training runs; the small network comes before those with its features."""
     small: dict[int, PlannedRun] = {}
-    for name in _VARIANTS.get(scale, VARIANTS):
+    for name in variants:
         for seed in seeds:
             run = _selfplay_run(scale, name, seed, small[seed] if name == FEATURES else None)
             if name == SMALL:
@@ -264,7 +254,7 @@ def _selfplay_run(
     scale: Scale, name: str, seed: int, feature_run: PlannedRun | None = None
 ) -> PlannedRun:
     """Plan a self-play run of a variant."""
-    variant, lengths = VARIANTS[name], _length_changes(scale)
+    variant, lengths = VARIANTS[name], length_changes(scale)
     hard = _planned_dataset(scale, "hard", _MEASURED[scale], one_per_game=True, seed=1)
     return plan_run(
         TRAINING,
@@ -272,7 +262,7 @@ def _selfplay_run(
         variant.preset,
         {"variant": name},
         {
-            **_SELFPLAY_CHANGES[scale],
+            **SELFPLAY_CHANGES[scale],
             **(lengths.baseline if variant.preset == BASELINE_PRESET else lengths.extended),
             **variant.changes_for(lengths),
             **changes_for_scale(scale, name),
@@ -284,32 +274,49 @@ def _selfplay_run(
     )
 
 
-def _length_changes(scale: Scale) -> LengthChanges:
-    """Return the changes that set the length of runs.
+class TimedMoveKind(NamedTuple):
+    """Kind of move to time, with the first run and iteration that have such moves."""
 
-    An iteration of the extended version plays 3/5 as many positions as one of the baseline
-    [Clausen2021]. The extended version has 5/3 as many iterations, so both play the same number of
-    positions.
-    """
-    if scale == "paper":
-        return LengthChanges(*({"stop": "no_gain", **changes} for changes in _PUBLISHED))
-    length = _LENGTHS[scale]
-    unit = length.plies * _SELFPLAY_CHANGES[scale]["selfplay.parallel_games"]
-    begin, end = length.window
-    window = {"first": 5 * unit // 3, "final": 20 * unit // 3, "begin": begin, "end": end}
-    return LengthChanges(
-        baseline={
-            "iterations": length.iterations,
-            "selfplay.mode": {"name": "continuous", "plies": length.plies},
-            "learn.window": {"name": "positions", "size": 20 * unit // 3},
-            "learn.schedule": {"name": "steps", "iterations": list(length.steps), "factor": 0.1},
-        },
-        extended={
-            "iterations": 5 * length.iterations // 3,
-            "selfplay.mode": {"name": "continuous", "plies": 3 * length.plies // 5},
-            "learn.window": {"name": "slow", **window},
-            "learn.schedule": {"name": "cycle", "anneal_iterations": length.cycle},
-        },
+    kind: MoveKind
+    run: PlannedRun
+    iteration: int
+    variant_titles: list[str]
+    """Titles of all variants with such moves."""
+
+
+def timed_move_kinds(runs: Iterable[PlannedRun]) -> dict[str, TimedMoveKind]:
+    """Return all kinds of moves in `runs`, by the key of the kind."""
+    by_key: dict[str, TimedMoveKind] = {}
+    for run in runs:
+        title = VARIANTS[str(run.factors["variant"])].title
+        # The search stays the same, so only a change of the network begins another kind.
+        for _, same in groupby(range(run.settings.iterations), run.settings.network_at):
+            iteration = next(same)
+            kind = move_kind(run.settings, iteration)
+            timed = by_key.setdefault(move_kind_key(kind), TimedMoveKind(kind, run, iteration, []))
+            if title not in timed.variant_titles:
+                timed.variant_titles.append(title)
+    return by_key
+
+
+def planned_move_timing(runs: Iterable[PlannedRun]) -> PlannedComputation:
+    """Return the computation that times all kinds of moves in `runs`."""
+    networks: dict[str, Any] = {}
+    simulations = 0
+    for key, timed in timed_move_kinds(runs).items():
+        play = timed.run.settings.selfplay.model_copy(update={"threads": _TIMED_THREADS})
+        # Equal for all seeds and on all machines, so that ledgers from other machines fit.
+        settings = timed.run.settings.model_copy(update={"seed": 0, "selfplay": play})
+        networks[key] = {
+            "settings": without_newer_settings(
+                settings.model_dump(mode="json", exclude=_WITHOUT_EFFECT)
+            ),
+            "iteration": timed.iteration,
+        }
+        simulations += settings.selfplay.parallel_games * settings.search.simulations
+    seconds = simulations * TIMED_PLIES * (ROUNDS + 1) * _SECONDS_PER_SIMULATION
+    return PlannedComputation(
+        TRAINING, "time of a move", MOVE_TIMING, {"networks": networks}, seconds
     )
 
 
@@ -368,7 +375,7 @@ def _supervised_run(
     heads = {"network.heads": ["policy", "outcome", _POLICY_FEATURES_HEAD]}
     factors: dict[str, Level] = {"set": name, "blocks": blocks, **way._asdict()}
     changes = {
-        **_SUPERVISED_CHANGES[scale],
+        **SUPERVISED_CHANGES[scale],
         **(heads if learns_features else {}),
         "network.blocks": blocks,
         "network.heads.outcome.weight": way.weight,

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping
-from itertools import groupby
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from zerolab.store.checks import hex_digest
-from zerolab.studies.design import PlannedComputation, PlannedRun, without_newer_settings
 from zerolab.studies.study import Scale
-from zerolab.training.move_times import ROUNDS, MoveKind, move_kind
+from zerolab.training.move_times import MoveKind
 
 SUPERVISED = "supervised"
 """Part of the study that learns from solved positions."""
@@ -259,62 +257,117 @@ def changes_for_scale(scale: Scale, name: str) -> dict[str, Any]:
     return {}
 
 
+SELFPLAY_CHANGES: Mapping[Scale, Mapping[str, Any]] = {
+    "smoke": {
+        "selfplay.parallel_games": 4, "search.simulations": 4, "network.blocks": 1,
+        "network.filters": 4, "network.stem_filters": 2, "network.head_filters": 4,
+        "learn.batch_size": 32,
+    },
+    "mini": {
+        "selfplay.parallel_games": 128, "search.simulations": 32, "network.blocks": 2,
+        "network.filters": 16, "network.stem_filters": 8, "network.head_filters": 8,
+        "learn.batch_size": 128,
+    },
+    "small": {
+        "selfplay.parallel_games": 256, "search.simulations": 80, "network.blocks": 3,
+        "network.filters": 32, "network.stem_filters": 16, "network.head_filters": 16,
+    },
+    "paper": {},
+}  # fmt: skip
+"""Changes to the self-play presets, by dotted key."""
+
+SUPERVISED_CHANGES: Mapping[Scale, Mapping[str, Any]] = {
+    "smoke": {
+        "iterations": 2, "network.filters": 4, "network.stem_filters": 2, "network.head_filters": 4,
+        "search.simulations": 4, "learn.batch_size": 32, "learn.schedule": "constant",
+    },
+    "mini": {
+        "iterations": 4, "network.filters": 16, "network.stem_filters": 8,
+        "network.head_filters": 8,
+        "learn.schedule": {"name": "steps", "iterations": [3, 4], "factor": 0.1},
+    },
+    "small": {
+        "iterations": 8, "network.filters": 32, "network.stem_filters": 16,
+        "network.head_filters": 16,
+        "learn.schedule": {"name": "steps", "iterations": [5, 7], "factor": 0.1},
+    },
+    "paper": {},
+}  # fmt: skip
+"""Changes to the preset `supervised`, by dotted key."""
+
+
+class _RunLength(NamedTuple):
+    """Length of training runs and of their schedules."""
+
+    iterations: int
+    """Iterations of the baseline. The extended version has 5/3 as many."""
+    plies: int
+    """Plies per parallel game and baseline iteration. The extended version plays 3/5 as many."""
+    steps: tuple[int, int]
+    """Baseline iterations at which the learning rate drops (7 and 14 in [Clausen2021])."""
+    window: tuple[int, int]
+    """Iterations between which the slow window grows (5 and 15 in [Clausen2021])."""
+    cycle: int
+    """Iteration at which learning-rate cycles stop shrinking (20 in [Clausen2021])."""
+
+
+_PUBLISHED = LengthChanges(
+    baseline={
+        "learn.window": {"name": "positions", "size": 2_000_000},
+        "learn.schedule": {"name": "steps", "iterations": [7, 14], "factor": 0.1},
+        "selfplay.mode": {"name": "continuous", "plies": 1172},
+    },
+    extended={
+        "learn.window": {
+            "name": "slow", "first": 500_000, "final": 2_000_000, "begin": 5, "end": 15,
+        },
+        "learn.schedule": {"name": "cycle", "anneal_iterations": 20},
+    },
+)  # fmt: skip
+"""Settings of the two presets, which some variants combine."""
+
+_LENGTHS: Mapping[Scale, _RunLength] = {
+    "smoke": _RunLength(3, 10, (2, 3), (1, 2), 2),
+    "mini": _RunLength(12, 40, (4, 8), (5, 15), 20),
+    "small": _RunLength(24, 80, (7, 14), (5, 15), 20),
+}
+
+
+def length_changes(scale: Scale) -> LengthChanges:
+    """Return the changes that set the length of runs.
+
+    An iteration of the extended version plays 3/5 as many positions as one of the baseline
+    [Clausen2021]. The extended version has 5/3 as many iterations, so both play the same number of
+    positions.
+    """
+    if scale == "paper":
+        return LengthChanges(*({"stop": "no_gain", **changes} for changes in _PUBLISHED))
+    length = _LENGTHS[scale]
+    unit = length.plies * SELFPLAY_CHANGES[scale]["selfplay.parallel_games"]
+    begin, end = length.window
+    window = {"first": 5 * unit // 3, "final": 20 * unit // 3, "begin": begin, "end": end}
+    return LengthChanges(
+        baseline={
+            "iterations": length.iterations,
+            "selfplay.mode": {"name": "continuous", "plies": length.plies},
+            "learn.window": {"name": "positions", "size": 20 * unit // 3},
+            "learn.schedule": {"name": "steps", "iterations": list(length.steps), "factor": 0.1},
+        },
+        extended={
+            "iterations": 5 * length.iterations // 3,
+            "selfplay.mode": {"name": "continuous", "plies": 3 * length.plies // 5},
+            "learn.window": {"name": "slow", **window},
+            "learn.schedule": {"name": "cycle", "anneal_iterations": length.cycle},
+        },
+    )
+
+
 MOVE_TIMING = "zerolab.papers.connect_four.costs:measure"
 """Name of the function that times moves, which is stored in ledgers."""
 TIMED_PLIES = 2
 """Plies per game and round in which moves are timed."""
 
-_TIMED_THREADS = 2
 _KEY_LENGTH = 16
-_SECONDS_PER_SIMULATION = 1e-4
-_WITHOUT_EFFECT: Mapping[str, Any] = {"device": True, "selfplay": {"chunks", "lag"}}
-"""Settings that do not affect the time of a move on one machine."""
-
-
-class TimedMoveKind(NamedTuple):
-    """Kind of move to time, with the first run and iteration that have such moves."""
-
-    kind: MoveKind
-    run: PlannedRun
-    iteration: int
-    variant_titles: list[str]
-    """Titles of all variants with such moves."""
-
-
-def timed_move_kinds(runs: Iterable[PlannedRun]) -> dict[str, TimedMoveKind]:
-    """Return all kinds of moves in `runs`, by the key of the kind."""
-    by_key: dict[str, TimedMoveKind] = {}
-    for run in runs:
-        title = VARIANTS[str(run.factors["variant"])].title
-        # The search stays the same, so only a change of the network begins another kind.
-        for _, same in groupby(range(run.settings.iterations), run.settings.network_at):
-            iteration = next(same)
-            kind = move_kind(run.settings, iteration)
-            timed = by_key.setdefault(move_kind_key(kind), TimedMoveKind(kind, run, iteration, []))
-            if title not in timed.variant_titles:
-                timed.variant_titles.append(title)
-    return by_key
-
-
-def planned_move_timing(runs: Iterable[PlannedRun]) -> PlannedComputation:
-    """Return the computation that times all kinds of moves in `runs`."""
-    networks: dict[str, Any] = {}
-    simulations = 0
-    for key, timed in timed_move_kinds(runs).items():
-        play = timed.run.settings.selfplay.model_copy(update={"threads": _TIMED_THREADS})
-        # Equal for all seeds and on all machines, so that ledgers from other machines fit.
-        settings = timed.run.settings.model_copy(update={"seed": 0, "selfplay": play})
-        networks[key] = {
-            "settings": without_newer_settings(
-                settings.model_dump(mode="json", exclude=_WITHOUT_EFFECT)
-            ),
-            "iteration": timed.iteration,
-        }
-        simulations += settings.selfplay.parallel_games * settings.search.simulations
-    seconds = simulations * TIMED_PLIES * (ROUNDS + 1) * _SECONDS_PER_SIMULATION
-    return PlannedComputation(
-        TRAINING, "time of a move", MOVE_TIMING, {"networks": networks}, seconds
-    )
 
 
 def move_kind_key(kind: MoveKind) -> str:

@@ -36,7 +36,6 @@ from zerolab.papers.hyperparameters.runs import (
     loss_after,
     loss_after_percent,
     range_effects,
-    spread_by_values,
 )
 from zerolab.papers.hyperparameters.study import HYPERPARAMETERS
 from zerolab.report.claims import Claim, Direction
@@ -193,7 +192,7 @@ def effect_statistics(
     if not runs or len(runs) < len(results.design.runs):
         missing = MissingEstimate(results.unfinished_message() or "nothing is planned")
         claims = [TIME_CLAIM, FREE_CLAIM, EPOCHS_CLAIM, ITERATIONS_CLAIM, STABLE_CLAIM]
-        return dict.fromkeys([*claims, SENSITIVE_CLAIM, *LOSS_CLAIMS.values()], missing)
+        return dict.fromkeys([*claims, *LOSS_CLAIMS.values()], missing)
     exponents = doubling_effects(runs, log2_seconds)
     changes = range_effects(results.scale, runs, log2_seconds)
     losses = {
@@ -212,7 +211,6 @@ def effect_statistics(
             [final_loss(run.trained_run) - loss_after(run.trained_run, 1) for run in runs]
         ),
         STABLE_CLAIM: late_change(results.scale, runs),
-        SENSITIVE_CLAIM: spread_by_values(runs, final_loss),
         **{claim: losses[_percent_of(symbol)][symbol] for symbol, claim in LOSS_CLAIMS.items()},
     }
 

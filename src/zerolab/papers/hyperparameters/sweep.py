@@ -13,7 +13,13 @@ from zerolab.papers.hyperparameters.effects import (
     importance_blocks,
     training_time_blocks,
 )
-from zerolab.papers.hyperparameters.findings import LOSS_FIGURE, TIME_FIGURE, effect_statistics
+from zerolab.papers.hyperparameters.findings import (
+    EPOCHS_CLAIM,
+    LOSS_FIGURE,
+    SENSITIVE_CLAIM,
+    TIME_FIGURE,
+    effect_statistics,
+)
 from zerolab.papers.hyperparameters.runs import (
     VALUE_NAMES,
     RunMeasure,
@@ -24,6 +30,7 @@ from zerolab.papers.hyperparameters.runs import (
     log2_seconds,
     range_effects,
     screened_runs,
+    spread_by_values,
     training_seconds,
 )
 from zerolab.papers.hyperparameters.study import (
@@ -33,16 +40,18 @@ from zerolab.papers.hyperparameters.study import (
     SCREENING,
     scaled_values,
 )
-from zerolab.report.claims import Verdict
+from zerolab.report.claims import Claim, Verdict
 from zerolab.report.document import Block, Document, Heading, Paragraph, Picture
 from zerolab.report.figures import RunSample
 from zerolab.report.interval_plots import IntervalRow, draw_grouped_runs, draw_intervals
 from zerolab.report.table import P_VALUE_FORMAT, Cell, Column, Table, cell_text
 from zerolab.report.xy_plots import Curve, draw_curves
+from zerolab.studies.claims import MissingEstimate
 from zerolab.studies.finished_work import STAGES, TrainedRun
 from zerolab.studies.results import Results, finding_blocks, provenance, times_caveat
 from zerolab.studies.statistics import (
     POOLED_NOTE,
+    ClaimEstimate,
     SpreadComponents,
     StudentEstimate,
     holm,
@@ -250,9 +259,19 @@ _FORMATS = {"log2 of time": "+.2f", "final loss": "+.3f", "Elo": "+.0f"}
 _FIGURES = {"log2 of time": TIME_FIGURE, "final loss": LOSS_FIGURE, "Elo": "elo"}
 
 
+def screening_statistics(results: Results) -> dict[Claim, ClaimEstimate | MissingEstimate]:
+    """Return the statistics of the claims about effects and about the sensitivity of training."""
+    runs = screened_runs(results)
+    effects = effect_statistics(results, runs)
+    sensitivity = effects[EPOCHS_CLAIM]
+    if not isinstance(sensitivity, MissingEstimate):
+        sensitivity = spread_by_values(runs, final_loss)
+    return {**effects, SENSITIVE_CLAIM: sensitivity}
+
+
 def screening_verdicts(results: Results) -> list[Verdict]:
     """Return the verdicts on the claims about time and loss."""
-    return results.judge(lambda part: effect_statistics(part, screened_runs(part)))
+    return results.judge(screening_statistics)
 
 
 def screening_report(results: Results) -> Document:
