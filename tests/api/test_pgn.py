@@ -71,7 +71,7 @@ TAGS = '[White "A"]\n[Black "B"]\n[Result "*"]\n[Variant "gobang:3x3:3"]\n\n'
         (TAGS.replace("*", "2-0"), 'Result "2-0": expected 1-0'),
         (TAGS + "1. a1 {", "unclosed comment"),
         ("no games", "the text has no games"),
-        ('[FEN "x"]\n' + TAGS + "*", "game 1: the tag FEN"),
+        ('[FEN "x"]\n' + TAGS + "*", "game 1: the FEN tag"),
         ('[GivenPlies "3"]\n' + TAGS + "1. a1 *", 'GivenPlies "3": expected a number from 0 to 1'),
         (
             TAGS.replace("*", "0-1") + "1. a1 b1 2. a2! b2?! 3. a3 0-1",
@@ -88,7 +88,7 @@ def test_mistakes_name_the_game(text, message):
 def test_positions_that_were_set_up_cannot_be_written():
     start = Position.start("gobang:3x3:3")
     position = Position.set_up("gobang:3x3:3", start.board(), first_to_move=True)
-    with pytest.raises(zerolab.UserError, match="game 2 began in a position that was set up"):
+    with pytest.raises(zerolab.UserError, match="game 2 began from a custom position"):
         zerolab.format_pgn([start, position])
     with pytest.raises(zerolab.UserError, match="game 1 = 3: expected a RecordedGame or Position"):
         zerolab.format_pgn([3])

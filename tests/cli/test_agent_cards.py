@@ -136,7 +136,7 @@ def test_verification_runs_no_programs(capsys, mine):
     hostile = match.model_copy(update={"opponent": 'gtp:"touch ran"'})
     changes = {"accuracy": None, "perfect_play": None, "matches": (hostile,)}
     write_card(Path("hostile.zerolab"), mine.model_copy(update=changes))
-    assert "that everyone has" in refusal(capsys, "hostile.zerolab", "--verify")
+    assert "available to everyone" in refusal(capsys, "hostile.zerolab", "--verify")
     assert not Path("ran").exists()
 
 
@@ -213,8 +213,8 @@ def test_card_of_another_file_is_refused(capsys, shipped):
         (["card", "runs/demo", "new.zerolab", "--positions", "-1"], "expected at least 0"),
         (["card", "runs/demo", "new.zerolab", "--plies", "x"], "expected LOW:HIGH"),
         (["card", "runs/demo", "new.zerolab", "--against", "mcst:3"], 'did you mean "mcts"?'),
-        (["card", "runs/demo", "new.zerolab", "--against", "runs/demo"], "that everyone has"),
-        (["card", "runs/demo", "new.zerolab", "--against", 'gtp:"x"'], "that everyone has"),
+        (["card", "runs/demo", "new.zerolab", "--against", "runs/demo"], "available to everyone"),
+        (["card", "runs/demo", "new.zerolab", "--against", 'gtp:"x"'], "available to everyone"),
         (["card", "runs/demo", "new.zerolab", "--options", "simulatons=3"], "simulations"),
     ],
 )

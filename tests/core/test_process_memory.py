@@ -24,5 +24,5 @@ def test_memory_counts_what_is_in_use_and_peak_what_was() -> None:
 def test_peak_without_the_module_of_unix(monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, "resource", None)
     counters = SimpleNamespace(peak_wset=300 << 20)
-    monkeypatch.setattr(resources, "_information", lambda: counters)
+    monkeypatch.setattr(resources, "_memory_info", lambda: counters)
     assert peak_memory() == 300

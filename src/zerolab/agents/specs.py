@@ -99,7 +99,9 @@ def runs_program(spec: str) -> bool:
 def require_public_agent(spec: str) -> None:
     """Raise UserError for programs, runs and files, which only their owner has."""
     if runs_program(spec) or named_path(spec) is not None:
-        raise UserError(f"{quoted(spec)}: expected an agent that everyone has, such as mcts:1000")
+        raise UserError(
+            f"{quoted(spec)}: expected an agent available to everyone, such as mcts:1000"
+        )
 
 
 def _kind_by_name(spec: str) -> tuple[AgentKind | None, str]:

@@ -100,7 +100,7 @@ def play_sprt(
     """
     require_callable("progress", progress)
     for name, value in (("elo0", elo0), ("elo1", elo1)):
-        require_type(name, value, Real, "a number of Elo")
+        require_type(name, value, Real, "a number of Elo points")
     first, second = agents_of([a, b], game)
     settings = _settings([first, second], games, openings, seed)
     return play_sprt_of(
@@ -162,8 +162,8 @@ def rate(
     """
     if isinstance(games, str) or not isinstance(games, Iterable):
         raise UserError(f"games = {quoted(games)}: expected a list of games")
-    require_type("advantage", advantage, Real | None, "a number of Elo")
-    require_type("draw_elo", draw_elo, Real | None, "a number of Elo")
+    require_type("advantage", advantage, Real | None, "a number of Elo points")
+    require_type("draw_elo", draw_elo, Real | None, "a number of Elo points")
     rated_games = [_as_rated(game) for game in games]
     return rate_games(rated_games, advantage=advantage, draw_elo=draw_elo)
 
@@ -216,7 +216,7 @@ class RecordedGame(NamedTuple):
 def format_pgn(games: Iterable[RecordedGame | Position]) -> str:
     """Return games as PGN; a position is written as the game that led to it.
 
-    Raises UserError for a game that began in a position that was set up.
+    Raises UserError for a game that began from a custom position.
     """
     if isinstance(games, str | tuple) or not isinstance(games, Iterable):
         raise UserError(f"games = {quoted(games)}: expected a list of games")
@@ -275,8 +275,8 @@ def _exported(game: RecordedGame, number: int) -> ExportedGame:
     given = checked_whole_number(f"given_plies of game {number}", game.given_plies)
     if position.custom_start is not None:
         raise UserError(
-            f"game {number} began in a position that was set up: zerolab's PGN files cannot"
-            " represent this"
+            f"game {number} began from a custom position, which zerolab's PGN files cannot"
+            " represent"
         )
     is_forfeited = game.result is not None and position.outcome is None
     moves = move_names(position.game, position.history)
@@ -308,7 +308,9 @@ def _replayed(text: PgnText, default: Game | None) -> RecordedGame:
 
 def _game_of_tags(text: PgnText, default: Game | None) -> Game:
     if "FEN" in text.tags:
-        raise UserError(f"{text.where}: the tag FEN: expected a game from the start position")
+        raise UserError(
+            f"{text.where}: the FEN tag is not supported: expected a game from the start position"
+        )
     variant = text.tags.get("Variant")
     if variant is None and default is not None:
         return default

@@ -1,4 +1,4 @@
-"""`zerolab games`, `perft`, `settings` and `findings`: what there is, and what was found."""
+"""`zerolab games`, `perft`, `settings` and `findings`: reference listings and study verdicts."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
 
 def games(*, json: bool = False) -> None:
-    """List the games with their sizes, and with the actions and symmetries of the usual size.
+    """List games with their sizes, and their numbers of actions and symmetries at the default size.
 
-    The name of a game alone, as in zerolab train othello, means the usual size.
+    A game name alone, as in zerolab train othello, selects the default size.
 
     Example: zerolab games --json
 
@@ -47,13 +47,13 @@ def games(*, json: bool = False) -> None:
 
 
 _NAMING = (
-    "Games are named GAME:ROWSxCOLUMNS, as in othello:6x6, or only GAME for the usual size."
-    " A length follows, as in gobang:6x6:5."
+    "Games are named GAME:ROWSxCOLUMNS, as in othello:6x6, or just GAME for the default size."
+    " Gobang also takes a line length, as in gobang:6x6:5."
 )
 
 
 def _describe(name: str, entry: GameRegistration) -> dict[str, Any]:
-    """Return the name pattern and sizes of a game, and facts about the game of the usual size."""
+    """Return a game's name pattern, its sizes, and its properties at the default size."""
     sizes = entry.field_bounds()
     optional = [f"[:{field.upper()}]" for field in list(sizes)[2:]]
     example: Any = entry.usual_game()
@@ -88,7 +88,9 @@ _DEEPEST = 1000
 def count_move_sequences(
     game: tyro.conf.Positional[str], depth: tyro.conf.Positional[int], *, json: bool = False
 ) -> None:
-    """Count the move sequences of 1 to DEPTH plies, including passes, and the games that end there.
+    """Count the move sequences of each length up to DEPTH plies, and how many end the game.
+
+    A pass is a ply.
 
     Example: zerolab perft othello:6x6 8 --json
 
@@ -144,7 +146,7 @@ def settings(pattern: tyro.conf.Positional[str] = "", *, json: bool = False) -> 
 
 
 def _matching(pattern: str) -> list[Setting]:
-    """Return the settings that match a pattern, or the one that a paper calls so, such as ``lr``.
+    """Return settings that match a pattern, or the one with this name in a paper, such as ``lr``.
 
     Raises UserError if there are none.
     """
@@ -269,7 +271,7 @@ def findings(
 ) -> None:
     """Show the verdict on every published finding, from the ledgers of all studies.
 
-    Each finding has its place in the paper, the statistic that tests it with an interval, and the
+    For each finding, show where the paper states it, the test statistic with its interval, and the
     verdict, power and seeds at every measured scale.
 
     Examples:
@@ -278,8 +280,7 @@ def findings(
       zerolab findings --json
 
     Args:
-        folder: Folder whose folders contain ledgers: that of studies, or one with published
-            reports.
+        folder: Folder whose subfolders contain ledgers: studies or published reports.
         output: Write a page to this file, whose name ends in .md or .html, instead of printing
             tables.
         json: Print all findings as JSON.

@@ -191,8 +191,8 @@ def export(
       zerolab play agent.zerolab?simulations=400
 
     Args:
-        run: Run whose best network, or network N, is exported; for ONNX also another agent with a
-            network, such as a .zerolab file.
+        run: Run whose best network, or network N, is exported; for ONNX, any agent with a network,
+            such as a .zerolab file.
         file: File to write, ending in .zerolab or .onnx.
         half: Store the weights of a .zerolab file in half precision, for half the size. Moves
             hardly ever change.

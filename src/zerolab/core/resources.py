@@ -21,19 +21,19 @@ _PEAK_UNITS_IN_MIB = _MIB if sys.platform == "darwin" else 1 << 10
 
 def current_memory() -> float:
     """Return the current memory use of this process, in MiB."""
-    return float(_information().rss) / _MIB
+    return float(_memory_info().rss) / _MIB
 
 
 def peak_memory() -> int:
     """Return the peak memory use of this process so far, in whole MiB."""
     try:
-        import resource  # noqa: PLC0415  only on Unix, where psutil knows no peak
+        import resource  # noqa: PLC0415  only on Unix, where psutil reports no peak
     except ModuleNotFoundError:
-        return int(_information().peak_wset // _MIB)
+        return int(_memory_info().peak_wset // _MIB)
     return int(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // _PEAK_UNITS_IN_MIB)
 
 
-def _information() -> Any:
+def _memory_info() -> Any:
     """Return psutil's counters of this process, in bytes."""
     import psutil  # noqa: PLC0415  few commands need it
 
@@ -52,10 +52,10 @@ def cpu_quotas(root: Path = Path("/")) -> tuple[float, ...]:
 def _read_cpu_quotas(root: Path) -> Iterator[float]:
     """Yield the limits under the system folder `root`.
 
-    With version 2 of control groups, a process belongs to one group; with version 1, it belongs to
-    one group per kind of resource. Some systems use both versions. In a container, the group of the
-    process may be mounted at the root but listed with its path outside the container. The folders
-    of that path then do not exist, and the limits of the root apply.
+    With cgroups v2, a process belongs to one group; with v1, to one group per controller hierarchy.
+    Some systems use both versions. In a container, the group of the process may be mounted at the
+    root but listed with its path outside the container. The folders of that path then do not exist,
+    and the limits of the root apply.
     """
     try:
         lines = (root / "proc/self/cgroup").read_text().splitlines()
@@ -110,7 +110,7 @@ compilation_observers: list[CompilationObserver] = []
 
 
 ProgressBar = Callable[[str, int, str], AbstractContextManager[Callable[[int, str], None]]]
-"""Progress callback for long-running work.
+"""Factory of progress displays for long-running work.
 
 It is called with a title, the total number of units and the name of a unit. It returns a context
 manager that yields a function to call with the number of completed units and a note to display.

@@ -61,12 +61,12 @@ def best_mask(values: NDArray[np.int32]) -> NDArray[np.bool_]:
 BITBULLY_GAME = ConnectFour(rows=6, columns=7)
 
 _BOOK_DISCS = 12
-"""Maximum number of discs in positions of the opening book."""
+"""Number of discs in every position of the opening book."""
 _CACHED_DISCS = 7
 """Maximum number of discs in positions whose values are cached.
 
-There are only about 81,000 of these positions. Each takes milliseconds to solve, since the opening
-book starts several plies later.
+There are fewer than 77,000 of these positions. Each takes milliseconds to solve, since the
+positions of the opening book are several plies away.
 """
 
 
@@ -98,9 +98,9 @@ class BitBullyOracle(Oracle):
     ) -> NDArray[np.int64]:
         """Return int64[n]: the first action in each order that has the highest value.
 
-        After the opening, this computes the value of the position and tests one move after the
-        other with a null window. This takes about a tenth of the time needed for the exact values
-        of all moves.
+        After the opening, this computes the value of the position and tests one move after another
+        with a null window. This takes about a tenth of the time needed for the exact values of all
+        moves.
         """
         actions = np.empty(len(states), np.int64)
         for row, (board, order) in enumerate(zip(_bitbully_boards(states), orders, strict=True)):
@@ -146,7 +146,7 @@ class BitBullyOracle(Oracle):
 def _bitbully_boards(states: NDArray[np.uint64]) -> NDArray[np.int64]:
     """Return int64[n, rows, columns]: boards in BitBully's format.
 
-    The first player's pieces are 1, the second player's pieces are 2.
+    The first player's pieces are 1, and the second player's are 2.
     """
     planes = compiled_rules.encode_batch(BITBULLY_GAME, states)[:, 0].astype(np.int64)
     second_to_move = (planes.sum(axis=(1, 2)) < 0)[:, None, None]

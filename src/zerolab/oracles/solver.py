@@ -53,7 +53,7 @@ class SolverProgress(NamedTuple):
 
 
 class _Watch:
-    """Reporter of a search's progress, which stops the search when the budget is exceeded."""
+    """Reports a search's progress and stops the search once its budget is used up."""
 
     def __init__(
         self,
@@ -120,7 +120,7 @@ class Solver(Oracle):
         return int(self._stack.scalars[alpha_beta.NODES])
 
     def value(self, state: State) -> int:
-        """Return the value of an ongoing or finished state for its mover.
+        """Return the value of an ongoing or finished state for the side to move.
 
         Raises NotSolvedError if the budget is exceeded.
         """
@@ -143,7 +143,7 @@ class Solver(Oracle):
         return _Watch(self.budget, self._report, self.node_count, move_count)
 
     def _ordered_actions(self, state: State) -> list[int]:
-        """Return the legal actions, best first, since each result speeds up later searches."""
+        """Return the legal actions, most promising first: early results speed up later searches."""
         actions = np.flatnonzero(compiled_rules.legal(self.game, state))
         children = [compiled_rules.apply(self.game, state, int(action)) for action in actions]
         scores = [compiled_rules.move_ordering_score(self.game, child) for child in children]

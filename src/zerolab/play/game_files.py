@@ -84,7 +84,7 @@ def as_tsv(game: Game, games: Iterable[ExportedGame]) -> Iterator[str]:
     yield "game\tevent\tround\tfirst\tsecond\tresult\tgiven_plies\tmoves\n"
     name = game_name(game)
     for each in games:
-        ending = " (gave up)" if each.is_forfeited else ""
+        ending = " (forfeit)" if each.is_forfeited else ""
         cells = [
             name, each.event, str(each.round), each.first, each.second,
             _RESULT_TAGS[each.result] + ending, str(each.given_plies), ",".join(each.moves),
@@ -199,7 +199,7 @@ def _without_self_play(results: Iterable[GameResult]) -> ImportedResults:
 def result_of_tags(tags: dict[str, str], where: str) -> int | None:
     """Return the result for White in the tags of a game; None if the game is not finished.
 
-    Raises UserError, beginning with `where`, if the tag is missing or unknown.
+    Raises UserError, beginning with `where`, if the Result tag is missing or has an unknown value.
     """
     text = _tag(tags, "Result", where)
     if text in _OUTCOMES:
@@ -280,7 +280,7 @@ def split_pgn(text: str, source: str) -> Iterator[PgnText]:
 
 
 def _unescaped(value: str) -> str:
-    """Return a tag value without escapes, control characters and repeated spaces."""
+    """Return a tag value with escapes resolved, and control characters and spaces collapsed."""
     printable = re.sub(r"[\x00-\x1f\x7f-\x9f]", " ", re.sub(r'\\(["\\])', r"\1", value))
     return " ".join(printable.split())
 

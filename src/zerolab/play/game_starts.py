@@ -1,7 +1,7 @@
 """Starts of self-play games: the initial position, random plies, or positions of earlier games.
 
 The setting `selfplay.start` selects one of the types in `GAME_STARTS`. Other packages can add a
-type by registering it in a module named by the entry point ``zerolab.play``.
+type by registering it in a module named in the entry-point group ``zerolab.play``.
 
 A game that begins at a position of an earlier game contains the moves that lead there. They are
 recorded like its other moves, but neither searched nor used for training.
@@ -58,8 +58,8 @@ class GameStart(VariantSettings):
     ) -> Openings:
         """Return the openings of the games of an iteration.
 
-        `load_examples` returns the examples of an earlier iteration. The openings must depend on
-        nothing else, so that a resumed run plays the same games.
+        `load_examples` returns the examples of an earlier iteration. The openings must depend only
+        on the settings and these arguments, so that a resumed run plays the same games.
         """
         return NO_OPENINGS
 
@@ -68,7 +68,7 @@ GAME_STARTS: Registry[type[GameStart]] = Registry("start of games")
 
 
 class InitialStart(GameStart):
-    """All games begin at the initial position, after `selfplay.random_opening_plies`."""
+    """Start at the initial position, with up to `selfplay.random_opening_plies` random plies."""
 
     name: Literal["initial"] = "initial"
 
@@ -99,8 +99,8 @@ class ArchiveStart(GameStart):
     of as many earlier iterations as this requires."""
 
     weighting: Literal["disagreement", "uniform"] = "disagreement"
-    """Probability of a position: proportional to the disagreement of value and result, or the same
-    for all distinct positions."""
+    """Probability of a position: proportional to the disagreement between value and result, or the
+    same for all distinct positions."""
 
     def openings(
         self, load_examples: Callable[[int], Examples], seed: int, iteration: int
@@ -158,7 +158,7 @@ class DrawnOpenings(NamedTuple):
     share: float
     """Probability that a game has an opening."""
     moves: NDArray[np.int16]
-    """int16[M]: moves of earlier games, one game after the other."""
+    """int16[M]: moves of earlier games, game by game."""
     rows: NDArray[np.int64]
     """int64[P]: for each opening, the index in `moves` of the move that follows it."""
     plies: NDArray[np.int16]
@@ -219,7 +219,7 @@ def unsearched_moves(
 
 
 def given_moves(game: Game, games: Sequence[GameRecord]) -> Iterator[Examples]:
-    """Yield examples of the given plies of games, as from `unsearched_moves`, in order of plies."""
+    """Yield `unsearched_moves` examples for the given plies of games, in ply order."""
     games = [each for each in games if each.given_plies]
     states = np.repeat(compiled_rules.start(game)[None], len(games), axis=0)
     numbers = np.array([each.number for each in games])

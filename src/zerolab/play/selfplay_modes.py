@@ -124,7 +124,7 @@ def _unplayed(number: int, name: str) -> GameRecord:
 
 
 def _with_agent_spans(game: GameRecord, previous: GameRecord | None) -> GameRecord:
-    """Return a game with the agents of all its moves, including the moves of `previous`."""
+    """Return a game with agent spans that cover all its moves, including those in `previous`."""
     if previous is None or not previous.actions:
         return game
     if previous.last_mover == game.first:
@@ -134,7 +134,7 @@ def _with_agent_spans(game: GameRecord, previous: GameRecord | None) -> GameReco
 
 
 def _in_progress(games: Sequence[GameRecord], lanes: int, name: str) -> tuple[GameRecord, ...]:
-    """Return the game in progress in every lane after the given games, ordered by number."""
+    """Return the game that each lane continues or begins next, ordered by number."""
     latest = {game.number % lanes: game for game in sorted(games)}
     return tuple(
         sorted(
@@ -225,7 +225,7 @@ class Node:
         """W(s): sum of the results of games through this position, for the side to move. An
         unfinished game counts as a win, and thus as a loss for the player who moved here."""
         self.actions = np.empty(0, np.int64)
-        """int64[k]: legal actions; empty before `TranspositionTree.expand`."""
+        """int64[k]: legal actions; empty before `GameGraph.expand`."""
         self.priors = np.empty(0, np.float32)
         """float32[k]: prior of each action in `actions`."""
         self.action_visits = np.empty(0, np.int64)
@@ -237,8 +237,8 @@ class Node:
         return len(self.actions) > 0
 
 
-class TranspositionTree:
-    """Tree of whole games, which choose their moves with PUCT; equal positions share a node.
+class GameGraph:
+    """Graph of complete games, whose moves are selected with PUCT; equal positions share a node.
 
     `BigTreeMode` defines the formula.
     """
@@ -317,7 +317,7 @@ class _GamePath:
 
 
 class BigTreeSelfPlay:
-    """Self-play of an iteration in one big tree, in waves of games that descend ply by ply.
+    """Self-play for one iteration in a single tree: waves of games descend it ply by ply.
 
     The games of a wave move in order of game number, and their results are backed up in the same
     order once the whole wave is finished. Results therefore do not depend on the timing of
@@ -332,7 +332,7 @@ class BigTreeSelfPlay:
         name: str,
         report: Report,
     ) -> None:
-        self.tree = TranspositionTree(game, mode.c, mode.first_play)
+        self.tree = GameGraph(game, mode.c, mode.first_play)
         self._at_once = mode.games_at_once
         self._service = service
         self._name = name

@@ -341,9 +341,10 @@ class TournamentReport(NotebookView):
         count = len(cycles.significant)
         lines = [
             f"cycles: {cycles.triples} triples of players, {cycles.decided} without tied pairs, of"
-            f" which {cycles.cyclic} are cyclic on points{rate}",
-            f"significant cycles: {count} (three exact tests at 95 % each, repeated games counted"
-            f" once; at most {cycles.by_chance:.2g} expected by chance among equal players)",
+            f" which {cycles.cyclic} are cyclic by score{rate}",
+            f"significant cycles: {count} (three exact tests, each at the 5 % level, repeated games"
+            f" counted once; at most {cycles.by_chance:.2g} expected by chance among equal"
+            " players)",
         ]
         for players, values in cycles.significant[:_MAX_CYCLES]:
             chain = " beats ".join([*players, players[0]])

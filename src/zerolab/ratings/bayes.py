@@ -10,9 +10,9 @@ A draw has the remaining probability, P(wins) * P(loses) * (10 ** (2 * draw_elo 
 logarithm of the posterior is therefore concave, and Newton's method finds its only maximum.
 BayesElo finds the same maximum by minorisation-maximisation [Hunter2004].
 
-There are two scales. The formulas above use the model scale, which draws stretch. BayesElo displays
-Elo on a different scale. On that scale, one point between equal players changes the expected score
-by as much as an Elo point does without draws. Every displayed number, and all of `Ratings` except
+The formulas above use the model scale, which is stretched by draws. BayesElo displays Elo on a
+different scale, on which a one-point difference near equality changes the expected score as much as
+one Elo point in a model without draws. Every displayed number, and all of `Ratings` except
 `Ratings.model`, is on BayesElo's scale. docs/decisions/0006-ratings.md explains the prior, the
 scales and the intervals.
 """
@@ -45,7 +45,7 @@ _MAX_STEPS = 200
 _NEAR = 1e-6
 """Squared distance to the maximum, in standard errors, below which full steps converge.
 
-So close to the maximum, differences between posterior values are only rounding errors.
+This close to the maximum, differences between posterior values are mere rounding errors.
 """
 _CONVERGED = 1e-18
 _MAX_STEP = 4.0

@@ -29,7 +29,7 @@ class TrainedRun:
     weights_digest: str = ""
     """Digest of the final network."""
     environments: Sequence[Environment] = ()
-    """Hardware and software of the training."""
+    """Hardware and software used for training."""
     measurements: Mapping[str, Any] = field(default_factory=dict)
     """Further measurements for the report, see `Study.measure`."""
 
@@ -153,8 +153,8 @@ class PlayedTournament:
         }
 
     @cached_property
-    def _player_by_run(self) -> dict[tuple[str, str], str]:
-        """First player of each run, by part and label."""
+    def _final_player_by_run(self) -> dict[tuple[str, str], str]:
+        """First-listed network of each run, by part and label."""
         players: dict[tuple[str, str], str] = {}
         for name, run in self.run_by_player.items():
             players.setdefault((run.part, run.label), name)
@@ -162,19 +162,22 @@ class PlayedTournament:
 
     def plays(self, run: TrainedRun) -> bool:
         """Return whether a run plays in the tournament."""
-        return (run.planned.part, run.planned.label) in self._player_by_run
+        return (run.planned.part, run.planned.label) in self._final_player_by_run
 
     def final_rating(self, run: TrainedRun | PlannedRun) -> Rating:
         """Return the rating of a run's final network; KeyError if the run does not play."""
         planned = run.planned if isinstance(run, TrainedRun) else run
-        return self.rating_by_player[self._player_by_run[planned.part, planned.label]]
+        return self.rating_by_player[self._final_player_by_run[planned.part, planned.label]]
 
     def rating_after(self, run: TrainedRun, iteration: int) -> Rating:
-        """Return the rating of a run's best network after an iteration of `iteration_by_player`."""
+        """Return the rating of a run's best network after `iteration`.
+
+        The iteration must be one of those in `iteration_by_player`.
+        """
         return self.rating_by_player[f"{run.planned.label}@{iteration}"]
 
     def elo_above_agent(self, run: TrainedRun | PlannedRun, spec: str = "random") -> float:
-        """Return the Elo of a run's final network above an agent in the same tournament."""
+        """Return the Elo of a run's final network relative to an agent in the same tournament."""
         rating = self.final_rating(run)
         for ratings in self.ratings.values():
             by_player = {each.player: each for each in ratings.players}

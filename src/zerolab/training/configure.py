@@ -2,7 +2,7 @@
 
 An assignment that would have no effect under the other settings is rejected, with a message that
 names the setting to change instead. Presets can contain such settings, because assignments can
-change the others.
+change the settings that disable them.
 """
 
 from __future__ import annotations
@@ -69,9 +69,9 @@ def resolve_settings(
 def require_no_untrusted_programs(
     settings: TrainSettings, origin: str, trusted: Iterable[str]
 ) -> None:
-    """Raise UserError if a run would play a program that only the file `origin` names.
+    """Raise UserError if a run would execute a program named only in `origin`, a preset or run.
 
-    The file's author may be unknown, and programs run with all the user's rights. `trusted` are the
+    Its author may be unknown, and programs run with the user's full permissions. `trusted` are the
     strings entered by the user.
     """
     trusted_specs = set(trusted)
@@ -146,8 +146,8 @@ def amend_settings(
 ) -> TrainSettings:
     """Return the settings for resuming a run; `iterations` can only increase.
 
-    The path of the solved positions may change, since the file's digest identifies it, and so may
-    `selfplay.chunks` and `device`, since they do not define what is trained. Any other change
+    The path of the solved positions may change, since the file is identified by its digest, and so
+    may `selfplay.chunks` and `device`, which determine only how the work is done. Any other change
     raises UserError, because the run would no longer match its settings. If the run names a program
     that no assignment names, programs must be allowed.
     """
@@ -166,7 +166,7 @@ def amend_settings(
         settings.model_dump(),
         amended.model_dump(),
         except_for=CHANGEABLE_SETTINGS,
-        note=" (only iterations, device and selfplay.chunks can change)",
+        note=" (only iterations, supervised.positions, selfplay.chunks and device can change)",
     )
     if amended.iterations < settings.iterations:
         raise UserError(
@@ -183,7 +183,7 @@ def amend_settings(
 def with_saved_values(settings: TrainSettings, saved: TrainSettings) -> TrainSettings:
     """Return settings with the saved values of the fields that were set when the run began.
 
-    A run can therefore be resumed with its original settings.
+    This lets a run be resumed with the settings as first given.
     """
     saved_heads = {head.name: head for head in saved.network.heads}
 
@@ -246,20 +246,20 @@ def _learns_from_positions(settings: TrainSettings) -> str:
     return "solved positions to learn from" if settings.supervised.positions else ""
 
 
-def _has_no_visit_target(settings: TrainSettings) -> str:
+def _no_visit_target_reason(settings: TrainSettings) -> str:
     play = settings.selfplay
     has_visits = play.late_policy_target == "visits"
     has_visits |= play.policy_target == "visits" and play.temperature_plies > 0
     return "" if has_visits else f"selfplay.late_policy_target = {quoted(play.late_policy_target)}"
 
 
-def _has_no_noise(settings: TrainSettings) -> str:
+def _no_noise_reason(settings: TrainSettings) -> str:
     warm = warm_start_search(settings.search, settings.warm_start, 1.0)
     is_on = settings.search.noise.fraction or warm.noise.fraction
     return "" if is_on else "search.noise.fraction = 0.0"
 
 
-def _has_default_learning_rate(settings: TrainSettings) -> str:
+def _ignored_learning_rate_reason(settings: TrainSettings) -> str:
     name = "fresh_optimizer"
     return f"published_bugs = {quoted(name)}" if name in settings.published_bugs else ""
 
@@ -288,7 +288,7 @@ NO_EFFECT_RULES: tuple[NoEffectRule, ...] = (
     NoEffectRule(
         ("selfplay.episodes",),
         _when("selfplay.mode", "continuous"),
-        "selfplay.mode.plies, times selfplay.parallel_games, or selfplay.mode=episodic",
+        "selfplay.mode.plies (plies per parallel game), or selfplay.mode=episodic",
     ),
     NoEffectRule(
         ("selfplay.policy_target",),
@@ -296,7 +296,9 @@ NO_EFFECT_RULES: tuple[NoEffectRule, ...] = (
         "selfplay.late_policy_target, or selfplay.temperature_plies above 0",
     ),
     NoEffectRule(
-        ("selfplay.policy_target_temperature",), _has_no_visit_target, 'a target "visits"'
+        ("selfplay.policy_target_temperature",),
+        _no_visit_target_reason,
+        'a policy target of "visits"',
     ),
     NoEffectRule(
         (
@@ -309,7 +311,7 @@ NO_EFFECT_RULES: tuple[NoEffectRule, ...] = (
     ),
     NoEffectRule(
         ("search.noise.concentration", "search.noise.inherited_visits"),
-        _has_no_noise,
+        _no_noise_reason,
         "search.noise.fraction above 0, such as 0.25",
     ),
     NoEffectRule(
@@ -317,7 +319,11 @@ NO_EFFECT_RULES: tuple[NoEffectRule, ...] = (
         _when("warm_start.variant", "baseline"),
         "a warm start, such as warm_start.variant=wrora",
     ),
-    NoEffectRule(("learn.learning_rate",), _has_default_learning_rate, "a run without it"),
+    NoEffectRule(
+        ("learn.learning_rate",),
+        _ignored_learning_rate_reason,
+        "published_bugs without fresh_optimizer",
+    ),
     NoEffectRule(("gate.openings",), _when("gate.games", 0), "gate.games above 0"),
     NoEffectRule(
         ("accuracy.positions",), _when("accuracy.every", 0), "accuracy.every of at least 1"
@@ -355,7 +361,7 @@ def require_effects(settings: TrainSettings, assignments: Sequence[Assignment]) 
 
 
 def ineffective_preset_settings(settings: TrainSettings, preset: str) -> list[str]:
-    """Return one message for each setting without effect that the user's own preset file changes.
+    """Return a message for each setting that the user's own preset file changes to no effect.
 
     Installed presets are not checked: they contain settings for several modes.
     """

@@ -135,7 +135,7 @@ class MatchSize(NamedTuple):
 
 
 class Ramp(VariantSettings):
-    """Base class of ramps, which set the weight of the warm start and its end, at weight 0."""
+    """Base class of ramps, which set the weight of the warm start; at weight 0 it ends."""
 
     @property
     def last_iteration(self) -> int | None:
@@ -206,8 +206,9 @@ class AdaptiveRamp(Ramp):
 
     After every iteration, the two searches play a match, both with the best network. [Wang2021a]
     compares their scores; this ramp uses the likelihood that plain search is stronger. At 0.95,
-    about one match in twenty between equally strong searches ends the warm start, so that it ends
-    eventually even then. The weight is 1, or decreases over `iterations`.
+    about one match in twenty between equally strong searches ends the warm start, so it ends
+    eventually even if plain search is never more than equally strong. The weight is 1, or decreases
+    over `iterations`.
     """
 
     name: Literal["adaptive"] = "adaptive"
@@ -220,7 +221,7 @@ class AdaptiveRamp(Ramp):
     swapped."""
 
     iterations: int | None = Field(default=None, ge=1)
-    """I' of a linearly decreasing weight, as with `linear`, which stays at 1 / I' from iteration I'
+    """I' of a linearly decreasing weight, as with `linear`, but staying at 1 / I' from iteration I'
     on; by default, the weight is 1 throughout. Without a decrease, WRo is Rollout, and WRoRa is
     RoRa."""
 

@@ -3,8 +3,8 @@
 A run can start from a network of another run, and can learn the features of such a network. The
 settings name these networks by path. When the run begins, the digests of the networks are added to
 the settings, and copies of the networks to the run folder, so that the other run can change or
-disappear (docs/decisions/0046). Runs of a study begin with the copies, since they can be trained on
-a machine without the other run.
+disappear (docs/decisions/0046). A study puts the copies in the run folder in advance, since its
+runs can be trained on machines without the other run.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ _FEATURES_KEY = "network.heads.features"
 
 
 class FeatureSource:
-    """A network whose features are learnt, for each position and for positions some plies later."""
+    """A network whose features are learnt, for positions `plies` ahead (0 is the current one)."""
 
     def __init__(self, network_file: NetworkFile, head: FeaturesHead) -> None:
         """Build the network; raise UserError if the heads to learn from have no convolutions."""
@@ -383,7 +383,7 @@ def _source_files(settings: TrainSettings, source: RunFolder, iteration: int) ->
 def _can_keep_optimizer(
     settings: TrainSettings, source: RunFolder, network_file: NetworkFile
 ) -> bool:
-    """Return True if game, network and optimiser are equal and all weights are transferred."""
+    """Return True if all weights are transferred between equal games, networks and optimisers."""
     start, learn = settings.start, source.config.get("learn", {})
     source_optimizer = learn.get("optimizer") if isinstance(learn, dict) else None
     return (

@@ -1,7 +1,7 @@
 """Optimisers and learning-rate schedules.
 
-The learner saves the whole optimiser state, so that a resumed run continues bit for bit. A schedule
-is a pure function of the time of a step and needs no saved state.
+The learner saves the whole optimiser state, so that a resumed run is bit-for-bit identical to an
+uninterrupted one. A schedule is a pure function of the time of a step and needs no saved state.
 
 Weight decay applies to every parameter, including biases and batch norms, as in [ClausenCode].
 [Silver2017] likewise adds the squares of all parameters to the loss.
@@ -161,7 +161,7 @@ OPTIMIZERS.add("sgd", SgdSettings)
 
 
 class IterationShare(NamedTuple):
-    """Shares of a run that are done before and after an iteration, measured by its stop rule.
+    """Shares of a run completed before and after an iteration, according to the run's stop rule.
 
     A share is 0 at the start of the run, 1 at its planned end, and more beyond it.
     """
@@ -214,7 +214,7 @@ class RateSchedule(VariantSettings):
 
     @property
     def last_iteration(self) -> int | None:
-        """Last iteration to which the schedule refers and which a run must reach, if any."""
+        """Last iteration named by the schedule, which the run must include, or None."""
         return None
 
     @property
@@ -246,9 +246,10 @@ class CosineSchedule(RateSchedule):
     """Cosine annealing over the run after a linear warm-up.
 
     The rate changes with every step: end + (1 - end) * (1 + cos(pi * t)) / 2 for t from 0 to 1
-    [Loshchilov2017, Eq. 5]. The warm-up from 0 follows [Goyal2017, Section 2.2]. t is the share of
-    the iterations that is done or, if larger, of the hours or evaluations to which `stop` limits
-    the run. A run with this schedule cannot be extended later.
+    [Loshchilov2017, Eq. 5]. The warm-up from 0 follows [Goyal2017, Section 2.2]. t is the fraction
+    of the iterations after the warm-up that is completed. The run ends after `iterations`, or
+    earlier if it is expected to reach the hours or evaluations to which `stop` limits it. A run
+    with this schedule cannot be extended later.
     """
 
     name: Literal["cosine"] = "cosine"
@@ -279,7 +280,7 @@ RATE_SCHEDULES.add("cosine", CosineSchedule)
 
 
 class CycleSchedule(RateSchedule):
-    """One learning-rate cycle per iteration, with opposite changes of the momentum.
+    """One learning-rate cycle per iteration, with momentum cycled inversely.
 
     The learning rate changes linearly from `low` to its peak, back to `low` and down to `end`. The
     amplitude of the cycle shrinks over the first iterations. The momentum is high where the
@@ -366,7 +367,7 @@ class StepsSchedule(RateSchedule):
     """Iterations in which the learning rate drops, in order. [Clausen2021]: 7, 14."""
 
     factor: float = Field(default=0.1, gt=0, lt=1)
-    """Factor of the learning rate at each drop. [Clausen2021]: 0.1."""
+    """Factor by which each drop multiplies the learning rate. [Clausen2021]: 0.1."""
 
     @field_validator("iterations")
     @classmethod

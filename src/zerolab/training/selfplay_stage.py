@@ -131,7 +131,8 @@ def _progress_at(context: TrainingContext, iteration: int) -> RunProgress:
 def _share_done(context: TrainingContext, iteration: int) -> float:
     """Return the share of the run, in [0, 1], that is done before the games of an iteration.
 
-    With `selfplay.lag`, the share by the stop rule is estimated before the previous iteration.
+    With `selfplay.lag`, the share according to the stop rule is estimated before the previous
+    iteration.
     """
     settings = context.settings
     by_iterations = (iteration - 1) / settings.iterations
@@ -185,7 +186,7 @@ def _loaded_self_play(
     search: SearchSettings,
     executor: Executor,
 ) -> Callable[[Report], SelfPlayResult]:
-    """Return the function with which a network plays itself, continuing any unfinished games."""
+    """Return a function that plays a network against itself, continuing any unfinished games."""
     settings, iteration, run = context.settings, progress.iteration, context.run
     arguments = context.game, settings.selfplay, search, evaluator, settings.seed
     name = context.network_agent(progress.best).name
@@ -218,9 +219,9 @@ def _network_evaluator_factory(context: TrainingContext, best: int) -> NetworkEv
 def _record_fields(
     context: TrainingContext, played: _PlayedGames, seconds: float
 ) -> dict[str, Any]:
-    """Return the fields of the record; fields without information are None.
+    """Return the fields of the record; uninformative fields are None.
 
-    For example, the number of simulations per move is constant with a fixed budget.
+    An example is the number of simulations per move with a fixed budget.
     """
     settings, result = context.settings, played.result
     games, unfinished = result.games, result.unfinished_games
@@ -228,11 +229,14 @@ def _record_fields(
     play = settings.selfplay
     has_service = isinstance(play.mode, ServiceMode)
     is_alone = settings.league is None and not has_service
-    has_copies = play.start.name != "initial"
+    may_copy_plies = play.start.name != "initial"
     budget_varies = (
-        play.budget.name != "fixed" or play.random_opening_plies > 0 or has_copies or not is_alone
+        play.budget.name != "fixed"
+        or play.random_opening_plies > 0
+        or may_copy_plies
+        or not is_alone
     )
-    counts_plies = has_service or has_copies or unfinished is not None
+    counts_plies = has_service or may_copy_plies or unfinished is not None
     return {
         "iteration": context.iteration,
         "wall_seconds": seconds,

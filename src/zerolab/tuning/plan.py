@@ -1,4 +1,4 @@
-"""Plan of a settings search, checked before the search begins."""
+"""Plan of a hyper-parameter search, checked before the search begins."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _CHECKED = ("accuracy", "start", "network", "gate", "warm_start", "final_evaluat
 
 
 class TuningSettings(Settings):
-    """Settings of a settings search."""
+    """Settings of a hyper-parameter search."""
 
     game: str
     """Game to train on."""
@@ -135,8 +135,8 @@ class TuningPlan:
     def trial_settings(self, values: TrialValues, number: int) -> TrainSettings:
         """Return the training settings of a trial.
 
-        Games after training are disabled unless they are set explicitly. Raises UserError if the
-        values are incompatible.
+        The final evaluation is disabled unless the assignments set `final_evaluation.games`. Raises
+        UserError if the values are incompatible.
         """
         return self._as_trained(self._resolve(values, number))
 
@@ -160,7 +160,7 @@ class TuningPlan:
         return any(setting.key == "final_evaluation.games" for setting in self.space.all_settings)
 
     def _as_trained(self, settings: TrainSettings) -> TrainSettings:
-        """Disable games after training unless they are set explicitly."""
+        """Disable the final evaluation unless the assignments set `final_evaluation.games`."""
         if self._plays_baselines:
             return settings
         final = settings.final_evaluation.model_copy(update={"games": 0})

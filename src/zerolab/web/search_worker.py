@@ -1,7 +1,8 @@
 """Server side of a search process.
 
-Nothing here blocks the event loop. One thread starts the process, receives updates from it and
-ends it. Another thread sends commands, which blocks while the process does not read them.
+Nothing here blocks the event loop, except closing and joining a worker. One thread starts the
+process, receives updates from it and ends it. Another thread sends commands, which blocks while the
+process does not read them.
 """
 
 from __future__ import annotations
@@ -147,8 +148,8 @@ class SearchWorker:
         self._process: BaseProcess | None = None
         self._ending = threading.Lock()  # also held while the process starts
         self._is_killed = False
-        self._life = threading.Thread(target=self._live, daemon=True)
-        self._life.start()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
 
     @property
     def task_count(self) -> int:
@@ -192,13 +193,13 @@ class SearchWorker:
             self._kill()
 
     def close(self) -> None:
-        """Start ending the process."""
+        """Begin to shut down the process."""
         self._outbox.close()
         self._kill()
 
     def join(self) -> None:
-        """Wait until a closed process has ended."""
-        self._life.join(_CLOSE_SECONDS)
+        """Wait up to `_CLOSE_SECONDS` for a closed worker to finish."""
+        self._thread.join(_CLOSE_SECONDS)
 
     @property
     def _has_work(self) -> bool:
@@ -212,15 +213,15 @@ class SearchWorker:
             if self._process is not None:
                 self._process.kill()
 
-    def _live(self) -> None:
+    def _run(self) -> None:
         try:
             with suppress(OSError):  # such as too little memory for a process; `_end` reports it
-                self._talk(self._start())
+                self._exchange(self._start())
         finally:
             self._outbox.close()
             self._in_loop(self._end)
 
-    def _talk(self, connection: Connection) -> None:
+    def _exchange(self, connection: Connection) -> None:
         """Exchange commands and updates until the process ends; then clean up."""
         writer = threading.Thread(target=self._write, args=(connection,), daemon=True)
         writer.start()
@@ -251,7 +252,7 @@ class SearchWorker:
         return own
 
     def _write(self, connection: Connection) -> None:
-        """Send commands until the process ends; each send can block for any length of time."""
+        """Send commands until the process ends; each send can block indefinitely."""
         with suppress(OSError):
             while (command := self._outbox.take()) is not None:
                 connection.send(command)

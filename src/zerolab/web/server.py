@@ -1,4 +1,4 @@
-"""Web application with routes, pages and guard, and its HTTP server with socket and token."""
+"""Web application (routes, pages, access guard) and the HTTP server that runs it."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def serve(
 
 
 def _without_traceback_of_clients(record: logging.LogRecord) -> bool:
-    """Accept a log record, without its traceback if a client sent text that is not UTF-8."""
+    """Keep every log record, but drop tracebacks caused by clients that send invalid UTF-8."""
     if record.exc_info and isinstance(record.exc_info[1], UnicodeDecodeError):
         record.exc_info = None
     return True

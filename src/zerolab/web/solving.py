@@ -141,18 +141,18 @@ def _call(
 
 def _action_scores(position: Position, seconds: float) -> list[int]:
     """Return the exact scores of all actions."""
-    oracle = time_limited_oracle(game_name(position.game), seconds)
+    oracle = cached_oracle(game_name(position.game), seconds)
     scores: list[int] = oracle.action_values(position.state[None])[0].tolist()
     return scores
 
 
 def _puzzle(position: Position, seconds: float) -> Puzzle | None:
     """Return a position as a puzzle, or None if it is not one."""
-    return make_puzzle(position, time_limited_oracle(game_name(position.game), seconds))
+    return make_puzzle(position, cached_oracle(game_name(position.game), seconds))
 
 
-def time_limited_oracle(game: str, seconds: float) -> Oracle:
-    """Return a game's oracle with a time limit per position."""
+def cached_oracle(game: str, seconds: float) -> Oracle:
+    """Return a game's oracle; the built-in solver gets a time limit per position."""
     oracle = _oracle(game)
     if isinstance(oracle, Solver):
         oracle.budget = SolverBudget(seconds=seconds)

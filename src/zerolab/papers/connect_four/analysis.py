@@ -166,8 +166,8 @@ def training_blocks(results: Results, runs: PointsByVariant) -> Iterator[Block]:
         " ([Clausen2021] trained it for two additional hours). Accuracy is the strong accuracy of"
         " search on solved positions from games in which half of the plies are perfect. All runs"
         " are measured on the same positions, so the intervals cover variation between runs but not"
-        " the choice of positions. Comparisons use the mean accuracy over the last fifth of the"
-        " cost."
+        " the choice of positions. Comparisons at equal cost use the mean accuracy over the last"
+        " fifth of that cost; those along curves use the mean over all equal costs."
     )
     for name, (title, variants) in _FIGURES.items():
         plotted = {variant: runs[variant] for variant in variants if variant in runs}

@@ -227,7 +227,7 @@ def screened_runs(results: Results) -> list[VariedRun]:
 
 
 def doubling_effects(runs: Sequence[VariedRun], measure: RunMeasure) -> dict[str, StudentEstimate]:
-    """Return the change of a measure per doubling of each hyper-parameter, by symbol.
+    """Return the change in a measure per doubling of each hyper-parameter, by symbol.
 
     Effects that the runs do not determine have infinite intervals. Empty `runs` raise ValueError.
     """
@@ -245,7 +245,7 @@ def doubling_effects(runs: Sequence[VariedRun], measure: RunMeasure) -> dict[str
 def range_effects(
     scale: str, runs: Sequence[VariedRun], measure: RunMeasure
 ) -> dict[str, StudentEstimate]:
-    """Return the change of a measure from the smallest to the largest value, by symbol."""
+    """Return the change in a measure from the smallest to the largest value, by symbol."""
     effects = doubling_effects(runs, measure)
     return {symbol: _times(effect, doublings(scale, symbol)) for symbol, effect in effects.items()}
 
@@ -289,7 +289,10 @@ def _times(estimate: StudentEstimate, factor: float) -> StudentEstimate:
 
 
 def _indicators(labels: Sequence[Level]) -> NDArray[np.float64]:
-    """Return float64[runs, distinct labels - 1], with 1 for the label of a run."""
+    """Return dummy variables, float64[runs, distinct labels - 1].
+
+    The first label is the baseline.
+    """
     others = list(dict.fromkeys(labels))[1:]
     return np.array([[float(label == each) for each in others] for label in labels]).reshape(
         len(labels), len(others)

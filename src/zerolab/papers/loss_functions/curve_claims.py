@@ -20,9 +20,10 @@ from zerolab.studies.statistics import ClaimEstimate
 from zerolab.training.records import GateRecord
 
 SINGLE = 50.0
-"""Smallest Elo difference worth knowing on one board."""
+"""Smallest Elo difference of practical interest on one board."""
 SMALLEST_LOSS = 0.1
-"""Smallest difference of losses worth knowing; published policy losses lie between 0.4 and 2.5."""
+"""Smallest difference between losses that is of practical interest; published policy losses lie
+between 0.4 and 2.5."""
 
 
 def part_title(part: str) -> str:
@@ -33,25 +34,25 @@ def part_title(part: str) -> str:
 
 BIAS_CLAIM = Claim(
     "training-elo-misleads",
-    "Training Elo cannot replace a tournament: it hardly predicts the ranking of the runs of a"
-    " loss.",
+    "Training Elo cannot replace a tournament: it hardly predicts the ranking of runs trained with"
+    " the same loss.",
     "[Wang2019, section V-B], [Wang2020a, conclusion]",
-    "rank correlation between training Elo and tournament Elo over the runs of a loss, mean over"
-    " losses and boards",
+    "rank correlation between training Elo and tournament Elo over runs trained with the same loss,"
+    " mean over losses and boards",
     0.5,
     "below",
     0.2,
     figure="training-elo-final",
 )
 PRODUCT_BOARDS = ("othello-5x5", "othello-6x6", "connect_four-5x5")
-"""Boards for which the papers compare the losses with the product and with the sum."""
+"""Boards for which the papers compare minimising the product with minimising the sum."""
 PRODUCT_CLAIM = Claim(
     "product-losses-like-sum",
     "In 5x5 and 6x6 Othello and in 5x5 Connect Four, minimising the product or the sum leads to the"
     " same policy loss and value loss.",
     "[Wang2019, section V-A], [Wang2020a, section 6.3.1]",
-    "absolute difference between l_x and l_+ at the end, of the policy loss or the value loss,"
-    " whichever is larger, mean over the three boards",
+    "larger absolute difference between l_x and l_+ in final policy loss or final value loss, each"
+    " averaged over the three boards",
     SMALLEST_LOSS,
     "below",
     SMALLEST_LOSS,
@@ -79,7 +80,8 @@ class CurveClaim(NamedTuple):
     part: str
     measure: Callable[[TrainedRun], float]
     weights: Mapping[str, float]
-    """Weight of each loss function; a single weight of 1 tests its mean."""
+    """Weight of each loss function; a single weight of 1 tests the mean over that loss function's
+    runs."""
     smallest_of: Sequence[str] = ()
     """Loss functions whose smallest mean is tested, instead of a weighted sum."""
     leader: str = ""
@@ -92,13 +94,13 @@ def final_loss(name: str, run: TrainedRun) -> float:
 
 
 def _fall(name: str, run: TrainedRun) -> float:
-    """Return the decrease of a loss from the first to the last iteration."""
+    """Return the decrease in a loss from the first to the last iteration."""
     losses = run.last_epoch_losses
     return losses[0][name] - losses[-1][name]
 
 
 def correlation_of_sizes(results: Results) -> ClaimEstimate | MissingEstimate:
-    """Return the correlation of mean decreases of losses on 6x6 boards with those on 5x5 boards."""
+    """Return the correlation of mean decreases in losses on 6x6 boards with those on 5x5 boards."""
     groups = []
     for game in GAME_TITLES:
         for target in TARGETS:
@@ -117,12 +119,12 @@ def correlation_of_sizes(results: Results) -> ClaimEstimate | MissingEstimate:
 
 
 def _smaller_fall(run: TrainedRun) -> float:
-    """Return the decrease of the policy loss or of the value loss, whichever is smaller."""
+    """Return the decrease in the policy loss or in the value loss, whichever is smaller."""
     return min(_fall("policy", run), _fall("value", run))
 
 
 def late_fall(name: str, share: float, run: TrainedRun) -> float:
-    """Return the decrease of a loss after the first `share` of the iterations."""
+    """Return the decrease in a loss after the first `share` of the iterations."""
     losses = run.last_epoch_losses
     return losses[round(share * (len(losses) - 1))][name] - losses[-1][name]
 
@@ -199,7 +201,7 @@ _MEAN = dict.fromkeys(TARGETS, 0.25)
 _COMBINED = {"sum": 0.5, "product": 0.5}
 
 
-def _leads(loss: str) -> dict[str, float]:
+def _weights_against_others(loss: str) -> dict[str, float]:
     """Return the weights of a loss minus the mean of the others."""
     return {each: 1.0 if each == loss else -1 / 3 for each in TARGETS}
 
@@ -211,7 +213,7 @@ def _loss_falls(fallen: str, minimised: str, part: str, source: str) -> CurveCla
     while_ = "while it is minimised" if own else f"too, while the {minimised} loss is minimised"
     return _on_board(
         key, part, f"the {fallen} loss falls{' ' if own else ', '}{while_}.", source,
-        f"decrease of the {fallen} loss with {TARGETS[minimised]}", partial(_fall, fallen),
+        f"decrease in the {fallen} loss with {TARGETS[minimised]}", partial(_fall, fallen),
         {minimised: 1.0}, "above", SMALLEST_LOSS, PRODUCT_CLAIM,
     )  # fmt: skip
 
@@ -234,7 +236,7 @@ CURVE_CLAIMS: Sequence[CurveClaim] = [
               _last_training_elo, {}, "above", SINGLE, BIAS_CLAIM, leader="policy"),
     *(
         _on_board("value-rises-highest", part,
-                  "training Elo becomes highest with the value loss.",
+                  "training Elo ends highest with the value loss.",
                   source, "final training Elo of l_v minus that of l_p, l_+, l_x, smallest"
                   " difference", _last_training_elo, {}, "above", SINGLE, BIAS_CLAIM,
                   leader="value")
@@ -249,24 +251,24 @@ CURVE_CLAIMS: Sequence[CurveClaim] = [
               "training Elo soon stagnates, or improves very slowly, while the policy loss is"
               " minimised.", _TRAINING_ELO,
               "training Elo of candidates in the last quarter of the iterations minus that in the"
-              " second, l_p minus the mean of the other losses", late_elo_change, _leads("policy"),
-              "below", SINGLE, BIAS_CLAIM),
+              " second, l_p minus the mean of the other losses", late_elo_change,
+              _weights_against_others("policy"), "below", SINGLE, BIAS_CLAIM),
     *(
         _on_board("policy-loss-stays", part,
                   "the policy loss hardly changes while the value loss is minimised.", source,
-                  "decrease of the policy loss with l_v", partial(_fall, "policy"), {"value": 1.0},
+                  "decrease in the policy loss with l_v", partial(_fall, "policy"), {"value": 1.0},
                   "equal to", 0.2, PRODUCT_CLAIM)
         for part, source in (("othello-5x5", _LOSSES), ("othello-6x6", _LARGE_OTHELLO_LOSSES))
     ),
     _on_board("policy-loss-stays", "connect_four-5x5",
               "the policy loss hardly changes while the value loss is minimised, after a slight"
               " decrease at the beginning.", _CONNECT_FOUR_LOSSES,
-              "decrease of the policy loss with l_v after a tenth of the iterations",
+              "decrease in the policy loss with l_v after a tenth of the iterations",
               partial(late_fall, "policy", 0.1), {"value": 1.0}, "equal to", 0.2, PRODUCT_CLAIM),
     *(
         _on_board("value-loss-stagnates", part,
                   "the value loss stops changing early while the policy loss is minimised.", source,
-                  f"decrease of the value loss with l_p after {100 * share:.0f} % of the"
+                  f"decrease in the value loss with l_p after {100 * share:.0f} % of the"
                   " iterations",
                   partial(late_fall, "value", share), {"policy": 1.0}, "equal to", SMALLEST_LOSS,
                   PRODUCT_CLAIM)
@@ -288,15 +290,15 @@ CURVE_CLAIMS: Sequence[CurveClaim] = [
     _on_board("value-loss-stationary", "gobang-5x5",
               "the value loss is stationary from the beginning while the sum or the product is"
               " minimised.",
-              _GOBANG_LOSSES, "decrease of the value loss, mean of l_+ and l_x",
+              _GOBANG_LOSSES, "decrease in the value loss, mean of l_+ and l_x",
               partial(_fall, "value"), _COMBINED, "equal to", SMALLEST_LOSS, PRODUCT_CLAIM),
     _on_board("value-loss-returns", "othello-6x6",
               "the value loss ends about where it began while the sum or the product is minimised.",
-              _LARGE_OTHELLO_LOSSES, "decrease of the value loss, mean of l_+ and l_x",
+              _LARGE_OTHELLO_LOSSES, "decrease in the value loss, mean of l_+ and l_x",
               partial(_fall, "value"), _COMBINED, "equal to", SMALLEST_LOSS, PRODUCT_CLAIM),
     _on_board("policy-loss-falls-combined", "othello-6x6",
               "the policy loss falls while the sum or the product is minimised.",
-              _LARGE_OTHELLO_LOSSES, "decrease of the policy loss, mean of l_+ and l_x",
+              _LARGE_OTHELLO_LOSSES, "decrease in the policy loss, mean of l_+ and l_x",
               partial(_fall, "policy"), _COMBINED, "above", SMALLEST_LOSS, PRODUCT_CLAIM),
     *(_loss_falls(*each) for each in (
         ("policy", "policy", "othello-5x5", _LOSSES),
@@ -312,13 +314,14 @@ CURVE_CLAIMS: Sequence[CurveClaim] = [
     *(
         _on_board("both-losses-fall", part,
                   "both losses fall while the sum or the product is minimised.", source,
-                  "decrease of the policy loss or the value loss, whichever is smaller, mean of l_+"
+                  "decrease in the policy loss or the value loss, whichever is smaller, mean of l_+"
                   " and l_x", _smaller_fall, _COMBINED, "above", SMALLEST_LOSS, PRODUCT_CLAIM)
         for part, source in (("othello-5x5", _LOSSES), ("connect_four-5x5", _CONNECT_FOUR_LOSSES))
     ),
     *(
         _on_board("minimised-loss-lowest", part,
-                  "the minimised loss is the lowest of the four, except for the sum.", source,
+                  "the minimised loss is the lowest of the four, except when the sum is minimised.",
+                  source,
                   "lowest other loss minus the minimised loss at the end, smallest of l_p, l_v and"
                   " l_x", margin, {}, "above", SMALLEST_LOSS, PRODUCT_CLAIM,
                   smallest_of=[target for target in TARGETS if target != "sum"])

@@ -1,4 +1,4 @@
-"""Class: agents that pupils bring, the teacher's tournament, and the standings on the wall."""
+"""Class: pupils' agents, the teacher's tournament, and the standings on the wall display."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ Kind = Literal["random", "mcts", "rave", "rhea", "network"]
 
 
 class AgentChoice(RequestModel):
-    """Agent that a pupil brings."""
+    """Agent that a pupil enters."""
 
     kind: Kind
     playouts: int = Field(default=_DEFAULT_PLAYOUTS, ge=1, le=MAX_PLAYOUTS)
-    """Playouts or simulations per move; ignored by random moves."""
+    """Playouts or simulations per move; ignored for the kind `random`."""
     network: str = Field(default="", max_length=400)
     """Run or network of a run, such as runs/demo@12; only for networks."""
 
@@ -60,7 +60,7 @@ class ClassSettings(RequestModel):
 
 
 class GameRequest(RequestModel):
-    """Game for which pupils bring agents."""
+    """Game for which pupils enter agents."""
 
     game: str = Field(max_length=60)
 
@@ -86,7 +86,7 @@ class OwnAgent(BaseModel):
 
     name: str
     game: str
-    """Game for which pupils bring agents."""
+    """Game for which pupils enter agents."""
     agent: str
     """Spec of the pupil's agent; empty if there is none."""
     problem: str
@@ -179,7 +179,7 @@ def _play(lab: Lab) -> ClassPlay:
 def _pupil(connection: Request) -> str:
     name = pupil_of(connection)
     if not name:
-        raise ForbiddenError("only pupils bring agents: open a pupil's own link")
+        raise ForbiddenError("only pupils can enter agents: open a pupil's own link")
     return name
 
 
@@ -282,7 +282,7 @@ def teachers_view(lab: Lab, classroom: Class, play: Play) -> ClassResponse:
 
 @router.post("/manage/game")
 def choose_game(lab: Lab, classroom: Class, play: Play, request: GameRequest) -> ClassResponse:
-    """Choose the game for which pupils bring agents."""
+    """Choose the game for which pupils enter agents."""
     classroom.change(game=game_name(parse_game(request.game)))
     return teachers_view(lab, classroom, play)
 

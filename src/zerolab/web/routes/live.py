@@ -100,7 +100,7 @@ _Work = Callable[[], Awaitable[None]]
 
 
 class _Session:
-    """Requests in progress of one page."""
+    """One page's requests in progress."""
 
     def __init__(self, socket: JsonWebSocket, lab: Laboratory, client: Client) -> None:
         self._socket = socket
@@ -233,7 +233,7 @@ class StepRequest(RequestModel):
 
 
 class ScoredMoveResponse(BaseModel):
-    """Move at a node on the path before the simulation; values are for the side to move there."""
+    """Statistics, for the side to move, of a move at a node on the path before the simulation."""
 
     name: str
     visits: int
@@ -307,7 +307,7 @@ class StepResponse(BaseModel):
 
 @router.post("/values")
 async def game_values(request: ValuesRequest, lab: Lab, connection: Request) -> ValuesResponse:
-    """Return an agent's values of all positions of a game, from a single batch of its network.
+    """Return an agent's values of all positions of a game, from a single network batch.
 
     An agent without a network searches every position with few simulations.
     """
@@ -324,9 +324,9 @@ async def game_values(request: ValuesRequest, lab: Lab, connection: Request) -> 
 async def simulation(request: StepRequest, lab: Lab, connection: Request) -> StepResponse:
     """Return one simulation of an agent's search: selection, expansion, evaluation and backup.
 
-    The search is PUCT with the network and the settings of the agent, without proven results and
-    with one leaf per step. This differs from actual play, where agents with 1,000 simulations or
-    more select several leaves per step.
+    The search is PUCT with the agent's network and settings, without MCTS-Solver and with one leaf
+    per step. This differs from actual play, where agents with 1,000 simulations or more select
+    several leaves per step.
     """
     position = await asyncio.to_thread(request.position.position)
     step = SimulationRequest(request.agent, position, lab.folders, request.number)
