@@ -95,7 +95,7 @@ def test_warning_is_printed_only_without_a_limit(monkeypatch, capsys):
             ["connect_four:4x4", "--moves", "0 0 1 1 2 2"],
             ["columns, numbered 0 to 3", "is worth 1, "],
         ),
-        (["othello:4x4", "--moves", "b1 a1"], ["cells such as c2", "differences of discs"]),
+        (["othello:4x4", "--moves", "b1 a1"], ["cells such as c2", "disc differences"]),
     ],
 )
 def test_notation_and_values_are_explained(arguments, texts, capsys):

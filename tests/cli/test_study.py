@@ -66,7 +66,7 @@ def test_every_study_has_help_with_examples(name, capsys):
         ),
         (["warm-start", "--hours", "0"], "--hours 0.0: expected a positive number"),
         (["warm-start", "--hours", "nan"], "--hours nan: expected a positive number"),
-        (["warm-start", "--hours", "0.01"], "--hours 0.01: expected enough time for a round"),
+        (["warm-start", "--hours", "0.01"], "--hours 0.01 is too short for a round"),
         (["warm-start", "--hours", "9", "--only", "gobang"], "leave out --only"),
         (["warm-start", "--hours", "9", "--scale", "smoke"], "has one seed at scale smoke"),
         (["table-5.1", "--hours", "9"], "has no seeds at scale mini"),
@@ -169,7 +169,7 @@ def test_status_of_new_study_counts_all_games(capsys):
         (["table-5.1", "--ledger", "letter", "--output", "out"], "letter is not a Parquet file"),
         (["table-5.1", "--ledger", "a", "--ledger", "./a", "--output", "out"], "a file twice"),
         (["table-5.1", "--ledger", "loss", "--output", "out"], 'is a ledger of "loss-functions"'),
-        (["loss-functions", "--ledger", "loss", "--output", "out"], "has another design of loss-"),
+        (["loss-functions", "--ledger", "loss", "--output", "out"], "another design of loss-"),
     ],
 )
 def test_report_mistakes_print_one_line_and_exit_with_2(arguments, expected, capsys):

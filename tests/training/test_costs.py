@@ -188,7 +188,7 @@ def test_reference_is_read_back_and_extended(run, tmp_path):
     remeasured = reference_for(run, milliseconds=2.5).moves[0]
     extended = cost_reference_to_extend(path, MACHINE).with_measurement(remeasured)
     assert extended.moves == (remeasured,)
-    with pytest.raises(UserError, match='processor = "one", this one has "two"'):
+    with pytest.raises(UserError, match='processor = "one"; this one has "two"'):
         cost_reference_to_extend(path, MACHINE.model_copy(update={"processor": "two"}))
 
 

@@ -1,6 +1,6 @@
-"""OpenSpiel: zerolab's agents as its bots, and its tree search as the agent ``openspiel_mcts:N``.
+"""Adapters for OpenSpiel: agents as bots, and its tree search as the agent ``openspiel_mcts:N``.
 
-Games are replayed without converting actions, since OpenSpiel numbers them in the same way
+Games are replayed without converting actions, because OpenSpiel numbers actions identically
 [OpenSpiel]. The extra ``openspiel`` installs the package.
 """
 
@@ -44,7 +44,7 @@ def spiel_name(game: Game) -> str:
 
 
 def spiel_bot(spec: str, game: Game | str, seed: int = 0) -> Any:
-    """Return a `pyspiel.Bot` that plays like the agent with a spec, such as ``"runs/demo"``.
+    """Return a `pyspiel.Bot` that plays like the agent `spec`, such as ``"runs/demo"``.
 
     `game` is a name, such as ``"connect_four:6x7"``, or a parsed game. The bot's moves depend only
     on the seed and the moves played so far. Raises UserError for an invalid spec or a game that

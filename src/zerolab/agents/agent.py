@@ -209,11 +209,14 @@ class AgentKind:
         return False
 
     def known_specs(self) -> Sequence[str]:
-        """Return specs without options of existing agents, as suggestions for misspelt ones."""
+        """Return the specs of existing agents, without options, to suggest for misspelt ones."""
         return ()
 
     def fixed_game(self, argument: str) -> Game | None:
-        """Return the only game that the agent can play, or None if it can play any game."""
+        """Return the only game that the agent can play, or None if it can play any game.
+
+        Raises UserError if the run or file that `argument` names is missing or damaged.
+        """
         return None
 
     def new_agent(self, argument: str, game: Game) -> Agent:
@@ -322,7 +325,7 @@ def _check_without_search(options: SearchOptions, base: SearchSettings) -> None:
 
 
 def options_text(options: Settings, base: Settings) -> str:
-    """Return the options that differ from `base`, after a question mark, in canonical form."""
+    """Return the options that differ from `base` as ``?a=1&b=2``, sorted by key; "" if none do."""
     texts = [
         f"{key}={str(value).lower() if isinstance(value, bool) else value}"
         for key, value in changed_options(options, base).items()

@@ -53,7 +53,7 @@ class Analysis(NamedTuple):
     best: MoveAnalysis
     """Move that the agent plays, not necessarily the first in `moves`."""
     moves: list[MoveAnalysis]
-    """All legal moves in descending order of visits, exact values or priors."""
+    """Legal moves by descending visits, exact value or prior; if unknown, `best` first."""
     value: float | None
     """Value of the position for the side to move, on the same scale as move values."""
     principal_variation: tuple[str, ...]
@@ -243,7 +243,7 @@ def _ranked(position: Position, scores: NDArray[Any]) -> list[int]:
 
 
 def hints_of(analysis: Analysis) -> dict[int, Hint]:
-    """Return a hint for each move, by action: its share of the visits, its prior or its score."""
+    """Return hints by action: shares of visits, priors or exact scores; none for a share of 0."""
     moves = analysis.moves
     if has_exact_values(analysis):
         highest = max(move.value for move in moves if move.value is not None)
@@ -269,7 +269,7 @@ def has_exact_values(analysis: Analysis) -> bool:
 
 
 def value_text(analysis: Analysis) -> str:
-    """Return the value with its sign: a whole number if exact, otherwise two decimal places."""
+    """Return the value with its sign: whole if exact, else with two decimals; "" if unknown."""
     value = analysis.value
     return "" if value is None else signed(value, 0 if has_exact_values(analysis) else 2)
 

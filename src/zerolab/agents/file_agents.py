@@ -61,7 +61,7 @@ class SharedAgent(NamedTuple):
     """Weights in float32, even if stored in half precision."""
     header: AgentHeader
     digest: str
-    """Digest of the whole file."""
+    """Digest of the header and of the weights as stored."""
     network_digest: str
     """Digest of the network file in the run, which identifies the network in runs and files."""
 
@@ -95,7 +95,7 @@ def save_uploaded_agent(folder: Path, content: bytes) -> Path:
 
 
 def checked_agent(stored: AgentFile) -> SharedAgent:
-    """Return the agent in an undamaged file; raise UserError unless it can play here."""
+    """Return the agent in a decoded file; raise UserError for invalid settings or weights."""
     header = stored.header
     game = parse_game(header.game)
     if game_name(game) != header.game:

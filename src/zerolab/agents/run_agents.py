@@ -209,7 +209,8 @@ class _Run(AgentKind):
 def names_run(head: str) -> bool:
     """Return whether ``FOLDER[@ITERATION]`` names a run folder.
 
-    Eight or more digits after the @ are the digest of an agent in a file, not an iteration.
+    Eight or more hexadecimal digits after the @ are the digest of an agent in a file, not an
+    iteration.
     """
     folder, at, digits = head.rpartition("@")
     is_iteration = bool(at) and not _DIGEST.fullmatch(digits)
@@ -226,8 +227,8 @@ def _is_run(folder: str) -> bool:
 def find_network(head: str) -> tuple[RunFolder, int]:
     """Return the run and the iteration of the network named by ``FOLDER[@ITERATION]``.
 
-    By default, the iteration is that of the best network. Raises UserError if the network does not
-    exist.
+    By default, the iteration is that of the best network. Raises UserError if the run or the
+    given iteration does not exist.
     """
     folder, iteration = head, ""
     if "@" in head and not _is_run(head):

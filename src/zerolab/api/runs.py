@@ -168,7 +168,10 @@ def export_network(
 
 
 def read_reference(path: Path | str) -> CostReference:
-    """Read the move times of a reference machine, as written by `zerolab cost --measure`."""
+    """Read the move times of a reference machine, as written by `zerolab cost --measure`.
+
+    Raises UserError if the file is missing, damaged or of a newer version.
+    """
     require_path("path", path)
     return move_times.read_cost_reference(Path(path))
 
@@ -192,7 +195,8 @@ def cost_to_reach(
 
     Strong accuracy is the fraction of solved positions in which the agent chooses a best move.
     `iterations` is the result of `run_costs`. The cost of a level is that of the first iteration
-    with at least this accuracy, or None if no iteration has reached it.
+    with at least this accuracy, or None if no iteration has reached it. Raises UserError for a
+    level outside [0, 1].
     """
     checked_levels = list(levels)
     for level in checked_levels:

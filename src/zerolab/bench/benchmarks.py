@@ -218,7 +218,7 @@ class StrengthSettings(Settings):
     """Simulations per move in the test. [Clausen2021]: 343."""
 
     test_search: tuple[str, ...] = ("root=puct", "selection.c=0.5")
-    """Changes for the test to the search settings used in training, as ``a.b=c``. A search for the
+    """Changes to the search settings of training, for the test only, as ``a.b=c``. A search for the
     best move uses no noise and needs less exploration."""
 
     changes: tuple[str, ...] = ()

@@ -145,7 +145,7 @@ class RulesWalk:
         self._mask = np.empty(rules.action_count(self._game), np.bool_)
 
     def walk(self) -> float:
-        """Make random moves, computing outcome and legal actions each time; return their number."""
+        """Make random moves, computing outcome and legal actions; return the number of moves."""
         _walk(self._game, self._start, self._start.copy(), self._mask, _POSITIONS)
         return float(_POSITIONS)
 

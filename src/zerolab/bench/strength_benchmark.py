@@ -79,7 +79,7 @@ def variant_run_settings(variant: str, seed: int, settings: StrengthSettings) ->
     train_settings = resolve_settings(settings.game, preset, _changes(variant, seed, settings))
     require_effects(train_settings, settings.changes)
     if train_settings.supervised.positions:
-        raise UserError("supervised.positions: expected runs with self-play")
+        raise UserError("supervised.positions: expected no value, because every run has self-play")
     return train_settings
 
 

@@ -73,9 +73,9 @@ def agents(
     """List the agents in this package, or show the card of an agent.
 
     A card says how an agent was trained and how strong it is, with the settings of every
-    measurement. With --verify, the measurements are repeated. The command reports which numbers
-    agree, that is, have overlapping intervals, and exits with code 1 if any does not. This takes as
-    long as the measurements, up to an hour.
+    measurement. With --verify, the command repeats the measurements, which takes up to an hour. It
+    reports which numbers agree, that is, have overlapping intervals, and exits with code 1 if any
+    number does not agree.
 
     The command zerolab agents card RUN FILE.zerolab writes an agent with a card.
 
@@ -350,7 +350,7 @@ def card(
 
 
 def _exported(run: str, file: Path, overwrite: bool) -> tuple[StoredAgent, TrainingFacts]:
-    """Export a run's agent if necessary; return the stored agent and facts on its training."""
+    """Export a run's agent if necessary; return the stored agent and facts about its training."""
     from zerolab.agents.exporting import export, shared_agent_of_run
     from zerolab.training.costs import training_facts
 

@@ -329,8 +329,8 @@ def bench(
     Args:
         suites: Suites to run; all by default.
         rounds: Number of rounds of measurements, which alternate between each rate and its limit;
-            medians are reported. Some suites use a multiple of it, and training runs are measured
-            once.
+            medians are reported. Some suites use a multiple of this number, and training runs are
+            measured once.
         json: Print a JSON list.
     """
     for suite in suites:

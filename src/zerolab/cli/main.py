@@ -96,9 +96,10 @@ _HELP_END = (
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and return the exit code: 0, 2 for a user error, or 130 after Ctrl-C.
+    """Run one command and return the exit code.
 
-    It is 1 if `zerolab agents --verify` finds a number that does not agree.
+    The code is 0, 2 for a user error, 130 after Ctrl-C, or 1 if `zerolab agents --verify` finds a
+    number that does not agree.
 
     If `arguments` is None, use the arguments of this process, and handle its signals and standard
     streams.
@@ -115,7 +116,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def find_command(arguments: Sequence[str]) -> tuple[Callable[..., None], str, list[str]]:
     """Return the function of a command, the command's full name, and the remaining arguments.
 
-    Raise UserError if the command is unknown.
+    Raises UserError if the command is unknown.
     """
     from zerolab.core.errors import UserError, did_you_mean, quoted
 

@@ -56,7 +56,7 @@ class Console(rich.console.Console):
         super().clear_live()
 
     def status(self, status: rich.console.RenderableType, **options: Any) -> rich.status.Status:
-        """Return a spinner beside a text and, while kernels are compiled, the notice about it."""
+        """Return a spinner beside a text, with the notice below while kernels are compiled."""
         return super().status(_WithNotice(status), **options)
 
     def on_broken_pipe(self) -> None:

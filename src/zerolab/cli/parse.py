@@ -93,7 +93,7 @@ def _binding(function: Callable[..., Any], text: str) -> Callable[..., Any]:
 
 
 def _labelled(parameter: inspect.Parameter, hint: Any) -> Any:
-    """Return a type hint with a placeholder for the help text, added if it has none.
+    """Return a type hint that has a placeholder for the help text, adding one if necessary.
 
     The placeholder of positional arguments and text options is the parameter name, such as GAME.
     Other options have a placeholder for their type.
@@ -206,8 +206,8 @@ def _first_paragraph(box: str) -> str:
 def option_hint(function: Callable[..., Any], arguments: Sequence[str]) -> str:
     """Return ``; did you mean --set iterations=5?`` for ``--iterations 5``, or a similar option.
 
-    It is empty if there is no similar option or setting. `function` is the command function, whose
-    keyword parameters are the options.
+    The hint is empty if there is no similar option or setting. `function` is the command function,
+    whose keyword parameters are the options.
     """
     options = {f"--{name.strip('_').replace('_', '-')}" for name in _options(function)}
     for index, argument in enumerate(arguments):

@@ -78,7 +78,7 @@ def play(
 
 
 def _names_only_game(text: str) -> bool:
-    """Return whether a text names a game, and no agent."""
+    """Return whether a text names a game but no agent."""
     return text.partition(":")[0] in registered_games() and not names_agent(text)
 
 
@@ -183,14 +183,14 @@ class _GameInTerminal:
         self.opponent.start(2 if isinstance(self.opponent, SearchPlayer) else 1)
 
     def _hint(self) -> None:
-        """Show the agent's priors, visit shares and values of the most visited moves.
+        """Show the agent's priors, visit shares and values for the most visited moves.
 
         Values are P(win) - P(loss) for the person.
         """
         if not isinstance(self.opponent, SearchPlayer):
             raise UserError(f"{self.opponent.name} has no hints: expected an agent that searches")
         if self.position.outcome is not None:
-            raise UserError("the game is over")
+            raise UserError("the game is over: type undo or new")
         states, search = self.position.state[None], self.opponent.search
         self.opponent.begin_at(_HINT_SLOT, states)
         self.opponent.choose(_HINT_SLOT, states, self._keys())

@@ -28,7 +28,7 @@ INTERRUPTED = 130
 
 _NAMES = ("SIGINT", "SIGTERM", "SIGHUP")
 _SIGNALS = [getattr(signal, name) for name in _NAMES if hasattr(signal, name)]
-"""Signals that end a command; some systems lack some."""
+"""Signals that end a command, of those that the system has."""
 _SECONDS_TO_HANDLE = 1.0
 _SECONDS_TO_STOP = 2.0
 _SECONDS_TO_CLEAN_UP = 1.0
@@ -52,7 +52,7 @@ def resume_advice(saved: str, command: str) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        _advice[0] = _advice[-1]  # remains if leaving the rest of the work takes too long
+        _advice[0] = _advice[-1]  # for the watcher, if unwinding takes too long
         raise KeyboardInterrupt(_advice[-1]) from None
     finally:
         _advice.pop()
@@ -65,7 +65,7 @@ def report_interruption(message: object = "") -> None:
 
 
 def run_interruptibly(work: Callable[[], int]) -> int:
-    """Run `work` and return its exit code, or end with 128 plus the signal number if interrupted.
+    """Run `work` and return its exit code; if interrupted, exit with 128 plus the signal number.
 
     A signal raises KeyboardInterrupt in the main thread. Python handles signals only between
     bytecode instructions, not while a kernel runs. A watcher thread therefore ends the process if
@@ -160,8 +160,8 @@ def _report_unless_interrupted(unraisable: Any) -> None:
 def prepare_streams() -> None:
     """Redirect closed streams (``>&-``) to the null device, and escape unencodable output.
 
-    Otherwise the next file to be opened would reuse the descriptor of the closed stream and receive
-    the output. File names that are not UTF-8, for example, cannot be encoded.
+    Without the redirection, the next file to be opened would reuse the descriptor of the closed
+    stream and receive the output. File names that are not UTF-8, for example, cannot be encoded.
     """
     for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
         try:

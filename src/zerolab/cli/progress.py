@@ -51,7 +51,7 @@ def progress_bar(title: str, total: int, unit: str) -> Iterator[ProgressCallback
 
 
 def new_rich_progress(console: Console) -> Progress:
-    """Return a progress bar that disappears when stopped; its tasks have fields `unit`, `note`."""
+    """Return a progress bar that disappears when stopped, for tasks with `unit` and `note`."""
     return _Progress(
         _CutText("{task.description}"),
         BarColumn(bar_width=min(24, console.width // 8)),
@@ -211,7 +211,7 @@ def _print(console: Console, line: str) -> None:
 def print_run_header(
     console: Console, run: RunFolder, settings: TrainSettings, verbose: bool
 ) -> None:
-    """Print the main settings of a run, and its progress; all settings if `verbose`."""
+    """Print the main settings and the progress of a run, after all settings if `verbose`."""
     from zerolab.store.folder import RunProgress
 
     if verbose:

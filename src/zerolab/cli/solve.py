@@ -188,7 +188,7 @@ def _values_text(position: Position) -> str:
     if score_is_distance(game):
         return f"{moves}; a win is worth 1, plus 1 for every two cells left empty at the end"
     if drawing_of(game).decided_by == "count":
-        return f"{moves}; values are differences of discs at the end"
+        return f"{moves}; values are disc differences at the end"
     return moves
 
 
@@ -211,9 +211,9 @@ def puzzles(
     """Write puzzles: positions with one winning move, or one move that holds the draw.
 
     The positions come from random games, and the exact solver proves the answers. The grade is the
-    share of agents that miss the answer. Each line of the file is a JSON object with the game, the
-    moves to the position, the answer, the score of each move, and the grade. Ctrl-C keeps the
-    puzzles graded so far.
+    share of the agents' tries that miss the answer. Each line of the file is a JSON object with the
+    game, the moves to the position, the answer, the score of each move, and the grade. Ctrl-C keeps
+    the puzzles graded so far.
 
     Examples:
       zerolab puzzles connect_four:5x5 --count 20 --output puzzles.jsonl
@@ -250,7 +250,7 @@ def puzzles(
                 write_puzzles(output, measured)
     if not measured:
         raise UserError(
-            f"no puzzles of {name} found: expected a smaller game, or more than {seconds} --seconds"
+            f"no puzzles of {name} found: expected a smaller game, or more than {seconds} seconds"
         )
     say(f"{output}: {len(measured)} puzzles of {name}")
     if len(measured) < count:

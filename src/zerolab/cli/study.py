@@ -129,15 +129,15 @@ _OPTIONS = """Args:
     workers: Number of parallel processes, which share the cores; one per core by default.
     ray: Address of a Ray cluster to use instead of local processes; the nodes must share the
         folder. The address local starts a cluster on this machine.
-    seeds: Seeds of the runs, such as 100-105, instead of all of the study's. The ledgers of folders
-        with different seeds add up, see zerolab report --help.
-    hours: Add seeds in rounds until the primary claims are decided or this time is over. Each third
-        of the seeds is a round, after which the claims are tested at a level that allows for
-        repeated looks. By default, all seeds are one round.
+    seeds: Seeds of the runs, such as 100-105, instead of all of the study's. Ledgers with different
+        seeds can be combined; see zerolab report --help.
+    hours: Add seeds in rounds until the primary claims are decided or this many hours have passed.
+        Each third of the seeds is a round, after which the claims are tested at a level that allows
+        for repeated looks. By default, all seeds are one round.
     status: Only show the study's progress and an estimate of the remaining time.
     folder: Folder for the runs, games and reports of studies.
     storage: Folder, file:///PATH or s3://BUCKET/PATH to which finished work is copied every minute
-        and at the end. Finished work that is missing in the folder is fetched from there first.
+        and at the end. Finished work that is missing from the folder is first fetched from there.
     json: Print the results or the status as JSON."""
 
 
@@ -233,7 +233,7 @@ def _announce(execution: StudyExecution, view: StudyProgress, workers: int) -> N
 def _progress(view: StudyProgress, before: StudyProgress) -> tuple[int, str]:
     """Return the progress in seconds of work, on the scale of `before`, and a note for the bar."""
     share = view.done_seconds / view.seconds if view.seconds else 1.0
-    share *= view.runs / before.runs if before.runs else 1.0  # a round has some of the runs
+    share *= view.runs / before.runs if before.runs else 1.0  # a round covers some of the runs
     failed = f", {view.failed} failed" if view.failed else ""
     work = (
         (view.finished_runs, view.runs, "runs"),
@@ -337,11 +337,11 @@ def report(
     Args:
         name: Study, as listed by zerolab study.
         scale: Scale at which the study was started; by default, the only one in the folder, or
-            mini. That of a ledger is known.
+            mini. A ledger states its scale.
         folder: Folder of the runs, games and reports of studies.
-        ledger: Draw the report from this ledger instead of a study folder. A ledger has everything
-            that the report needs of the finished work; study folders contain one. Can be repeated:
-            ledgers of different seeds add up.
+        ledger: Write the report from this ledger instead of a study folder. A ledger has everything
+            that the report needs from the finished work; study folders contain one. Can be repeated
+            to combine ledgers of different seeds.
         output: Folder to write to, together with the ledger; by default, report/ in the study
             folder.
         json: Print tables and claims as JSON.
@@ -361,7 +361,7 @@ def report(
 def _only_scale(study: Study, folder: Path) -> Scale:
     """Return the only scale at which a study was started in a folder; mini if there is none.
 
-    With several scales, it is mini, or UserError names them.
+    With several scales, return mini if it is one of them; otherwise, raise UserError.
     """
     from zerolab.studies.study_folder import StudyFolder
 
@@ -377,7 +377,7 @@ def _only_scale(study: Study, folder: Path) -> Scale:
 def _report_from_ledgers(
     study: Study, files: Sequence[Path], output: Path | None, json: bool
 ) -> None:
-    """Write the report on the results in one or more ledgers, and their sum."""
+    """Write the report on the results in one or more ledgers, and the merged ledger."""
     from zerolab.store.checks import user_errors_on_read
     from zerolab.studies.ledger import merge_ledgers, read_ledger, write_ledger
     from zerolab.studies.results import read_results, with_only_look

@@ -65,7 +65,7 @@ def match(
         a: Run such as runs/demo or runs/demo@12, or one of {agents}.
         b: Opponent of A.
         games: Number of games, half with each colour; with --sprt, the maximum number.
-        sprt: Two hypotheses for the Elo difference of A over B, between which the test decides.
+        sprt: Two hypotheses for the Elo advantage of A over B, between which the test decides.
         openings: Number of random opening plies; each opening is played with both colours. The
             default is 0, or 4 with --sprt, because repeated games provide no new evidence.
         seed: Seed of all random streams.
@@ -179,7 +179,7 @@ def _play(folder: Path, settings: TournamentSettings, agents: Sequence[Agent]) -
 
 
 def resume_command(folder: Path, settings: TournamentSettings) -> str:
-    """Return the command that resumes a tournament; it names the agents that run programs again."""
+    """Return the command that resumes a tournament, naming again the agents that run programs."""
     programs = [name for name in settings.players if runs_program(name)]
     return shlex.join(["zerolab", "tournament", *programs, "--folder", str(folder)])
 

@@ -80,16 +80,17 @@ def train(
             meaning (docs/transfer.md).
         set: Setting to change, such as learn.epochs=5; can be repeated.
         log: Program that also receives the numbers of all stages: trackio, wandb or mlflow, on this
-            machine; can be repeated. The log of tensorboard is always written if it is installed.
+            machine; can be repeated. TensorBoard logs are always written if it is installed.
         ray: Ray cluster whose machines play the games while this machine learns: HOST:PORT of a
             cluster that includes this machine, or local to start one here (docs/clusters.md). Does
-            not affect results; can be added or left out when a run is resumed.
-        actors: Number of processes that play on the cluster; 0 means as many as fit, also when
-            machines join later. On a cluster with GPUs, each has a GPU.
-        cores_per_actor: Cores of each of these processes, each of which plays a part of the games.
+            not affect results if devices and precision are the same; can be added or left out when
+            a run is resumed.
+        actors: Number of processes that play on the cluster; 0 means as many as fit, including
+            on machines that join later. On a cluster with GPUs, each has a GPU.
+        cores_per_actor: Cores of each of these processes; each core plays a part of the games.
         storage: Folder, file:///PATH or s3://BUCKET/PATH to which the run is copied after every
             iteration. If the run folder does not exist, the copy is fetched and resumed.
-        verbose: Print all settings instead of a summary.
+        verbose: Print all settings before the summary.
         quiet: Print neither settings nor progress.
         allow_programs: Allow running programs listed as baselines in a resumed run or preset file.
             Without this option, only programs named in --set are run, because files can be
@@ -146,7 +147,7 @@ _MOST = 100_000
 
 
 def _cluster_options(address: str, actors: int, cores: int) -> ClusterOptions | None:
-    """Return the options for a cluster, if any; raise UserError if they do not fit."""
+    """Return the options for a cluster, if any; raise UserError if they are invalid."""
     if not 0 <= actors <= _MOST:
         raise UserError(f"--actors {actors}: expected 0 to {_MOST}")
     if not 1 <= cores <= _MOST:
@@ -359,7 +360,7 @@ def fit(
         preset: Preset name or .toml file to start from; supervised by default.
         run: Run folder; runs/FILE-PRESET by default.
         set: Setting to change, such as network.filters=64; can be repeated.
-        verbose: Print all settings instead of a summary.
+        verbose: Print all settings before the summary.
         quiet: Print neither settings nor progress.
         allow_programs: Allow running programs listed as baselines in a resumed run or preset file,
             in addition to those named in --set.

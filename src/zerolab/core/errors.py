@@ -67,7 +67,7 @@ def quoted(value: object) -> str:
         return printable(text if len(text) <= _LONGEST_PATH else "..." + text[-_LONGEST_PATH:])
     if isinstance(value, int) and value.bit_length() > 3 * _LONGEST_QUOTE:
         digits = int(value.bit_length() * math.log10(2)) + 1
-        return f"a number of about {digits:,} digits"
+        return f"a number with about {digits:,} digits"
     text = str(value) if isinstance(value, int | float) else _Brief().repr(value)
     return printable(text if len(text) <= _LONGEST_QUOTE else text[:_LONGEST_QUOTE] + "...")
 

@@ -36,8 +36,8 @@ Assignment = str | tuple[str, Any]
 def parse_assignments(assignments: Iterable[Assignment]) -> list[tuple[list[str], Any]]:
     """Return the parts of the key and the value of each assignment.
 
-    The value in a text is parsed as TOML, or taken as a string if it is not valid TOML. An empty
-    table as a value assigns nothing. Raises UserError for a text without a key or an equals sign,
+    The value in a text is parsed as TOML, or taken as a string if it is not valid TOML. A pair with
+    an empty table assigns nothing. Raises UserError for a text without a key or an equals sign,
     and for keys or values that are nested too deeply.
     """
     parsed = []
@@ -99,7 +99,8 @@ def assign(data: dict[str, Any], path: Sequence[str], value: Any) -> None:
     """Set a dotted key in nested tables, in place.
 
     Selecting another variant (``network.name=resnet``) drops the keys of the previous variant. A
-    variant in a list is addressed by its name, as in ``network.heads.reply.weight=0.2``.
+    variant in a list is addressed by its name, as in ``network.heads.reply.weight=0.2``. Raises
+    UserError if a value other than a table or a list of variants has keys below it.
     """
     table: Any = data
     for depth, part in enumerate(path[:-1]):

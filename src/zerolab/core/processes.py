@@ -309,7 +309,8 @@ def _scheduled(
 def core_shares(workers: int) -> list[list[int]]:
     """Return the cores of each worker: an even share of the cores of this process.
 
-    If there are more workers than cores, several workers share a core.
+    If there are more workers than cores, several workers share a core. The shares are empty if the
+    system cannot pin processes.
     """
     if not hasattr(os, "sched_getaffinity"):
         return [[] for _ in range(workers)]

@@ -128,7 +128,7 @@ class RayCluster:
     def call_on_nodes(
         self, function: Callable[..., Any], *arguments: Any
     ) -> list[tuple[dict[str, Any], Any]]:
-        """Call a function on every node; return the nodes with their results.
+        """Call a function on every node of `worker_nodes`; return the nodes with their results.
 
         Nodes lost during the call are omitted. Raises UserError if a node cannot run zerolab.
         """

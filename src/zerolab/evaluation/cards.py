@@ -75,8 +75,8 @@ class MeasuredShare(Settings):
     def agrees_with(self, measured: MeasuredShare) -> bool:
         """Return whether this share is plausible, given a measured one.
 
-        The intervals must overlap, and this one must not be much wider than that of `measured`. The
-        value must be in its interval or, as with repeated games, close to that of `measured`.
+        The intervals must overlap, and this one must not be much wider than that of `measured`. Its
+        value must be in its own interval or, as with repeated games, close to that of `measured`.
         """
         width, measured_width = self.high - self.low, measured.high - measured.low
         is_wide = width > 2 * measured_width + _WIDTH_TOLERANCE
@@ -174,7 +174,7 @@ class AgentCard(Settings):
     """Version of zerolab that measured the agent."""
     training: TrainingFacts
     accuracy: CardAccuracy | None = None
-    """None for a game that is too hard to solve."""
+    """None if not measured, for example because the game is too hard to solve."""
     perfect_play: CardPerfectPlay | None = None
     matches: tuple[CardMatch, ...] = ()
 

@@ -148,8 +148,8 @@ def make_dataset(
     because starting processes takes seconds. Positions where every move is best, and duplicates
     under symmetries, are excluded. If further games have no new positions, the file contains fewer
     positions than requested. `make_oracle` is imported and called in every process. Raises
-    UserError if an existing file or the parts of an interrupted command have other settings, or if
-    the oracle cannot solve the game within its budget.
+    UserError if an existing file or the parts of an interrupted command have other settings, if the
+    oracle cannot solve the game within its budget, or if no suitable position is found.
     """
     request = {"requested": positions, **settings.model_dump()}
     if path.exists():

@@ -116,7 +116,10 @@ def play_against_perfect(
 def solve_moves_of_player_a(
     game: Game, games: Sequence[GameRecord], oracle: Oracle, openings: int = 0
 ) -> list[SolvedMove]:
-    """Return the moves of player A in a match, after the opening, with their exact values."""
+    """Return the moves of player A in a match, after the opening, with their exact values.
+
+    Raises NotSolvedError if a position is too hard for the oracle's budget.
+    """
     moves, states = [], []
     for record in games:
         state = compiled_rules.start(game)

@@ -36,7 +36,7 @@ def play_lines(
 
     The moves to position i are ``moves[offsets[i]:offsets[i + 1]]``. Returns the states, as
     uint64[n, words], and the legal actions, as bool[n, actions]. Also returns the index of the
-    first position that an illegal move reaches or in which the game is over; None if there is no
+    first position whose moves are not all legal or in which the game is over; None if there is no
     such position.
     """
     count = len(offsets) - 1

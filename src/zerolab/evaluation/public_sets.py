@@ -78,7 +78,7 @@ class PublicSet(NamedTuple):
 
 
 def is_public_set(path: Path) -> bool:
-    """Return False for a Parquet file, by name or content, or for a path that is not a file."""
+    """Return False for a Parquet file, by name or content, and for a path that is not a file."""
     check_path(path)
     if not path.is_file() or path.suffix == ".parquet":
         return False
@@ -144,7 +144,7 @@ def _entry(path: Path, number: int, line: str, game: Game, parse: _Parser) -> _E
 
 
 def _illegal_move(game: Game, actions: list[int]) -> str:
-    """Return the reason why moves are not legal, or the note that they end the game."""
+    """Return why moves are not legal, or that they end the game."""
     position = Position.start(game)
     for number, action in enumerate(actions, start=1):
         if position.outcome is not None:
@@ -260,7 +260,11 @@ def _kaggle_move_scores(position: Position, scores: Any) -> list[int]:
     checked = [_checked_score("move score", score) for score in scores]
     for column, (score, is_legal) in enumerate(zip(checked, position.legal_mask, strict=True)):
         if (score != _KAGGLE_ILLEGAL) != is_legal:
-            state = "is open" if is_legal else f"is full: expected {_KAGGLE_ILLEGAL}"
+            state = (
+                "is open: expected its score"
+                if is_legal
+                else f"is full: expected {_KAGGLE_ILLEGAL}"
+            )
             raise UserError(f"move score {score}: column {column + 1} {state}")
     return [ILLEGAL if score == _KAGGLE_ILLEGAL else score for score in checked]
 
@@ -272,7 +276,7 @@ def _order_of_moves(board: NDArray[np.int8]) -> list[int]:
     """Return columns in which alternating moves build a board, int8[rows, columns].
 
     A board without a finished line had none before, so every order is a legal game. Raises
-    UserError if there is no order.
+    UserError if there is no order, or if there are too many to try.
     """
     stacks = [[int(piece) for piece in column[::-1] if piece] for column in board.T]
     total = sum(map(len, stacks))

@@ -58,7 +58,7 @@ class Puzzle(Settings):
     scores: Mapping[_Move, int] = Field(max_length=_MAX_MOVES)
     """Exact scores of the legal moves, on the scale of `oracles.oracle.Oracle`."""
     line: tuple[_Move, ...] = Field(max_length=_MAX_LINE)
-    """Perfect play from the answer to the end of the game, or its first thirty plies."""
+    """Perfect play from the answer: at most thirty plies, to the end or to an unsolved position."""
     look_alikes: int = Field(default=0, ge=0)
     """Number of other moves that `JUDGE` visits at least half as often as its favourite."""
     misses: Mapping[_Agent, Annotated[float, Field(ge=0, le=1)]] = Field({}, max_length=100)
@@ -77,9 +77,9 @@ class Puzzle(Settings):
 
     @property
     def grade(self) -> float:
-        """Difficulty from 0 to 1: the share of agents that miss the answer, once measured.
+        """Difficulty from 0 to 1: the share of agents' tries that miss the answer, once measured.
 
-        Before that, it is estimated from the number of plies to the end and of look-alikes.
+        Before that, it is estimated from the length of `line` and the number of look-alikes.
         """
         if self.misses:
             return sum(self.misses.values()) / len(self.misses)

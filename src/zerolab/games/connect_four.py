@@ -231,7 +231,7 @@ class ConnectFourNotation(Notation):
 
     @classmethod
     def set_up(cls, game: Any, board: NDArray[np.int8], first_to_move: bool) -> State:
-        """Return the state of a board that has alternating moves and no floating pieces."""
+        """Return the state of a board; raise UserError for boards recognised as unreachable."""
         require_alternating_counts(board, first_to_move)
         occupied = board != 0
         floating = np.argwhere(occupied[:-1] & ~occupied[1:])

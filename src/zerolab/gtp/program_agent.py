@@ -163,7 +163,10 @@ class _Program:
         self._client = None
 
     def choose(self, game: _Game) -> int:
-        """Return the engine's legal action in an ongoing game; raise _ForfeitError on failure."""
+        """Return the engine's legal action in an ongoing game; raise _ForfeitError on failure.
+
+        Raises GtpEngineError if the engine was interrupted.
+        """
         if self._interrupted:
             raise GtpEngineError("it was interrupted")
         if self._failures >= MAX_CONSECUTIVE_FAILURES:

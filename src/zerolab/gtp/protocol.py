@@ -255,7 +255,7 @@ class GtpClient:
         return text[1:].strip()
 
     def close(self) -> None:
-        """Send the command quit; after a short time, kill the engine and its child processes."""
+        """Send quit, wait up to a second, and kill the engine and its child processes."""
         if not self._terminate.alive:
             return
         assert self._process.stdin is not None

@@ -266,7 +266,7 @@ class League:
             on_batch(episodes)
 
     def _commit(self, game: Game, pairs: NDArray[np.int64], games: Sequence[GameRecord]) -> None:
-        """Rate and save games; then save the state, which tells how many games are valid."""
+        """Save and rate games; then save the state, which determines how many games are valid."""
         state = self.state
         self.store.write_stage(state.population.generation, f"from {state.game_count}", games)
         state.rate_records(game, self.settings, pairs, games)
@@ -292,7 +292,7 @@ def _load(path: Path) -> LeagueState:
 
 
 class LeagueSelfPlayResult(NamedTuple):
-    """The games of an iteration, and the generation that played the last game."""
+    """The games of an iteration, and the generation in which the last game was played."""
 
     selfplay: SelfPlayResult
     generation: int

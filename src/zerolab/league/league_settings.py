@@ -172,7 +172,7 @@ class EvolutionSettings(Settings):
     """Number of games per generation. [Clausen2021]: 1500."""
 
     first_rating: float = Field(default=1600.0, ge=-1e6, le=1e6)
-    """Elo of the players of the first generation. [Clausen2021]: 1600."""
+    """Initial Elo of the players of the first generation. [Clausen2021]: 1600."""
 
     gain: float = Field(default=32.0, gt=0, le=1000)
     """K-factor of Elo: maximum rating change per game. [Clausen2021]: 32, on the usual scale of
@@ -225,7 +225,8 @@ class LeagueSettings(EvolutionSettings):
     simulations, root noise of 0.25 with a concentration of 20.38."""
 
     parallel_games: int = Field(default=256, ge=1, le=100_000)
-    """Number of games in progress, over all threads. Affects only the speed."""
+    """Number of games in progress, over all threads. Affects only the speed if network outputs do
+    not depend on the batch (docs/decisions/0002)."""
 
     threads: int = Field(
         default_factory=lambda: min(_MAX_THREADS, available_cores()),
@@ -233,10 +234,11 @@ class LeagueSettings(EvolutionSettings):
         le=_MAX_THREADS,
         json_schema_extra={"default": "one per core"},
     )
-    """Number of game threads. Affects only the speed."""
+    """Number of game threads. Affects only the speed, under the condition of `parallel_games`."""
 
     batch: int = Field(default=500, ge=2, le=10_000_000)
-    """Number of games between saves. Affects only the speed."""
+    """Number of games between saves. Affects only the speed, under the condition of
+    `parallel_games`."""
 
     @field_validator("batch")
     @classmethod

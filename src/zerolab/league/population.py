@@ -17,7 +17,7 @@ NO_PARENT = -1
 """Parent number of players in the first generation."""
 
 _MIN_GAMES = 20
-"""Minimum number of games before a rating is trusted; at first, it is the parent's rating."""
+"""Number of games from which a rating is trusted; a child begins with its parent's rating."""
 
 
 @dataclass
@@ -236,7 +236,7 @@ def count_new_positions(
 
     `positions` are the positions of the games; the first game must have an even number. `seen`,
     uint64[S], are the sorted hashes of the positions in all earlier games. Games 2j and 2j + 1 are
-    compared with each other, so a position counts as new in both games.
+    compared with each other, so a new position that both reach counts in both.
     """
     hashes, indices = np.unique(positions.hashes, return_inverse=True)
     at = np.searchsorted(seen, hashes)  # `seen` is much larger than `hashes`

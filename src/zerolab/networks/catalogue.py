@@ -151,7 +151,8 @@ class FullyConvolutionalSettings(ResidualSettings):
     def new_network(self, game: Game) -> Network:
         """Return a new network for a game.
 
-        Raises UserError for a game whose actions have no layout on the board.
+        Raises UserError for a game whose actions have no layout on the board, and for a head with
+        more than one output per action.
         """
         from zerolab.networks.network import FullyConvHead, Network
 
@@ -280,7 +281,8 @@ def build_network(settings: NetworkSettings, game: Game, seed: int, iteration: i
     """Return a network with random weights; torch's global generators are unaffected.
 
     `iteration` is the iteration that introduces the network. It selects an independent random
-    stream of `seed`, so that no two networks of a run start with the same weights.
+    stream of `seed`, so that no two networks of a run start with the same weights. Raises UserError
+    if the architecture cannot add the planes in its settings.
     """
     import torch
 

@@ -1,7 +1,7 @@
 """Policy, value, outcome and action-value heads, and auxiliary heads.
 
-The auxiliary heads reply, plies left and features improve the trunk during training. Searches do
-not use their outputs.
+The auxiliary heads reply, plies left and features only help to train the trunk. Searches do not use
+their outputs.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ def default_device() -> torch.device:
 
 @contextmanager
 def use_device(name: str) -> Iterator[torch.device]:
-    """Compute networks of this process on the device called `name` inside the context."""
+    """Compute networks of this process on the device `name`; raise UserError if it is missing."""
     _chosen_devices.append(find_device(name))
     try:
         yield _chosen_devices[-1]
@@ -342,7 +342,7 @@ class _GpuGraph:
 
 
 RECORDING_LOCK = threading.Lock()
-"""Lock held while a CUDA graph is recorded; other threads may evaluate meanwhile, not record."""
+"""Lock held while a CUDA graph is recorded; other threads may evaluate but not record."""
 
 
 _FEATURE_BATCH = 1024

@@ -99,7 +99,7 @@ class Network(nn.Module):
         return ", ".join(map(repr, self.extra_planes))
 
     def features(self, planes: Tensor, names: Collection[str] = ()) -> Tensor:
-        """Return the activations of the convolutions before the heads, [N, features], in order.
+        """Return the activations of the convolutions before the heads, [N, features], head by head.
 
         `names` selects some of the heads. Raises UserError if these have no convolutions.
         """
@@ -139,7 +139,7 @@ _MIN_VARIANCE = 1e-5  # bounds the gradient of the square root
 
 
 class FullyConvHead(ConvHead):
-    """A head with a convolution whose other layers read planes of any size, not features."""
+    """A head with a convolution; its later layers read planes of any size, not flattened ones."""
 
     def forward(self, planes: Tensor) -> Tensor:
         """Apply the layers after the convolution in the precision of their weights.

@@ -1,7 +1,7 @@
 """Base class of network settings, and the rules by which networks grow during a run.
 
-Settings do not import torch, so that help texts and settings errors appear without delay. Only the
-method `new_network`, which builds the layers, imports torch.
+Settings do not import torch, so that help texts and settings errors appear without delay. Only
+methods that build or run layers, such as `new_network`, import torch.
 
 The setting `growth` of a run selects one of the types in `GROWTHS`. `Growth.network_settings` alone
 determines the size of every network in the run. Other packages can add a type by registering it in
@@ -372,8 +372,8 @@ class Reinitialise(GrowthAtIterations):
 
     epochs: int | None = Field(default=None, ge=1, le=1000)
     """Passes over the window in an iteration that begins with new weights. If unset, `learn.epochs`
-    or `learn.replay_ratio` determine the number. These settings suit a trained network; new weights
-    need more passes, especially over a small window."""
+    or `learn.replay_ratio` determines the number. These settings suit a trained network; new
+    weights need more passes, especially over a small window."""
 
     @property
     def epochs_after_growth(self) -> int | None:

@@ -83,7 +83,7 @@ _FROM_THE_START = _Limits(0, 0.03)
 def planned_positions(board: str, count: int, part: str = "") -> PlannedDataset:
     """Plan the solved positions of a board, each from a different game.
 
-    A data set for the report needs the `part` of the study whose networks it measures.
+    A data set for the report needs the `part` whose networks are measured on it.
     """
     name = canonical_game_name(board)
     limits = _LIMITS.get(name, _FROM_THE_START)

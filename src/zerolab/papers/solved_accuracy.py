@@ -42,20 +42,20 @@ class SolvedAccuracy(NamedTuple):
 def accuracy_of(agent: Agent, path: Path, game: str, seed: int) -> SolvedAccuracy:
     """Return the accuracy of an agent on the solved positions in a file.
 
-    Raises UserError if the file is damaged or contains no positions.
+    Raises UserError if the file is damaged or has positions from fewer than two games.
     """
     positions = read_positions(path, parse_game(game))[0]
     strong, _, regret = accuracy_report("", positions, player_choices(agent, positions, seed)).all
     if strong is None or regret is None:
-        raise UserError(f"{quoted(path)}: the set of positions is empty")
+        raise UserError(f"{quoted(path)}: expected positions from at least two games")
     return SolvedAccuracy(strong.interval.value, regret.interval.value)
 
 
 def measure_final_accuracy(run: FinishedRun) -> dict[str, Any]:
-    """Return the strong accuracy of a run's best network, with and without search, and its regret.
+    """Return the strong accuracy of a run's best network without and with search, and its regret.
 
-    The search uses the run's settings. The values are None if the positions of the run's part are
-    not solved yet.
+    The regret is that of search, which uses the settings of the run. The values are None if the
+    positions of the part are not solved yet.
     """
     planned = next(each for each in run.design.report_datasets if each.part == run.planned.part)
     path = run.study_folder.dataset_path(planned)

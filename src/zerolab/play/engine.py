@@ -305,7 +305,8 @@ _MEMORY = 1 << 30
 def slots_within_memory(agents: Sequence[Agent], threads: int) -> int:
     """Return the number of games per thread that fit in about 1 GiB over all threads.
 
-    Both sides of a game need memory. More games allow larger network batches.
+    It is at least 16 and at most 1024. Both sides of a game need memory. More games allow larger
+    network batches.
     """
     largest = max((agent.bytes_per_game for agent in agents), default=0)
     return max(_MIN_SLOTS, min(_MAX_SLOTS, _MEMORY // (2 * threads * max(1, largest))))

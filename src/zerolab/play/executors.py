@@ -21,7 +21,7 @@ from zerolab.store.games import GameRecord
 
 Batch = Sequence[Pairing]
 Share = Callable[[Evaluator], Callable[[], Evaluator]]
-"""Function that wraps an evaluator for other processes: in a picklable function that returns it."""
+"""Function that wraps an evaluator in a picklable function that returns it in other processes."""
 
 
 class PlayProgress(NamedTuple):
@@ -52,7 +52,7 @@ _Result = TypeVar("_Result")
 
 
 class Executor(Protocol):
-    """Plays the batches of a stage."""
+    """Interface of executors, which play the batches of a stage."""
 
     @property
     def background(self) -> Executor | None:

@@ -28,7 +28,8 @@ class PairResult(NamedTuple):
     """The results of all games between two agents."""
 
     first: str
-    """Agent with the alphabetically smaller name, regardless of who moves first."""
+    """Agent whose scores are given, regardless of who moves first. From `pair_results`, the agent
+    with the alphabetically smaller name."""
     second: str
     score: MatchScore
     """Score of `first` over all games."""

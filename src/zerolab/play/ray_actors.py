@@ -1,7 +1,7 @@
 """The actors of a run on a Ray cluster, and the data sent to them (extra ``cluster``).
 
-An actor plays one chunk of games per core. It checks its installation before its first chunk, and
-keeps the most recently used networks.
+An actor plays one chunk of games per core, or only one if it has a GPU. It checks its installation
+before its first chunk, and keeps the most recently used networks.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ class StartFailures:
         self.latest = node + one_line(last_error_line(error))
 
     def scan(self, now: float) -> str:
-        """Count the failures since the last scan as one; return the reason for it, if any."""
+        """Count the failures since the last scan as one; return the latest reason, if any."""
         reason, self.latest = self.latest, ""
         if reason:
             self.scan_count += 1

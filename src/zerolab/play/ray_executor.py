@@ -53,13 +53,13 @@ from zerolab.report.table import percent
 _REPORT_SECONDS = 0.2
 _WAIT_SECONDS = 0.05
 _CLOSE_SECONDS = 5.0
-"""Time to wait for the dispatching thread, which hangs if the head of the cluster is lost."""
+"""Maximum wait for the dispatching thread, which hangs if the head of the cluster is lost."""
 _SILENCE_SECONDS = 30.0
 """Time without an answer after which the head of the cluster counts as lost; Ray itself would end
 this process after a minute."""
 _PROGRESS_SECONDS = 1.0
 _POLLED_ACTORS = 100
-"""Number of actors asked for their progress per `_PROGRESS_SECONDS`."""
+"""Maximum number of actors asked for their progress per `_PROGRESS_SECONDS`."""
 
 
 class RayExecutor:
@@ -77,8 +77,8 @@ class RayExecutor:
 
         `actors` is the number of actors, or 0 for as many as the cluster can hold at any time. Each
         has `cores` cores and, on a cluster with GPUs, one GPU. `message` receives news about
-        actors, in any thread. Raises UserError if the cluster does not exist, its nodes are not
-        equal, or it has too few cores or GPUs.
+        actors, in any thread. Raises UserError if the cluster does not exist, if its nodes differ
+        in anything that can affect results, or if it has too few cores or GPUs.
         """
         self._cluster = RayCluster.join(address, actors * cores if address == LOCAL else 0)
         try:
@@ -95,7 +95,7 @@ class RayExecutor:
             raise
         self._game_name, self._count, self._message = game_name, actors, message
         if self._shape.has_gpu != learns_on_gpu:
-            places = "GPUs" if self._shape.has_gpu else "processors"
+            places = "GPUs" if self._shape.has_gpu else "CPUs"
             message(
                 f"actors play on {places}, but this machine learns on {default_device().type}:"
                 " games differ from those without --ray"
@@ -122,7 +122,7 @@ class RayExecutor:
         """True if games are played ahead; the learner then does not wait while `run` runs."""
         self._began, self._waited = time.monotonic(), 0.0
         self._stepped = self._began
-        """Time of the dispatching thread's last step, which hangs if the head is lost."""
+        """Time when the dispatching thread last began a step; it hangs if the head is lost."""
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._dispatch, name="dispatch", daemon=True)
         self._thread.start()
@@ -139,7 +139,7 @@ class RayExecutor:
 
     @property
     def background(self) -> Executor | None:
-        """Executor on the same actors, whose chunks are played only when no others are waiting.
+        """Executor on the same actors that plays its chunks only when no others are waiting.
 
         None if the actors use the cores on which this process learns.
         """
@@ -166,7 +166,11 @@ class RayExecutor:
         *,
         priority: int = 0,
     ) -> list[Any]:
-        """Play each batch in an actor; chunks with a lower number for `priority` come first."""
+        """Play each batch in an actor; chunks with a lower `priority` number are played first.
+
+        Returns the results in the order of `batches`. Raises UserError if a chunk fails or the
+        cluster is lost.
+        """
         self._has_background |= priority > 0
         chunks = self._submit(play, job, batches, priority)
         start, received = time.monotonic(), self._bytes
@@ -342,7 +346,7 @@ class RayExecutor:
                     yield actor
 
     def _finish(self, actor: ActorState, chunk: Chunk, reference: Any) -> None:
-        """Store the result of a chunk, or queue it again if its actor was lost."""
+        """Store the result or the error of a chunk, or note the chunk as lost with its actor."""
         actor.chunks.discard(chunk.number)
         try:
             result: ChunkResult = ray.get(reference)
@@ -369,7 +373,10 @@ class RayExecutor:
                 self._message("an actor was lost; others repeat its games")
 
     def _ask_for_progress(self) -> None:
-        """Ask actors with chunks for their progress, each about once a second if there are few."""
+        """Ask busy actors for their progress, about once a second each if there are few actors.
+
+        After a loss, all actors are asked at once, to learn which of them are alive.
+        """
         now = time.monotonic()
         pause = _PROGRESS_SECONDS * max(1.0, len(self._actors) / _POLLED_ACTORS)
         for actor in self._actors:

@@ -1,8 +1,8 @@
 """Search service on a Ray cluster (requires the extra ``cluster``).
 
-Positions are assigned to actors by hash, so no result is computed or cached twice. Only positions
-and results are transferred; each actor creates its own evaluator. A lost actor restarts with an
-empty cache, which does not affect results.
+Positions are assigned to actors by hash, so no two actors compute or cache the same result. Only
+positions and results are transferred; each actor creates its own evaluator. A lost actor restarts
+with an empty cache, which does not affect results.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def place_actors(nodes: Sequence[Mapping[str, Any]], count: int) -> list[ActorPl
 
 
 class ActorGroup:
-    """The actors of this process on a Ray cluster, which live until the process ends."""
+    """Actors on a Ray cluster, which live until `terminate` is called or this process ends."""
 
     current: ActorGroup | None = None
     """Most recently used group, kept because starting a cluster and loading torch take seconds."""
@@ -98,7 +98,8 @@ class ActorGroup:
     def __init__(self, address: str, count: int) -> None:
         """Join the cluster at ``HOST:PORT``, or start one on this machine for ``local``.
 
-        Raises UserError if that fails, or if nodes differ in anything that can affect results.
+        Raises UserError if that fails, if nodes differ in anything that can affect results, or if a
+        node would have more actors than CPUs.
         """
         if ray.is_initialized():
             raise UserError(
@@ -162,7 +163,7 @@ class RaySearchService:
         self._setup_references: list[Any] = []
 
     def __enter__(self) -> RaySearchService:
-        """Find or start the actors; raise UserError on failure."""
+        """Reuse or start the actors; raise UserError on failure."""
         self._actors = ActorGroup.get_or_start(os.environ.get("RAY_ADDRESS", LOCAL), self._count)
         self._setup_references = [
             ray.put(self._share(placement)) for placement in self._actors.placements

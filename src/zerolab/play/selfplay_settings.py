@@ -143,9 +143,9 @@ _MODES: dict[str, type[VariantSettings]] = {
 class ResignationSettings(Settings):
     """Resignation of the player to move after a search with a low value [Hongcharoen2018].
 
-    The paper states neither a threshold nor a way to check it. The check is that of [Silver2017]:
+    The paper states neither a threshold nor how to check one. The check is that of [Silver2017]:
     some games are played to the end, and the record of an iteration shows how often a player that
-    would have resigned did not lose. This includes draws, also in games that end at `max_plies`.
+    would have resigned did not lose. Draws count, even those declared at `max_plies`.
     [Silver2017] keeps the share of games that such a player would have won below 5 %.
     """
 
@@ -161,10 +161,10 @@ class ProgressiveSettings(Settings):
     """Searches that become larger during a run: progressive simulation [Wu2023].
 
     Games of the first, weak networks are cheap, which leaves more time for games of later networks.
-    The number of simulations of a full search depends on the share of the run that was done before
-    the iteration: the share of its iterations or, if larger, of the hours or evaluations to which
-    `stop` limits the run. Matches and measurements always use `search.simulations`. A run with this
-    setting cannot be extended later.
+    The number of simulations of a full search depends on the fraction of the run completed before
+    the iteration: the fraction of its iterations or, if larger, of the hours or evaluations to
+    which `stop` limits the run. Matches and measurements always use `search.simulations`. A run
+    with this setting cannot be extended later.
     """
 
     first: int = Field(ge=1, le=1_000_000)
@@ -173,11 +173,11 @@ class ProgressiveSettings(Settings):
     1000, and quick searches from 100 to 200."""
 
     shape: Literal["linear", "geometric"] = "linear"
-    """Growth during the run: by equal differences, or by equal factors, which keeps searches small
+    """Growth during the run: by equal increments, or by equal factors, which keep searches small
     for longer."""
 
     def check(self, search: SearchSettings, budget: BudgetSettings) -> None:
-        """Raise ValueError, naming the settings, if searches with a budget cannot become larger."""
+        """Raise ValueError, naming the settings, if searches with this budget cannot grow."""
         if not budget.follows_search:
             raise ValueError(
                 f"selfplay.progressive: selfplay.budget = {quoted(budget.name)} ignores"
@@ -190,7 +190,7 @@ class ProgressiveSettings(Settings):
             )
 
     def simulations(self, final: int, share: float) -> int:
-        """Return the rounded number of simulations when a share of the run, in [0, 1], is done."""
+        """Return the number of simulations, rounded, after a `share` of the run, in [0, 1]."""
         if self.shape == "geometric":
             return round(self.first * (final / self.first) ** share)
         return round(self.first + (final - self.first) * share)
@@ -281,11 +281,11 @@ class SelfPlaySettings(Settings):
 
     lag: int = Field(default=0, ge=0, le=1)
     """With 1, the games of iteration k + 1 are played by the best network of iteration k - 1
-    instead of iteration k. With `--ray`, they are then played while iteration k is learnt and its
-    candidate is tested."""
+    instead of iteration k. With `--ray`, they are then played while iteration k trains and tests
+    its candidate."""
 
     def search_at(self, share: float, search: SearchSettings) -> SearchSettings:
-        """Return the self-play search when a share of the run, in [0, 1], is done.
+        """Return the self-play search after a `share` of the run, in [0, 1].
 
         `search.simulations` is the number at the end of the run.
         """
@@ -327,7 +327,7 @@ def require_ray_if_needed(mode: VariantSettings) -> None:
 
 
 def require_splittable(settings: SelfPlaySettings) -> Iterator[str]:
-    """Yield a remark if the games of this mode cannot be divided among other machines.
+    """Yield a remark if the games of this mode cannot be divided among machines.
 
     Raises UserError if the mode has actors, which would need a second cluster.
     """

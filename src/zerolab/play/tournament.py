@@ -87,7 +87,7 @@ class Tournament:
 
     @classmethod
     def load(cls, path: Path) -> Tournament | None:
-        """Return the tournament stored in a folder, or None; raise UserError if it is damaged."""
+        """Return the tournament in a folder, or None without one; raise UserError if damaged."""
         if not TOURNAMENT.matches(path):
             return None
         source = str(path / TOURNAMENT.settings_file)
@@ -158,7 +158,7 @@ class Tournament:
         )
 
     def games(self) -> list[GameRecord]:
-        """Return all stored games by pair and number; raise UserError if they are damaged."""
+        """Return all stored games, sorted by pair and number; raise UserError if damaged."""
         stages = sorted(self.store.stages(), key=lambda stage: (stage[1], stage[0]))
         return self.store.games_of_stages(stages)
 
@@ -232,7 +232,7 @@ def parse_tournament_agents(
     agents |= named
     if len(agents) < 2:
         raise UserError(
-            f"a tournament of {len(agents)} players: expected at least two,"
+            f"number of players = {len(agents)}: expected at least two,"
             " as in zerolab tournament runs/demo random mcts:100"
         )
     return list(agents.values())
@@ -243,8 +243,8 @@ def tournament_settings(
 ) -> TournamentSettings:
     """Return the settings for a tournament of `agents`, which may resume a saved one.
 
-    An option that is None has the saved value, or its default in a new tournament. Raises UserError
-    for invalid values.
+    An option that is None takes the saved value or, in a new tournament, its default. Raises
+    UserError for invalid values.
     """
     fields: dict[str, Any] = {} if saved is None else saved.settings.model_dump()
     fields |= {name: value for name, value in options.items() if value is not None}

@@ -3,9 +3,9 @@
 Games are played in pairs: the two games of a pair begin with the same opening, with colours
 swapped. They are not independent of each other, but different pairs are. The generalised likelihood
 ratio is therefore based on the pair scores 0, 1/2, 1, 3/2 and 2, in the pentanomial model of
-[VanDenBergh2020] that chess engine testers use. This also needs fewer games than a test on single
-games. Pairs that repeat an earlier game add no evidence and do not count. A player stronger by
-`elo` has the expected score 1 / (1 + 10 ** (-elo / 400)), where a draw counts half; this is the
+[VanDenBergh2020] that chess engine testers use. This model also needs fewer games than a test on
+single games. Pairs that repeat an earlier game add no evidence and do not count. A player stronger
+by `elo` has the expected score 1 / (1 + 10 ** (-elo / 400)), where a draw counts half; this is the
 scale of `Ratings`.
 """
 

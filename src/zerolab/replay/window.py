@@ -161,8 +161,8 @@ class Batch(NamedTuple):
 def systematic_sample(weights: NDArray[np.float32], offset: float) -> NDArray[np.int64]:
     """Return N indices of `weights`, float32[N], in ascending order, int64[N].
 
-    Index i is returned c or c + 1 times, where c is the whole part of N * weights[i] / sum. The
-    mean over all offsets in [0, 1) is exactly that fraction.
+    Index i is returned c or c + 1 times, where c is the whole part of N * weights[i] / sum. Its
+    mean count over all offsets in [0, 1) is exactly N * weights[i] / sum.
     """
     ends = np.cumsum(weights, dtype=np.float64)
     points = (np.arange(len(weights)) + offset) * (ends[-1] / len(weights))
@@ -196,7 +196,7 @@ class Window:
     """Replay window of positions for training, stored as states rather than planes.
 
     `size` limits the number of positions, and `merging` combines equal positions. With
-    `has_frequencies`, positions are used in proportion to their `Facts.frequencies`, otherwise
+    `has_frequencies`, positions are used in proportion to their `Facts.frequencies`; without it,
     equally often.
     """
 
@@ -255,9 +255,9 @@ class Window:
     ) -> Iterator[Batch]:
         """Yield `count` batches from passes over the window; the last pass can be incomplete.
 
-        Without frequencies, each pass uses every sample at most once. Samples that do not fill a
-        batch at the end of a pass are dropped, except that a window smaller than `size` yields one
-        smaller batch.
+        Without frequencies, each pass uses every sample at most once under each of its symmetries.
+        Images that do not fill a batch at the end of a pass are dropped, except that a pass with
+        fewer than `size` images yields one smaller batch.
         """
         epoch = self.batches_per_epoch(size, symmetries)
         for first in range(0, count, epoch):
@@ -278,7 +278,7 @@ class Window:
     def _shuffle(
         self, random: np.random.Generator, samples: int, symmetries: Symmetries
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the samples of a pass and their symmetries, both int64[N]."""
+        """Return the indices of a pass's samples and their symmetries, both int64[N]."""
         count = len(self._cell_images)
         if symmetries == "all":
             order = random.permutation(samples * count)

@@ -22,7 +22,7 @@ _MAX_POSITIONS = 1_000_000_000
 class WindowRule(VariantSettings):
     """Base class of window sizes, which determine the positions kept after an iteration.
 
-    Iterations are counted from 1. Positions that were played longest ago leave the window first.
+    Iterations are counted from 1. The positions played longest ago leave the window first.
     """
 
     @property

@@ -97,7 +97,7 @@ class BoardShapes(BaseModel):
     """Drawings around the middle of a cell: pieces ``first`` and ``second``, marks
     ``last first``, ``last second`` and ``win``, plate of a ``hint``, and ``area`` to click."""
     fades: bool
-    """True if a line that won is shown by fading all other pieces."""
+    """True if a winning line is highlighted by fading all other pieces."""
 
     def middle(self, cell: int) -> Point:
         """Return the coordinates of the middle of a cell."""
@@ -227,7 +227,7 @@ class _Builder:
         return _shape("path", "lines", {"d": "".join([*across, *down])})
 
     def _stars(self) -> list[Shape]:
-        """Return dots for orientation: on crossings of lines, and on corners of squares of felt."""
+        """Return dots for orientation: on line crossings, or on the corners of felt squares."""
         rows, columns = self._rows, self._columns
         if self._drawing.cells == "points":
             is_odd, least, inset = rows % 2 == 1 and columns % 2 == 1, 7, 2.5

@@ -89,7 +89,7 @@ class Board:
     last: int | None = None
     """Cell of the last placed piece."""
     winning: Sequence[int] = ()
-    """Cells of the pieces that won."""
+    """Cells of the winning pieces."""
     hints: Mapping[int, Hint] = field(default_factory=dict)
     """Hints by cell."""
 
@@ -167,7 +167,7 @@ class _Picture:
         return self._colours["faded"] if is_pale else {}
 
     def _marks(self, cell: int) -> str:
-        """Mark a piece that won, and the last move."""
+        """Mark a winning piece and the last move."""
         board, symbols = self._board, self._shapes.symbols
         marks = [*symbols["win"]] if cell in board.winning else []
         if cell == board.last:

@@ -32,7 +32,7 @@ class Claim:
     statistic: str
     """Description of the statistic, with its runs and its unit."""
     threshold: float
-    """Value that separates statistics for which the claim holds from other values."""
+    """Value with which the claim compares the statistic."""
     direction: Direction
     """Relation to the threshold for which the claim holds."""
     smallest: float
@@ -96,8 +96,8 @@ class Verdict:
     note: str = ""
     """Reason for a missing test, for missing data, or for no decision despite a small `p`."""
     power: float | None = None
-    """Probability of the correct decision if the truth is barely worth knowing: it differs from the
-    threshold by `Claim.smallest` or, for claims of equality and non-inferiority, equals it. None if
+    """Probability of the correct decision if the true statistic differs from the threshold by
+    `Claim.smallest` or, for claims of equality and non-inferiority, equals the threshold. None if
     unknown."""
     detectable: float | None = None
     """Value of `Claim.smallest` for which `power` would be 80 %; None if unknown."""
@@ -108,7 +108,7 @@ class Verdict:
 
     @property
     def is_decided(self) -> bool:
-        """True if the claim holds, does not hold, or the statistic equals the threshold."""
+        """True if the claim holds or does not hold, or if the statistic equals the threshold."""
         return self.word in ("holds", "does not hold", "equal")
 
     @property

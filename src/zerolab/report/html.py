@@ -181,7 +181,7 @@ def _data_table(table: Table) -> str:
 
 
 def _has_data(table: Table) -> bool:
-    """Return False for a table without rows or with content only in the first of its columns."""
+    """Return whether a table has content, not counting the first of several columns."""
     return any(cell not in (None, "") for row in table.rows for cell in row[1:] or row)
 
 

@@ -215,12 +215,12 @@ def cell_text(cell: Cell, number_format: str = "") -> str:
 
 
 def percent(share: float, digits: int = 1) -> str:
-    """Return a share as a percentage with a number of decimals, such as ``75.0 %``."""
+    """Return a share as a percentage with `digits` decimal places, such as ``75.0 %``."""
     return cell_text(share, f".{digits}%")
 
 
 def p_value_text(p: float | None) -> str:
-    """Return a p-value as text."""
+    """Return a p-value as text; empty for None."""
     if p is None:
         return ""
     return "< 0.001" if p < 0.001 else f"{p:.3f}" if p < 0.1 else f"{p:.2f}"
@@ -255,6 +255,8 @@ def wilson_interval(rate: float, trials: float, z: float = Z95) -> Interval:
     If p is the observed rate and n the number of trials, the ends are::
 
         (p + z^2 / 2n  +-  z sqrt(p (1 - p) / n + z^2 / 4n^2)) / (1 + z^2 / n)
+
+    Without trials, the interval is 0 to 1.
     """
     if not trials:
         return Interval(rate, 0.0, 1.0)

@@ -47,7 +47,7 @@ def print_table(console: Console, table: Table) -> None:
     """Print a table with control characters escaped.
 
     In a terminal that is too narrow, text is wrapped between words. If words still do not fit, the
-    columns are printed in several parts below each other, each with the first column.
+    columns are printed in several parts, one below another, each with the first column.
     """
     if console.soft_wrap:
         console.print(rich_table(table), highlight=False)

@@ -202,7 +202,7 @@ def _draw_points(axes: Axes, points: Sequence[ScatterPoint], shade: str) -> None
 
 
 def _draw_front(axes: Axes, front: Sequence[tuple[ScatterPoint, str]]) -> None:
-    """Draw the best value at each cost, with numbers inside the points."""
+    """Draw the best value up to each cost, with numbers inside the points."""
     x, y = [point.cost for point, _ in front], [point.value for point, _ in front]
     axes.step(x, y, where="post", color="black", linewidth=0.9, zorder=2)
     for number, (point, shade) in enumerate(front, 1):

@@ -45,7 +45,7 @@ def _tuple(builder: Any, vector: Any) -> Any:
 
 
 def _compile_as(function: Callable[..., Any], instruction: str) -> None:
-    """Compile calls of a function on two tuples of lanes to one LLVM instruction."""
+    """Compile calls to a function of two tuples of lanes to one LLVM instruction."""
 
     @intrinsic
     def emitted(_context, lanes, other):

@@ -204,7 +204,7 @@ def game_name(game: Game) -> str:
 def canonical_game_name(text: str) -> str:
     """Return the canonical name of a game; raise ValueError for invalid names.
 
-    ValueError makes it usable as a pydantic validator.
+    The ValueError makes this function usable as a pydantic validator.
     """
     try:
         return game_name(parse_game(text))

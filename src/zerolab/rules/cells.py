@@ -104,7 +104,7 @@ class CellNotation(Notation):
 
     @classmethod
     def parse_action(cls, game: Any, text: str) -> int | None:
-        """Parse the name of a cell, such as "c2", or the number of an action."""
+        """Return the action with the name of a cell, such as "c2", or with a number, or None."""
         match = re.fullmatch(r"([a-z])([1-9]\d?)", text.lower())
         if match is None:
             return super().parse_action(game, text)
@@ -185,7 +185,7 @@ def line_final_score(state, rows, columns, length):
 
 @inlined
 def line_score_bounds(state, rows, columns, length):
-    """Return bounds on the score, since a player can win only on a line without opposing pieces."""
+    """Return bounds on the score: a player can win only on a line without opposing pieces."""
     board = boards.full_board(rows, columns)
     empty = boards.popcount(empty_cells(state, rows, columns))
     low = 0

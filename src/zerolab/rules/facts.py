@@ -24,7 +24,7 @@ class ColumnForm(NamedTuple):
     dtype: str
     """Type on disk."""
     entry_per: Literal["position", "word", "action", "feature"]
-    """Unit of one entry: a row has one entry per position, or one per word, action or feature.
+    """Unit of one entry: a row has a single entry, or one per word, action or feature.
 
     Symmetries also permute the entries per action.
     """

@@ -94,7 +94,7 @@ class Position:
 
     @property
     def first_to_move(self) -> bool:
-        """True if the player who made the first action, X on the board, is to move."""
+        """True if X, the player who makes the first action of a game, is to move."""
         return (self.ply % 2 == 0) == (self.custom_start is None or self.custom_start.first_to_move)
 
     @property
@@ -105,7 +105,7 @@ class Position:
 
     @property
     def first_player_outcome(self) -> int | None:
-        """Result for the player who made the first action; None if the game is ongoing."""
+        """Result for X, the first player, as 1, 0 or -1; None if the game is ongoing."""
         result = self.outcome
         return result if result is None or self.first_to_move else -result
 
@@ -152,7 +152,7 @@ class Position:
         return Position(self.game, state, (*self.history, number), self.custom_start)
 
     def undo(self, plies: int = 1) -> Position:
-        """Return the position `plies` plies earlier; raise UserError if there were fewer."""
+        """Return the position `plies` plies earlier; raise UserError if fewer were played."""
         number = checked_whole_number("plies", plies)
         if number > self.ply:
             raise UserError(
@@ -270,7 +270,7 @@ def column_labels(game: Game) -> list[str]:
 
 
 def status(position: Position) -> str:
-    """Return the side to move or the result as a sentence: ``X is to move`` with a full stop."""
+    """Return a sentence on the side to move or the result, such as "X is to move.", for display."""
     result = position.first_player_outcome
     if result is not None:
         return {1: "X has won.", 0: "The game is drawn.", -1: "O has won."}[result]
@@ -286,7 +286,7 @@ def _side(position: Position) -> int:
 def _move_cells(position: Position) -> dict[int, int]:
     """Return the cell in which the piece of each legal action is placed, if it has one.
 
-    In games in which a move is a column, it is the lowest empty cell of the column.
+    In games whose moves are columns, this is the lowest empty cell of the column.
     """
     try:
         layout = action_layout(position.game)
@@ -320,7 +320,7 @@ def placed_cell(before: NDArray[np.int8], after: NDArray[np.int8]) -> int | None
 
 
 def winning_cells(game: Game, state: State) -> list[int]:
-    """Return the cells of the line or chain of pieces that won, numbered row by row.
+    """Return the cells of the winning line or chain of pieces, numbered row by row.
 
     The game must be decided by a line. To find the line, every piece without which the winner still
     wins is removed, once in ascending and once in descending order; the pieces left by either pass

@@ -165,7 +165,7 @@ def reset_child_value(rule: Any, tree: Any, b: int, child: int) -> None:
 
 @LEAF_EVALUATORS.declare
 def general_leaf_evaluator(rule: Any) -> Any:
-    """Return an equivalent rule of the type for which kernels are compiled, as `general_fpu`."""
+    """Return an equivalent rule of the type for which kernels are compiled, like `general_fpu`."""
     raise AssertionError
 
 
@@ -303,8 +303,8 @@ class LeafEvaluatorRule:
 class MixedValue(NamedTuple):
     """v = (1 - w) * v_network + w * v_playout, as in WRo and WRoRa of [Wang2020b].
 
-    weight: w. [Wang2020b]: 1 - i / I' in iteration i + 1 of a warm start over I' iterations, which
-    sets it. playouts: number of playouts to average per leaf. [Wang2020b]: 1.
+    weight: w, which a warm start sets. [Wang2020b]: 1 - i / I' in iteration i + 1 of a warm start
+    over I' iterations. playouts: number of playouts to average per leaf. [Wang2020b]: 1.
     """
 
     weight: Annotated[float, Field(ge=0, le=1)] = 0.5

@@ -26,11 +26,12 @@ _MIN_UNIFORM = 2.0**-54
 class GumbelRoot(NamedTuple):
     """Sequential halving with scores g(a) + logits(a) + sigma(q(a)).
 
-    g(a) is drawn from Gumbel(0) in self-play and is 0 elsewhere. sigma(q) = (visit_weight + max_b
-    N(b)) * value_scale * q, with q in [-1, 1], and logits(a) is the logarithm of the prior
-    [Danihelka2022, Algorithms 1 and 2]. The move with the highest score among the most visited
-    actions is played. Policies are softmax(logits + sigma(completed Q)), where unvisited actions
-    have the value v_mix [Danihelka2022, Eq. 33]. Searches start from bare roots: trees are not kept
+    g(a) is drawn from Gumbel(0) in searches with noise, as in self-play, and is 0 elsewhere.
+    sigma(q) = (visit_weight + max_b N(b)) * value_scale * q, with q in [-1, 1], and logits(a) is
+    the logarithm of the prior [Danihelka2022, Algorithms 1 and 2]. The move with the highest score
+    among the most visited actions is played; in searches without noise, sampled moves follow the
+    policy instead. Policies are softmax(logits + sigma(completed Q)), where unvisited actions have
+    the value v_mix [Danihelka2022, Eq. 33]. Searches start from bare roots: trees are not kept
     between moves even with `reuse_tree`. Below the root, the selection rule applies.
 
     considered: maximum number of sampled actions. [Danihelka2022]: 16. visit_weight: c_visit.

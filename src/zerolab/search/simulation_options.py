@@ -35,8 +35,9 @@ class NoSolver(NamedTuple):
 class MctsSolver(NamedTuple):
     """Solver that records proven results and their distance to the end of the game in plies.
 
-    The distance of a proven win is the length of the shortest proof found so far; a faster win may
-    exist. The distance of a proven loss is the length of the longest proof among the replies.
+    The distance of a proven win is that of the quickest win known when the node is proven; a faster
+    win may exist. The distance of a proven loss or draw is that of the slowest action with this
+    result.
     """
 
 

@@ -21,7 +21,7 @@ from zerolab.search.simulation_options import NoSolver
 from zerolab.search.values import ZeroSumUtility
 
 INITIAL_NODES = 1024
-"""Initial capacity of all trees in nodes, doubled whenever one tree is full."""
+"""Minimum initial capacity of each tree in nodes; all trees double whenever one is full."""
 
 UNSEEN = 3
 """Outcome of a node that no simulation has reached yet; its state is not set."""

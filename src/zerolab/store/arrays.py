@@ -87,9 +87,10 @@ def load_arrays(path: Path, kind: str) -> tuple[Arrays, dict[str, Any]]:
 
 
 def read_digest(path: Path, kind: str) -> str:
-    """Return the digest in the header of a file, which depends on the entire content.
+    """Return the digest of a file's entire content, as recorded in its header.
 
-    Only the header is read. Raises UserError if the file is missing, damaged, or of another kind.
+    Only the header is read. Raises UserError if the file is missing, if its header is damaged, or
+    if it is of another kind.
     """
     with _open_safetensors(path) as file:
         header = _header(path, file.metadata() or {})

@@ -182,7 +182,7 @@ class _TooMuchWorkError(sqlite3.DatabaseError):
 
 @contextmanager
 def open_database(path: Path, writable: bool) -> Iterator[Database]:
-    """Open a database for reading, or also for writing; `writable` creates it if necessary.
+    """Open a database for reading or, if `writable`, also for writing, creating it if necessary.
 
     Incomplete changes of a killed process are rolled back. Raises UserError for every SQLite error,
     and if another process has locked the file.

@@ -51,7 +51,8 @@ class RunSummary(NamedTuple):
 def find_runs(folders: Iterable[Path]) -> list[Path]:
     """Return the sorted paths of runs among the folders and directly inside them.
 
-    Unreadable folders inside them are included; `summarise_run` describes the reason.
+    Unreadable folders inside them are included; `summarise_run` describes the reason. Raises
+    UserError if one of `folders` is not a folder or cannot be read.
     """
     runs: list[Path] = []
     for folder in folders:
@@ -158,9 +159,9 @@ class FoundGame(NamedTuple):
     second: str
     """Canonical name of the player who moved second."""
     actions: tuple[int, ...]
-    """Actions, without the -1 of a forfeit."""
+    """Actions, without the -1 of a forfeit or resignation."""
     forfeit: bool
-    """True if the player to move forfeited the game."""
+    """True if the player to move forfeited or resigned the game."""
     result: int
     """Outcome for the first player: 1, 0 or -1."""
     given_plies: int
@@ -303,7 +304,9 @@ def _where_parts(
         yield "first = ? OR second = ?", [player or opponent] * 2
     if game_filter.result in _SIGNS:
         if not player:
-            raise UserError(f'result = "{game_filter.result}": expected a player to whom it refers')
+            raise UserError(
+                f'result = "{game_filter.result}" is relative to a player: expected a player, too'
+            )
         sign = _SIGNS[game_filter.result]
         yield "first = ? AND result = ? OR second = ? AND result = ?", [player, sign, player, -sign]
     elif game_filter.result is not None:

@@ -3,7 +3,7 @@
 A run is trained in a local folder, because its games are in a database and its lock needs a file
 system. After every iteration, changed files are copied, ``state.json`` last. After an interrupted
 copy, the latest files are therefore uncommitted, and resuming removes them as after a kill. Studies
-copy finished work in the same way, see `zerolab.studies.execution.StudyStorage`.
+copy finished work in the same way (`zerolab.studies.execution.StudyStorage`).
 """
 
 from __future__ import annotations

@@ -105,7 +105,8 @@ class BlockModel:
     variance: float
     """Variance of the errors."""
     freedom: float
-    """Degrees of freedom of the error variance: runs minus variants minus blocks plus 1."""
+    """Degrees of freedom of the error variance: runs minus variants minus blocks plus groups of
+    variants that common seeds connect, usually one group; larger after shrinkage."""
     block_variance: float
     """Variance of the blocks."""
     block_count: int
@@ -120,7 +121,7 @@ class BlockModel:
     def contrast(self, weights: Mapping[Any, float]) -> StudentEstimate:
         """Return a weighted sum of means; the weights of the variants must add up to 0.
 
-        Unknown variants raise KeyError.
+        Raises ValueError if they do not, and KeyError for an unknown variant.
         """
         if abs(sum(weights.values())) > 1e-9:
             raise ValueError(f"the weights {dict(weights)} do not add up to 0")

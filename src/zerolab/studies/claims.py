@@ -190,7 +190,7 @@ def _one_sided_p(estimate: ClaimEstimate, threshold: float, sign: float) -> floa
 
 
 def _decision(p_values: Mapping[Word, float], level: float) -> Word | None:
-    """Return the first decision that is significant; relations come before equality."""
+    """Return the first significant decision, or None; relations come before equality."""
     return next((word for word, p in p_values.items() if p < level), None)
 
 
@@ -251,7 +251,7 @@ def _critical(freedom: float, claim: Claim, level: float) -> float:
 
 
 def _with_needs(verdict: Verdict, estimate: ClaimEstimate, level: float, look: Look) -> Verdict:
-    """Add the number of seeds and core hours that would decide an undecided claim."""
+    """Add the seeds and core hours that would give an undecided claim a power of 80 %."""
     error, _ = _error_and_freedom(estimate, verdict.claim)
     known = math.isfinite(error) and look.seed_count and not look.untested_note
     if verdict.word != "undecided" or not known:

@@ -166,7 +166,7 @@ class PlannedTournament:
     run_by_player: Mapping[str, PlannedRun] = field(default_factory=dict)
     """Run of each network, by the name of the network in the tournament."""
     iteration_by_player: Mapping[str, int] = field(default_factory=dict)
-    """Iteration whose best network plays, by entrant. The default is the final network."""
+    """Iteration whose best network plays, by player. The default is the final network."""
     agent_specs: Sequence[str] = ("random",)
     """Specs of agents without a run."""
     games_per_pair: int = 20
@@ -280,7 +280,7 @@ class Design:
         return list(distinct.values())
 
     def of_seeds(self, seeds: Iterable[int]) -> Design:
-        """Return the runs with the given seeds, their tournaments, and everything else."""
+        """Return the design without runs of other seeds and the tournaments in which they play."""
         chosen = set(seeds)
         return replace(
             self,

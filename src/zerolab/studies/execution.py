@@ -170,7 +170,7 @@ class StudyExecution:
     def record_last_look(self) -> None:
         """Record the look at all seeds if the whole study is finished.
 
-        It records nothing for a subset of the planned seeds.
+        A look at a subset of the planned seeds is not recorded.
         """
         if self._was_seen(self.seeds) or len(self.seeds) < self._planned_count:
             return
@@ -216,8 +216,8 @@ class StudyExecution:
             needed = self._hours_left(self.seeds[:size], workers)
             if needed > hours:
                 raise UserError(
-                    f"--hours {hours:g}: expected enough time for a round, which takes about"
-                    f" {needed:.2g} hours up to seed {self.seeds[size - 1]}"
+                    f"--hours {hours:g} is too short for a round: expected more than"
+                    f" {needed:.2g}, the estimated hours up to seed {self.seeds[size - 1]}"
                 )
             if needed > 0.0:
                 return
@@ -228,7 +228,7 @@ class StudyExecution:
         """Add seeds in rounds until the primary claims are decided or `hours` have passed.
 
         Each round ends with a look at the claims (see `zerolab.studies.looks`). Return the failures
-        and, in words, the reason for stopping. Raise UserError as in `require_round`.
+        and, in words, the reason for stopping. Raise UserError like `require_round`.
         """
         deadline = time.monotonic() + 3600 * hours
         self.require_round(workers.count, hours)

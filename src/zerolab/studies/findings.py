@@ -56,7 +56,7 @@ class JudgedStudy:
 
 
 def read_ledgers(folder: Path) -> tuple[dict[Path, Ledger], list[str]]:
-    """Return the ledgers of studies in the folders of `folder`, and a message for each refused one.
+    """Return the ledgers in the subfolders of `folder`, and a message for each refused one.
 
     A ledger is refused if it is damaged, belongs to an unknown study or another design, or is the
     second for its study and scale. Ledgers of scale `smoke` show nothing and are ignored.
@@ -75,7 +75,7 @@ def read_ledgers(folder: Path) -> tuple[dict[Path, Ledger], list[str]]:
             if (other := seen.setdefault(ledger.header, path)) != path:
                 raise UserError(
                     f"{quoted(path)} is of the same study and scale as {quoted(other)}: expected"
-                    " one ledger, such as zerolab report writes from several"
+                    " only one of them, or the ledger into which zerolab report merges several"
                 )
         except UserError as error:
             refused.append(str(error))
@@ -147,11 +147,11 @@ def findings_document(
         " then it is undecided, however small its p-value. p-values are corrected for the number of"
         " findings tested together, so the interval of an undecided finding can lie beyond its"
         " threshold. The power is the probability that as many runs as these decide a finding if"
-        " the truth is barely worth knowing: it differs from the threshold by as much as the column"
-        " worth knowing says or, for findings of equality and of no loss or gain, does not differ."
-        " In brackets is the effect for which the power would be 80 %. Larger effects can be found"
-        " with a low power. The smallest of several differences is biased downwards and the largest"
-        " upwards; their tests are not.",
+        " the true statistic differs from the threshold by the number in the column worth knowing"
+        " or, for findings of equality and of no loss or gain, does not differ from it. In brackets"
+        " is the effect for which the power would be 80 %. Larger effects can be found even with a"
+        " low power. The smallest of several differences is biased downwards and the largest"
+        " upwards; their tests are not biased.",
         blocks,
         provenance(_all_results(judged)),
     )
@@ -190,7 +190,7 @@ def _summary(studies: Sequence[JudgedStudy]) -> str:
         f" the primary ones: {parts}. The tables also have {len(ours)} questions of our own, with"
         f" the source zerolab, of which {sum(claim.is_primary for claim in ours)} are primary."
         f" Rows of findings that two studies test: {repeated}; such a finding counts once here,"
-        " with the verdict of the greater power."
+        " with the verdict that has the greater power."
     )
 
 

@@ -306,7 +306,7 @@ def bootstrap_in_batch(
     """Return the mean over groups of a statistic, with its values in bootstrap samples.
 
     `statistic` takes float64[samples, runs, measures] and returns float64[samples], which is far
-    faster than one call per sample. Estimate and random numbers are as in `bootstrap`.
+    faster than one call per sample. Estimate, random numbers and errors are as in `bootstrap`.
     """
     if not groups or not all(len(group) for group in groups):
         raise ValueError("expected at least one run per group")

@@ -66,7 +66,7 @@ class LedgerRow:
     label: str
     """Name within the part."""
     key: str
-    """Digest of everything that the result depends on, see `run_key`; for a player, its spec."""
+    """Digest of everything that the result depends on (`run_key`); for a player, its spec."""
     seed: int | None = None
     """Seed of a run."""
     weights: str = ""

@@ -83,7 +83,8 @@ def nominal_levels(level: float, fractions: tuple[float, ...]) -> tuple[float, .
     """Return the significance level of a two-sided test at each look.
 
     `fractions` are the shares of the planned data at the looks, in ascending order and at most 1.
-    Together, looks up to the share 1 reject a true hypothesis with probability `level`.
+    Together, looks up to the share 1 reject a true hypothesis with probability `level`. Fractions
+    that are not positive and ascending raise ValueError.
     """
     from scipy.special import ndtr, ndtri  # noqa: PLC0415  slow to import
 
@@ -157,7 +158,7 @@ FIRST_SEED = 100
 """First seed of all studies. Smaller seeds were used while claims and designs were developed."""
 
 LAST_SEED = 999
-"""Largest seed; larger numbers are seeds of other groups of runs, see `plan_run`."""
+"""Largest seed; larger numbers are seeds of other groups of runs (`plan_run`)."""
 
 _LOOKS = 3  # at the claims, if seeds are added in rounds
 _RANGE = re.compile(r"(\d{1,4})(?:-(\d{1,4}))?")

@@ -54,7 +54,7 @@ class RunQueue:
         }
         self._correction = TimeCorrection()
         self._shares = {key: self._readable_share(run) for key, run in self._planned.items()}
-        """Finished share of each run at the last `update_progress`."""
+        """Completed fraction of each run at the last `update_progress`."""
         self._sources = {source.key for run in self._planned.values() for source in run.source_runs}
         unfinished = (run for key, run in self._planned.items() if self._shares[key] < 1)
         self._queue = sorted(
@@ -90,7 +90,7 @@ class RunQueue:
         return int(run.factors["seed"]), run.key not in self._sources, run.key
 
     def next_task(self) -> TrainTask | CompileTask | None:
-        """Return a task for the most urgent run that can begin now.
+        """Return a task for the most urgent run that can begin now, or None if none can.
 
         For the first run that needs a new set of kernels, return a task that compiles them. All
         runs that need this set then wait until the task is finished.
@@ -253,7 +253,7 @@ class ComputationQueue:
             return True
 
     def next_task(self) -> ComputationTask | DatasetTask | None:
-        """Return a task for the next computation or data set."""
+        """Return a task for the next computation or data set, or None if none is left."""
         return self._task(self._queue.pop(0)) if self._queue else None
 
     def _task(self, planned: _Planned) -> ComputationTask | DatasetTask:

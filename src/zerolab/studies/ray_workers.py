@@ -136,7 +136,7 @@ class RayWorkers:
         return [outcome for outcome in outcomes if outcome is not None]
 
     def _outcome(self, reference: Any) -> TaskOutcome | None:
-        """Return the outcome of a task, or None if the task continues on another node."""
+        """Return the outcome of a task, or None if the task continues or was submitted again."""
         submission = self._submissions.pop(reference)
         outcome, reason = _result(reference, submission.task)
         submission.nodes -= 1
@@ -230,7 +230,7 @@ def _not_shared(node: str, folder: Path) -> str:
 
 
 def _await_unlocked(run: Path) -> None:
-    """Wait until a lost process that may still be running has released the run."""
+    """Wait up to 30 seconds for a lost process, which may still be running, to release the run."""
     deadline = time.monotonic() + _SECONDS_TO_END
     while is_locked(run) and time.monotonic() < deadline:
         time.sleep(_SECONDS_TO_END / 100)

@@ -139,8 +139,9 @@ class Results:
 def read_results(design: Design, ledger: Ledger) -> Results:
     """Return the results in a ledger of a study with the given design.
 
-    After the first look, these are the results at the latest look; later results stay hidden until
-    the next one. Raises UserError if a run in the ledger has settings other than planned.
+    After the first look, only the results at the latest look are returned; later results stay
+    hidden until the next look. Raises UserError if a run in the ledger has settings other than
+    planned.
     """
     messages = []
     if ledger.looks and ledger.looks[-1].seeds != list(ledger.seeds):
@@ -190,7 +191,7 @@ def _trained_run(planned: PlannedRun, row: LedgerRow) -> TrainedRun:
     if row.key != planned.key:
         raise UserError(
             f"{planned.title} was trained with settings of another version of the study"
-            f" ({row.key}): expected {planned.key}"
+            f" ({row.key}): expected a ledger from this version of zerolab, with {planned.key}"
         )
     return TrainedRun(planned, row.records, row.weights, row.environments, row.numbers)
 

@@ -195,7 +195,10 @@ def with_pooled_intervals(
 
 
 def paired_difference(one: ArrayLike, other: ArrayLike) -> StudentEstimate:
-    """Return the mean of `one` minus `other` over pairs of runs with a common seed or setting."""
+    """Return the mean of `one` minus `other` over pairs of runs with a common seed or setting.
+
+    Unequal lengths raise ValueError.
+    """
     first, second = _numbers(one), _numbers(other)
     if len(first) != len(second):
         raise ValueError(f"{len(first)} and {len(second)} numbers: expected equal lengths")

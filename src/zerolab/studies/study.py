@@ -96,12 +96,12 @@ class Study(ABC):
         if header.study != self.name or scale is None:
             raise UserError(
                 f"{quoted(path)} is a ledger of {quoted(header.study)} at scale"
-                f" {quoted(header.scale)}: expected one of {self.name}"
+                f" {quoted(header.scale)}: expected a ledger of {self.name}"
             )
         if header.design != self.design_digest(scale):
             raise UserError(
-                f"{quoted(path)} has another design of {self.name} at scale {scale}: expected a"
-                " ledger written by this version of zerolab"
+                f"{quoted(path)} belongs to another design of {self.name} at scale {scale}:"
+                " expected a ledger written by this version of zerolab"
             )
         return scale
 
@@ -123,7 +123,7 @@ class Study(ABC):
 
 
 LEDGER = "ledger.parquet"
-"""File name of ledgers, see `zerolab.studies.ledger`."""
+"""File name of ledgers (`zerolab.studies.ledger`)."""
 REPORT_FOLDER = "report"
 """Name of the folder of the report in the folder of a study."""
 

@@ -87,8 +87,8 @@ class StudyFolder:
         saved_seeds = saved.pop("seeds", None)
         if saved != {**self._settings, "design": design_digest}:
             raise UserError(
-                f"{quoted(self.path)} was begun by a version of zerolab with another design of"
-                " this study: choose another --folder, or remove it (its runs are stored elsewhere)"
+                f"{quoted(self.path)} was begun by a version of zerolab with another design of this"
+                " study: remove that folder (runs are stored elsewhere), or choose another --folder"
             )
         with user_errors_on_read(self.path / STUDY.settings_file):
             check_seeds(saved_seeds)
@@ -145,7 +145,7 @@ class StudyFolder:
         return min(run.settings.iterations, run_folder.progress.iteration) if run_folder else 1
 
     def finished_share(self, run: PlannedRun) -> float:
-        """Return the share of a run's iterations that is finished."""
+        """Return the fraction of a run's iterations completed; below 1 even in a finished run."""
         return (self.current_iteration(run) - 1) / run.settings.iterations
 
     def run_seconds(self, run: PlannedRun) -> float:
@@ -216,7 +216,7 @@ class StudyFolder:
         return self.path / "looks.json"
 
     def read_looks(self, seeds: Sequence[int]) -> list[TakenLook]:
-        """Return the looks at the claims of a study with some planned seeds.
+        """Return the looks at the claims of a study with the planned seeds `seeds`.
 
         Raises UserError if the file is damaged.
         """

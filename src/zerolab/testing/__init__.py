@@ -3,8 +3,8 @@
 >>> from zerolab.testing import check_game
 >>> check_game("othello:6x6")
 
-Each check raises AssertionError with the position in which a game fails it. `CHECKS` lists all
-checks, so that a test suite can run them individually.
+A failing check raises AssertionError, naming the game or the position that fails it. `CHECKS` lists
+all checks, so that a test suite can run them individually.
 """
 
 from __future__ import annotations

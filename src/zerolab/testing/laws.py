@@ -167,7 +167,7 @@ def check_drawing(game: Game) -> None:
 def check_set_up(game: Game) -> None:
     """Check that setting up a board returns a state with that board.
 
-    Games that raise UserError because they do not support it are not checked.
+    Boards for which `set_up` raises UserError are not checked.
     """
     notation = notation_of(game)
     for sample in sample_positions(game):
@@ -199,7 +199,7 @@ def check_empties(game: Game) -> None:
 
 
 def check_max_plies(game: Game) -> None:
-    """Check that no game has more plies than `max_plies`."""
+    """Check that no random game has more plies than `max_plies`."""
     limit = compiled_rules.max_plies(game)
     for samples in random_games(game):
         end = samples[-1]

@@ -162,7 +162,7 @@ _DRAWS_PER_ACTION = 200
 _PLAYOUTS = 500
 _MIN_EXPECTED = 20
 _LOG_RARITY = 25.0
-"""Correct games exceed a bound with a probability below exp(-_LOG_RARITY)."""
+"""Correct games exceed a bound with a probability of at most 2 * exp(-_LOG_RARITY)."""
 
 
 def check_random_action(game: Game) -> None:
@@ -190,7 +190,7 @@ def check_random_action(game: Game) -> None:
 def check_playout(game: Game) -> None:
     """Check that playouts are legal, uniformly random, complete and reproducible.
 
-    They must also return the outcome for the first player to move.
+    They must also return the outcome for the mover of the position in which they start.
     """
     ranks = np.zeros((rules.action_count(game) + 1, rules.action_count(game)), np.int64)
     for sample in evenly_spaced_samples(game, 10):
@@ -280,7 +280,7 @@ def _play_out(game: Any, state: Any, keys: Any, out: Any, moves: Any, results: A
 
 @kernel
 def _replay(game: Any, state: Any, moves: Any, out: Any, ranks: Any, results: Any) -> None:
-    """Replay `moves`; write outcomes for the first player to move, or ONGOING for illegal games.
+    """Replay `moves`; write outcomes for the mover of `state`, or ONGOING for illegal games.
 
     `ranks[n, r]` counts the choices of action r out of n legal actions.
     """

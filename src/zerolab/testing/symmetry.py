@@ -66,7 +66,7 @@ def check_symmetric_positions(game: Game) -> None:
 
 
 def check_symmetries_invert(game: Game) -> None:
-    """Check that the inverse of every symmetry undoes it."""
+    """Check that every symmetry has an inverse, which restores every sample position."""
     cells, actions = compiled_rules.symmetry_tables(game)
     numbers = _numbers(game)
     for symmetry in range(len(cells)):
@@ -156,7 +156,10 @@ def _check_actions(
 
 
 def check_action_layout(game: Game) -> None:
-    """Check that actions change their places on the board, and symmetries move both alike."""
+    """Check that actions change their places on the board and that symmetries move both alike.
+
+    Games whose actions have no places are not checked.
+    """
     if encoding.ENCODINGS.implementation(type(game)).action_places is None:  # type: ignore[attr-defined]
         return
     try:

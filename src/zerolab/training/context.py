@@ -135,7 +135,7 @@ class TrainingContext:
         return self.progress.iteration - (self.progress.stage == FINAL_STAGE_NAME)
 
     def iteration_share(self, iteration: int) -> IterationShare:
-        """Return the shares of the run before and after an iteration, by its stop rule."""
+        """Return the shares of the run completed before and after an iteration, by stop rule."""
         rule: StopRule = self.settings.stop
         return rule.iteration_share(of_iterations(read_records(self.run)), iteration)
 

@@ -39,7 +39,7 @@ class CumulativeCost(NamedTuple):
     games: int = 0
     """Finished self-play games."""
     moves: int = 0
-    """Searched moves in self-play, including random plies in episodic mode."""
+    """Searched moves in self-play, including random plies in episodic and continuous mode."""
     simulations: int = 0
     """Simulations of all searched moves."""
     evaluated: int = 0

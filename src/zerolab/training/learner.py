@@ -220,8 +220,8 @@ class Learner:
 
         The result depends only on the arguments and the data. `report` is called with the number of
         finished steps. `iterations` and `share` are for schedules that span the run: its maximum
-        length, by default `iteration`, and the share that its stop rule counts as done. Raises
-        DivergedError if a loss is no longer finite.
+        length, by default `iteration`, and the shares of the run completed before and after the
+        iteration. Raises DivergedError if a loss is no longer finite.
         """
         settings = self.settings
         torch.manual_seed(int(streams.stream_key(seed, iteration, 0, 1, streams.LEARNING)) >> 1)

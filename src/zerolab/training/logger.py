@@ -76,7 +76,7 @@ def _is_installed(package: str) -> bool:
 def open_loggers(names: Iterable[str], run: RunFolder) -> RunLog:
     """Return the open logs of a run, by the names of their loggers.
 
-    Raises UserError as `require_loggers` does, and if a tracker refuses.
+    Raises UserError like `require_loggers`, and if a tracker cannot log the run.
     """
     distinct = list(dict.fromkeys(names))
     if distinct:
@@ -102,7 +102,7 @@ class RunLog:
     def update(self) -> None:
         """Log the records that this object has not logged yet, including those before a resume.
 
-        Raises UserError if a tracker refuses them; the run's records are saved nevertheless.
+        Raises UserError if a tracker fails; the run's records are saved nevertheless.
         """
         if not self.loggers:
             return
@@ -121,7 +121,7 @@ class RunLog:
         self._logged = len(records)
 
     def close(self) -> None:
-        """Close all logs; raise UserError at the end if a tracker refused."""
+        """Close all logs; then raise UserError if a tracker failed."""
         refused = []
         for name, logger in self.loggers.items():
             try:

@@ -55,7 +55,7 @@ _SEARCH_RULES = "selection", "fpu", "root"
 
 
 class MoveKind(Settings):
-    """A kind of moves with equal cost, defined by game, network and search.
+    """A kind of move, defined by game, network and search; all its moves have equal cost.
 
     Cost references identify measurements by the kind of move. Settings that affect only the choice
     of moves, such as PUCT's c, are excluded, and so is the number of parallel games.
@@ -206,7 +206,7 @@ def cost_reference_to_extend(path: Path, machine: Machine) -> CostReference:
     for name, value in machine.model_dump().items():
         if (reference_value := getattr(reference.machine, name)) != value:
             raise UserError(
-                f"{quoted(path)} belongs to a machine with {name} = {quoted(reference_value)},"
+                f"{quoted(path)} belongs to a machine with {name} = {quoted(reference_value)};"
                 f" this one has {quoted(value)}: expected another --reference"
             )
     return reference
@@ -272,8 +272,9 @@ def measure_move_times(
 ) -> list[MoveTime]:
     """Measure the move times of several networks in turn, so that noise affects all of them.
 
-    A round plays `plies` moves in every game. Each subject plays a warm-up round and `ROUNDS`
-    measured rounds. `report` is called with the number of finished rounds, over all subjects.
+    Each subject plays a warm-up round of one move and `ROUNDS` measured rounds of `plies` moves in
+    each of its parallel games; a finished game is followed by another. `report` is called with the
+    number of finished rounds, over all subjects.
     """
     players = [_Player(subject) for subject in subjects]
     for number, player in enumerate(players):

@@ -144,7 +144,8 @@ class RunClock:
     def remaining_seconds(self) -> float | None:
         """Return the estimated number of remaining seconds.
 
-        It is None in the first iteration without a time limit, and when the limit is reached.
+        It is None once the time limit is reached. Without a time limit, it is also None in the
+        first iteration, after the last, and if the number of iterations is not fixed.
         """
         now = time.monotonic()
         left = None if self._limit is None else self._limit - now
@@ -197,7 +198,7 @@ class LiveProgress(Settings):
 
 
 class LiveReporter:
-    """Reporter that keeps `LIVE_FILE` up to date and passes all reports on."""
+    """Reporter that keeps `LIVE_FILE` up to date and forwards all reports."""
 
     def __init__(self, run: RunFolder, reporter: Reporter, clock: RunClock) -> None:
         self._path = run.path / LIVE_FILE

@@ -241,6 +241,7 @@ class TrainSettings(Settings):
             raise ValueError(
                 f"learn.schedule = {quoted(self.learn.schedule.name)} lasts until iteration {last},"
                 f" beyond the {self.iterations} iterations of the run: expected a shorter schedule"
+                " or more iterations"
             )
         return self
 
@@ -337,8 +338,8 @@ class TrainSettings(Settings):
         if last is not None and last > self.iterations:
             raise ValueError(
                 f"learn.window = {quoted(self.learn.window.name)} grows until iteration {last},"
-                f" beyond the {self.iterations} iterations of the run: expected an earlier"
-                " iteration"
+                f" beyond the {self.iterations} iterations of the run: expected an earlier end of"
+                " its growth or more iterations"
             )
         return self
 

@@ -148,7 +148,7 @@ def _last_accuracy(records: Sequence[Record]) -> Interval | None:
 
 
 def _last_loss(records: Sequence[Record]) -> Interval | None:
-    """Return the total loss of all heads; the sum is the same whichever loss is minimised."""
+    """Return the latest sum of the heads' losses, or None; comparable between all `learn.loss`."""
     for record in reversed(records):
         if isinstance(record, LearnRecord):
             return Interval.unbounded(sum(record.loss[head] for head in record.heads))
@@ -173,7 +173,7 @@ def _elo(run: RunFolder, plan: TuningPlan, display: TrialDisplay) -> Interval:
 
 
 def _report_attributes(run: RunFolder, objective: Interval | None) -> dict[str, float]:
-    """Return the training time and the ends of the objective's interval, which reports need."""
+    """Return what reports need: the training time and, if known, the ends of the interval."""
     attributes = {"hours": _training_hours(read_records(run))}
     if objective is not None and objective.is_bounded:
         attributes |= {"low": objective.low, "high": objective.high}

@@ -134,8 +134,9 @@ class ClaimedTrial:
     def should_prune(self, iteration: int, objective: float) -> bool:
         """Record the objective after an iteration; return True if the trial should be pruned.
 
-        A trial should be pruned if its objective is below the median of other trials. A stopped
-        process may already have recorded the objective.
+        A trial should be pruned if its best objective so far is below the median of the complete
+        trials after the same iteration. The first trials, and the first quarter of the iterations
+        of every trial, are exempt. A stopped process may already have recorded the objective.
         """
         if iteration not in self._recorded.intermediate_values:
             self._trial.report(objective, iteration)

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 
 ResultState = Literal["running", "complete", "pruned", "refused"]
-"""State of a trial. A trial is refused if its settings are incompatible or training diverges."""
+"""State of a trial. A trial is refused if its settings are incompatible, if training diverges, or
+if the run ends without a measurement of the objective."""
 
 MIN_TRIALS_FOR_IMPORTANCE = 10
 """Minimum number of complete trials for an estimate of importance."""
@@ -49,7 +50,7 @@ class TrialResult(NamedTuple):
     objective: Interval | None
     """Last measured objective, or None if it was never measured."""
     training_hours: float | None
-    """Training time, or None if the trial is not finished."""
+    """Training time, or None if the trial is running or refused."""
     refusal_reason: str
     """Reason for refusing the trial, or an empty string if it was not refused."""
 

@@ -146,7 +146,10 @@ class SearchHandle:
         self.drop()
 
     async def results(self) -> AsyncIterator[Any]:
-        """Yield results, such as analyses, as they improve; slow readers receive the latest."""
+        """Yield results, such as analyses, as they improve; slow readers receive the latest.
+
+        Raises the error of a failed search.
+        """
         while True:
             update = await self._updates.next()
             if update.is_done:

@@ -159,7 +159,7 @@ def measure(*, networks: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
     """Time the moves of networks on one core.
 
     `networks` maps a key to the settings of a run (`settings`) and an iteration (`iteration`).
-    Return the fields of `MoveTime`, except `kind`, under the names ``KEY.FIELD``.
+    Returns the fields of `MoveTime`, except `kind`, under the names ``KEY.FIELD``.
     """
     subjects = [
         MeasurementSubject.untrained(
@@ -220,7 +220,7 @@ _EXTENSIONS = ("service", FEATURES, LEAGUE_BY_RESULTS)
 
 
 def measured_accuracy_points(results: Results) -> dict[str, PointsBySeed]:
-    """Return the accuracy points of all finished runs, or nothing before moves are timed."""
+    """Return the accuracy points of all finished runs; empty before moves are timed."""
     times = measured_move_times(results)
     if times is None:
         return {}

@@ -72,7 +72,7 @@ def diversity_statistics(
 
 
 def _difference(name: str, phase: str, runs: Diversities) -> ClaimEstimate | MissingEstimate:
-    """Return the new positions per game of a variant minus those of plain self-play."""
+    """Return the new positions per game of a variant minus those of the extended version."""
     for needed in (name, EXTENDED):
         if needed not in runs:
             return MissingEstimate(f"{VARIANTS[needed].title} is not studied at this scale")

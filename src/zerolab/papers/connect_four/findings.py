@@ -302,8 +302,8 @@ _DEEPER_MOVE = _depth_claim(
     "deeper-chooses-better",
     "Deeper networks choose a strongest move more often.",
     "[Clausen2021, Table 1]",
-    "share of positions with a strongest move, by networks of one depth minus by those of the next"
-    " smaller depth",
+    "share of positions in which networks of one depth choose a strongest move minus that of the"
+    " next smaller depth",
     "",
 )
 DEEPER_CLAIMS: Mapping[str, Claim] = {

@@ -114,8 +114,7 @@ def easy_statistics(results: Results) -> dict[Claim, ClaimEstimate | MissingEsti
 def measure_easy_accuracy(run: FinishedRun) -> float | None:
     """Return the strong accuracy of search with the best network on easy positions.
 
-    Only the variants with a published accuracy are measured. The result is None if the positions
-    are not solved yet.
+    The result is None if the positions are not solved yet.
     """
     planned = next(plan for plan in run.design.report_datasets if plan.label == "easy")
     path = run.study_folder.dataset_path(planned)

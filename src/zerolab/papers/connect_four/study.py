@@ -163,7 +163,7 @@ class Connect4ExtensionsStudy(Connect4EfficiencyStudy):
 
     Train the baseline, its extended version, and the extended version with each extension of the
     paper: games searched by a service, growing networks, features of a small network, and a league.
-    The study connect4-efficiency also has further ways and removes one ingredient at a time.
+    The study connect4-efficiency also has further methods and removes one ingredient at a time.
 
     Examples:
       zerolab study connect4-extensions
@@ -197,7 +197,7 @@ class Connect4SupervisedStudy(Study):
     """Train networks of 5, 10 and 20 blocks on solved positions of Connect Four, as in Table 1.
 
     The sets contain all positions of each game, or one position per game. Some further networks
-    learn the published labels, which are partly wrong; others give the outcome as much weight as
+    learn the published labels, some of which are wrong; others give the outcome as much weight as
     the move, or also learn the features of a small network trained by self-play. The accuracies on
     unseen positions are limits for networks of these sizes.
 

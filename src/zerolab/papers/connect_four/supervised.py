@@ -25,7 +25,7 @@ from zerolab.training.records import SupervisedRecord
 SETS = ("v1", "v2")
 """Sets of positions: every position of each game (v1), or one position per game (v2)."""
 RIGHT, PUBLISHED_LABELS = "right", "published"
-"""Labels: true outcomes, or those in which losses of the first player are draws [ClausenCode]."""
+"""Labels: true outcomes, or with losses as draws if the first player is to move [ClausenCode]."""
 WEIGHT, FULL_WEIGHT = 0.01, 1.0
 """Weights of the outcome in the loss: as in [Clausen2021, Eq. 3], and equal to the policy's."""
 FEATURES_SET = "v1"
@@ -172,10 +172,10 @@ def supervised_blocks(results: Results) -> Iterator[Block]:
     yield Paragraph(
         "The positions come from games in which half of the plies are perfect and half random. Set"
         " v1 contains every position of each game, set v2 one position per game. A tenth of the"
-        " games forms the test set. In the published labels, losses of the first player count as"
-        " draws [ClausenCode], so the published accuracies are not an upper bound for correct"
-        " labels. The outcome has a weight of 0.01 in the loss, as in [Clausen2021, Eq. 3]; two"
-        " columns show networks trained with a weight of 1."
+        " games forms the test set. In the published labels, losses count as draws if the first"
+        " player is to move [ClausenCode], so the published accuracies are not an upper bound for"
+        " correct labels. The outcome has a weight of 0.01 in the loss, as in [Clausen2021, Eq. 3];"
+        " two columns show networks trained with a weight of 1."
     )
     yield _table(results)
     yield from _bars(results)

@@ -157,14 +157,14 @@ def elo_time_blocks(grid: Grid) -> Iterator[Block]:
 
 def _bootstrap_note(grid: Grid) -> str:
     resampling = (
-        "Each draw adds resampled residuals of Elo and time to the means. The residuals of all runs"
-        " are pooled and include both variation between runs and measurement error."
+        "Each sample adds resampled residuals of Elo and time to the means. The residuals of all"
+        " runs are pooled and include both variation between runs and measurement error."
         if run_spread(grid) is not None
-        else "Each draw adds measurement error to Elo. With one run per combination, the variation"
-        " between runs is unknown, so these shares are overconfident."
+        else "Each sample adds measurement error to Elo. With one run per combination, the"
+        " variation between runs is unknown, so these shares are overconfident."
     )
     return (
-        "The share of draws is the share of bootstrap draws in which a combination is on the front"
+        "The share of samples is the share of bootstrap samples with the combination on the front"
         f" of Elo and total time. {resampling} If the share is far from both 0 and 1, the place of"
         " the combination on or off the plotted front is due to chance."
     )
@@ -236,7 +236,7 @@ def _spread_note(grid: Grid) -> str:
     if components is None:
         return (
             "Each combination has one run, so the variation between runs of a combination is"
-            " unknown. A fit over all runs averages over this variation, a single cell does not."
+            " unknown. A fit over all runs averages over this variation; a single cell does not."
         )
     return (
         f"{ANCHOR} Runs of a combination vary with a standard deviation of"

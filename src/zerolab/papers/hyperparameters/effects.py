@@ -278,7 +278,7 @@ def _importance_table(by_measure: Mapping[str, Mapping[str, HyperparameterEffect
             Column(f"by chance, {name}", _FORMATS[name]), Column(f"p, {name}", P_VALUE_FORMAT),
         ]  # fmt: skip
     columns += [
-        Column("published effect on time", ".2f"), f"value of the most {first_measure}"
+        Column("published effect on time", ".2f"), f"value with the highest {first_measure}"
     ]  # fmt: skip
     return Table("importance", "Importance of hyper-parameters", columns, rows)
 
@@ -300,7 +300,7 @@ PUBLISHED_BEST: Mapping[str, tuple[int | None, int | None]] = {
 }  # fmt: skip
 """Index of the best published value by loss and by time [Wang2020a, Table 4].
 
-None means "insignificant" (loss) and "similar" (time)."""
+None stands for "insignificant" (loss) or "similar" (time)."""
 
 
 def best_value_blocks(sweep: Sweep) -> Iterator[Block]:

@@ -51,7 +51,7 @@ TIME_SIGNS: Mapping[str, float] = {
 
 The text counts ep among those without a significant effect; Table 4 does not."""
 FREE = ("T'", "c", "lr", "d", "u")
-"""Hyper-parameters that Table 3 calls time-friendly, with at most 18 % of the default hours."""
+"""Hyper-parameters that Table 3 calls time-friendly: they change the hours by at most 18 %."""
 
 TIME_FIGURE, LOSS_FIGURE = "training-time", "training-loss"
 """Figures of either design that show the effects on time and on the loss."""

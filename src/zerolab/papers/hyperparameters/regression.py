@@ -124,7 +124,7 @@ def pareto_front_shares(grid: Grid) -> list[float]:
 
 
 def pareto_front_table(grid: Grid) -> Table:
-    """Return a table of combinations, with their means and the share of draws on the front."""
+    """Return a table of combinations, with their means and the share of samples on the front."""
     combinations = list(grid.runs_by_combination().values())
     unit = time_unit(run.training_seconds for run in grid.runs)
     points = [
@@ -143,7 +143,7 @@ def pareto_front_table(grid: Grid) -> Table:
     ]  # fmt: skip
     columns: list[str | Column] = [
         "combination", "runs", Column(f"mean time ({unit.symbol})", ".3g"),
-        Column("mean Elo above Random", "+.0f"), "on the front", Column("share of draws", ".0%"),
+        Column("mean Elo above Random", "+.0f"), "on the front", Column("share of samples", ".0%"),
     ]  # fmt: skip
     return Table("front-shares", "Combinations on the Pareto front", columns, rows)
 

@@ -99,7 +99,7 @@ LEVELS: Mapping[Scale, Mapping[str, tuple[int, ...]]] = {
 DEFAULT = "default"
 """Level of the factor ``changed`` in runs with default settings."""
 TOURNAMENT = "tournament"
-"""Part that contains the tournament of the sweep. Other parts are named after the changed
+"""Part that contains the tournaments of the sweep. Other parts are named after the changed
 parameter."""
 SCREENING = "screening"
 """The only part of the screening."""
@@ -141,8 +141,8 @@ class HyperparameterSweepStudy(Study):
 
     Train on 6x6 Othello with three values of each of twelve hyper-parameters, keeping the others at
     their defaults. Report the losses of each epoch, the hours of each stage and the published
-    hours. Rank the hyper-parameters by their effect on losses, time and Elo in a tournament between
-    all final networks.
+    hours. Rank the hyper-parameters by their effect on losses, time and Elo in tournaments between
+    the final networks of each seed.
 
     Examples:
       zerolab study hyperparameter-sweep
@@ -221,8 +221,8 @@ class HyperparameterScreeningStudy(Study):
 
     Train on 6x6 Othello with the smallest or the largest value of each of twelve hyper-parameters,
     in 24 combinations and their mirror images. Every run contributes to all effects, so that far
-    fewer runs are needed than when one hyper-parameter changes at a time. All final networks play
-    a tournament.
+    fewer runs are needed than when one hyper-parameter changes at a time. The final networks
+    of each seed play a tournament.
 
     Examples:
       zerolab study hyperparameter-screening
@@ -282,9 +282,9 @@ class HyperparameterCorrelationStudy(Study):
     """Vary iterations, episodes, simulations and epochs together: Elo against time, Pareto fronts.
 
     Train on 6x6 Othello with all 81 combinations of three values each of I, E, m and ep, without
-    gates. Random and all final networks play a tournament. The report shows heat maps of Elo, Elo
-    against self-play time and learning time, and whether more iterations are worth more than more
-    work within each iteration.
+    gates. Random and the final networks of each seed play a tournament. The report shows heat maps
+    of Elo, Elo against self-play time and learning time, and whether more iterations are worth more
+    than more work within each iteration.
 
     Examples:
       zerolab study hyperparameter-correlation

@@ -148,7 +148,7 @@ def strength_blocks(sweep: Sweep) -> Iterator[Block]:
             "Elo of final networks relative to Random",
             "Elo, Random = 0",
         ),
-        "A single tournament between Random and all final networks. All networks search with the"
+        "One tournament per seed between Random and final networks. All networks search with the"
         " default number of simulations and the default c, so differences are due to training. The"
         f" runs with default settings are the same in all groups. {POOLED_NOTE}",
     )
@@ -270,7 +270,7 @@ def screening_statistics(results: Results) -> dict[Claim, ClaimEstimate | Missin
 
 
 def screening_verdicts(results: Results) -> list[Verdict]:
-    """Return the verdicts on the claims about time and loss."""
+    """Return the verdicts on the claims about the screening."""
     return results.judge(screening_statistics)
 
 

@@ -81,10 +81,11 @@ def _tournaments(results: Results) -> Iterator[Block]:
         "tournament-elo",
         draw_grouped_runs(groups, "Elo of final networks by minimised loss",
                   "tournament Elo above Random's", baseline=0.0),
-        "Round robin between Random and all final networks for a game and board size. Compare"
+        "Round robins between Random and final networks, for a game and board size. Compare"
         " Fig. 11 of [Wang2020a], where Elo is relative to the mean of all players and there are"
-        " more runs. Here Elo is relative to Random. The intervals exclude the error of Random's"
-        " own rating, which shifts all runs of a game equally. The papers print no numbers."
+        " more runs. Here Elo is relative to Random. The error of Random's own rating shifts all"
+        " runs of a tournament equally; the intervals include this error only if each seed has its"
+        " own tournament. The papers print no numbers."
         f" {POOLED_NOTE}",
     )  # fmt: skip
     yield elo_table("elo", "Tournament Elo above Random's by loss", groups, "game", "loss")
@@ -210,6 +211,6 @@ def _grid(results: Results) -> Iterator[Block]:
             "lambda",
             draw_grouped_runs(groups, "Elo by weight of the policy loss", "tournament Elo"),
             "l = lambda l_p + (1 - lambda) l_v [Wang2019]. With lambda = 0 only the value loss"
-            " counts, with lambda = 1 only the policy loss. One tournament per game.",
+            " counts, with lambda = 1 only the policy loss. One tournament per game and seed.",
         )
         yield elo_table("lambda-elo", "Tournament Elo by weight", groups, "weight", "game")

@@ -50,7 +50,7 @@ class LossFunctionsStudy(Study):
 
     Train several runs per loss on Othello, Connect Four and Gobang, on 5x5 and 6x6 boards. Training
     minimises the policy loss, the value loss, their sum or their product, and logs all four. The
-    report compares training Elo with Elo in a tournament between all final networks. The paper
+    report compares training Elo with Elo in tournaments between final networks. The paper
     bases its conclusions on the latter because training Elo is biased. The networks are also
     measured on solved positions. A further grid varies the relative weight of the two losses.
 

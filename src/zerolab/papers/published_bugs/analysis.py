@@ -307,8 +307,8 @@ def _trained(results: Results, part: str, factor: str) -> Iterator[Block]:
     yield Picture(
         part,
         draw_grouped_runs(groups, f"{_title(part)}: Elo by {factor}", "tournament Elo"),
-        "A single tournament, itself free of bugs, between Random and all runs with and without the"
-        f" bug. {POOLED_NOTE}",
+        "One tournament per seed, itself free of bugs, between Random and the runs with and without"
+        f" the bug. {POOLED_NOTE}",
     )
     groups["random"] = {RIGHT: random_player_sample(tournament)}
     yield elo_table(f"{part}-elo", f"{_title(part)}: tournament Elo", groups, factor, "code")

@@ -65,7 +65,7 @@ class PublishedBugsStudy(Study):
 
     Three bugs affect training: unmirrored policies in Connect Four, absolute winners in Gobang, and
     an optimizer re-created in every iteration. Two affect measurement: a tournament in which all
-    runs of a family play with the last run's network, and labels that turn losses into draws.
+    runs of a loss play with the last run's network, and labels that turn losses into draws.
 
     Examples:
       zerolab study published-bugs

@@ -49,7 +49,7 @@ def learn_outcomes(
     - `positions`: number of all positions, including those for training.
     - `on_labels`: share for which the network predicts the label.
     - `on_outcomes`: share for which the network predicts the true outcome.
-    - `ceiling`: share whose label is the true outcome: the accuracy of a perfect network.
+    - `ceiling`: share whose label is the true outcome: a perfect network's accuracy on labels.
     - `held_out`: number of held-out positions.
     - `distinct`: number of distinct held-out positions.
     - `true_labels`: number of distinct held-out positions whose label is the true outcome.

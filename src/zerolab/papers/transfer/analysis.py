@@ -223,16 +223,16 @@ def strength_blocks(results: Results) -> Iterator[Block]:
         return
     yield Heading("Playing strength")
     yield Paragraph(
-        "Each board has one tournament between Random and the best networks of all runs after"
-        " several iterations. At iteration 0, only networks from scratch and mapped networks play,"
-        " because the others still have the same untrained heads as networks from scratch. For runs"
-        " with a frozen trunk, only the final networks play."
+        "Each board has one tournament per seed, between Random and the best networks of all runs"
+        " after several iterations. At iteration 0, only networks from scratch and mapped networks"
+        " play, because the others still have the same untrained heads as networks from scratch."
+        " For runs with a frozen trunk, only the final networks play."
     )
     yield Picture(
         "elo",
         draw_curves(panels, "Tournament Elo by transfer method", "iteration",
                     "tournament Elo", columns=3),
-        "Elo in the board's tournament, relative to the mean of all players. Mean over runs, with a"
+        "Elo in a tournament, relative to the mean of its players. Mean over runs, with a"
         " band of one standard deviation between runs. The bars show the standard error of the mean"
         " rating.",
     )  # fmt: skip

@@ -161,7 +161,7 @@ def accuracy_gains(
 def halfway_accuracy(results: Results, target: str) -> float | None:
     """Return the mean accuracy of runs from scratch after half of their iterations.
 
-    Return None if no run from scratch is finished.
+    Returns None if no run from scratch is finished.
     """
     curves = [policy_accuracy_curve(run) for run in results.runs_where(target, way=SCRATCH)]
     halfway = [curve[max(1, round(HALF * len(curve))) - 1] for curve in curves]

@@ -47,8 +47,8 @@ def trunk_activations(
 
     The activations are float32[N, filters * rows * columns], taken after the ReLU if a layer has
     one. The layers are named ``stem``, ``adapter`` (if there is one), ``block 1``, ``block 2`` and
-    so on. The board can differ in size from the training board. Raise UserError if the trunk has no
-    residual blocks.
+    so on. The board can differ in size from the training board. Raises UserError if the trunk has
+    no residual blocks.
     """
     if not isinstance(network.trunk, nn.Sequential):
         raise UserError(
@@ -119,7 +119,8 @@ class GramMatrix:
     def cka(self, other: GramMatrix) -> float:
         """Return the linear CKA with other activations on the same positions; at most 1.
 
-        Return NaN if either set of activations is the same for all positions.
+        Returns NaN if either set of activations is the same for all positions. Raises ValueError if
+        the numbers of positions differ.
         """
         if len(self._sums) != len(other._sums):
             raise ValueError(

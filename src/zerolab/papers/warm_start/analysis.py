@@ -92,9 +92,9 @@ def _strength(results: Results) -> Iterator[Block]:
     yield Picture(
         "elo",
         draw_grouped_runs(groups, "Elo of final networks by warm start", "tournament Elo"),
-        "Round robin between Random and all final networks for a game, with plain search. Elo is"
-        " relative to the mean of all players. Compare Figs. 5.1 (Gobang and Connect Four) and 5.2"
-        f" (Othello) of [Wang2020b]. {POOLED_NOTE}",
+        "Round robins between Random and final networks for a game, with plain search. Elo is"
+        " relative to the mean of all players of a tournament. Compare Figs. 5.1 (Gobang and"
+        f" Connect Four) and 5.2 (Othello) of [Wang2020b]. {POOLED_NOTE}",
     )
     yield elo_table("elo-by-variant", "Tournament Elo by variant", groups, "game", "variant")
 
@@ -148,7 +148,7 @@ def _tests(results: Results) -> Iterator[Block]:
         draw_intervals(lines, "Elo gained by a warm start", "Elo relative to the baseline with the"
                        " same seed", threshold=0.0, number_format="+.0f"),
         "Each dot is a pair of runs with the same seed. Its bar combines the errors of both"
-        " ratings, assuming independence. The adaptive variant is compared in the tournament"
+        " ratings, assuming independence. The adaptive variant is compared in the tournaments"
         " between warm starts of different lengths. Intervals pool the variance of the differences"
         " within a game; the table has separate ones.",
     )  # fmt: skip
@@ -200,7 +200,7 @@ def _iterations(results: Results) -> Iterator[Block]:
     yield Picture(
         BY_ITERATION,
         draw_grouped_runs(groups, "Elo of the baseline and WRoRa by iteration", "tournament Elo"),
-        "Best networks after the iterations on the axis, in one tournament per game."
+        "Best networks after the iterations on the axis, in one tournament per game and seed."
         f" {_repeated_networks(results)}",
     )
     columns: list[str | Column] = ["game", "iteration", Column("gain of WRoRa", "+.0f")]
@@ -264,7 +264,7 @@ def _switches(results: Results) -> Iterator[Block]:
         draw_grouped_runs(ordered, "Elo by the last iteration of the warm start", "tournament Elo"),
         "WRoRa in iterations 1 to I', with I' = 0 for the baseline. The adaptive variant ends the"
         " warm start when plain search wins a match; its weights are those of the default I', and"
-        " then stay at 1 / I'. One tournament per game.",
+        " then stay at 1 / I'. One tournament per game and seed.",
     )
     yield elo_table(
         "switch-elo", "Tournament Elo by last iteration of the warm start", ordered, "I'", "game"

@@ -35,7 +35,7 @@ class ScoreComparison(NamedTuple):
     Unlike an interval from the usual standard error, it is also valid for rates of 0 and 1.
     `z_score` is d divided by the standard error, which is derived from the end of the interval
     nearer to 0. The rates agree if -1.96 <= z_score <= 1.96. If all true rates are equal, about one
-    comparison in twenty differs by chance. SciPy has no interval for a difference of rates, and its
+    comparison in twenty differs by chance. SciPy has no interval for a difference in rates, and its
     Wilson interval requires an integer number of successes, which excludes half points.
 
     Draws count as half a win, which makes the variance per game less than p (1 - p), the variance
@@ -97,7 +97,7 @@ def draw_score_comparisons(
 ) -> Figure:
     """Draw score rates in percent with 95 % intervals, in one panel per heading.
 
-    All panels must have the same row names. Rows with different rates are shaded and show z.
+    All panels must have the same row names. Rows whose rates do not agree are shaded and show z.
     """
     names = list(next(iter(panels.values())))
     figure = new_figure(1.5 + 3.0 * len(panels), 1.7 + 0.42 * len(names))

@@ -67,9 +67,9 @@ class WarmStartStudy(Study):
     """Compare warm starts of self-play with the baseline on three games, by tournament.
 
     Train several runs of the baseline, Rollout, RAVE, RoRa, WRo, WRoRa and adaptive WRoRa on 6x6
-    Gobang, Connect Four and Othello. All final networks and Random play a tournament per game, and
-    are measured on solved positions. A further grid varies the last iteration of WRoRa's warm
-    start.
+    Gobang, Connect Four and Othello. Random and the final networks play tournaments in each game.
+    The networks are also measured on solved positions. A further grid varies the last iteration of
+    WRoRa's warm start.
 
     Examples:
       zerolab study warm-start
@@ -259,7 +259,7 @@ PUBLISHED_SCORES: Mapping[str, Mapping[tuple[str, str], float]] = {
         (RHEA, RAVE): 0.050,
     },
 }
-"""Score rate of the first player of each pair against the second [Wang2021b, Table 5.1].
+"""Score rate of the first-listed player of each pair [Wang2021b, Table 5.1].
 
 The other half of the paper's matrix contains the complements."""
 FEWEST_PLAYOUTS = 20
@@ -272,9 +272,9 @@ class Table51Study(Study):
 
     The four players have no network. All pairs of these players, three other readings of RAVE and
     eight other settings of RHEA play 500 games with 100 playouts per move on 6x6 Gobang, Connect
-    Four and Othello. The report compares the measured win rates with the published ones and marks
-    those that differ. This takes minutes, so all scales except smoke use the published settings.
-    Smoke plays two games per pair, and only Othello.
+    Four and Othello. The report compares the measured score rates with the published ones and marks
+    those that differ. The study takes minutes, so all scales except smoke use the published
+    settings. Smoke plays two games per pair, and only Othello.
 
     Examples:
       zerolab study table-5.1

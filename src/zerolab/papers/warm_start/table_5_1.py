@@ -111,7 +111,10 @@ def table_statistics(results: Results) -> dict[Claim, ClaimEstimate | MissingEst
 def _smallest_share(
     results: Results, pairs: Sequence[tuple[str, str, str]]
 ) -> ClaimEstimate | MissingEstimate:
-    """Return the smallest share won by the first player of `pairs`, each a game and two players."""
+    """Return the smallest share of games that the first-listed player of a pair won.
+
+    Each of `pairs` is a game and two players.
+    """
     shares = []
     for pair in pairs:
         share = _share_won(results, *pair)
@@ -301,7 +304,7 @@ _TABLE = "[Wang2021b, Table 5.1]"
 _RHEA_SECTION = "[Wang2021b, section 5.4]"
 _OURS = f"zerolab, on {_RHEA_SECTION}"
 _SHARE = 0.05
-"""Smallest difference of shares of games worth knowing."""
+"""Smallest difference in shares of games worth knowing."""
 
 ORDER_CLAIM = Claim(
     "table-order",

@@ -74,7 +74,7 @@ class GameResponse(BaseModel):
     """Name of the second player."""
     result: Winner
     forfeit: bool
-    """True if the game ended because the side to move forfeited."""
+    """True if the game ended because the side to move forfeited or resigned."""
     plies: int
     """Number of moves."""
     given_plies: int

@@ -113,7 +113,7 @@ class PositionResponse(BaseModel):
     last_cell: int | None
     """Cell of the last placed piece."""
     winning_cells: list[int]
-    """Cells of the line or chain that won; empty if there is none."""
+    """Cells of the winning line or chain; empty if there is none."""
     drawing: Drawing
     shapes: BoardShapes | None
     """Geometry of the board. In a list of positions, only the first one has it."""

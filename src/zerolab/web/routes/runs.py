@@ -63,7 +63,7 @@ class RunResponse(BaseModel):
     game: str
     preset: str
     iteration: int
-    """Iteration of the next stage."""
+    """Current iteration; the last iteration in a finished run."""
     iterations: int
     """Total number of iterations in the settings."""
     stage: str
@@ -271,7 +271,8 @@ class StageResponse(BaseModel):
     seconds_left: float | None
     """Estimated time left for the task; None before its first unit is finished."""
     run_seconds_left: float | None
-    """Estimated time left for the run; None in the first iteration since training began."""
+    """Estimated time left for the run; None if unknown, as in the first iteration since training
+    began if there is no time limit."""
     latest_game: LiveGameResponse | None
     """Latest finished game of self-play in this iteration; None if there is none."""
 

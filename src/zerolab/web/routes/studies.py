@@ -106,7 +106,7 @@ class StudyDetails(BaseModel):
     active: list[str]
     """Names of the tasks in progress."""
     failures: dict[str, list[str]]
-    """Last lines of the output of failed tasks, by task name."""
+    """Last lines of the error message of each failed task, by task name."""
     claims: list[ClaimResponse]
     report: str
     """URL of the report page; empty if no report has been written."""
