@@ -68,7 +68,7 @@ def refusal(spec):
         ("gobang:8x8:5", "gobang-8x8-5"),
     ],
 )
-def test_names_are_those_of_games_without_the_usual_size(game, name):
+def test_names_are_those_of_games_without_the_default_size(game, name):
     assert shipped_name(parse_game(game)) == name
     assert shipped_name(parse_game(game.partition(":")[0])) in name
 

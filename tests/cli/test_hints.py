@@ -38,7 +38,7 @@ def test_unknown_words_have_no_hint(capsys):
     assert "did you mean" not in capsys.readouterr().err
 
 
-def test_name_of_a_game_means_its_usual_size(tmp_path, monkeypatch, capsys):
+def test_name_of_a_game_means_its_default_size(tmp_path, monkeypatch, capsys):
     games = []
     monkeypatch.setattr(train, "train_run", lambda *arguments: games.append(arguments[2].game))
     for name in ("connect_four", "othello:4x4"):
@@ -50,8 +50,8 @@ def test_name_of_a_game_means_its_usual_size(tmp_path, monkeypatch, capsys):
 
 
 @pytest.mark.parametrize("name", registered_games())
-def test_usual_sizes_are_valid(name):
-    game = registered_games()[name].usual_game()
+def test_default_sizes_are_valid(name):
+    game = registered_games()[name].default_game()
     assert parse_game(name) == parse_game(f"{name}:{game.rows}x{game.columns}") == game
 
 

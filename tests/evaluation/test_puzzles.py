@@ -17,8 +17,8 @@ from zerolab.core.errors import UserError
 from zerolab.evaluation.puzzles import (
     BASELINES,
     JUDGE,
-    Collection,
     Puzzle,
+    PuzzleCollection,
     make_puzzle,
     measure,
     only_best,
@@ -116,7 +116,7 @@ def test_longer_lines_and_look_alikes_raise_the_estimate():
 
 
 def test_collection_has_no_repeated_positions_and_few_easy_ones(puzzles):
-    collection = Collection(6)
+    collection = PuzzleCollection(6)
     start = Position.start(GAME)
     orders = [start.play("a1").play("b2").play("c3"), start.play("c3").play("b2").play("a1")]
     assert [collection.is_new(each) for each in orders] == [True, False]

@@ -247,7 +247,7 @@ def with_gpus(monkeypatch):
     return set_count
 
 
-def test_precision_is_usual_on_another_type_of_device(trained, game):
+def test_precision_is_default_on_another_type_of_device(trained, game):
     state = NetworkEvaluator(trained, game, CPU, torch.float32).__getstate__()
     for device_type, expected in (("cpu", torch.float32), ("cuda", default_precision(CPU))):
         restored = NetworkEvaluator.__new__(NetworkEvaluator)

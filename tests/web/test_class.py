@@ -1,4 +1,4 @@
-"""Class: tokens, limits, roles, and agents that pupils bring."""
+"""Class: tokens, limits, roles, and agents that pupils enter."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ Agent files are exported from runs (`agents.exporting`) and can come from untrus
 `parse_agent_file` validates all of them and returns only agents that are safe to use.
 
 The specs are ``FILE.zerolab[?OPTIONS]`` and, for shipped agents, ``NAME[?OPTIONS]``. Shipped agents
-are named after the game, without its usual size, such as ``connect-four`` or ``othello-6x6``
+are named after the game, without its default size, such as ``connect-four`` or ``othello-6x6``
 (docs/decisions/0098).
 """
 
@@ -228,7 +228,7 @@ SHIPPED_FOLDER = Path(__file__).parent / "shipped"
 """Folder of the agents in this package, as NAME.zerolab with a card in NAME.toml; can be empty."""
 
 _SHIPPED = "shipped"
-_USUAL_OPPONENT = "mcts:1000"
+_DEFAULT_OPPONENT = "mcts:1000"
 
 
 def shipped_names() -> list[str]:
@@ -244,12 +244,12 @@ def shipped_path(name: str) -> Path:
 def shipped_name(game: Game) -> str:
     """Return the name of a game's shipped agent, whether or not it exists.
 
-    This is the game's name with hyphens, without its usual size. The names of further agents for
+    This is the game's name with hyphens, without its default size. The names of further agents for
     the game begin with it, such as ``connect-four-small``.
     """
     name, _, size = game_name(game).partition(":")
-    is_usual = game == registered_games()[name].usual_game()
-    return (name if is_usual else f"{name}-{size}").replace("_", "-").replace(":", "-")
+    is_default = game == registered_games()[name].default_game()
+    return (name if is_default else f"{name}-{size}").replace("_", "-").replace(":", "-")
 
 
 class ShippedAgent(NamedTuple):
@@ -263,9 +263,9 @@ class ShippedAgent(NamedTuple):
 
 def shipped_agents(game: Game) -> list[ShippedAgent]:
     """Return this package's undamaged agents for a game, starting with the one named after it."""
-    usual, wanted = shipped_name(game), game_name(game)
+    default, wanted = shipped_name(game), game_name(game)
     agents = []
-    for name in sorted(shipped_names(), key=lambda name: (name != usual, name)):
+    for name in sorted(shipped_names(), key=lambda name: (name != default, name)):
         with suppress(UserError):
             content = read_limited(shipped_path(name), MAX_AGENT_BYTES)
             header = decode_agent(content, name).header
@@ -277,7 +277,7 @@ def shipped_agents(game: Game) -> list[ShippedAgent]:
 
 def default_opponent(game: Game) -> str:
     """Return the spec of an opponent for users without trained agents: a shipped agent, or MCTS."""
-    return next((each.spec for each in shipped_agents(game)), _USUAL_OPPONENT)
+    return next((each.spec for each in shipped_agents(game)), _DEFAULT_OPPONENT)
 
 
 class _Shipped(StoredAgentKind):

@@ -20,7 +20,7 @@ from zerolab.core.errors import UserError, checked_whole_number, quoted
 from zerolab.core.files import check_output_path
 from zerolab.core.processes import available_cores
 from zerolab.evaluation.accuracy import agent_accuracy_reports
-from zerolab.evaluation.collecting import Collection, DatasetSettings
+from zerolab.evaluation.collecting import CollectedPositions, DatasetSettings
 from zerolab.evaluation.dataset import (
     CollectionProgress,
     check_dataset_path,
@@ -196,7 +196,7 @@ def _against_baselines(
     return matches
 
 
-def _collect_solved_positions(console: Console, game: Game, seed: int) -> Collection | None:
+def _collect_solved_positions(console: Console, game: Game, seed: int) -> CollectedPositions | None:
     """Return a few solved positions if solving is fast, and print the number of unsolved ones."""
     try:
         oracle = oracle_for(game, _QUICK_BUDGET)

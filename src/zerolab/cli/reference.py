@@ -56,7 +56,7 @@ def _describe(name: str, entry: GameRegistration) -> dict[str, Any]:
     """Return a game's name pattern, its sizes, and its properties at the default size."""
     sizes = entry.field_bounds()
     optional = [f"[:{field.upper()}]" for field in list(sizes)[2:]]
-    example: Any = entry.usual_game()
+    example: Any = entry.default_game()
     return {
         "name": name,
         "form": f"{name}:ROWSxCOLUMNS{''.join(optional)}",
@@ -78,7 +78,7 @@ def _table(entries: list[dict[str, Any]]) -> Table:
             for field, (low, high) in each["sizes"].items()
         )
         rows.append([each["name"], sizes, each["example"], each["actions"], each["symmetries"]])
-    columns = ["game", "sizes", "usual", "actions", "symmetries"]
+    columns = ["game", "sizes", "default", "actions", "symmetries"]
     return Table("games", "", columns, rows, note=_NAMING)
 
 

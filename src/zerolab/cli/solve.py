@@ -23,8 +23,8 @@ from zerolab.core.files import check_output_path
 from zerolab.evaluation.puzzles import (
     BASELINES,
     JUDGE,
-    Collection,
     Puzzle,
+    PuzzleCollection,
     make_puzzle,
     measure,
     random_positions,
@@ -259,7 +259,7 @@ def puzzles(
 
 def _found(candidates: Iterable[Position], count: int, oracle: Oracle) -> Iterator[Puzzle]:
     """Yield up to `count` puzzles among new positions that can be solved in time."""
-    collection = Collection(count)
+    collection = PuzzleCollection(count)
     for position in candidates:
         if not collection.is_new(position):
             continue

@@ -339,7 +339,7 @@ class CollectionCounts(NamedTuple):
         return CollectionCounts(*(a + b for a, b in zip(self, other, strict=True)))
 
 
-class Collection(NamedTuple):
+class CollectedPositions(NamedTuple):
     """Solved positions of several games, ordered by game and ply."""
 
     positions: Positions
@@ -348,7 +348,7 @@ class Collection(NamedTuple):
 
 def collect_positions(
     game: Game, oracle: Oracle, settings: DatasetSettings, game_numbers: range
-) -> Collection:
+) -> CollectedPositions:
     """Play the games with these numbers and collect their positions.
 
     The positions of a game depend only on its number, unless the work of the oracle under a budget
@@ -367,7 +367,7 @@ def collect_positions(
     play_pairings(setup, [pairings] if pairings else [], move_observers=[collector])
     rows = sorted(collector.collected_positions(), key=lambda row: (row.game_number, len(row.line)))
     counts = CollectionCounts(len(game_numbers), collector.all_optimal, collector.unsolved)
-    return Collection(_as_positions(game, rows), counts)
+    return CollectedPositions(_as_positions(game, rows), counts)
 
 
 def _as_positions(game: Game, rows: list[SolvedPosition]) -> Positions:

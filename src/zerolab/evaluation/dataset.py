@@ -22,7 +22,7 @@ from zerolab.core.files import check_output_path, check_path, write_text
 from zerolab.core.processes import map_in_processes
 from zerolab.evaluation.accuracy import non_trivial_mask, random_grades
 from zerolab.evaluation.collecting import (
-    Collection,
+    CollectedPositions,
     CollectionCounts,
     DatasetSettings,
     collect_positions,
@@ -189,7 +189,7 @@ def _sibling(path: Path, ending: str) -> Path:
 
 def collect_in_memory(
     game: Game, positions: int, settings: DatasetSettings, oracle: Oracle
-) -> Collection:
+) -> CollectedPositions:
     """Return `positions` solved positions, or fewer if further games have no new ones.
 
     Raises NotSolvedError if the oracle's budget is too small for the first plies.
@@ -234,7 +234,7 @@ class _DatasetBuilder:
         self._counts = CollectionCounts()
         self._parts_without_new = 0
 
-    def add(self, part: Collection) -> None:
+    def add(self, part: CollectedPositions) -> None:
         """Add the new positions of a part."""
         new = []
         images, _ = smallest_images(self._game, part.positions.states)
@@ -264,9 +264,9 @@ class _DatasetBuilder:
         """True if there are enough positions, or if recent parts had no new ones."""
         return self.is_full or self._parts_without_new >= PATIENCE
 
-    def collection(self) -> Collection:
+    def collection(self) -> CollectedPositions:
         """Return the positions added so far, with the counts of all games."""
-        return Collection(join_positions(self._parts), self._counts)
+        return CollectedPositions(join_positions(self._parts), self._counts)
 
 
 def _probe(game: Game, settings: DatasetSettings, oracle: Oracle) -> None:
@@ -304,13 +304,13 @@ def unlimited_oracle(game: str, make_oracle: OracleMaker) -> Oracle:
     return make_oracle(parse_game(game), UNLIMITED)
 
 
-def _play_chunk(chunk: _Chunk) -> Collection:
+def _play_chunk(chunk: _Chunk) -> CollectedPositions:
     """Return the part of a chunk, from the part's file if it exists; called in worker processes."""
     path = chunk.folder / f"{chunk.chunk_number:07}.parquet"
     game = parse_game(chunk.game)
     if path.exists():
         positions, about = read_positions(path, game)
-        return Collection(positions, CollectionCounts(**about))
+        return CollectedPositions(positions, CollectionCounts(**about))
     part = collect_positions(
         game, _oracle(chunk), chunk.settings, _game_numbers(chunk.chunk_number)
     )

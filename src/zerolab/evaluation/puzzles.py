@@ -121,7 +121,7 @@ def make_puzzle(position: Position, oracle: Oracle) -> Puzzle | None:
     )  # fmt: skip
 
 
-class Collection:
+class PuzzleCollection:
     """Puzzles collected for a game, without repeated positions.
 
     At most half of them are easy, judged by their grade when they are added.

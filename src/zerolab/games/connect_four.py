@@ -295,5 +295,5 @@ register_game(
     ConnectFourNotation,
     ConnectFourSolverRules,
     Drawing(cells="holes", surface="frame", pieces="red_and_yellow", decided_by="line"),
-    usual_size=(6, 7),
+    default_size=(6, 7),
 )

@@ -311,5 +311,5 @@ register_game(
     OthelloNotation,
     OthelloSolverRules,
     Drawing(surface="felt", pieces="black_and_white", decided_by="count"),
-    usual_size=(8, 8),
+    default_size=(8, 8),
 )

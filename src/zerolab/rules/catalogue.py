@@ -104,17 +104,17 @@ class GameRegistration(NamedTuple):
     solver_rules: type[SolverRules]
     drawing: Drawing
     settings_class: type[Any]
-    usual_size: tuple[int, int]
+    default_size: tuple[int, int]
     """Rows and columns of a game that is named without a size."""
 
     def field_bounds(self) -> dict[str, tuple[int, int]]:
         """Return the smallest and largest valid value of every field of the game."""
         return {name: _bounds(self.settings_class, name) for name in self.game_type._fields}
 
-    def usual_game(self) -> Game:
-        """Return the game of the usual size."""
+    def default_game(self) -> Game:
+        """Return the game of the default size."""
         limits = list(self.field_bounds().values())
-        sizes = zip(self.usual_size, limits, strict=False)
+        sizes = zip(self.default_size, limits, strict=False)
         game: Game = self.game_type(*(min(max(size, low), high) for size, (low, high) in sizes))
         return game
 
@@ -130,14 +130,14 @@ def register_game(
     notation: type[Notation] = Notation,
     solver_rules: type[SolverRules] = SolverRules,
     drawing: Drawing = Drawing(),  # noqa: B008 -- it is immutable
-    usual_size: tuple[int, int] = (6, 6),
+    default_size: tuple[int, int] = (6, 6),
 ) -> None:
     """Register `game_type`, a NamedTuple, under `name`.
 
     `rules.rules` describes the parts of a game, and `drawing` is its board on web pages. The fields
     of `game_type` are integers with bounds, and the first two are `rows` and `columns`. Users write
     the values of the fields after the name, as in ``name:ROWSxCOLUMNS:OTHER``. If they write only
-    the name, it means `usual_size`, or the nearest size within the bounds. Raises TypeError,
+    the name, it means `default_size`, or the nearest size within the bounds. Raises TypeError,
     naming the missing functions, if a part lacks required functions, and ValueError if the name is
     already registered.
     """
@@ -146,7 +146,7 @@ def register_game(
     SOLVER_RULES.implement(game_type, solver_rules)
     settings_class = variant_settings_class(game_type, name)
     registration = GameRegistration(
-        game_type, rules, encoding, notation, solver_rules, drawing, settings_class, usual_size
+        game_type, rules, encoding, notation, solver_rules, drawing, settings_class, default_size
     )
     _REGISTRY.add(name, registration)
 
@@ -160,7 +160,7 @@ def registered_games() -> Registry[GameRegistration]:
 
 
 def parse_game(text: str) -> Game:
-    """Return the game named ``name:ROWSxCOLUMNS[:OTHER]``, or ``name`` for the usual size.
+    """Return the game named ``name:ROWSxCOLUMNS[:OTHER]``, or ``name`` for the default size.
 
     Raises UserError for invalid names.
     """
@@ -168,7 +168,7 @@ def parse_game(text: str) -> Game:
     name, colon, sizes = text.strip().partition(":")
     registration = registered_games()[name]
     if not colon:
-        return registration.usual_game()
+        return registration.default_game()
     fields = registration.game_type._fields
     numbers = re.fullmatch(r"(\d{1,99})x(\d{1,99})((?::\d{1,99})*)", sizes)
     others = numbers[3].split(":")[1:] if numbers else []

@@ -65,7 +65,7 @@ class Pupil(Settings):
     name: str
     token: str = Field(min_length=_TOKEN_BYTES)
     agent: str = ""
-    """Spec of the agent that the pupil brings; empty if there is none."""
+    """Spec of the agent that the pupil enters; empty if there is none."""
 
 
 class ClassTournament(Settings):
@@ -93,7 +93,7 @@ class ClassRecord(Settings):
     absent: tuple[Pupil, ...] = ()
     """Pupils on earlier lists of names, who have no access until their names are added again."""
     game: str = "connect_four:5x5"
-    """Game for which pupils bring agents."""
+    """Game for which pupils enter agents."""
     tournament: ClassTournament | None = None
     """Latest tournament; None before the first."""
 

@@ -26,8 +26,8 @@ from zerolab.evaluation.puzzles import (
     BASELINES,
     JUDGE,
     TRIES,
-    Collection,
     Puzzle,
+    PuzzleCollection,
     look_alikes,
     miss_share,
     puzzle_position,
@@ -70,7 +70,7 @@ class Shelf:
 
     def __init__(self, game: Game, puzzles: list[Puzzle]) -> None:
         self.game = game
-        self.collection = Collection(PUZZLES_PER_GAME, puzzles)
+        self.collection = PuzzleCollection(PUZZLES_PER_GAME, puzzles)
         is_complete = self.collection.is_complete and all(each.misses for each in puzzles)
         self.state: State = "complete" if is_complete else "waiting"
         self.tried = 0

@@ -1,4 +1,4 @@
-"""Class in a browser: pupils bring agents, the teacher plays, the wall shows the standings."""
+"""Class in a browser: pupils enter agents, the teacher plays, the wall shows the standings."""
 
 from __future__ import annotations
 

@@ -329,7 +329,7 @@ def _supervised_datasets(scale: Scale) -> dict[str, PlannedDataset]:
     }
 
 
-class _SupervisedWay(NamedTuple):
+class _SupervisedTargets(NamedTuple):
     """Targets of a network that learns from solved positions."""
 
     labels: str = "right"
@@ -349,13 +349,13 @@ def _supervised_runs(scale: Scale, seeds: Sequence[int]) -> Iterator[PlannedRun]
     fewest = _BLOCKS[scale][0]
     for name, dataset in _supervised_datasets(scale).items():
         for blocks in _BLOCKS[scale]:
-            ways = [_SupervisedWay()]
+            ways = [_SupervisedTargets()]
             if blocks == fewest or scale != "mini":  # too slow for deep networks
-                ways.append(_SupervisedWay("published"))
+                ways.append(_SupervisedTargets("published"))
             if blocks == fewest:
-                ways.append(_SupervisedWay(weight=1.0))
+                ways.append(_SupervisedTargets(weight=1.0))
             if blocks == fewest and name == "v1":
-                ways.append(_SupervisedWay(features=POLICY_FEATURES))
+                ways.append(_SupervisedTargets(features=POLICY_FEATURES))
             for way in ways:
                 for seed in seeds:
                     yield _supervised_run(scale, name, dataset, blocks, way, seed, small[seed])
@@ -366,7 +366,7 @@ def _supervised_run(
     name: str,
     dataset: PlannedDataset,
     blocks: int,
-    way: _SupervisedWay,
+    way: _SupervisedTargets,
     seed: int,
     small: PlannedRun,
 ) -> PlannedRun:

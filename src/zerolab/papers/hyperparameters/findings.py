@@ -50,7 +50,7 @@ TIME_SIGNS: Mapping[str, float] = {
 """Sign of the effect on time of the hyper-parameters that Table 3 calls time-sensitive.
 
 The text counts ep among those without a significant effect; Table 4 does not."""
-FREE = ("T'", "c", "lr", "d", "u")
+TIME_FRIENDLY = ("T'", "c", "lr", "d", "u")
 """Hyper-parameters that Table 3 calls time-friendly: they change the hours by at most 18 %."""
 
 TIME_FIGURE, LOSS_FIGURE = "training-time", "training-loss"
@@ -70,7 +70,7 @@ TIME_CLAIM = Claim(
 )
 FREE_CLAIM = Claim(
     "time-free",
-    f"{', '.join(FREE)} hardly change the training time.",
+    f"{', '.join(TIME_FRIENDLY)} hardly change the training time.",
     "[Wang2020a, Table 3]",
     "largest absolute change in log2 of time from the smallest to the largest value of one of"
     f" these, {_FIT}",
@@ -204,7 +204,7 @@ def effect_statistics(
             [_signed(exponents[symbol], sign) for symbol, sign in TIME_SIGNS.items()]
         ),
         FREE_CLAIM: estimate_largest(
-            [_signed(changes[symbol], sign) for symbol in FREE for sign in (1.0, -1.0)]
+            [_signed(changes[symbol], sign) for symbol in TIME_FRIENDLY for sign in (1.0, -1.0)]
         ),
         EPOCHS_CLAIM: mean_of([change_by_epochs(run.trained_run) for run in runs]),
         ITERATIONS_CLAIM: mean_of(

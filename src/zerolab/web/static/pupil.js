@@ -1,4 +1,4 @@
-// My agent page: the agent that a pupil brings to the tournament of the class.
+// My agent page: the agent that a pupil enters in the tournament of the class.
 
 import { get, post, postFile } from "./lib/api.js";
 import { count, keepShowing, linkTo } from "./lib/archive.js";
