@@ -20,7 +20,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Literal, get_args, get_origin
 
 import zerolab.agents.specs  # noqa: F401  registers the kinds of agents
 from api_table import api, one_line, summary
@@ -277,7 +277,10 @@ def _annotation(annotation: Any) -> tuple[tuple[str, tuple[Any, ...]], bool]:
     inner = members[0] if is_optional else annotation
     details = getattr(inner, "__metadata__", ())
     plain = get_args(inner)[0] if details else inner
-    name = str(plain) if get_args(plain) else plain.__name__
+    if get_origin(plain) is Literal:
+        name = " or ".join(get_args(plain))
+    else:
+        name = str(plain) if get_args(plain) else plain.__name__
     return (name, details), is_optional
 
 

@@ -114,7 +114,7 @@ def test_child_values_are_negated_node_values() -> None:
 
 
 def test_bonus_follows_the_puct_formula() -> None:
-    """[Wang2019, Alg. 4]: U = c P sqrt(N(s)) / (1 + N(s, a))."""
+    """[Wang2021b, Alg. 4]: U = c P sqrt(N(s)) / (1 + N(s, a))."""
     root = _searched().node(0, [])
     assert root is not None
     for child in root.children:

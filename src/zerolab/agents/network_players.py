@@ -23,7 +23,7 @@ from zerolab.search.tree import INITIAL_NODES, node_bytes
 _FIXED = FixedBudgetSettings()
 
 _MIN_SIMULATIONS = 1000  # per move, below which virtual loss is not used
-_SIMULATIONS_PER_LEAF = 40  # ratio at which play is as strong as with one leaf (docs/results)
+_SIMULATIONS_PER_LEAF = 40  # at which the accuracy is that with one leaf (docs/results)
 _MAX_LEAVES = 256  # per step
 _MAX_PLAYOUTS = 4096  # per step, so that steps stay short
 

@@ -234,7 +234,7 @@ class SelfPlaySettings(Settings):
     policy_target: Literal["visits", "values"] = "visits"
     """Policy target of sampled plies: the visit distribution ([Wang2019], [Wang2020a],
     [Wang2020b]), or the normalised values (Q + 1) / 2 of visited actions, one possible reading of
-    [Wang2019, Alg. 4, line 3]."""
+    [Wang2021b, Alg. 4, line 3]."""
 
     late_policy_target: Literal["move", "visits", "values"] = "move"
     """Policy target of later plies: only the move played, as in [WangCode] and [AZG], or one of the

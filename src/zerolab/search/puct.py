@@ -1,4 +1,4 @@
-"""PUCT [Rosin2011] in the form of [Silver2018] and [Wang2019, Alg. 4], first-play urgency, and UCT.
+"""PUCT [Rosin2011] as in [Silver2018] and [Wang2021b, Alg. 4], first-play urgency, and UCT.
 
 First-play urgency (FPU) is the assumed value of unvisited children. `search.values` computes the Q
 of visited children.
