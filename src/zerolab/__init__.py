@@ -2,8 +2,9 @@
 
 The names below are the public interface for notebooks and scripts (docs/api.md). Agents and games
 are specified as on the command line (``"mcts:100"``, ``"runs/demo@12"``; ``"othello:6x6"``).
-Invalid arguments raise `UserError` with a one-line message. Modules are imported on first use of
-one of their names, so that ``import zerolab`` and the command line remain fast.
+Invalid arguments raise `UserError` with a message that names what was expected. Modules are
+imported on first use of one of their names, so that ``import zerolab`` and the command line remain
+fast.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from zerolab.core import __version__ as __version__
 
-# One statement per module; the aliases mark re-exports.
+# The aliases mark re-exports.
 # isort: off
 if TYPE_CHECKING:
     from zerolab.api.positions import (

@@ -48,7 +48,7 @@ BROKEN = {
     "ApplyOverwritesItsInput": "read `state` before writing `out`",
     "NeverEnds": "no end after 1000 random actions",
     "EncodeSkipsEmptyCells": "encode leaves entries unwritten",
-    "EmptyPlanes": "the last action did not change a plane",
+    "EmptyPlanes": "the last action changed no plane",
     "DuplicateNames": 'several actions have the name "a"',
     "BoardWithoutColours": "board_of does not return the pieces of plane 0",
     "DrawingWithoutLastColumn": "the drawing does not show every cell",

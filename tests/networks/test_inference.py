@@ -335,7 +335,7 @@ def test_features_are_head_convolution_activations(trained, game, states):
 
 def test_network_without_head_convolutions_is_refused(game):
     network = build_network(NETWORKS["conv"](channels=8, hidden=(8, 8)), game, seed=0)
-    with pytest.raises(UserError, match="has no convolutions before its heads"):
+    with pytest.raises(UserError, match="no head of the network has a convolution"):
         TrunkFeatures(network, game, CPU)
 
 

@@ -238,8 +238,8 @@ def test_iterations_and_games_are_compared_with_simulations_and_epochs(results):
         for m, ep in ((8, 5), (24, 15))
     }
     cheap = long[8] - np.mean([run.elo for run in grid.runs])
-    assert regression.lead_of_cheap_runs(grid).value == pytest.approx(cheap)
-    assert regression.lead_of_frugal_runs(grid).value == pytest.approx(long[8] - long[24])
+    assert regression.lead_over_all_runs(grid).value == pytest.approx(cheap)
+    assert regression.lead_over_costly_runs(grid).value == pytest.approx(long[8] - long[24])
     epochs = [each.value for each in regression.leads_of_fewest_epochs(grid)]
     assert epochs == pytest.approx([means[0] - means[1], means[0] - means[2]])
 

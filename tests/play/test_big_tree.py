@@ -30,7 +30,7 @@ def play(games=40, at_once=1, **changes):
         player = BigTreeSelfPlay(GAME, mode, service, "a", lambda _: None)
         played = player.play(games)
         assert service.search_counts["asked"] == service.search_counts["searched"]
-    return played, player.tree
+    return played, player.graph
 
 
 @pytest.fixture(scope="module")

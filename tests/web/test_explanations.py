@@ -78,7 +78,7 @@ def test_next_simulation_continues_the_search_of_the_last_one(here: Path) -> Non
 @pytest.mark.parametrize(
     ("route", "change", "reason"),
     [
-        ("values", {"agent": "random"}, "provides no expected outcome"),
+        ("values", {"agent": "random"}, "does not estimate outcomes"),
         ("values", {"agent": "runs/none"}, "neither a run nor one of"),
         ("simulation", {"agent": "mcts:10", "number": 1}, "expected a run"),
         ("simulation", {"agent": "random", "number": 1}, "expected a run"),

@@ -190,11 +190,11 @@ def test_one_page_cannot_start_work_on_many_games(tmp_path, monkeypatch):
         maker = PuzzleMaker(Folders((tmp_path,)), SimpleNamespace(is_busy=True), None)
         greedy, other = Client("192.0.2.1", "greedy"), Client("192.0.2.1", "other")
         first, second, third = map(parse_game, (SMALL, GAME, "gobang:4x4:3"))
-        await maker.shelf(greedy, first)
-        await maker.shelf(greedy, second)
-        assert (await maker.shelf(greedy, third)).state == "waiting"
-        assert (await maker.shelf(greedy, first)).state == "solving"  # is being made already
-        assert (await maker.shelf(other, third)).state == "solving"
+        await maker.of_game(greedy, first)
+        await maker.of_game(greedy, second)
+        assert (await maker.of_game(greedy, third)).state == "waiting"
+        assert (await maker.of_game(greedy, first)).state == "solving"  # is being made already
+        assert (await maker.of_game(other, third)).state == "solving"
         maker.close()
 
     monkeypatch.setattr(puzzle_maker, "possible_puzzles", positions)
@@ -229,13 +229,13 @@ def test_solver_that_ends_or_fails_is_not_asked_for_ever(
 
     async def ask():
         maker = PuzzleMaker(Folders((tmp_path,)), solver, None)
-        while (shelf := await maker.shelf(Client("", ""), game)).state == "solving":
+        while (game_puzzles := await maker.of_game(Client("", ""), game)).state == "solving":
             await asyncio.sleep(0)
-        await maker.shelf(Client("", ""), game)  # begins nothing
-        return shelf
+        await maker.of_game(Client("", ""), game)  # begins nothing
+        return game_puzzles
 
     monkeypatch.setattr(
         puzzle_maker, "possible_puzzles", lambda folders, game: iter([Position.start(game)])
     )
-    shelf = asyncio.run(asyncio.wait_for(ask(), 120))
-    assert (solver.asked, shelf.state, shelf.problem) == (asked, state, problem)
+    game_puzzles = asyncio.run(asyncio.wait_for(ask(), 120))
+    assert (solver.asked, game_puzzles.state, game_puzzles.problem) == (asked, state, problem)

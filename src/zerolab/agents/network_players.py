@@ -101,7 +101,7 @@ class SearchPlayer:
     def choose(self, slots: Slots, states: NDArray[np.uint64], keys: NDArray[np.uint64]) -> Actions:
         self.submit(slots, states, keys)
         while self.search.active:
-            self._without_extended(self.search.step())
+            self._extend_unfinished(self.search.step())
         return self.decide(slots)
 
     def submit(self, slots: Slots, states: NDArray[np.uint64], keys: NDArray[np.uint64]) -> None:
@@ -111,7 +111,7 @@ class SearchPlayer:
         self.search.start_search(slots, keys, keys, simulations, noise)
 
     def step(self) -> tuple[Slots, Actions]:
-        slots = self._without_extended(self.search.step())
+        slots = self._extend_unfinished(self.search.step())
         return slots, self.decide(slots)
 
     def select_leaves(self) -> NDArray[np.uint64]:
@@ -120,10 +120,10 @@ class SearchPlayer:
     def expand_and_backup(self, evaluation: Evaluation) -> tuple[Slots, Actions]:
         if len(evaluation.values):
             self.search.expand_and_backup(evaluation)
-        slots = self._without_extended(self.search.finish_step())
+        slots = self._extend_unfinished(self.search.finish_step())
         return slots, self.decide(slots)
 
-    def _without_extended(self, slots: Slots) -> Slots:
+    def _extend_unfinished(self, slots: Slots) -> Slots:
         """Extend finished searches as the budget requires, and return the others."""
         if not (slots.size and self.budget.may_extend):
             return slots

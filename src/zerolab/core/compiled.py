@@ -1,4 +1,4 @@
-"""The compiled pattern: kernels written once and specialised by the types of their arguments.
+"""Compile-time dispatch: kernels are written once and specialised for their argument types.
 
 A value that changes the behaviour of a kernel is a ``NamedTuple`` such as
 ``Othello(rows=6, columns=6)`` or ``Puct(c=1.0)``. A `CompiledInterface` is a set of functions that

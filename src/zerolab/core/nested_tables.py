@@ -26,7 +26,8 @@ _QUOTED = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-"""TOML strings and comments; an unterminated string extends to the end of the text."""
+"""TOML strings and comments. An unterminated string extends to the end of its line, or of the text
+if it is multi-line."""
 _TOO_DEEP = re.compile(rf"(?<![\w-])[\w-]+(?:[ \t]*\.[ \t]*[\w-]+){{{_DEEPEST_KEY}}}", re.ASCII)
 
 Assignment = str | tuple[str, Any]
@@ -34,11 +35,11 @@ Assignment = str | tuple[str, Any]
 
 
 def parse_assignments(assignments: Iterable[Assignment]) -> list[tuple[list[str], Any]]:
-    """Return the parts of the key and the value of each assignment.
+    """Return each assignment's key, split at the dots, and its value.
 
-    The value in a text is parsed as TOML, or taken as a string if it is not valid TOML. A pair with
-    an empty table assigns nothing. Raises UserError for a text without a key or an equals sign,
-    and for keys or values that are nested too deeply.
+    In ``KEY=VALUE``, the value is parsed as TOML, or taken as a string if it is not valid TOML. A
+    pair with an empty table assigns nothing. Raises UserError if the key or equals sign is missing,
+    or if a key or value is nested too deeply.
     """
     parsed = []
     for each in assignments:
@@ -100,7 +101,8 @@ def assign(data: dict[str, Any], path: Sequence[str], value: Any) -> None:
 
     Selecting another variant (``network.name=resnet``) drops the keys of the previous variant. A
     variant in a list is addressed by its name, as in ``network.heads.reply.weight=0.2``. Raises
-    UserError if a value other than a table or a list of variants has keys below it.
+    UserError if the key leads into a plain value, or into a list without naming one of its variants
+    and a key of that variant.
     """
     table: Any = data
     for depth, part in enumerate(path[:-1]):
@@ -125,7 +127,7 @@ def assign(data: dict[str, Any], path: Sequence[str], value: Any) -> None:
 
 
 def _value_in_table(table: dict[str, Any], key: str) -> Any:
-    """Return the value of a key, which can be changed in place; expand a name to a table."""
+    """Return a key's value for changing in place; a variant name is first expanded to a table."""
     value = table.get(key, {})
     table[key] = list(value) if isinstance(value, list | tuple) else expand_variant_name(value)
     return table[key]
@@ -141,10 +143,12 @@ def _variant_in_list(items: list[Any], name: str, key: str) -> Any:
     """Return the table of the variant `name` in a list; it can be changed in place."""
     names = [each.get("name") if isinstance(each, Mapping) else each for each in items]
     if name not in names:
+        if not names:
+            raise UserError(f"{quoted(key)} has no {quoted(name)}: the list is empty")
         known = [each for each in names if isinstance(each, str)]
         raise UserError(
             f"{quoted(key)} has no {quoted(name)}: expected one of"
-            f" {', '.join(map(str, names)) or 'none'}{did_you_mean(name, known)}"
+            f" {', '.join(map(str, names))}{did_you_mean(name, known)}"
         )
     index = names.index(name)
     items[index] = dict(expand_variant_name(items[index]))

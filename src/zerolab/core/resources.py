@@ -109,7 +109,7 @@ compilation_observers: list[CompilationObserver] = []
 """Observers of all compilations in this process; kernels loaded from the cache are not compiled."""
 
 
-ProgressBar = Callable[[str, int, str], AbstractContextManager[Callable[[int, str], None]]]
+ProgressBarFactory = Callable[[str, int, str], AbstractContextManager[Callable[[int, str], None]]]
 """Factory of progress displays for long-running work.
 
 It is called with a title, the total number of units and the name of a unit. It returns a context

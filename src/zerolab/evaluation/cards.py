@@ -27,7 +27,7 @@ from zerolab.core.errors import UserError, quoted
 from zerolab.core.files import make_folder, write_text
 from zerolab.core.nested_tables import read_toml
 from zerolab.core.processes import available_cores
-from zerolab.core.resources import ProgressBar
+from zerolab.core.resources import ProgressBarFactory
 from zerolab.evaluation.accuracy import AccuracyReport, agent_accuracy_reports
 from zerolab.evaluation.collecting import DatasetSettings
 from zerolab.evaluation.dataset import CollectionProgress, make_dataset
@@ -219,7 +219,7 @@ def write_card(agent_file: Path, card: AgentCard) -> Path:
 
 
 def measure_accuracy(
-    agent: Agent, positions: int, dataset: DatasetSettings, seed: int, bar: ProgressBar
+    agent: Agent, positions: int, dataset: DatasetSettings, seed: int, bar: ProgressBarFactory
 ) -> CardAccuracy:
     """Measure an agent on solved positions, which are collected first if they are not cached.
 
@@ -236,7 +236,7 @@ def measure_accuracy(
 
 
 def _solved_positions(
-    game: Game, count: int, dataset: DatasetSettings, bar: ProgressBar
+    game: Game, count: int, dataset: DatasetSettings, bar: ProgressBarFactory
 ) -> tuple[Positions, str]:
     """Return the positions that `zerolab dataset` collects, and the digest in their manifest."""
     request = [game_name(game), count, dataset.model_dump(mode="json")]
@@ -263,7 +263,7 @@ def _move_shares(report: AccuracyReport) -> MoveShares:
 
 
 def measure_match(
-    agent: Agent, opponent: str, games: int, openings: int, seed: int, bar: ProgressBar
+    agent: Agent, opponent: str, games: int, openings: int, seed: int, bar: ProgressBarFactory
 ) -> CardMatch:
     """Play a match between an agent and an opponent given by a spec.
 
@@ -280,7 +280,7 @@ def measure_match(
 
 
 def measure_perfect_play(
-    agent: Agent, games: int, openings: int, seed: int, nodes: int, bar: ProgressBar
+    agent: Agent, games: int, openings: int, seed: int, nodes: int, bar: ProgressBarFactory
 ) -> CardPerfectPlay:
     """Play games against perfect play; raise NotSolvedError if the game is too hard to solve."""
     oracle = oracle_for(agent.game, SolverBudget(nodes=nodes))
@@ -300,7 +300,7 @@ def _score(pair: PairResult) -> MeasuredShare:
     return MeasuredShare.of(pair.interval, pair.distinct_score.games)
 
 
-def remeasure(card: AgentCard, agent: Agent, bar: ProgressBar) -> AgentCard:
+def remeasure(card: AgentCard, agent: Agent, bar: ProgressBarFactory) -> AgentCard:
     """Repeat the measurements of a card with the same settings and seeds; return the new card."""
     accuracy, perfect = card.accuracy, card.perfect_play
     if accuracy is not None:

@@ -50,7 +50,7 @@ class GobangRules(CellRules):
 
     @staticmethod
     def playout(game, state, key, out, moves):
-        """Shuffle the empty cells in `moves` in place [Durstenfeld1964], one cell per ply."""
+        """Play empty cells in random order: shuffle them in place, in `moves` [Durstenfeld1964]."""
         own = state[0]
         other = state[1]
         empty = boards.full_board(game.rows, game.columns) & ~(own | other)

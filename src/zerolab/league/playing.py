@@ -104,7 +104,7 @@ class LeaguePlayer(SelfPlayer):
     def choose(self, slots: Slots, states: NDArray[np.uint64], keys: NDArray[np.uint64]) -> Actions:
         self.submit(slots, states, keys)
         while self.search.active:
-            self._without_extended(self.search.step())
+            self._extend_unfinished(self.search.step())
         return self.decide(self._trees_to_move(slots))
 
     def submit(self, slots: Slots, states: NDArray[np.uint64], keys: NDArray[np.uint64]) -> None:

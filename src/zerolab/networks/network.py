@@ -5,7 +5,7 @@ so its weights depend on the board size. The weights of `FullyConvHead` do not: 
 or line of the board is computed from the activations there, and an output for the whole position
 from the mean, standard deviation and maximum over the board. This resembles the pooling of [Wu2019,
 Section 3.3], which scales the mean by the board size instead of using the standard deviation. The
-operations were chosen for speed, forward and backward, with filters last in memory
+operations were chosen for fast forward and backward passes in channels-last memory format
 (docs/decisions/0047).
 """
 
@@ -99,17 +99,18 @@ class Network(nn.Module):
         return ", ".join(map(repr, self.extra_planes))
 
     def features(self, planes: Tensor, names: Collection[str] = ()) -> Tensor:
-        """Return the activations of the convolutions before the heads, [N, features], head by head.
+        """Return the activations of the heads' convolutions, [N, features], head by head.
 
-        `names` selects some of the heads. Raises UserError if these have no convolutions.
+        `names` selects some of the heads. Raises UserError if no head, or not every head in
+        `names`, has a convolution.
         """
         conv_heads = {
             name: module for name, module in self.heads.items() if isinstance(module, ConvHead)
         }
         if not conv_heads:
             raise UserError(
-                "the network has no convolutions before its heads: expected another architecture,"
-                ' such as "resnet"'
+                "no head of the network has a convolution: expected another architecture, such as"
+                ' "resnet"'
             )
         if unknown := [name for name in names if name not in conv_heads]:
             expected = ", ".join(map(quoted, conv_heads))
@@ -139,7 +140,7 @@ _MIN_VARIANCE = 1e-5  # bounds the gradient of the square root
 
 
 class FullyConvHead(ConvHead):
-    """A head with a convolution; its later layers read planes of any size, not flattened ones."""
+    """A head with a convolution whose later layers read unflattened planes of any size."""
 
     def forward(self, planes: Tensor) -> Tensor:
         """Apply the layers after the convolution in the precision of their weights.
@@ -189,7 +190,7 @@ class PlacewiseLayer(nn.Module):
 
 
 def _cells(planes: Tensor) -> Tensor:
-    """Return the filters of each cell, [N, cells, F]."""
+    """Return the activations of each cell, [N, cells, F]."""
     return _filters_last(planes).flatten(1, 2)
 
 
@@ -305,7 +306,7 @@ class NormedLinear(nn.Module):
 
 
 def _fold_into(layer: Any, norm: Any, fuse: Callable[..., tuple[nn.Parameter, ...]]) -> None:
-    """Give a layer the weights of the layer followed by a batch norm, which `fuse` computes."""
+    """Fold a batch norm into the weights of the preceding layer, using `fuse`."""
     statistics = (norm.running_mean, norm.running_var, norm.eps, norm.weight, norm.bias)
     layer.weight, layer.bias = fuse(layer.weight, layer.bias, *statistics)
 

@@ -110,7 +110,7 @@ class ResultCache:
 
 
 class PositionSearch:
-    """Searcher of independent positions, with the trees of one `Search`, for one thread.
+    """Searches independent positions in the trees of one `Search`. Not thread-safe.
 
     Random streams depend on the seed, the iteration and the position. The result of a position is
     therefore independent of other positions and of the number of trees, provided that evaluator
@@ -145,7 +145,7 @@ class PositionSearch:
         """
         count = len(states)
         results = empty_results(count, self._actions)
-        # Not all slots may be used, so that all rounds have about the same number of positions.
+        # Some slots may stay unused, so that all rounds have about the same number of positions.
         rounds = -(-count // self._slots)
         free = np.arange(-(-count // max(1, rounds)))
         begun = finished = 0
@@ -154,7 +154,7 @@ class PositionSearch:
             if slots.size:
                 self._begin(slots, states, begun)
                 begun += len(slots)
-            free = self._without_extended(self.search.step())
+            free = self._extend_unfinished(self.search.step())
             if free.size:
                 results.put(self._searched[free], self._results(free))
                 finished += len(free)
@@ -183,7 +183,7 @@ class PositionSearch:
         self._full[slots] = full
         self.search.start_search(slots, playouts, noise, simulations, full)
 
-    def _without_extended(self, slots: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _extend_unfinished(self, slots: NDArray[np.int64]) -> NDArray[np.int64]:
         """Extend finished searches as the budget requires, and return the others."""
         if not (slots.size and self._budget.may_extend):
             return slots

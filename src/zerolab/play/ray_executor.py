@@ -2,7 +2,7 @@
 
 The executor gives each free actor the next chunk, in order of priority and number, and returns the
 results in order. Actors join when the cluster grows. A chunk whose actor is lost is played again by
-another actor. Games depend only on their numbers, so none of this affects results.
+another actor. Games do not depend on the actor that plays them, so none of this affects results.
 """
 
 from __future__ import annotations
@@ -119,7 +119,8 @@ class RayExecutor:
         self._scanned = -math.inf
         self._bytes = 0
         self._has_background = False
-        """True if games are played ahead; the learner then does not wait while `run` runs."""
+        """True if games are played in the background; time spent in `run` is then not time the
+        learner waits."""
         self._began, self._waited = time.monotonic(), 0.0
         self._stepped = self._began
         """Time when the dispatching thread last began a step; it hangs if the head is lost."""

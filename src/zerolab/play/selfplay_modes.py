@@ -332,7 +332,7 @@ class BigTreeSelfPlay:
         name: str,
         report: Report,
     ) -> None:
-        self.tree = GameGraph(game, mode.c, mode.first_play)
+        self.graph = GameGraph(game, mode.c, mode.first_play)
         self._at_once = mode.games_at_once
         self._service = service
         self._name = name
@@ -346,7 +346,7 @@ class BigTreeSelfPlay:
         paths: list[_GamePath] = []
         for first in range(0, games, self._at_once):
             wave = [
-                _GamePath(number, self.tree.begin_game())
+                _GamePath(number, self.graph.begin_game())
                 for number in range(first, min(games, first + self._at_once))
             ]
             self._play_wave(wave)
@@ -358,12 +358,12 @@ class BigTreeSelfPlay:
         while ongoing:
             self._expand(ongoing)
             for path in ongoing:
-                path.follow(*self.tree.select_child(path.nodes[-1]))
+                path.follow(*self.graph.select_child(path.nodes[-1]))
             self._plies += len(ongoing)
             ongoing = [path for path in ongoing if path.nodes[-1].outcome == ONGOING]
             self._show_progress()
         for path in wave:
-            self.tree.back_up(path.nodes)
+            self.graph.back_up(path.nodes)
         self._games += len(wave)
 
     def _expand(self, paths: Sequence[_GamePath]) -> None:
@@ -376,7 +376,7 @@ class BigTreeSelfPlay:
         self._results.append(results)
         for node, policy in zip(new, results.policies, strict=True):
             self._rows[node] = len(self._rows)
-            self.tree.expand(node, policy)
+            self.graph.expand(node, policy)
 
     def _examples(self, paths: Sequence[_GamePath]) -> Examples:
         moves = [

@@ -123,9 +123,8 @@ class RatingFit:
     def scale(self) -> float:
         """Elo as BayesElo displays it, divided by Elo on the model scale.
 
-        The factor is 4 x / (1 + x)^2 with x = 10^(-draw_elo / 400). On the scaled ratings, one
-        point between equal players changes the expected score as much as an Elo point without
-        draws.
+        The factor is 4 x / (1 + x)^2 with x = 10^(-draw_elo / 400). Near equality, one point of
+        scaled rating changes the expected score as much as one Elo point does without draws.
         """
         x = math.pow(10.0, -self.draw_elo / 400.0)
         return 4.0 * x / (1.0 + x) ** 2

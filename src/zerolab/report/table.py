@@ -173,7 +173,7 @@ class Interval(NamedTuple):
 
 
 class Link(NamedTuple):
-    """Text that leads to a page or a figure."""
+    """Text that links to a page or a figure."""
 
     text: str
     target: str

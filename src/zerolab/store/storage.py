@@ -25,7 +25,7 @@ from pyarrow import fs
 
 from zerolab.core.errors import UserError, one_line, quoted
 from zerolab.core.files import make_folder
-from zerolab.core.resources import ProgressBar
+from zerolab.core.resources import ProgressBarFactory
 from zerolab.store.checks import user_errors_on_read, user_errors_on_write
 from zerolab.store.folder import read_state
 from zerolab.store.run_folder import CHANGEABLE_SETTINGS, RUN, RunFolder, is_run
@@ -113,7 +113,7 @@ class FolderStorage:
         self,
         folders: Iterable[str],
         files: Iterable[str] = (),
-        progress_bar: ProgressBar = no_progress_bar,
+        progress_bar: ProgressBarFactory = no_progress_bar,
     ) -> None:
         """Download folders and files of the copy; the folder "" is the entire copy.
 
@@ -278,7 +278,7 @@ class RunStorage(FolderStorage):
     content = "a run"
     option = "--run"
 
-    def fetch(self, progress_bar: ProgressBar = no_progress_bar) -> bool:
+    def fetch(self, progress_bar: ProgressBarFactory = no_progress_bar) -> bool:
         """Copy the stored run here unless there is a local run; return whether it was copied.
 
         Raises UserError if the local run is behind the stored one or is a different run, or if the

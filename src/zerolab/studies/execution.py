@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from zerolab.core.errors import UserError, quoted
-from zerolab.core.resources import ProgressBar
+from zerolab.core.resources import ProgressBarFactory
 from zerolab.report.document import Document
 from zerolab.store.run_folder import is_run
 from zerolab.store.storage import STATE, FolderStorage, no_progress_bar
@@ -295,7 +295,7 @@ class StudyStorage(FolderStorage):
         self._copied_state: tuple[int, int, int] | None = None
         self._next_copy = time.monotonic() + _SECONDS_BETWEEN_COPIES
 
-    def fetch(self, progress_bar: ProgressBar = no_progress_bar) -> int:
+    def fetch(self, progress_bar: ProgressBarFactory = no_progress_bar) -> int:
         """Download finished work of the study that is missing here; return the number of items.
 
         An item is a run, a data set, a result of a computation or the folder of the study.

@@ -4,9 +4,9 @@ The sampling unit is the run. Runs that differ only in their seed are independen
 a run are not. Each number passed to these functions therefore belongs to one run, and intervals
 show how much the result would vary if the runs were trained again.
 
-Few runs are not an error. A single run has an infinite interval and p = 1. Identical results of
-several runs do not prove that there is no variation, so p is then 2^-f for f degrees of freedom, as
-in a sign test with f + 1 runs on the same side. In this case, the interval has length 0 if p is
+Having few runs is not an error. A single run has an infinite interval and p = 1. Identical results
+of several runs do not prove that there is no variation, so p is then 2^-f for f degrees of freedom,
+as in a sign test with f + 1 runs on the same side. In this case, the interval has length 0 if p is
 below 0.05, and is infinite otherwise. An estimate without any runs raises ValueError.
 """
 
@@ -53,7 +53,7 @@ class StudentEstimate(NamedTuple):
     error: float
     """Standard error: infinite if unknown, 0 if all numbers are equal."""
     freedom: float
-    """Degrees of freedom, 0 or less if the error is unknown."""
+    """Degrees of freedom; if not positive, the error is unknown."""
 
     @property
     def interval(self) -> Interval:
@@ -83,11 +83,12 @@ class StudentEstimate(NamedTuple):
 
 
 class BootstrapEstimate(NamedTuple):
-    """Estimate with bootstrap replicates [Efron1979]; see `bootstrap`."""
+    """Estimate with bootstrap replicates [Efron1979]; see `joint_estimates.bootstrap`."""
 
     value: float
     replicates: NDArray[np.float64]
-    """Value of the statistic in each bootstrap sample; empty if each group has only one run."""
+    """Bootstrap values of the statistic, widened as in `joint_estimates.bootstrap`; empty if each
+    group has only one run."""
     freedom: float = math.inf
     """Number of runs minus number of groups. As in a sign test, p is at least 2^-freedom."""
 
@@ -132,7 +133,10 @@ class BinomialEstimate(NamedTuple):
         return Interval(value, min(value, low), max(value, high))
 
     def margin(self, level: float = LEVEL) -> float:
-        """Return the length of Wilson's interval with coverage 1 - level above the share."""
+        """Return the distance from the share to the upper end of Wilson's interval.
+
+        The interval has coverage 1 - level.
+        """
         from scipy.special import ndtri  # noqa: PLC0415  slow to import
 
         interval = wilson_interval(self.value, self.trials, float(ndtri(1.0 - level / 2.0)))

@@ -120,12 +120,12 @@ def check_planes(game: Game) -> None:
                 sample,
                 "plane 0 must be 1 for the mover's pieces, -1 for the opponent's, 0 elsewhere",
             )
-            expect(planes.tobytes() != previous, sample, "the last action did not change a plane")
+            expect(planes.tobytes() != previous, sample, "the last action changed no plane")
             previous = planes.tobytes()
 
 
 def check_plane_names(game: Game) -> None:
-    """Check that plane names are distinct, at most one per plane, and begin with "pieces"."""
+    """Check that plane names are distinct, at most one per plane, and the first is "pieces"."""
     names = encoding.plane_names(game)
     expect(len(set(names)) == len(names), game, f"two planes have the same name: {names}")
     count = encoding.plane_count(game)
@@ -247,7 +247,7 @@ def check_solver_moves(game: Game) -> None:
             try:
                 expected = _value(game, sample.state, _legal_actions, [0])
             except _TooManyPositionsError:
-                break  # earlier positions have even more later positions
+                break  # searches from earlier positions are even larger
             value = _value(game, sample.state, compiled_rules.solver_moves, [0])
             expect(
                 value == expected,

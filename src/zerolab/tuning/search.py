@@ -17,7 +17,7 @@ from zerolab.agents.run_agents import agent_of_run
 from zerolab.core.errors import UserError, quoted
 from zerolab.core.files import make_folder, write_text
 from zerolab.core.processes import claim_cores, core_shares, map_in_processes
-from zerolab.core.resources import ProgressBar
+from zerolab.core.resources import ProgressBarFactory
 from zerolab.networks.inference import use_gpu_of_worker
 from zerolab.play.match import play_match
 from zerolab.report.figures import save_figure
@@ -60,7 +60,7 @@ class TrialDisplay(NamedTuple):
     """Function that displays a line of text."""
     training_reporter: Callable[[RunClock], AbstractContextManager[Reporter]]
     """Function that creates a reporter for a training run with a given clock."""
-    progress_bar: ProgressBar
+    progress_bar: ProgressBarFactory
 
 
 def run_trial(claimed: ClaimedTrial, plan: TuningPlan, folder: Path, display: TrialDisplay) -> None:
@@ -250,7 +250,11 @@ class _WorkerJob(NamedTuple):
 
 
 def _work_together(
-    store: TrialStore, plan: TuningPlan, trial_count: int, workers: int, progress_bar: ProgressBar
+    store: TrialStore,
+    plan: TuningPlan,
+    trial_count: int,
+    workers: int,
+    progress_bar: ProgressBarFactory,
 ) -> None:
     with tempfile.TemporaryDirectory(prefix="zerolab-workers-") as core_locks:
         job = _WorkerJob(
@@ -282,7 +286,7 @@ def _no_progress(title: str, total: int, unit: str) -> Iterator[Callable[[int, s
 
 @contextmanager
 def _progress_shown(
-    store: TrialStore, plan: TuningPlan, trial_count: int, progress_bar: ProgressBar
+    store: TrialStore, plan: TuningPlan, trial_count: int, progress_bar: ProgressBarFactory
 ) -> Iterator[None]:
     """Display the number of finished trials and the best result while other processes work."""
     stop = threading.Event()

@@ -50,12 +50,12 @@ from zerolab.web.searches import SearchPool
 from zerolab.web.solving import SolverEndedError, SolverProcess
 
 PUZZLES_PER_GAME = 40
-_MAX_SHELVES = 100
+_MAX_GAMES_WITH_PUZZLES = 100
 """Maximum number of games with puzzles, so that their files cannot fill the disk."""
 _MAX_TASKS, _MAX_PER_ADDRESS, _MAX_PER_PAGE = 8, 4, 2
 _SECONDS = 2.0  # for solving a position
 _MAX_UNSOLVED = 60  # consecutive unsolved positions after which a game counts as too hard
-_SOLVER_TRIES = 2  # attempts at a position that ends the solver's process
+_SOLVER_TRIES = 2  # attempts at a position that crashes the solver process
 _PAUSE = 0.1
 _CLIENT = Client("", "puzzles")
 
@@ -65,7 +65,7 @@ _TO_DO: tuple[State, ...] = ("waiting", "solving", "grading")
 _Result = TypeVar("_Result")
 
 
-class Shelf:
+class GamePuzzles:
     """Puzzles of a game, and the state of the work on them."""
 
     def __init__(self, game: Game, puzzles: list[Puzzle]) -> None:
@@ -98,68 +98,70 @@ class PuzzleMaker:
         self._folders = folders
         self._solver = solver
         self._search_pool = search_pool
-        self._shelves: dict[str, Shelf] = {}
+        self._by_game: dict[str, GamePuzzles] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._quota = Quota("sets of puzzles", _MAX_TASKS, _MAX_PER_ADDRESS, _MAX_PER_PAGE)
         self._turn = asyncio.Lock()
         """Lock held during each piece of work, so that the tasks of several games take turns."""
 
-    async def shelf(self, client: Client, game: Game) -> Shelf:
+    async def of_game(self, client: Client, game: Game) -> GamePuzzles:
         """Return the puzzles of a game, and start or continue making them if there are too few.
 
         If puzzles of too many games are already being made for the client, this game waits. Raise
         BusyError if too many other games have puzzles and this one has none.
         """
         name = game_name(game)
-        if name not in self._shelves:
-            shelf = await asyncio.to_thread(self._load, game)
-            shelf = self._shelves.setdefault(name, shelf)
-        shelf = self._shelves[name]
+        if name not in self._by_game:
+            game_puzzles = await asyncio.to_thread(self._load, game)
+            game_puzzles = self._by_game.setdefault(name, game_puzzles)
+        game_puzzles = self._by_game[name]
         task = self._tasks.get(name)
-        if shelf.state in _TO_DO and (task is None or task.done()):
+        if game_puzzles.state in _TO_DO and (task is None or task.done()):
             with suppress(BusyError):
                 self._quota.acquire(client)
-                shelf.state = "solving"
-                self._tasks[name] = asyncio.create_task(self._work(shelf))
+                game_puzzles.state = "solving"
+                self._tasks[name] = asyncio.create_task(self._work(game_puzzles))
                 self._tasks[name].add_done_callback(lambda _: self._quota.release(client))
-        return shelf
+        return game_puzzles
 
     def close(self) -> None:
         """End all background tasks."""
         for task in self._tasks.values():
             task.cancel()
 
-    def _load(self, game: Game) -> Shelf:
+    def _load(self, game: Game) -> GamePuzzles:
         """Return the stored puzzles of a game. The server wrote them, so they are proven."""
         path = self._folders.puzzle_file(game_name(game))
         if not path.exists():
             make_folder(path.parent)
-            if sum(1 for _ in path.parent.iterdir()) >= _MAX_SHELVES:
-                raise BusyError(f"{path.parent} has puzzles for {_MAX_SHELVES} games: delete some")
-            return Shelf(game, [])
-        return Shelf(game, read_puzzles(path))
+            if sum(1 for _ in path.parent.iterdir()) >= _MAX_GAMES_WITH_PUZZLES:
+                raise BusyError(
+                    f"{path.parent} has puzzles for {_MAX_GAMES_WITH_PUZZLES} games: delete some"
+                )
+            return GamePuzzles(game, [])
+        return GamePuzzles(game, read_puzzles(path))
 
-    async def _work(self, shelf: Shelf) -> None:
+    async def _work(self, game_puzzles: GamePuzzles) -> None:
         """Make puzzles until there are enough, and grade the ungraded ones."""
         try:
-            if not shelf.collection.is_complete:
-                await self._make(shelf)
-            shelf.state = "grading"
-            for puzzle in list(shelf.puzzles.values()):
+            if not game_puzzles.collection.is_complete:
+                await self._make(game_puzzles)
+            game_puzzles.state = "grading"
+            for puzzle in list(game_puzzles.puzzles.values()):
                 if not puzzle.misses:
-                    await self._put(shelf, await self._graded(shelf, puzzle))
-            shelf.state = "complete"
+                    await self._put(game_puzzles, await self._graded(game_puzzles, puzzle))
+            game_puzzles.state = "complete"
         except Exception as error:  # for example, the disk is full
-            shelf.state, shelf.problem = "stopped", error_message(error)
+            game_puzzles.state, game_puzzles.problem = "stopped", error_message(error)
 
-    async def _make(self, shelf: Shelf) -> None:
-        positions = possible_puzzles(self._folders, shelf.game)
+    async def _make(self, game_puzzles: GamePuzzles) -> None:
+        positions = possible_puzzles(self._folders, game_puzzles.game)
         unsolved = 0
-        while not shelf.collection.is_complete and unsolved < _MAX_UNSOLVED:
-            position = await asyncio.to_thread(_next_new, positions, shelf)
+        while not game_puzzles.collection.is_complete and unsolved < _MAX_UNSOLVED:
+            position = await asyncio.to_thread(_next_new, positions, game_puzzles)
             if position is None:
                 return
-            shelf.tried += 1
+            game_puzzles.tried += 1
             try:
                 puzzle = await self._in_turn(partial(self._solved, position))
                 unsolved = 0
@@ -167,31 +169,31 @@ class PuzzleMaker:
                 unsolved += 1
                 continue
             if puzzle is not None:
-                await self._add(shelf, puzzle)
-        if unsolved == _MAX_UNSOLVED and not shelf.puzzles:
+                await self._add(game_puzzles, puzzle)
+        if unsolved == _MAX_UNSOLVED and not game_puzzles.puzzles:
             raise UserError(
-                f"the solver is too slow for {game_name(shelf.game)}: choose a smaller board"
+                f"the solver is too slow for {game_name(game_puzzles.game)}: choose a smaller board"
             )
 
-    async def _add(self, shelf: Shelf, puzzle: Puzzle) -> None:
+    async def _add(self, game_puzzles: GamePuzzles, puzzle: Puzzle) -> None:
         """Add a proven puzzle with an estimated grade."""
         analysis = await self._search(puzzle_position(puzzle), JUDGE, 0)
         similar = look_alikes(analysis, puzzle.answer)
         puzzle = puzzle.model_copy(update={"look_alikes": similar})
-        if shelf.collection.add(puzzle):
-            await self._put(shelf, puzzle)
+        if game_puzzles.collection.add(puzzle):
+            await self._put(game_puzzles, puzzle)
 
-    async def _put(self, shelf: Shelf, puzzle: Puzzle) -> None:
+    async def _put(self, game_puzzles: GamePuzzles, puzzle: Puzzle) -> None:
         """Replace a puzzle, and store all puzzles of its game."""
-        shelf.puzzles[puzzle.key] = puzzle
-        path = self._folders.puzzle_file(game_name(shelf.game))
-        await asyncio.to_thread(write_puzzles, path, list(shelf.puzzles.values()))
+        game_puzzles.puzzles[puzzle.key] = puzzle
+        path = self._folders.puzzle_file(game_name(game_puzzles.game))
+        await asyncio.to_thread(write_puzzles, path, list(game_puzzles.puzzles.values()))
 
-    async def _graded(self, shelf: Shelf, puzzle: Puzzle) -> Puzzle:
+    async def _graded(self, game_puzzles: GamePuzzles, puzzle: Puzzle) -> Puzzle:
         """Return a puzzle with the share of tries in which each agent misses the answer."""
         position = puzzle_position(puzzle)
         misses = {}
-        for agent in await asyncio.to_thread(graders, self._folders, shelf.game):
+        for agent in await asyncio.to_thread(graders, self._folders, game_puzzles.game):
             with suppress(UserError):  # networks of damaged runs are skipped
                 analyses = [await self._search(position, agent, seed) for seed in range(TRIES)]
                 misses[agent] = miss_share((each.best.name for each in analyses), puzzle.answer)
@@ -221,9 +223,9 @@ class PuzzleMaker:
                 await asyncio.sleep(1.0)
 
 
-def _next_new(positions: Iterator[Position], shelf: Shelf) -> Position | None:
+def _next_new(positions: Iterator[Position], game_puzzles: GamePuzzles) -> Position | None:
     """Return the next position that has not been tried, or None at the end."""
-    return next((each for each in positions if shelf.collection.is_new(each)), None)
+    return next((each for each in positions if game_puzzles.collection.is_new(each)), None)
 
 
 _MAX_FILES = 50
@@ -284,7 +286,7 @@ def _solved_sets(folders: Folders) -> list[Path]:
 
 
 def _stores(folders: Folders, game: Game) -> Iterator[GameStore]:
-    """Yield the games of runs and tournaments of a game, the latest run first."""
+    """Yield the game stores of a game's runs, latest first, then of its tournaments."""
     runs = [each for each in list_runs(folders) if each.game == game_name(game)]
     for run in sorted(runs, key=latest_progress, reverse=True):
         with suppress(UserError):

@@ -253,7 +253,7 @@ class GameValues:
             values = player.search.root_values(slots)
         else:
             raise UserError(
-                f"{agent.name} provides no expected outcome: expected a run, or MCTS such as"
+                f"{agent.name} does not estimate outcomes: expected a run, or MCTS such as"
                 " mcts:1000"
             )
         seen = [

@@ -34,7 +34,7 @@ def test_chart_covers_whole_game_at_once(page: Page) -> None:
 
 def test_chart_explains_agents_without_values(page: Page) -> None:
     page.goto(f"/analyse#game={GAME}&moves={MOVES}&agents=random")
-    expect(page.locator("#values-note")).to_contain_text("provides no expected outcome")
+    expect(page.locator("#values-note")).to_contain_text("does not estimate outcomes")
 
 
 def test_values_are_requested_again_after_failure(page: Page) -> None:

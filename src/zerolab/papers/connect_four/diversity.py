@@ -163,7 +163,8 @@ def _diversity_table(by_title: Diversities) -> Table:
         )
     return Table(
         "distinct-positions",
-        "Distinct positions (per game, counted over the number of games in the shortest run)",
+        "Distinct positions (per-game numbers use the first N games of each run, where N is the"
+        " number of games in the shortest run)",
         [
             "variant",
             "runs",
@@ -177,7 +178,7 @@ def _diversity_table(by_title: Diversities) -> Table:
 
 
 _BASELINE = {"c": 3.09, "fpu": 0.709, "draw_value": 0.383}
-"""Baseline settings of [Clausen2021], converted to values from -1 to 1."""
+"""Baseline settings of [Clausen2021], converted for game results from -1 to 1."""
 
 
 class _League(NamedTuple):

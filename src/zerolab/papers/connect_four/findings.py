@@ -24,17 +24,17 @@ from zerolab.report.claims import Claim, Direction
 _POINT = 0.01
 """Smallest difference in accuracy of search worth knowing, a percentage point."""
 _EQUAL_COST = (
-    "strong accuracy of search at equal self-play cost in core hours (the lowest total cost of a"
-    " run of either)"
+    "strong accuracy of search at equal self-play cost in core hours (the total cost of the"
+    " cheapest run of the two variants)"
 )
-_EARLY_COST = _EQUAL_COST.replace("(the lowest", "(a quarter of the lowest")
+_EARLY_COST = _EQUAL_COST.replace("(the total", "(a quarter of the total")
 _ALONG_CURVES = (
-    "strong accuracy of search, averaged over equal self-play costs in core hours (from the latest"
-    " first measurement to the lowest total cost of a run of either)"
+    "strong accuracy of search, averaged over the range of self-play costs, in core hours, that all"
+    " runs of both variants cover"
 )
 _PEAK = (
-    "highest strong accuracy of search in whole runs, each averaged over the last fifth of the cost"
-    " so far"
+    "highest strong accuracy of search in whole runs, as a moving average over the last fifth of"
+    " the cost so far"
 )
 _END = "strong accuracy of search in the last fifth of the self-play cost of whole runs"
 
@@ -114,8 +114,8 @@ FEATURES_CLAIM = _compared(
 COUNTED_FEATURES_CLAIM = _compared(
     f"{_ALONG_CURVES}; the self-play cost of the small network is counted",
     "features-cost-more",
-    "In self-play with auxiliary features, the extended version mostly remains better. Training the"
-    " small network is expensive and makes a large difference.",
+    "The extended version mostly remains better than self-play with auxiliary features. Training"
+    " the small network is expensive and makes a large difference.",
     "[Clausen2021, section 4.2, Fig. 10]",
     (FEATURES, EXTENDED),
     "below",
@@ -158,8 +158,8 @@ ENDS: Mapping[Claim, tuple[str, str]] = _by_pair(_END, (
 
 EXTENSIONS_CLAIM = Claim(
     "extensions-gain-little",
-    "Of games as trees, features of a small network and evolving settings, none reduces the effort"
-    " more than a little.",
+    "Games as trees, features of a small network and evolving settings each reduce the effort at"
+    " most a little.",
     "[Clausen2021, section 5]",
     f"service, auxiliary features and league, each minus extended: {_EQUAL_COST}; largest of the"
     " three differences",
@@ -183,7 +183,7 @@ _INGREDIENTS: Mapping[str, tuple[str, str, str, Direction]] = {
         "[Clausen2021, section 3.3]", "above",
     ),
     "no-cycle": (
-        "cycle-helps", "Cycles of the learning rate accelerate learning.",
+        "cycle-helps", "A cyclical learning rate speeds up learning.",
         "[Clausen2021, section 3.3, Fig. 3]", "above",
     ),
     "no-slow-window": (
@@ -219,8 +219,8 @@ ABLATIONS: Mapping[str, Claim] = {
 
 WEIGHT_CLAIM = Claim(
     "merging-weight-0.8-no-worse",
-    "As the weight of the newer of two equal positions, 0.8, which the paper chose, is no worse"
-    " than 0.2 and 0.5.",
+    "A weight of 0.8 for the newer of two equal positions, the paper's choice, is no worse than 0.2"
+    " or 0.5.",
     "[Clausen2021, Fig. 1]",
     "extended (0.8) minus the better of"
     f" {' and '.join(VARIANTS[name].title for name in LIGHT_MERGING)}: {_EQUAL_COST}",
@@ -249,8 +249,8 @@ EVOLVED_GAMES = 200
 
 EVOLVED_CLAIM = Claim(
     "evolved-settings-play-worse",
-    "Search settings found by evolution towards wins play worse according to the solver than the"
-    " original settings.",
+    "Search settings evolved to win games play worse than the original settings, judged by the"
+    " solver.",
     "[Clausen2021, section 4.3]",
     "strong accuracy of search with the final networks of leagues, with the best evolved settings"
     " minus with the original ones, at the same number of simulations, by seed",
@@ -261,7 +261,7 @@ EVOLVED_CLAIM = Claim(
 )
 EVOLVED_WINS_CLAIM = Claim(
     "evolved-settings-win-more-games",
-    "Search settings found by evolution towards wins win more games than the original settings.",
+    "Search settings evolved to win games win more games than the original settings.",
     "[Clausen2021, section 4.3]",
     f"share of points of the best evolved settings in {EVOLVED_GAMES} games against the original"
     " ones, both with the final network of the league and the same number of simulations, by seed",
@@ -324,9 +324,8 @@ SUPERVISED_FEATURES_CLAIM = Claim(
     "In supervised learning, auxiliary features of a small network improve the test accuracy"
     " slightly, by 0.2 percentage points.",
     "[Clausen2021, section 4.2]",
-    "share of positions with a strongest move by the smallest networks with the features of the"
-    " policy head, now and 2 plies later, minus that without features, on the set of all positions"
-    " of each game",
+    "share of positions in which the smallest networks choose a strongest move, with policy-head"
+    " features (now and 2 plies later) minus without, on the set of all positions of each game",
     0.0,
     "above",
     0.001,

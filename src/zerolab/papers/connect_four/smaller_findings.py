@@ -61,7 +61,7 @@ DROP_CLAIM = Claim(
     "Steps to a larger network cause a temporary drop in accuracy.",
     "[Clausen2021, Fig. 11]",
     "strong accuracy of search after the first iteration of a larger network minus that after the"
-    " iteration before, mean over the growths of a growing network, by seed",
+    " iteration before, mean over the growth steps of a run, by seed",
     0.0,
     "below",
     0.01,
@@ -155,10 +155,11 @@ def easy_blocks(results: Results, accuracies: ByVariant) -> Iterator[Block]:
 
 
 def growth_changes(run: TrainedRun) -> dict[int, float]:
-    """Return the change in strong accuracy of search at each growth, by iteration.
+    """Return the change in strong accuracy of search at each growth step, by iteration.
 
-    The network grows after each iteration in the result. The change is the accuracy after the next
-    iteration minus the accuracy after this one. Growths beyond the end of the run are left out.
+    Each key is an iteration after which the network grows. The change is the accuracy after the
+    next iteration minus the accuracy after this one. Growth steps beyond the end of the run are
+    left out.
     """
     accuracies = {each.iteration: each.search_strong for each in run.records_of(AccuracyRecord)}
     return {
@@ -209,7 +210,7 @@ def growth_blocks(results: Results) -> Iterator[Block]:
 _OPTIONS: Mapping[str, str] = {"c": "selection.c", "fpu": "fpu.value", "draw_value": "draw_value"}
 """Search option of each evolving parameter. The threshold is left out, so that both settings have
 the same number of simulations."""
-_OPENINGS = 4  # random plies, so that games differ
+_OPENING_PLIES = 4  # random, so that games differ
 
 
 def _evolved_agent(run: FinishedRun, league: Mapping[str, Any]) -> Agent:
@@ -245,7 +246,7 @@ def measure_evolved_score(run: FinishedRun, league: Mapping[str, Any]) -> float:
         agent_of_run(run.folder, run.folder.progress.best),
         EVOLVED_GAMES,
         run.planned.settings.seed,
-        openings=_OPENINGS,
+        openings=_OPENING_PLIES,
     )
     return match.score.score_rate
 

@@ -25,7 +25,8 @@ from zerolab.training.records import SupervisedRecord
 SETS = ("v1", "v2")
 """Sets of positions: every position of each game (v1), or one position per game (v2)."""
 RIGHT, PUBLISHED_LABELS = "right", "published"
-"""Labels: true outcomes, or with losses as draws if the first player is to move [ClausenCode]."""
+"""Labels: true outcomes, or the published ones, which count losses as draws if the first player is
+to move [ClausenCode]."""
 WEIGHT, FULL_WEIGHT = 0.01, 1.0
 """Weights of the outcome in the loss: as in [Clausen2021, Eq. 3], and equal to the policy's."""
 FEATURES_SET = "v1"
@@ -129,7 +130,7 @@ def _shares(
     weight: float = WEIGHT,
     features: str = WITHOUT_FEATURES,
 ) -> list[float]:
-    """Return the final share of the test set named `measure`, for each run."""
+    """Return each run's final value of `measure`, a share of the test set."""
     runs = _runs(results, name, blocks, labels, weight, features)
     return [_final_share(run, measure) for run in runs]
 
@@ -141,7 +142,7 @@ def _final_share(run: TrainedRun, measure: str) -> float:
 
 
 def _fit_shares(results: Results, measure: str) -> GamesModel:
-    """Fit the shares named `measure` on both sets, of networks by depth and with features."""
+    """Fit `measure` on both sets, for networks of each depth and with features."""
     by_network: dict[str, dict[int | str, list[TrainedRun]]] = {
         name: {depth: _runs(results, name, depth, RIGHT) for depth in _block_counts(results)}
         for name in SETS
@@ -212,11 +213,11 @@ def _table(results: Results) -> Table:
             Column("strongest move", ".1%"),
             Column("published move", ".1%"),
             Column("result kept", ".1%"),
-            Column("result known", ".1%"),
-            Column("published labels known", ".1%"),
+            Column("outcome predicted", ".1%"),
+            Column("published label predicted", ".1%"),
             Column("published win", ".1%"),
             Column("strongest move, weight 1", ".1%"),
-            Column("result known, weight 1", ".1%"),
+            Column("outcome predicted, weight 1", ".1%"),
         ],
         rows,
     )
@@ -227,7 +228,7 @@ def _cell(values: Sequence[float]) -> Cell:
 
 
 def _bars(results: Results) -> Iterator[Block]:
-    measures = {"strong": "strongest move", "result": "result known"}
+    measures = {"strong": "strongest move", "result": "outcome predicted"}
     for measure, axis in measures.items():
         groups = {
             f"{depth} blocks": {
@@ -254,11 +255,12 @@ def _bars(results: Results) -> Iterator[Block]:
 def _features(results: Results) -> Iterator[Block]:
     """Yield the comparison of networks with and without features of a small network."""
     yield Paragraph(
-        "With policy features, a network of the fewest blocks also learns what the policy head of a"
-        " small network, trained by self-play, computes for the position and for that two plies"
-        " later. [ClausenCode] compares ten choices of heads and plies and found this one the best,"
-        " so its published gain of 0.29 points is that of the best of ten. The set of the published"
-        " values is not named. The last positions of a game have no later features."
+        "With policy features, a network with the fewest blocks also learns the policy-head"
+        " features of a small self-play network, for the position and for the one two plies later."
+        " This is the best of ten choices of heads and plies that [ClausenCode] compared, so its"
+        " published gain of 0.29 points is that of the best of ten. [ClausenCode] does not say"
+        " which set the published values are for. The last positions of a game have no later"
+        " features."
     )
     runs = {features: _feature_runs(results, features) for features in PUBLISHED_FEATURES}
     yield _features_table(runs)
@@ -279,8 +281,8 @@ def _features(results: Results) -> Iterator[Block]:
             "share of positions, strongest move",
         ),
         "Each dot is a run, and each line the mean with its 95 % interval over runs. All runs learn"
-        " from the same positions, and those with the same seed begin with the same trunk, but"
-        " with other heads. Diamonds are published values; compare their difference.",
+        " from the same positions, and those with the same seed start with the same trunk but"
+        " different heads. Diamonds are published values; only their difference is comparable.",
     )
 
 
@@ -303,7 +305,7 @@ def _features_table(runs: Mapping[str, Sequence[TrainedRun]]) -> Table:
             Column("strongest move", ".2%"),
             Column("published move", ".2%"),
             Column("result kept", ".2%"),
-            Column("result known", ".2%"),
+            Column("outcome predicted", ".2%"),
         ],
         rows,
     )

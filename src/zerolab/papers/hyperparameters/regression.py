@@ -20,8 +20,9 @@ one hyper-parameter are stronger. At equal time, these runs have smaller values 
 of all four x together with time could not measure this, because time is nearly a linear combination
 of the x.
 
-Time is counted time (see `Grid.counted_seconds`). Measured times are noisy, which biases d towards
-0 and c towards b. The report also shows fits with measured times, but no claim uses them.
+In these fits, time is counted time (see `Grid.counted_seconds`); the Pareto front uses measured
+time. Measured times are noisy, which biases d towards 0 and c towards b. The report also shows fits
+with measured times, but no claim uses them.
 """
 
 from __future__ import annotations
@@ -270,22 +271,22 @@ def leads_of_fewest_epochs(grid: Grid) -> list[StudentEstimate]:
     return [_sum_of_elos(grid, fewest / fewest.sum() - each / each.sum()) for each in others]
 
 
-def lead_of_cheap_runs(grid: Grid) -> StudentEstimate:
+def lead_over_all_runs(grid: Grid) -> StudentEstimate:
     """Return the mean Elo with the largest I and the smallest m and ep minus that of all runs."""
-    cheap = _is_long_with(grid, 0)
+    cheap = _long_run_indicators(grid, 0)
     return _sum_of_elos(grid, cheap / cheap.sum() - 1 / len(cheap))
 
 
-def lead_of_frugal_runs(grid: Grid) -> StudentEstimate:
+def lead_over_costly_runs(grid: Grid) -> StudentEstimate:
     """Return the mean Elo with the smallest m and ep minus that with the largest, at the largest I.
 
     The means are over all E.
     """
-    least, most = _is_long_with(grid, 0), _is_long_with(grid, -1)
+    least, most = _long_run_indicators(grid, 0), _long_run_indicators(grid, -1)
     return _sum_of_elos(grid, least / least.sum() - most / most.sum())
 
 
-def _is_long_with(grid: Grid, index: int) -> Floats:
+def _long_run_indicators(grid: Grid, index: int) -> Floats:
     """Return 1.0 for runs with the largest I and the level `index` of m and ep, 0.0 for others."""
     return np.array([
         float(_is_largest(grid, run, "I")
@@ -312,8 +313,9 @@ def _is_largest(grid: Grid, run: RatedGridRun, *symbols: str) -> bool:
 def _sum_of_elos(grid: Grid, weights: Floats) -> StudentEstimate:
     """Return a weighted sum of the Elo of all runs, with float64[runs] `weights`.
 
-    The variation between runs comes from the residuals of a fit on counted time, the constants, and
-    I, E, m and ep with their squares and products. It includes deviations from this model.
+    The variation between runs is estimated from the residuals of a fit on the constants and on log2
+    of counted time, I, E, m and ep, with squares and products of the last four. It includes
+    deviations from this model.
     """
     x = _logs(grid.runs)
     products = [x[:, i] * x[:, j] for i in range(len(SYMBOLS)) for j in range(i + 1)]
@@ -361,8 +363,8 @@ def regression_blocks(grid: Grid) -> Iterator[Block]:
 def _work_note(grid: Grid) -> str:
     simulation, example, iteration = grid.unit_costs
     return (
-        "Counted time is the number of self-play simulations, training examples and iterations,"
-        " each multiplied by a unit cost that is fitted to the times of all runs"
+        "Counted time is the sum of the numbers of self-play simulations, training examples and"
+        " iterations, each multiplied by a unit cost fitted to the times of all runs"
         f" ({1e6 * simulation:.3g} microseconds, {1e6 * example:.3g} microseconds and"
         f" {iteration:.3g} seconds). Claims use counted time because noise in measured times biases"
         " the coefficients. Measured times differ from counted times by a factor of"

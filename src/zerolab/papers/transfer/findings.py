@@ -2,9 +2,8 @@
 
 [Hongcharoen2018] publishes a method without results, so its claims are expectations: training on a
 game should be faster and yield a better network if it continues from a network of another game. The
-primary claims state them for the method of the paper, new heads on a trunk that is trained further,
-and for pairs of different games, as in the paper. The claims with source ``zerolab`` were fixed
-before any measurement.
+primary claims state these expectations for the paper's method, new heads on a fine-tuned trunk, and
+for pairs of different games. The claims with source ``zerolab`` were fixed before any measurement.
 """
 
 from __future__ import annotations
@@ -53,11 +52,11 @@ BETTER = Claim(
 )
 SAVES = Claim(
     "saves-iterations",
-    "Training should be faster from the network of another game: starting from its trunk, fewer"
-    " iterations reach the halfway accuracy of training from scratch.",
+    "Training should be faster from the network of another game: starting from its trunk, it takes"
+    " fewer iterations to reach the accuracy that training from scratch has halfway.",
     "[Hongcharoen2018, abstract]",
-    f"iterations to reach the mean {_ACCURACY} of runs from scratch after half of their iterations,"
-    f" or all iterations of runs that never reach it, from scratch minus fine-tuned, {_GAMES}",
+    f"iterations to reach the mean {_ACCURACY} that runs from scratch have halfway (all iterations"
+    f" if never reached), from scratch minus fine-tuned, {_GAMES}",
     0.0,
     "above",
     0.5,
@@ -134,8 +133,8 @@ SIZES_AT_ONCE = Claim(
 )
 GAMES_AT_ONCE = Claim(
     "mapped-games-play-at-once",
-    "Before training, a network mapped from another game by meaning plays better than an untrained"
-    " one.",
+    "Before training, a network with planes and actions mapped from another game plays better than"
+    " an untrained one.",
     "[Soemers2023]",
     f"tournament Elo of the networks before training, mapped minus from scratch, {_GAMES}",
     0.0,
@@ -148,8 +147,8 @@ LAYERS = Claim(
     "first-layers-stay",
     "Fine-tuning changes the first layer of the trunk less than the last layer.",
     "zerolab, on [Yosinski2014]",
-    "linear CKA with the source's trunk, first layer minus last layer, of the fine-tuned trunk"
-    f" minus the same of the target's trunk from scratch, which is unrelated to the source, {_ALL}",
+    "linear CKA with the source's trunk, first layer minus last: that of the fine-tuned trunk minus"
+    f" that of a trunk trained from scratch on the same board, {_ALL}",
     0.0,
     "above",
     0.05,

@@ -35,7 +35,8 @@ TRANSFERRED = (FINE_TUNED, FROZEN, MAPPED)
 """Transfer methods with a source board, which is named by the factor ``source``."""
 
 PLAY_AT_START = (SCRATCH, MAPPED)
-"""Methods whose initial network also plays. All others start with the same heads as scratch."""
+"""Methods whose initial network also plays. The others start with the same untrained heads as runs
+from scratch."""
 PLAY_AT_END = (FROZEN, RANDOM_FROZEN)
 """Methods for which only the final network plays."""
 
@@ -127,10 +128,11 @@ class TransferStudy(Study):
     """Transfer networks between games and board sizes, and measure the savings.
 
     Train on Othello, Connect Four and Gobang, each on a 6x6 board and a smaller one. Each run from
-    scratch is the source of runs on other boards, which fine-tune its trunk below new heads, freeze
-    its trunk, or map the whole network by meaning. A frozen random trunk is the control. Measure
-    accuracy on solved positions after each iteration, time to a fixed accuracy, Elo in tournaments
-    between networks from several iterations, and layer-by-layer similarity of trunks.
+    scratch is the source of runs on other boards, which fine-tune its trunk under new heads, freeze
+    it, or transfer the whole network by matching planes and actions. A frozen random trunk is the
+    control. Measure accuracy on solved positions after each iteration, time to a fixed accuracy,
+    Elo in tournaments between networks from several iterations, and layer-by-layer similarity of
+    trunks.
 
     Examples:
       zerolab study transfer
@@ -198,7 +200,7 @@ def _runs(
 ) -> Iterator[PlannedRun]:
     """Yield the runs of a board with one method, starting from `sources` with the same seed.
 
-    `number` separates the random numbers of boards, including those of random trunks.
+    `number` gives each board its own random streams, including those of random trunks.
     """
     datasets = {"accuracy.positions": planned_positions(board, _MEASURED[scale])}
     for index, seed in enumerate(seeds):

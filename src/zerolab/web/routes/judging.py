@@ -38,10 +38,11 @@ from zerolab.web.solving import MAX_SECONDS, SolverProcess
 router = APIRouter()
 
 Verdict = Literal["good", "slip", "mistake"]
-"""Quality of a move. According to exact scores, a mistake worsens the result, such as from a win to
-a draw. A slip preserves the result but lowers the score: fewer discs in Othello, or a slower win or
-faster loss in other games. According to an agent, a mistake lowers the expected outcome by at least
-`MISTAKE`, and a slip by at least `SLIP`."""
+"""Quality of a move. By exact scores, a mistake changes the result for the worse, for example from
+a win to a draw. A slip preserves the result but lowers the score: fewer discs in Othello, or a
+slower win or faster loss in other games. By an agent's values, a mistake lowers the expected
+outcome by at least `MISTAKE` and a slip by at least `SLIP`; the agent's own choice is always
+good."""
 
 MISTAKE = 0.5
 SLIP = 0.25
@@ -140,7 +141,7 @@ class _Judging:
     async def _judge(self, request: JudgeRequest) -> None:
         end = await asyncio.to_thread(request.position.position)
         if not end.history:
-            raise UserError("the game has no moves yet: expected a game to judge")
+            raise UserError("the game has no moves to judge yet")
         async with asyncio.TaskGroup() as group:
             if request.exactly:
                 verdicts = judge_exactly(
@@ -235,7 +236,7 @@ async def _expected(
     analysis = await search_pool.analyse(client, search, is_low_priority=True)
     if analysis.value is None or not -1.0 <= analysis.value <= 1.0:
         raise UserError(
-            f"{analysis.agent} provides no expected outcome: expected a run, or MCTS such as"
+            f"{analysis.agent} does not estimate outcomes: expected a run, or MCTS such as"
             " mcts:1000"
         )
     return analysis.value, analysis.best.name

@@ -1,4 +1,4 @@
-"""Live analysis over a websocket, and explanations of searches and of a whole game.
+"""Live analysis over a websocket, single search simulations, and an agent's values over a game.
 
 The page sends ``{"id": 7, "do": "analyse", ...}`` and receives messages with the same ``id``. The
 last message has ``done`` set. A new request cancels the previous request with the same ``do``.
@@ -233,7 +233,7 @@ class StepRequest(RequestModel):
 
 
 class ScoredMoveResponse(BaseModel):
-    """Statistics, for the side to move, of a move at a node on the path before the simulation."""
+    """Statistics of a move at a node on the path, for its side to move, before the simulation."""
 
     name: str
     visits: int
@@ -313,7 +313,7 @@ async def game_values(request: ValuesRequest, lab: Lab, connection: Request) -> 
     """
     position = await asyncio.to_thread(request.position.position)
     if position.outcome is not None and not position.history:
-        raise UserError("the game is over: expected a game with moves")
+        raise UserError("the game is over and has no moves: expected a game with moves")
     work = lab.search_pool.game_values(
         client_of(connection), GameValuesRequest(request.agent, position, lab.folders)
     )

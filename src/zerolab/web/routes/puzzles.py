@@ -15,7 +15,7 @@ from zerolab.oracles.oracle import NotSolvedError
 from zerolab.rules.catalogue import game_name, parse_game
 from zerolab.rules.position import Position
 from zerolab.web.laboratory import Lab
-from zerolab.web.puzzle_maker import PUZZLES_PER_GAME, Shelf, State
+from zerolab.web.puzzle_maker import PUZZLES_PER_GAME, GamePuzzles, State
 from zerolab.web.requests import RequestModel, client_of
 from zerolab.web.routes.positions import (
     MoveName,
@@ -95,14 +95,14 @@ class AnswerResponse(BaseModel):
 @router.get("")
 async def puzzle_list(lab: Lab, game: _Game, connection: Request) -> PuzzleList:
     """List the puzzles of a game so far; the server makes more in the background."""
-    shelf = await _shelf(lab, connection, game)
+    game_puzzles = await _puzzles_of(lab, connection, game)
     return PuzzleList(
-        game=game_name(shelf.game),
-        state=shelf.state,
-        problem=shelf.problem,
-        tried=shelf.tried,
+        game=game_name(game_puzzles.game),
+        state=game_puzzles.state,
+        problem=game_puzzles.problem,
+        tried=game_puzzles.tried,
         planned=PUZZLES_PER_GAME,
-        puzzles=[_summary(each) for each in shelf.puzzles.values()],
+        puzzles=[_summary(each) for each in game_puzzles.puzzles.values()],
     )
 
 
@@ -111,7 +111,7 @@ async def one_puzzle(
     lab: Lab, game: _Game, key: Annotated[str, Query(pattern=_KEY)], connection: Request
 ) -> PuzzleResponse:
     """Return a puzzle without its answer."""
-    puzzle = (await _shelf(lab, connection, game)).find(key)
+    puzzle = (await _puzzles_of(lab, connection, game)).find(key)
     position = await asyncio.to_thread(puzzle_position, puzzle)
     return PuzzleResponse(
         summary=_summary(puzzle),
@@ -124,7 +124,7 @@ async def one_puzzle(
 @router.post("/answer")
 async def answer(lab: Lab, request: AnswerRequest, connection: Request) -> AnswerResponse:
     """Return whether a move is the answer, with the line of perfect play or the refutation."""
-    puzzle = (await _shelf(lab, connection, request.game)).find(request.key)
+    puzzle = (await _puzzles_of(lab, connection, request.game)).find(request.key)
     if request.move not in puzzle.scores:
         raise UserError(
             f"{quoted(request.move)} is not a legal move here: expected one of"
@@ -143,9 +143,9 @@ async def answer(lab: Lab, request: AnswerRequest, connection: Request) -> Answe
     )
 
 
-async def _shelf(lab: Lab, connection: Request, game: str) -> Shelf:
+async def _puzzles_of(lab: Lab, connection: Request, game: str) -> GamePuzzles:
     parsed_game = await asyncio.to_thread(parse_game, game)
-    return await lab.puzzles.shelf(client_of(connection), parsed_game)
+    return await lab.puzzles.of_game(client_of(connection), parsed_game)
 
 
 async def _best_reply(lab: Lab, connection: Request, position: Position) -> list[str]:
