@@ -16,7 +16,7 @@ from zerolab.papers.connect_four.costs import (
     peak_accuracy,
 )
 from zerolab.papers.connect_four.study import (
-    EXTENSIONS,
+    MAIN_VARIANTS,
     Connect4EfficiencyStudy,
     Connect4ExtensionsStudy,
     Connect4SupervisedStudy,
@@ -78,7 +78,7 @@ MADE_UP = {
     "baseline": ((0.1, 0.45), (10.0, 0.80), (20.0, 0.95)),
     "growing": ((0.1, 0.60), (10.0, 0.82)),
     "league": ((0.1, 0.50), (10.0, 0.87)),
-    "features": ((0.1, 0.60), (10.0, 0.88)),
+    "features": ((0.1, 0.60), (2.1, 0.80), (10.0, 0.88)),
     "small": ((0.1, 0.30), (2.0, 0.40)),
     "no-merging": ((0.1, 0.50), (10.0, 0.88)),
     "merging-0.2": ((0.1, 0.50), (10.0, 0.86)),
@@ -122,11 +122,13 @@ def test_claims_compare_variants_at_equal_cost_and_at_their_ends(made_up):
         findings.EXTENDED_CLAIM: at("extended", 10) - at("baseline", 10),
         # Along curves, straight lines differ as in the middle.
         findings.GROWING_CLAIM: (0.60 + 0.82) / 2 - (0.50 + 0.90) / 2,
-        findings.FEATURES_CLAIM: (0.60 + 0.88) / 2 - (0.50 + 0.90) / 2,
-        # The small network costs 2, so that the curves overlap from 2.1 to 10.
-        findings.COUNTED_FEATURES_CLAIM: (0.60 + 0.28 * 3.95 / 9.9 - (0.50 + 0.40 * 5.95 / 9.9)),
+        findings.FREE_FEATURES_CLAIM: (2.0 * 0.70 + 7.9 * 0.84) / 9.9 - (0.50 + 0.90) / 2,
+        # The small network costs 2: the curves overlap from 2.1 to 10, with a bend at 4.1.
+        findings.FEATURES_CLAIM: (
+            (2.0 * 0.70 + 5.9 * (0.80 + 0.08 * 5.9 / 7.9 / 2)) / 7.9 - (0.50 + 0.40 * 5.95 / 9.9)
+        ),
         findings.GROWING_EARLY_CLAIM: at("growing", 2.5) - at("extended", 2.5),
-        findings.LEAGUE_CLAIM: at("league", 10) - at("extended", 10),
+        findings.LEAGUE_CLAIM: (0.50 + 0.87) / 2 - (0.50 + 0.90) / 2,
         findings.ABLATIONS["no-merging"]: at("extended", 10) - at("no-merging", 10),
         # Of the baseline, the last fifth of 20 is on its second line.
         ends["extended-ends-higher"]: at("extended", 10) - (0.80 + 0.15 * 0.8),
@@ -147,14 +149,21 @@ def test_study_of_extensions_has_new_seeds_and_only_its_own_claims(made_up):
     study, every = Connect4ExtensionsStudy(), Connect4EfficiencyStudy()
     assert not set(study.planned_seeds("mini")) & set(every.planned_seeds("mini"))
     design = study.planned_design("mini")
-    assert {run.factors["variant"] for run in design.runs} == set(EXTENSIONS)
+    assert {run.factors["variant"] for run in design.runs} == set(MAIN_VARIANTS)
     assert {run.factors["seed"] for run in design.runs} == set(study.planned_seeds("mini"))
     claimed = {verdict.claim for verdict in study.verdicts(Results("mini", design, [], {}))}
     others = {verdict.claim for verdict in every.verdicts(Results("mini", made_up[1], [], {}))}
     assert claimed < others
     assert {claim for claim in others if claim.is_primary} <= claimed
-    titles = {VARIANTS[name].title for name in VARIANTS if name not in EXTENSIONS}
+    titles = {VARIANTS[name].title for name in VARIANTS if name not in MAIN_VARIANTS}
     assert not any(title in claim.statistic for claim in claimed for title in titles)
+
+
+def test_curves_that_do_not_overlap_are_not_compared():
+    later = [point._replace(cost=point.cost + 30.0) for point in RUN]
+    runs = {"extended": {0: RUN}, "features": {0: later}, "small": {0: RUN}}
+    found = costs.difference_along_curves(runs, "features", "extended")
+    assert isinstance(found, MissingEstimate)
 
 
 def test_effects_of_seeds_are_removed_if_runs_are_missing(made_up):

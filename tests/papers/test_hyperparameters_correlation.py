@@ -233,15 +233,23 @@ def test_iterations_and_games_are_compared_with_simulations_and_epochs(results):
     fitted = regression.fit_grid(grid).elo
     assert leads[2].value == pytest.approx(fitted["E"].value - fitted["m"].value)
     means = [np.mean([run.elo for run in grid.runs_at(I=6, E=30, ep=ep)]) for ep in (5, 10, 15)]
-    long = {
-        m: np.mean([run.elo for run in grid.runs_at(I=6, m=m, ep=ep)])
-        for m, ep in ((8, 5), (24, 15))
-    }
-    cheap = long[8] - np.mean([run.elo for run in grid.runs])
-    assert regression.lead_over_all_runs(grid).value == pytest.approx(cheap)
-    assert regression.lead_over_costly_runs(grid).value == pytest.approx(long[8] - long[24])
     epochs = [each.value for each in regression.leads_of_fewest_epochs(grid)]
     assert epochs == pytest.approx([means[0] - means[1], means[0] - means[2]])
+
+
+def test_cheap_long_runs_are_compared_at_equal_time_and_with_costly_ones(results):
+    """The lead at equal time is the coefficient of an indicator, beside log2 of the time."""
+    grid = read_grid(results)
+    cheap, costly = grid.runs_at(I=6, m=8, ep=5), grid.runs_at(I=6, m=24, ep=15)
+    x = [
+        [run in cheap, math.log2(grid.counted_seconds(run)), run.tournament_key == "seed-100", 1]
+        for run in grid.runs
+    ]
+    lead = np.linalg.lstsq(np.array(x, float), [run.elo for run in grid.runs], rcond=None)[0][0]
+    assert lead > 20
+    assert regression.lead_at_equal_time(grid).value == pytest.approx(lead)
+    difference = np.mean([run.elo for run in cheap]) - np.mean([run.elo for run in costly])
+    assert regression.lead_over_costly_runs(grid).value == pytest.approx(difference)
 
 
 def largest_mean(document):

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from made_up_runs import alike, design_of, made_up_results, noise, words
 
+from zerolab.papers.elo import GAME_TITLES
 from zerolab.papers.loss_functions import analysis, curve_claims, findings
 from zerolab.papers.loss_functions.study import LAMBDA, TARGETS, LossFunctionsStudy
 from zerolab.studies.claims import MissingEstimate
@@ -103,10 +104,16 @@ def test_losses_of_boards_are_measured():
     assert found["combinations-reach-lowest-loss"].value == 0.0
 
 
-def test_curves_of_both_sizes_are_correlated():
-    """Policy losses fall faster than value losses, or slower on 6x6 boards only."""
+def test_curves_of_both_sizes_are_compared():
+    """In the invented results, policy losses fall by f, and value losses by f / 3."""
     results = losses_results(0.0)
-    assert curve_claims.correlation_of_sizes(results).value == pytest.approx(1.0)
+
+    def fall(part):
+        iterations = results.runs_where(part)[0].planned.settings.iterations
+        return (iterations - 1) / iterations
+
+    gaps = [fall(f"{game}-6x6") - fall(f"{game}-5x5") for game in GAME_TITLES]
+    assert curve_claims.difference_between_sizes(results).value == pytest.approx(abs(np.mean(gaps)))
 
     def swapped(run):
         if not run.planned.part.endswith("6x6"):
@@ -121,7 +128,12 @@ def test_curves_of_both_sizes_are_correlated():
         return replace(run, records=records)
 
     other = replace(results, runs=[swapped(run) for run in results.runs])
-    assert curve_claims.correlation_of_sizes(other).value == pytest.approx(-1.0)
+    found = curve_claims.difference_between_sizes(other)
+    policy = [fall(f"{game}-6x6") / 3 - fall(f"{game}-5x5") for game in GAME_TITLES]
+    value = [fall(f"{game}-6x6") - fall(f"{game}-5x5") / 3 for game in GAME_TITLES]
+    assert found.value == pytest.approx(max(abs(np.mean(policy)), abs(np.mean(value))))
+    primary = replace(curve_claims.SIZES_CLAIM, opened_by="")
+    assert words({primary: found}) == {"losses-alike-on-6x6": "does not hold"}
 
 
 def test_claims_name_figures_of_the_report():

@@ -15,11 +15,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from zerolab.report.claims import Claim, Verdict, Word
+from zerolab.report.claims import Claim, Direction, Verdict, Word
 from zerolab.report.table import Z95
 from zerolab.studies.looks import TakenLook, last_level
 from zerolab.studies.statistics import (
@@ -205,7 +207,7 @@ def power(estimate: ClaimEstimate, claim: Claim, level: float) -> float | None:
     error, freedom = _error_and_freedom(estimate, claim)
     if not math.isfinite(error):
         return None
-    return 1.0 if error == 0.0 else _found(claim.smallest / error, freedom, claim, level)
+    return 1.0 if error == 0.0 else _found(claim.smallest / error, freedom, claim.direction, level)
 
 
 def detectable_effect(estimate: ClaimEstimate, claim: Claim, level: float) -> float | None:
@@ -215,38 +217,51 @@ def detectable_effect(estimate: ClaimEstimate, claim: Claim, level: float) -> fl
     found with this probability; for the other relations, it is the smallest difference that is
     excluded with this probability. None if the error is unknown.
     """
-    from scipy.optimize import brentq  # noqa: PLC0415  slow to import
-
     error, freedom = _error_and_freedom(estimate, claim)
     if not math.isfinite(error):
         return None
-    farthest = 10.0 * (1.0 + _critical(freedom, claim, level))
-    return error * float(
-        brentq(lambda distance: _found(distance, freedom, claim, level) - _POWER, 0.0, farthest)
+    return error * _detectable_distance(freedom, claim.direction, level)
+
+
+@lru_cache(256)
+def _detectable_distance(freedom: float, direction: Direction, level: float) -> float:
+    """Return the distance, in standard errors, at which the power is 80 %."""
+    from scipy.optimize import brentq  # noqa: PLC0415  slow to import
+
+    farthest = 10.0 * (1.0 + _critical(freedom, direction, level))
+    return float(
+        brentq(lambda distance: _found(distance, freedom, direction, level) - _POWER, 0.0, farthest)
     )
 
 
-def _found(distance: float, freedom: float, claim: Claim, level: float) -> float:
-    """Return the power at a distance in standard errors.
+def _found(distance: float, freedom: float, direction: Direction, level: float) -> float:
+    """Return the power at a distance in standard errors, averaged over the possible errors."""
+    from scipy.special import ndtr  # noqa: PLC0415  slow to import
 
-    The power is averaged over the standard errors that runs may yield. The square of such an
-    estimate has a chi-squared distribution divided by its degrees of freedom.
-    """
-    from scipy.special import gammaincinv, ndtr  # noqa: PLC0415  slow to import
-
-    quantiles = (np.arange(_QUANTILES) + 0.5) / _QUANTILES
-    errors = np.sqrt(gammaincinv(freedom / 2.0, quantiles) * 2.0 / freedom)
-    found = ndtr(distance - _critical(freedom, claim, level) * errors)
-    if claim.direction == "equal to":  # both one-sided tests decide
+    found = ndtr(distance - _critical(freedom, direction, level) * _possible_errors(freedom))
+    if direction == "equal to":  # both one-sided tests decide
         found = np.maximum(0.0, 2.0 * found - 1.0)
     return float(found.mean())
 
 
-def _critical(freedom: float, claim: Claim, level: float) -> float:
+@lru_cache(256)
+def _possible_errors(freedom: float) -> NDArray[np.float64]:
+    """Return quantiles of the standard errors that runs may yield, relative to the true error.
+
+    The square of such an estimate has a chi-squared distribution divided by its degrees of freedom.
+    """
+    from scipy.special import gammaincinv  # noqa: PLC0415  slow to import
+
+    quantiles = (np.arange(_QUANTILES) + 0.5) / _QUANTILES
+    errors: NDArray[np.float64] = np.sqrt(gammaincinv(freedom / 2.0, quantiles) * 2.0 / freedom)
+    return errors
+
+
+def _critical(freedom: float, direction: Direction, level: float) -> float:
     """Return the number of estimated standard errors beyond which a test decides."""
     from scipy.special import stdtrit  # noqa: PLC0415  slow to import
 
-    tail = level if claim.direction == "equal to" else level / 2.0
+    tail = level if direction == "equal to" else level / 2.0
     return float(stdtrit(freedom, 1.0 - tail))
 
 

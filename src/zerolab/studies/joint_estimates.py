@@ -237,6 +237,49 @@ class SpreadRatio(NamedTuple):
         return min(1.0, 2.0 * min(below, above))
 
 
+class RelativeSpread(NamedTuple):
+    """Standard deviation between groups relative to that within groups, for groups of equal size.
+
+    In a model with normal effects of groups, F is distributed as ``1 + size * spread**2`` times
+    Fisher's F; see `SpreadRatio`.
+    """
+
+    root_of_f: SpreadRatio
+    """Square root of F, the mean square between groups divided by that within groups."""
+    size: int
+    """Number of members of each group."""
+
+    @property
+    def value(self) -> float:
+        """Relative spread; 0 if groups differ less than expected by chance."""
+        return self._spread(self.root_of_f.value)
+
+    @property
+    def interval(self) -> Interval:
+        """Relative spread with its 95 % confidence interval."""
+        return Interval(*(self._spread(end) for end in self.root_of_f.interval))
+
+    def p_value(self, threshold: float) -> float:
+        """Return the two-sided p-value of the hypothesis that the spread is a threshold."""
+        return self.root_of_f.p_value(math.sqrt(1.0 + self.size * threshold**2))
+
+    def _spread(self, root_of_f: float) -> float:
+        return math.sqrt(max(0.0, root_of_f**2 - 1.0) / self.size)
+
+
+def relative_spread(groups: Sequence[Sequence[float]]) -> RelativeSpread | None:
+    """Return the spread between `groups` relative to that within them.
+
+    Return None unless all groups have the same size of at least 2, and vary.
+    """
+    sizes = {len(group) for group in groups}
+    if len(sizes) != 1 or (size := sizes.pop()) < 2:
+        return None
+    means = [math.sqrt(size) * float(np.mean(group)) for group in groups]
+    root_of_f = spread_ratio([means], groups)
+    return None if root_of_f is None else RelativeSpread(root_of_f, size)
+
+
 def spread_ratio(
     one: Sequence[Sequence[float]], other: Sequence[Sequence[float]]
 ) -> SpreadRatio | None:

@@ -155,7 +155,7 @@ def _normal(x: NDArray[np.float64], deviation: float) -> NDArray[np.float64]:
 
 
 FIRST_SEED = 100
-"""First seed of all studies. Smaller seeds were used while claims and designs were developed."""
+"""Smallest seed of studies. Smaller ones were used while claims and designs were developed."""
 
 LAST_SEED = 999
 """Largest seed; larger numbers are seeds of other groups of runs (`plan_run`)."""

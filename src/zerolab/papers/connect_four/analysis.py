@@ -21,20 +21,20 @@ from zerolab.papers.connect_four.costs import (
 )
 from zerolab.papers.connect_four.findings import (
     ABLATIONS,
-    COUNTED_FEATURES_CLAIM,
     ENDS,
     EVOLVED_CLAIM,
     EVOLVED_WINS_CLAIM,
     EXTENDED_CLAIM,
     EXTENSIONS_CLAIM,
     FEATURES_CLAIM,
+    FREE_FEATURES_CLAIM,
     GROWING_CLAIM,
     GROWING_EARLY_CLAIM,
     LEAGUE_CLAIM,
     PEAKS,
     SERVICE_CLAIM,
 )
-from zerolab.papers.connect_four.study import EXTENSIONS, TimedMoveKind, timed_move_kinds
+from zerolab.papers.connect_four.study import MAIN_VARIANTS, TimedMoveKind, timed_move_kinds
 from zerolab.papers.connect_four.variants import (
     BASELINE,
     EXTENDED,
@@ -91,9 +91,9 @@ _FIGURES: Mapping[str, tuple[str, Sequence[str]]] = {
 
 _EXTENSION_CLAIMS = frozenset({
     EXTENDED_CLAIM, SERVICE_CLAIM, GROWING_CLAIM, GROWING_EARLY_CLAIM, FEATURES_CLAIM,
-    COUNTED_FEATURES_CLAIM, LEAGUE_CLAIM, EXTENSIONS_CLAIM, EVOLVED_CLAIM, EVOLVED_WINS_CLAIM,
+    FREE_FEATURES_CLAIM, LEAGUE_CLAIM, EXTENSIONS_CLAIM, EVOLVED_CLAIM, EVOLVED_WINS_CLAIM,
     smaller_findings.EASY_CLAIM, smaller_findings.DROP_CLAIM, smaller_findings.LATE_DROP_CLAIM,
-    *(claim for claim, pair in {**PEAKS, **ENDS}.items() if set(pair) <= set(EXTENSIONS)),
+    *(claim for claim, pair in {**PEAKS, **ENDS}.items() if set(pair) <= set(MAIN_VARIANTS)),
 })  # fmt: skip
 """Claims about the variants of the study of extensions."""
 
@@ -161,13 +161,14 @@ def training_blocks(results: Results, runs: PointsByVariant) -> Iterator[Block]:
     yield Paragraph(
         "Cost is the cost of self-play alone, as in [Clausen2021]. It is the number of simulations"
         " multiplied by the time per simulation on one core, measured under equal conditions for"
-        " all networks. It excludes training steps and, for networks that learn the features of a"
-        " small network, the training of the small network. The latter has its own row"
-        " ([Clausen2021] trained it for two additional hours). Accuracy is the strong accuracy of"
-        " search on solved positions from games in which half of the plies are perfect. All runs"
-        " are measured on the same positions, so the intervals cover variation between runs but not"
-        " the choice of positions. Comparisons at equal cost use the mean accuracy over the last"
-        " fifth of that cost; those along curves use the mean over all equal costs."
+        " all networks. It excludes training steps and, except where a finding says otherwise, the"
+        " training of a small network whose features another one learns. The small network has its"
+        " own row ([Clausen2021] trained it for two additional hours). Accuracy is the strong"
+        " accuracy of search on solved positions from games in which half of the plies are perfect."
+        " All runs are measured on the same positions, so the intervals cover variation between"
+        " runs but not the choice of positions. Comparisons at equal cost use the mean accuracy"
+        " over the last fifth of that cost; averages over equal costs cover all costs of both"
+        " curves."
     )
     for name, (title, variants) in _FIGURES.items():
         plotted = {variant: runs[variant] for variant in variants if variant in runs}

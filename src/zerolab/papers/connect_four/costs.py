@@ -26,11 +26,11 @@ from zerolab.core.config import validate
 from zerolab.core.processes import pinned_to_one_core
 from zerolab.papers.connect_four.findings import (
     ABLATIONS,
-    COUNTED_FEATURES_CLAIM,
     ENDS,
     EXTENDED_CLAIM,
     EXTENSIONS_CLAIM,
     FEATURES_CLAIM,
+    FREE_FEATURES_CLAIM,
     GROWING_CLAIM,
     GROWING_EARLY_CLAIM,
     LEAGUE_CLAIM,
@@ -201,7 +201,6 @@ _EARLY_SHARE = 0.25
 _COMPARED: Mapping[Claim, tuple[str, str, float]] = {
     EXTENDED_CLAIM: (EXTENDED, BASELINE, 1.0),
     GROWING_EARLY_CLAIM: ("growing", EXTENDED, _EARLY_SHARE),
-    LEAGUE_CLAIM: (LEAGUE_BY_RESULTS, EXTENDED, 1.0),
     SQUEEZE_EARLY_CLAIM: (EXTENDED, "no-squeeze-excite", _EARLY_SHARE),
     **{claim: (EXTENDED, name, 1.0) for name, claim in ABLATIONS.items()},
     **{claim: (name, "service", 1.0) for name, claim in TREE_CLAIMS.items()},
@@ -211,7 +210,8 @@ _COMPARED: Mapping[Claim, tuple[str, str, float]] = {
 _AVERAGED: Mapping[Claim, tuple[str, str]] = {
     SERVICE_CLAIM: ("service", EXTENDED),
     GROWING_CLAIM: ("growing", EXTENDED),
-    FEATURES_CLAIM: (FEATURES, EXTENDED),
+    LEAGUE_CLAIM: (LEAGUE_BY_RESULTS, EXTENDED),
+    FREE_FEATURES_CLAIM: (FEATURES, EXTENDED),
 }
 """Pair of variants that each claim compares along their curves."""
 
@@ -237,41 +237,37 @@ def training_statistics(
     """Return the statistic of each claim about training, or the reason why it is missing."""
     if unfinished_message := results.unfinished_message(TRAINING):
         claims = (*_COMPARED, *_AVERAGED, *PEAKS, *ENDS)
-        others = (COUNTED_FEATURES_CLAIM, EXTENSIONS_CLAIM, WEIGHT_CLAIM)
+        others = (FEATURES_CLAIM, EXTENSIONS_CLAIM, WEIGHT_CLAIM)
         return dict.fromkeys((*claims, *others), MissingEstimate(unfinished_message))
+    counted = _with_cost_of_small_networks(runs)
     return {
         **{
             claim: difference_at_equal_cost(runs, one, other, share)
             for claim, (one, other, share) in _COMPARED.items()
         },
         **{claim: difference_along_curves(runs, *pair) for claim, pair in _AVERAGED.items()},
-        COUNTED_FEATURES_CLAIM: difference_along_curves(
-            _with_cost_of_small_networks(runs), FEATURES, EXTENDED
-        ),
+        FEATURES_CLAIM: difference_along_curves(counted, FEATURES, EXTENDED),
         **{claim: _difference(runs, *pair, peak_accuracy) for claim, pair in PEAKS.items()},
         **{claim: _difference(runs, *pair, final_accuracy) for claim, pair in ENDS.items()},
         EXTENSIONS_CLAIM: _extreme(
-            estimate_largest, runs, [(name, EXTENDED) for name in _EXTENSIONS]
+            estimate_largest,
+            [difference_along_curves(counted, name, EXTENDED) for name in _EXTENSIONS],
         ),
         WEIGHT_CLAIM: _extreme(
-            estimate_smallest, runs, [(EXTENDED, name) for name in LIGHT_MERGING]
+            estimate_smallest,
+            [difference_at_equal_cost(runs, EXTENDED, name) for name in LIGHT_MERGING],
         ),
     }
 
 
 def _extreme(
     estimate: Callable[[Sequence[StudentEstimate]], ClaimEstimate],
-    runs: PointsByVariant,
-    pairs: Sequence[tuple[str, str]],
+    differences: Sequence[StudentEstimate | MissingEstimate],
 ) -> ClaimEstimate | MissingEstimate:
-    """Return the largest or smallest difference at equal cost of several pairs of variants."""
-    differences = []
-    for pair in pairs:
-        difference = difference_at_equal_cost(runs, *pair)
-        if isinstance(difference, MissingEstimate):
-            return difference
-        differences.append(difference)
-    return estimate(differences)
+    """Return the largest or smallest of several differences, or why one of them is missing."""
+    known = [each for each in differences if isinstance(each, StudentEstimate)]
+    missing = [each for each in differences if isinstance(each, MissingEstimate)]
+    return missing[0] if missing else estimate(known)
 
 
 def difference_at_equal_cost(
@@ -307,22 +303,25 @@ def _mean_accuracy(points: Sequence[AccuracyPoint], first: float, last: float) -
     """Return the mean accuracy between two costs, or None if a run does not span them."""
     if not points[0].cost <= first < last <= points[-1].cost:
         return None
-    accuracies = np.interp(
-        np.linspace(first, last, 201),
-        [point.cost for point in points],
-        [point.strong_accuracy for point in points],
-    )
-    return float(accuracies.mean())
+    measured = [point.cost for point in points]
+    costs = [first, *(cost for cost in measured if first < cost < last), last]
+    accuracies = np.interp(costs, measured, [point.strong_accuracy for point in points])
+    return float(np.trapezoid(accuracies, costs)) / (last - first)
 
 
 def _with_cost_of_small_networks(runs: PointsByVariant) -> PointsByVariant:
-    """Return the points with the cost of each small network added to the run that uses it."""
+    """Return the points with the cost of each small network added to the run that uses it.
+
+    Runs without the points of their small network are left out.
+    """
     small = runs.get(SMALL, {})
     counted = {
         seed: [point._replace(cost=point.cost + small[seed][-1].cost) for point in points]
         for seed, points in runs.get(FEATURES, {}).items()
+        if seed in small
     }
-    return {**runs, FEATURES: counted} if counted else runs
+    others = {name: by_seed for name, by_seed in runs.items() if name != FEATURES}
+    return {**others, FEATURES: counted} if counted else others
 
 
 def _difference(

@@ -72,8 +72,8 @@ _VARIANTS: Mapping[Scale, tuple[str, ...]] = {
     "smoke": (BASELINE, EXTENDED, "service", "growing", "no-merging")
 }
 """Variants at scales that omit some variants."""
-EXTENSIONS = (BASELINE, EXTENDED, "service", "growing", SMALL, FEATURES, LEAGUE_BY_RESULTS)
-"""Variants that the primary claims on efficiency compare."""
+MAIN_VARIANTS = (BASELINE, EXTENDED, "service", "growing", SMALL, FEATURES, LEAGUE_BY_RESULTS)
+"""Variants of the study of extensions; `SMALL` provides the features that another one learns."""
 
 _SEEDS: Mapping[Scale, int] = {"smoke": 1, "mini": 3, "small": 5, "paper": 5}
 _EXTENSION_SEEDS: Mapping[Scale, int] = {"smoke": 1, "mini": 8, "small": 8, "paper": 5}
@@ -179,7 +179,7 @@ class Connect4ExtensionsStudy(Connect4EfficiencyStudy):
         return [_FIRST_EXTENSION_SEED + number for number in range(self.seed_count(scale))]
 
     def variants(self, scale: Scale) -> Sequence[str]:
-        return [name for name in super().variants(scale) if name in EXTENSIONS]
+        return [name for name in super().variants(scale) if name in MAIN_VARIANTS]
 
     def verdicts(self, results: Results) -> list[Verdict]:
         from zerolab.papers.connect_four.analysis import extension_statistics

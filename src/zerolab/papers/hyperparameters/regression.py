@@ -271,10 +271,11 @@ def leads_of_fewest_epochs(grid: Grid) -> list[StudentEstimate]:
     return [_sum_of_elos(grid, fewest / fewest.sum() - each / each.sum()) for each in others]
 
 
-def lead_over_all_runs(grid: Grid) -> StudentEstimate:
-    """Return the mean Elo with the largest I and the smallest m and ep minus that of all runs."""
-    cheap = _long_run_indicators(grid, 0)
-    return _sum_of_elos(grid, cheap / cheap.sum() - 1 / len(cheap))
+def lead_at_equal_time(grid: Grid) -> StudentEstimate:
+    """Return the Elo with the largest I and the smallest m and ep above others, at equal time."""
+    constants = np.column_stack([np.ones(len(grid.runs)), _constants(grid)[0]])
+    regressors = [_long_run_indicators(grid, 0), _log_counted(grid, grid.runs), constants]
+    return _sum_of_elos(grid, np.linalg.pinv(np.column_stack(regressors))[0])
 
 
 def lead_over_costly_runs(grid: Grid) -> StudentEstimate:

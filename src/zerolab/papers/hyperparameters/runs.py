@@ -36,7 +36,7 @@ from zerolab.report.figures import RunSample
 from zerolab.studies.claims import MissingEstimate
 from zerolab.studies.design import Level
 from zerolab.studies.finished_work import PlayedTournament, TrainedRun
-from zerolab.studies.joint_estimates import SpreadRatio, spread_ratio
+from zerolab.studies.joint_estimates import RelativeSpread, relative_spread
 from zerolab.studies.results import Results
 from zerolab.studies.statistics import StudentEstimate, linear_regression, mean_of, plot_sample
 
@@ -264,18 +264,13 @@ def late_change(scale: str, runs: Sequence[VariedRun]) -> StudentEstimate:
 
 def spread_by_values(
     runs: Sequence[VariedRun], measure: RunMeasure
-) -> SpreadRatio | MissingEstimate:
-    """Return the spread of a measure between values of the hyper-parameters and between seeds.
-
-    The spread between values is the standard deviation of means over seeds times the square root of
-    the number of seeds. The expected ratio of the variances is 1 if the values have no effect.
-    """
+) -> RelativeSpread | MissingEstimate:
+    """Return the spread of a measure between values of the hyper-parameters, relative to seeds."""
     groups: dict[tuple[float, ...], list[float]] = {}
     for run in runs:
         groups.setdefault(tuple(run.values.values()), []).append(measure(run.trained_run))
-    means = [math.sqrt(len(group)) * fmean(group) for group in groups.values()]
-    ratio = spread_ratio([means], list(groups.values()))
-    return ratio or MissingEstimate("no values have two seeds")
+    spread = relative_spread(list(groups.values()))
+    return spread or MissingEstimate("no values have two seeds, or runs do not vary with the seed")
 
 
 def doublings(scale: str, symbol: str) -> float:

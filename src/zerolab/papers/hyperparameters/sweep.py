@@ -14,7 +14,6 @@ from zerolab.papers.hyperparameters.effects import (
     training_time_blocks,
 )
 from zerolab.papers.hyperparameters.findings import (
-    EPOCHS_CLAIM,
     LOSS_FIGURE,
     SENSITIVE_CLAIM,
     TIME_FIGURE,
@@ -262,11 +261,9 @@ _FIGURES = {"log2 of time": TIME_FIGURE, "final loss": LOSS_FIGURE, "Elo": "elo"
 def screening_statistics(results: Results) -> dict[Claim, ClaimEstimate | MissingEstimate]:
     """Return the statistics of the claims about effects and about the sensitivity of training."""
     runs = screened_runs(results)
-    effects = effect_statistics(results, runs)
-    sensitivity = effects[EPOCHS_CLAIM]
-    if not isinstance(sensitivity, MissingEstimate):
-        sensitivity = spread_by_values(runs, final_loss)
-    return {**effects, SENSITIVE_CLAIM: sensitivity}
+    message = results.unfinished_message()
+    sensitivity = MissingEstimate(message) if message else spread_by_values(runs, final_loss)
+    return {**effect_statistics(results, runs), SENSITIVE_CLAIM: sensitivity}
 
 
 def screening_verdicts(results: Results) -> list[Verdict]:

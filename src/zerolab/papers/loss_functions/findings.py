@@ -29,7 +29,7 @@ from zerolab.papers.loss_functions.curve_claims import (
     SIZES_CLAIM,
     SMALLEST_LOSS,
     CurveClaim,
-    correlation_of_sizes,
+    difference_between_sizes,
     final_loss,
     part_title,
 )
@@ -254,7 +254,7 @@ def loss_statistics(results: Results) -> dict[Claim, ClaimEstimate | MissingEsti
             [({one: 1.0, other: -1.0}, ["othello-5x5"]) for one, other in permutations(TARGETS, 2)],
         ),
         LEARNING_CLAIM: weakest_elo(results, boards),
-        SIZES_CLAIM: correlation_of_sizes(results),
+        SIZES_CLAIM: difference_between_sizes(results),
         **{each.claim: _loss_statistic(results, each) for each in CURVE_CLAIMS},
     }
 

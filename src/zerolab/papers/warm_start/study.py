@@ -262,8 +262,8 @@ PUBLISHED_SCORES: Mapping[str, Mapping[tuple[str, str], float]] = {
 """Score rate of the first-listed player of each pair [Wang2021b, Table 5.1].
 
 The other half of the paper's matrix contains the complements."""
-FEWEST_PLAYOUTS = 20
-"""Smallest number of playouts that evaluates RHEA's first population."""
+FEWEST_PLAYOUTS = 40
+"""Smallest number of playouts that evaluates the largest first population of `PLAYERS`."""
 
 
 @register_study
@@ -289,7 +289,7 @@ class Table51Study(Study):
     def design(self, scale: Scale, seeds: Sequence[int]) -> Design:
         smoke = scale == "smoke"
         games = 2 if smoke else PUBLISHED_GAME_COUNT
-        playouts = 2 * FEWEST_PLAYOUTS if smoke else PUBLISHED_PLAYOUTS
+        playouts = FEWEST_PLAYOUTS if smoke else PUBLISHED_PLAYOUTS
         specs = [spec.format(playouts=playouts, half=playouts // 2) for spec in PLAYERS.values()]
         tournaments = [
             PlannedTournament(part, board, agent_specs=specs, games_per_pair=games)
