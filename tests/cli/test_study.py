@@ -129,7 +129,7 @@ def test_failures_are_listed_even_if_report_fails(capsys, monkeypatch):
     ("name", "workers", "expected"),
     [
         ("published-bugs", 1, " games to play, 6 of 6 computations to do with 1 worker; about"),
-        ("table-5.1", 2, "mini: 54,000 of 54,000 games to play with 2 workers; about"),
+        ("table-5.1", 2, "mini: 157,500 of 157,500 games to play with 2 workers; about"),
     ],
 )
 def test_remaining_work_is_announced(name, workers, expected, tmp_path, capsys):
@@ -142,9 +142,9 @@ def test_status_of_new_study_counts_all_games(capsys):
     assert main(["study", "table-5.1", "--scale", "paper", "--status", "--json"]) == 0
     status = json.loads(capsys.readouterr().out)
     assert (status["study"], status["scale"]) == ("table-5.1", "paper")
-    assert (status["runs"], status["games"], status["finished_games"]) == (0, 54_000, 0)
+    assert (status["runs"], status["games"], status["finished_games"]) == (0, 157_500, 0)
     games = {part["part"]: part["games"] for part in status["parts"]}
-    assert games == dict.fromkeys(("gobang", "connect_four", "othello"), 18_000)
+    assert games == dict.fromkeys(("gobang", "connect_four", "othello"), 52_500)
     assert status["seconds"] > status["done_seconds"] == 0
     assert status["failures"] == {}
     assert main(["study", "table-5.1", "--only", "othello", "--status"]) == 0

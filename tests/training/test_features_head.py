@@ -240,7 +240,7 @@ MISTAKES = {
     ),
     "no convolutions": (
         "conv",
-        'source = "conv": the network has no convolutions',
+        'source = "conv": no head of the network has a convolution',
     ),
 }
 

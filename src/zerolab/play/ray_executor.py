@@ -28,14 +28,7 @@ from zerolab.core.ray_cluster import (
     worker_nodes,
 )
 from zerolab.networks.inference import cpu_precision_name, default_device
-from zerolab.play.executors import (
-    BackgroundExecutor,
-    Batch,
-    Executor,
-    Job,
-    PlayProgress,
-    Report,
-)
+from zerolab.play.executors import BackgroundExecutor, Batch, Executor, Job, PlayProgress, Report
 from zerolab.play.ray_actors import (
     ATTEMPTS,
     SCAN_SECONDS,
@@ -119,8 +112,7 @@ class RayExecutor:
         self._scanned = -math.inf
         self._bytes = 0
         self._has_background = False
-        """True if games are played in the background; time spent in `run` is then not time the
-        learner waits."""
+        """True if the learner does not wait for `run`, which plays in the background."""
         self._began, self._waited = time.monotonic(), 0.0
         self._stepped = self._began
         """Time when the dispatching thread last began a step; it hangs if the head is lost."""
@@ -167,10 +159,9 @@ class RayExecutor:
         *,
         priority: int = 0,
     ) -> list[Any]:
-        """Play each batch in an actor; chunks with a lower `priority` number are played first.
+        """Play each batch in an actor, lower `priority` numbers first; return results in order.
 
-        Returns the results in the order of `batches`. Raises UserError if a chunk fails or the
-        cluster is lost.
+        Raises UserError if a chunk fails or the cluster is lost.
         """
         self._has_background |= priority > 0
         chunks = self._submit(play, job, batches, priority)
@@ -374,10 +365,7 @@ class RayExecutor:
                 self._message("an actor was lost; others repeat its games")
 
     def _ask_for_progress(self) -> None:
-        """Ask busy actors for their progress, about once a second each if there are few actors.
-
-        After a loss, all actors are asked at once, to learn which of them are alive.
-        """
+        """Ask busy actors for their progress, in turn; after a loss, ask all whether they live."""
         now = time.monotonic()
         pause = _PROGRESS_SECONDS * max(1.0, len(self._actors) / _POLLED_ACTORS)
         for actor in self._actors:

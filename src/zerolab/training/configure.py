@@ -1,8 +1,7 @@
 """Resolution of a run's settings from a preset and assignments.
 
 An assignment that would have no effect under the other settings is rejected, with a message that
-names the setting to change instead. Presets can contain such settings, because assignments can
-change the settings that disable them.
+names the setting to change instead. Presets may have such settings: assignments can enable them.
 """
 
 from __future__ import annotations
@@ -296,9 +295,7 @@ NO_EFFECT_RULES: tuple[NoEffectRule, ...] = (
         "selfplay.late_policy_target, or selfplay.temperature_plies above 0",
     ),
     NoEffectRule(
-        ("selfplay.policy_target_temperature",),
-        _no_visit_target_reason,
-        'a policy target of "visits"',
+        ("selfplay.policy_target_temperature",), _no_visit_target_reason, 'the target "visits"'
     ),
     NoEffectRule(
         (
@@ -320,9 +317,7 @@ NO_EFFECT_RULES: tuple[NoEffectRule, ...] = (
         "a warm start, such as warm_start.variant=wrora",
     ),
     NoEffectRule(
-        ("learn.learning_rate",),
-        _ignored_learning_rate_reason,
-        "published_bugs without fresh_optimizer",
+        ("learn.learning_rate",), _ignored_learning_rate_reason, "no bug fresh_optimizer"
     ),
     NoEffectRule(("gate.openings",), _when("gate.games", 0), "gate.games above 0"),
     NoEffectRule(

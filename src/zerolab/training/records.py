@@ -43,12 +43,10 @@ class Record(BaseModel):
     wall_seconds: Seconds
     """Duration of the stage, or of the part of the stage that this record describes."""
     wall_elapsed_seconds: Seconds | None = None
-    """Time since the previous record or since training began or was resumed, whichever is later;
-    the sum is the time spent. Absent if the stage has several records, and in runs of earlier
-    versions."""
+    """Time since the previous record, or since training began or was resumed if that is later.
+    Absent if the stage has several records, and in runs of earlier versions."""
     wall_processor_seconds: Seconds | None = None
-    """Processor time in all threads, hardly affected by other programs; absent in the same
-    cases."""
+    """Processor time in all threads, hardly affected by other programs; absent likewise."""
     wall_memory: Annotated[int, Unit("MiB")] | None = None
     """Peak memory of the process since it began or resumed the run; absent in early versions."""
 
