@@ -149,7 +149,7 @@ def test_status_of_new_study_counts_all_games(capsys):
     assert status["failures"] == {}
     assert main(["study", "table-5.1", "--only", "othello", "--status"]) == 0
     printed = capsys.readouterr().out
-    assert "0/18,000" in printed
+    assert "0/52,500" in printed
     assert "gobang" not in printed
     assert main(["study", "published-bugs", "--status"]) == 0
     assert "0/6" in capsys.readouterr().out

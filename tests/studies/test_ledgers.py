@@ -364,7 +364,12 @@ def test_rounds_record_looks_and_stop_when_decided(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("parts", "seeds", "hours", "message"),
     [
-        ((), (), 1e-9, r"--hours 1e-09 is too short for a round: expected more than .* up to seed 100"),
+        (
+            (),
+            (),
+            1e-9,
+            r"--hours 1e-09 is too short for a round: expected more than .* up to seed 100",
+        ),
         (("a",), (), 5.0, "leave out --only"),
         ((), (100,), 5.0, "has one seed at scale smoke"),
     ],
