@@ -14,6 +14,7 @@ from zerolab.studies.joint_estimates import (
     estimate_largest,
     estimate_smallest,
     range_of_means,
+    relative_spread,
     spread_ratio,
 )
 from zerolab.studies.statistics import (
@@ -200,6 +201,36 @@ def test_spread_ratio_without_spread():
     assert spread_ratio([[1.0, 2.0]], [[3.0, 3.0]]) is None
     equal = spread_ratio([[3.0, 3.0, 3.0]], [[1.0, 2.0, 4.0]])
     assert (equal.value, equal.p_value(1.0)) == (0.0, 0.25)
+
+
+def test_relative_spread_is_that_of_an_analysis_of_variance():
+    """Hand-computed: mean squares of 32 between and 2 within three groups of two."""
+    groups = [[1.0, 3.0], [5.0, 7.0], [9.0, 11.0]]
+    estimate = relative_spread(groups)
+    assert estimate.value == pytest.approx(math.sqrt((16 - 1) / 2))
+    assert estimate.p_value(0.0) == pytest.approx(2 * scipy.stats.f_oneway(*groups).pvalue)
+    assert estimate.p_value(estimate.interval.low) == pytest.approx(0.05)
+
+
+@pytest.mark.parametrize("groups", [[], [[1.0]], [[1.0, 2.0], [3.0]], [[1.0, 1.0], [2.0, 2.0]]])
+def test_relative_spread_needs_equal_groups_that_vary(groups):
+    assert relative_spread(groups) is None
+
+
+@pytest.mark.parametrize("size", [2, 8])
+def test_relative_spread_does_not_depend_on_the_size_of_groups(size):
+    """Intervals cover a true spread of 1.5, and groups without effects have none."""
+    rng = np.random.default_rng(size)
+    covered, found = 0, []
+    for _ in range(400):
+        effects = rng.normal(0.0, 3.0, 12)
+        estimate = relative_spread([rng.normal(effect, 2.0, size).tolist() for effect in effects])
+        covered += estimate.interval.low <= 1.5 <= estimate.interval.high
+        found.append(estimate.value)
+    assert 0.92 <= covered / 400 <= 0.98
+    assert np.median(found) == pytest.approx(1.5, abs=0.15)
+    alike = relative_spread(rng.normal(0.0, 2.0, (48, size)).tolist())
+    assert alike.interval.low == 0.0 <= alike.value < 0.5
 
 
 def test_spread_ratio_intervals_have_their_coverage():
