@@ -204,10 +204,10 @@ def test_spread_ratio_without_spread():
 
 
 def test_relative_spread_is_that_of_an_analysis_of_variance():
-    """Hand-computed: mean squares of 32 between and 2 within three groups of two."""
-    groups = [[1.0, 3.0], [5.0, 7.0], [9.0, 11.0]]
+    """Hand-computed: mean squares of 72 between and 2 within three groups of two."""
+    groups = [[1.0, 3.0], [7.0, 9.0], [13.0, 15.0]]
     estimate = relative_spread(groups)
-    assert estimate.value == pytest.approx(math.sqrt((16 - 1) / 2))
+    assert estimate.value == pytest.approx(math.sqrt((36 - 1) / 2))
     assert estimate.p_value(0.0) == pytest.approx(2 * scipy.stats.f_oneway(*groups).pvalue)
     assert estimate.p_value(estimate.interval.low) == pytest.approx(0.05)
 
