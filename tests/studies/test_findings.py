@@ -113,19 +113,25 @@ def test_verdicts_at_two_scales(tmp_path):
     assert html_page(page, {}).count("equal within 1<") == 1
 
 
-def test_sentences_are_of_the_largest_scale_and_take_turns(tmp_path):
+@pytest.mark.parametrize(
+    ("small_noise", "noise", "starts"),
+    [
+        (0.1, 0.9, ["Equal within 1: It gains", "Does not hold: It gains in one game"]),
+        (0.9, 0.1, ["Does not hold: It gains in one game", "Holds: It gains"]),
+    ],
+)
+def test_sentences_are_of_the_largest_scale_and_of_the_greater_power(
+    small_noise, noise, starts, tmp_path
+):
     write(tmp_path / "gains", [2.0, 2.1, 1.9, 2.0])
-    write(tmp_path / "gains-small", [0.0, 0.1, -0.1, 0.0], "small")
-    write(tmp_path / "others", [3.0, 3.1, 2.9, 3.0], study="others")
-    studies, _ = judged(tmp_path)
-    sentences = findings.strongest_verdict_sentences(studies)
-    starts = [sentence.split(".")[0] for sentence in sentences]
-    assert starts == [
-        "Equal within 1: It gains", "Holds: It gains", "Does not hold: It gains in one game",
-    ]  # fmt: skip
-    assert sentences[1].endswith(
-        "Found 3.00 (2.87 to 3.13), claimed above 0: gain (mini, 4 seeds)."
-    )
+    write(tmp_path / "gains-small", [0.0, small_noise, -small_noise, 0.0], "small")
+    write(tmp_path / "others", [3.0, 3.0 + noise, 3.0 - noise, 3.0], study="others")
+    sentences = findings.strongest_verdict_sentences(judged(tmp_path)[0])
+    assert [sentence.split(".")[0] for sentence in sentences] == starts
+    if noise == 0.1:
+        assert sentences[1].endswith(
+            "Found 3.00 (2.87 to 3.13), claimed above 0: gain (mini, 4 seeds)."
+        )
 
 
 def test_page_links_to_figures_and_reports(tmp_path, capsys):

@@ -165,21 +165,31 @@ def _all_results(judged: Sequence[JudgedScale]) -> Results:
     return Results("mini", Design([], []), list(runs.values()), {})
 
 
-def _summary(studies: Sequence[JudgedStudy]) -> str:
-    """Return the number of primary findings by verdict, at the largest scale of each study.
+def _counting_studies(studies: Sequence[JudgedStudy]) -> dict[Claim, JudgedStudy]:
+    """Return the study whose verdict counts for each claim: the one with the greatest power.
 
-    A finding that two studies test counts once, with the verdict that has more power. The power
-    depends on the design and the variation between runs, but not on the effect that was found.
+    The power depends on the design and the variation between runs, but not on the effect that was
+    found.
     """
-    words: dict[Claim, Word] = {}
-    powers: dict[Claim, float] = {}
-    for each in studies:
-        for claim in each.claims:
-            verdict = each.largest.verdicts[claim] if each.largest else None
-            power = -1.0 if verdict is None or verdict.word == "no data" else verdict.power or 0.0
-            if claim not in words or power > powers[claim]:
-                words[claim] = "no data" if verdict is None else verdict.word
-                powers[claim] = power
+    counting: dict[Claim, JudgedStudy] = {}
+    for study in studies:
+        for claim in study.claims:
+            if claim not in counting or _power(study, claim) > _power(counting[claim], claim):
+                counting[claim] = study
+    return counting
+
+
+def _power(study: JudgedStudy, claim: Claim) -> float:
+    verdict = study.largest.verdicts[claim] if study.largest else None
+    return -1.0 if verdict is None or verdict.word == "no data" else verdict.power or 0.0
+
+
+def _summary(studies: Sequence[JudgedStudy]) -> str:
+    """Return the number of primary findings by verdict, at the largest scale of each study."""
+    words: dict[Claim, Word] = {
+        claim: study.largest.verdicts[claim].word if study.largest else "no data"
+        for claim, study in _counting_studies(studies).items()
+    }
     published = {claim: word for claim, word in words.items() if claim.is_published}
     counts = Counter(word for claim, word in published.items() if claim.is_primary)
     parts = ", ".join(f"{title} {counts[word]}" for word, title in _COUNTED.items())
@@ -194,17 +204,20 @@ def _summary(studies: Sequence[JudgedStudy]) -> str:
     )
 
 
-def strongest_verdict_sentences(studies: Iterable[JudgedStudy]) -> list[str]:
+def strongest_verdict_sentences(studies: Sequence[JudgedStudy]) -> list[str]:
     """Return a sentence for each of the ten strongest verdicts.
 
-    Only published findings count. The studies take turns. Within a study, primary claims come
-    first, then findings that were not confirmed, then small p-values.
+    Only published findings count, once each. The studies take turns. Within a study, primary
+    claims come first, then findings that were not confirmed, then small p-values.
     """
+    counting = _counting_studies(studies)
     by_study = [
         [
             _sentence(verdict, each, scale)
             for verdict in sorted(each.verdicts.values(), key=_order)
-            if verdict.is_decided and verdict.claim.is_published
+            if verdict.is_decided
+            and verdict.claim.is_published
+            and counting[verdict.claim] is study
         ]
         for study in studies
         for scale, each in study.scales.items()
