@@ -1,4 +1,7 @@
-"""Report on four hyper-parameters, for invented runs with known effects."""
+"""Report on four hyper-parameters, for invented runs with known effects.
+
+The tests stay in one file because they share the invented results of a whole grid.
+"""
 
 from __future__ import annotations
 

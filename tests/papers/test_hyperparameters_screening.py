@@ -30,10 +30,7 @@ from zerolab.papers.hyperparameters.study import (
     HyperparameterScreeningStudy,
     scaled_values,
 )
-from zerolab.papers.hyperparameters.sweep import (
-    screening_report,
-    screening_verdicts,
-)
+from zerolab.papers.hyperparameters.sweep import screening_report, screening_verdicts
 from zerolab.report.claims import ClaimTable
 from zerolab.studies.looks import FIRST_SEED
 from zerolab.studies.results import Results

@@ -125,7 +125,7 @@ def test_stopped_tournament_can_be_continued(members, at_once, monkeypatch):
 
 
 def test_end_of_a_tournament_is_not_recorded_in_the_next_one(members, at_once, monkeypatch):
-    """A tournament that another thread begins meanwhile goes on after the end of the last one."""
+    """A tournament begun by another thread is still being played after the last one has ended."""
     for name in members.pupils:
         members.bring(name)
     assert members.start().status_code == 200

@@ -11,10 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zerolab.report.table import Z95, Interval
+from zerolab.studies.claims import MissingEstimate
 from zerolab.studies.statistics import (
     LEVEL,
     BinomialEstimate,
     BootstrapEstimate,
+    ClaimEstimate,
     StudentEstimate,
     student_quantile,
 )
@@ -97,6 +99,16 @@ def estimate_largest(estimates: Sequence[StudentEstimate]) -> LargestEstimate:
     return LargestEstimate(
         estimate_smallest([each._replace(value=-each.value) for each in estimates])
     )
+
+
+def unless_missing(
+    estimate: Callable[[Sequence[StudentEstimate]], ClaimEstimate],
+    parts: Sequence[StudentEstimate | MissingEstimate],
+) -> ClaimEstimate | MissingEstimate:
+    """Return the joint estimate of `parts`, or the first reason why one of them is missing."""
+    known = [part for part in parts if isinstance(part, StudentEstimate)]
+    missing = [part for part in parts if isinstance(part, MissingEstimate)]
+    return missing[0] if missing else estimate(known)
 
 
 def _one_sided(

@@ -58,7 +58,7 @@ from zerolab.report.table import Cell
 from zerolab.studies.block_model import fit_blocks
 from zerolab.studies.claims import MissingEstimate
 from zerolab.studies.finished_work import TrainedRun
-from zerolab.studies.joint_estimates import estimate_largest, estimate_smallest
+from zerolab.studies.joint_estimates import estimate_largest, estimate_smallest, unless_missing
 from zerolab.studies.results import Results
 from zerolab.studies.statistics import ClaimEstimate, StudentEstimate
 from zerolab.training.costs import iteration_costs
@@ -249,25 +249,15 @@ def training_statistics(
         FEATURES_CLAIM: difference_along_curves(counted, FEATURES, EXTENDED),
         **{claim: _difference(runs, *pair, peak_accuracy) for claim, pair in PEAKS.items()},
         **{claim: _difference(runs, *pair, final_accuracy) for claim, pair in ENDS.items()},
-        EXTENSIONS_CLAIM: _extreme(
+        EXTENSIONS_CLAIM: unless_missing(
             estimate_largest,
             [difference_along_curves(counted, name, EXTENDED) for name in _EXTENSIONS],
         ),
-        WEIGHT_CLAIM: _extreme(
+        WEIGHT_CLAIM: unless_missing(
             estimate_smallest,
             [difference_at_equal_cost(runs, EXTENDED, name) for name in LIGHT_MERGING],
         ),
     }
-
-
-def _extreme(
-    estimate: Callable[[Sequence[StudentEstimate]], ClaimEstimate],
-    differences: Sequence[StudentEstimate | MissingEstimate],
-) -> ClaimEstimate | MissingEstimate:
-    """Return the largest or smallest of several differences, or why one of them is missing."""
-    known = [each for each in differences if isinstance(each, StudentEstimate)]
-    missing = [each for each in differences if isinstance(each, MissingEstimate)]
-    return missing[0] if missing else estimate(known)
 
 
 def difference_at_equal_cost(

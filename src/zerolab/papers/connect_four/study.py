@@ -349,16 +349,16 @@ def _supervised_runs(scale: Scale, seeds: Sequence[int]) -> Iterator[PlannedRun]
     fewest = _BLOCKS[scale][0]
     for name, dataset in _supervised_datasets(scale).items():
         for blocks in _BLOCKS[scale]:
-            ways = [_SupervisedTargets()]
+            choices = [_SupervisedTargets()]
             if blocks == fewest or scale != "mini":  # too slow for deep networks
-                ways.append(_SupervisedTargets("published"))
+                choices.append(_SupervisedTargets("published"))
             if blocks == fewest:
-                ways.append(_SupervisedTargets(weight=1.0))
+                choices.append(_SupervisedTargets(weight=1.0))
             if blocks == fewest and name == "v1":
-                ways.append(_SupervisedTargets(features=POLICY_FEATURES))
-            for way in ways:
+                choices.append(_SupervisedTargets(features=POLICY_FEATURES))
+            for targets in choices:
                 for seed in seeds:
-                    yield _supervised_run(scale, name, dataset, blocks, way, seed, small[seed])
+                    yield _supervised_run(scale, name, dataset, blocks, targets, seed, small[seed])
 
 
 def _supervised_run(
@@ -366,20 +366,20 @@ def _supervised_run(
     name: str,
     dataset: PlannedDataset,
     blocks: int,
-    way: _SupervisedTargets,
+    targets: _SupervisedTargets,
     seed: int,
     small: PlannedRun,
 ) -> PlannedRun:
     """Plan a run on a set of solved positions; any features it learns come from the run `small`."""
-    learns_features = way.features != WITHOUT_FEATURES
+    learns_features = targets.features != WITHOUT_FEATURES
     heads = {"network.heads": ["policy", "outcome", _POLICY_FEATURES_HEAD]}
-    factors: dict[str, Level] = {"set": name, "blocks": blocks, **way._asdict()}
+    factors: dict[str, Level] = {"set": name, "blocks": blocks, **targets._asdict()}
     changes = {
         **SUPERVISED_CHANGES[scale],
         **(heads if learns_features else {}),
         "network.blocks": blocks,
-        "network.heads.outcome.weight": way.weight,
-        "published_bugs": ["losses_as_draws"] if way.labels == "published" else [],
+        "network.heads.outcome.weight": targets.weight,
+        "published_bugs": ["losses_as_draws"] if targets.labels == "published" else [],
     }
     return plan_run(
         SUPERVISED,

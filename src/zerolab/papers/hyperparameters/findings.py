@@ -40,7 +40,7 @@ from zerolab.papers.hyperparameters.runs import (
 from zerolab.papers.hyperparameters.study import HYPERPARAMETERS
 from zerolab.report.claims import Claim, Direction
 from zerolab.studies.claims import MissingEstimate
-from zerolab.studies.joint_estimates import estimate_largest, estimate_smallest
+from zerolab.studies.joint_estimates import estimate_largest, estimate_smallest, unless_missing
 from zerolab.studies.results import Results
 from zerolab.studies.statistics import ClaimEstimate, StudentEstimate, mean_of
 
@@ -370,7 +370,7 @@ def grid_statistics(grid: Grid) -> dict[Claim, ClaimEstimate | MissingEstimate]:
     leads = {symbol: lead_of_iterations(grid, fits, symbol) for symbol in LEAD_CLAIMS}
     return {
         MORE_CLAIM: estimate_smallest([fits.elo[symbol] for symbol in SYMBOLS]),
-        SUBSUMED_CLAIM: _smallest_lead(list(leads.values())),
+        SUBSUMED_CLAIM: unless_missing(estimate_smallest, [*leads.values()]),
         **{claim: fits.elo[symbol] for symbol, claim in EACH_CLAIMS.items()},
         OVERTRAINED_CLAIM: last_step_of_epochs(grid),
         SATURATED_CLAIM: elo_in_long_sessions(grid, "ep", "m"),
@@ -383,11 +383,3 @@ def grid_statistics(grid: Grid) -> dict[Claim, ClaimEstimate | MissingEstimate]:
         OUTER_CLAIM: fits.elo_at_equal_counted_time[OUTER],
         **{claim: leads[symbol] for symbol, claim in LEAD_CLAIMS.items()},
     }
-
-
-def _smallest_lead(
-    leads: list[StudentEstimate | MissingEstimate],
-) -> ClaimEstimate | MissingEstimate:
-    known = [lead for lead in leads if isinstance(lead, StudentEstimate)]
-    missing = [lead for lead in leads if isinstance(lead, MissingEstimate)]
-    return missing[0] if missing else estimate_smallest(known)
