@@ -124,7 +124,7 @@ def _command(study: Study, repeat: str) -> Callable[..., None]:
 
 _OPTIONS = """Args:
     scale: Size of the study: smoke takes seconds and only shows that the study works, mini takes
-        an hour or more on two cores, small a night or more, and paper is the published design.
+        an hour or more on two cores, small hours or days, and paper is the published design.
     only: Part of the study to work on, as listed by --status; can be repeated.
     workers: Number of parallel processes, which share the cores; one per core by default.
     ray: Address of a Ray cluster to use instead of local processes; the nodes must share the

@@ -109,22 +109,22 @@ class _SolvingPlayer(_SolverPlayer):
 
 
 class _LazySolvingPlayer(_SolverPlayer):
-    """Player that solves only positions where it plays a best move, until a game is settled."""
+    """Player that solves only positions where it plays a best move, until one is collected."""
 
     def start(self, games: int) -> None:
         super().start(games)
-        self._is_settled = np.zeros(games, np.bool_)
+        self._is_collected = np.zeros(games, np.bool_)
 
     def reset(self, slots: Slots) -> None:
         super().reset(slots)
-        self._is_settled[slots] = False
+        self._is_collected[slots] = False
 
-    def settle(self, slots: Slots) -> None:
+    def mark_collected(self, slots: Slots) -> None:
         """Play the rest of these games randomly; their later positions are not needed."""
-        self._is_settled[slots] = True
+        self._is_collected[slots] = True
 
     def _find_candidates(self, slots: Slots) -> NDArray[np.bool_]:
-        return super()._find_candidates(slots) & ~self._is_settled[slots]
+        return super()._find_candidates(slots) & ~self._is_collected[slots]
 
     def _solve(
         self, states: NDArray[np.uint64], perfect: NDArray[np.bool_], keys: NDArray[np.uint64]
@@ -227,8 +227,8 @@ class _OnePerGameCollector(Collector):
             candidate = _Candidate(int(game_ranks[len(line)]), line, moves.states[row])
             insort(self._candidates[game_number], candidate, key=lambda each: each.rank)
             best_later_ranks[game_number] = int(game_ranks[len(line) + 1 :].max(initial=0))
-        settled = self._try_candidates(best_later_ranks)
-        player.settle(moves.player_slots[np.isin(moves.game_numbers, settled)])
+        collected = self._try_candidates(best_later_ranks)
+        player.mark_collected(moves.player_slots[np.isin(moves.game_numbers, collected)])
 
     def collected_positions(self) -> list[SolvedPosition]:
         self._try_candidates(dict.fromkeys(self._candidates, 0))
@@ -246,7 +246,7 @@ class _OnePerGameCollector(Collector):
 
         Returns the numbers of the games from which a position was kept.
         """
-        settled: list[int] = []
+        collected: list[int] = []
         while ready := [
             game_number
             for game_number, rank in best_later_ranks.items()
@@ -264,8 +264,8 @@ class _OnePerGameCollector(Collector):
                         SolvedPosition(game_number, candidate.line, candidate.state, row)
                     )
                     del self._candidates[game_number]
-                    settled.append(game_number)
-        return settled
+                    collected.append(game_number)
+        return collected
 
 
 EVERY_POSITION: tuple[type[_SolverPlayer], type[Collector]] = (_SolvingPlayer, _AllCollector)

@@ -317,7 +317,7 @@ class _GamePath:
 
 
 class BigTreeSelfPlay:
-    """Self-play for one iteration in a single tree: waves of games descend it ply by ply.
+    """Self-play for one iteration in a single tree: groups of games descend it ply by ply.
 
     The games of a wave move in order of game number, and their results are backed up in the same
     order once the whole wave is finished. Results therefore do not depend on the timing of

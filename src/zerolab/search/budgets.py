@@ -220,9 +220,9 @@ class KlGainBudget(Budget):
         remaining = self.max_simulations[trees] - spent
         current = search.policies(trees)
         previous = self._previous_policies(trees, current, search)
-        settled = kl_divergence(previous, current) <= 2.0 ** self.thresholds[trees]
+        converged = kl_divergence(previous, current) <= 2.0 ** self.thresholds[trees]
         self._previous[trees] = current
-        finished = (settled & (spent >= settings.least)) | (remaining <= 0)
+        finished = (converged & (spent >= settings.least)) | (remaining <= 0)
         more = np.where(finished, 0, np.minimum(settings.every, remaining)).astype(np.int32)
         self.spent_simulations[trees] += more
         return more

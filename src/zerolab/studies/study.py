@@ -33,7 +33,7 @@ Scale = Literal["smoke", "mini", "small", "paper"]
 """Amount of training and play.
 
 `smoke` takes seconds and only shows that the study works. `mini` takes an hour or more on two
-cores, and `small` a night or more. `paper` is the published design."""
+cores, and `small` hours or days. `paper` is the published design."""
 
 SCALES: tuple[Scale, ...] = get_args(Scale)
 
