@@ -126,7 +126,7 @@ def test_games_are_one_table_in_80_columns(monkeypatch, capsys):
         (["perft", "othello:6x6", "x"], 'expected a whole number, not "x"'),
         (["perft", "othello:6x6"], "Missing from zerolab perft: DEPTH (see zerolab perft --help)"),
         (["play"], "Missing from zerolab play: AGENT (see zerolab play --help)"),
-        (["play", "random", "--side", "third"], "invalid choice 'third'"),
+        (["play", "random", "--side", "scond"], 'did you mean "second"?'),
         (["perft", "chess:8x8", "2"], 'unknown game "chess"'),
         (["perft", "othello:6x6", "0"], "expected at least 1"),
         (["perft", "othello:6x6", str(10**12)], "at most 1000"),

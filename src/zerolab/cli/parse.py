@@ -5,6 +5,7 @@ The parameters of a function are the options of the command, and the docstring i
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import dataclasses
 import functools
@@ -33,6 +34,7 @@ AgentSpec = tyro.conf.Positional[Annotated[str, tyro.conf.arg(metavar="AGENT")]]
 
 _POSITIONAL: Any = tyro.conf.Positional
 _LONGEST_WORD = 80  # limit for words in Tyro's messages, which quote values in full
+_INVALID_CHOICE = re.compile(r"invalid choice '(.*)' for argument '(.*)'\. Expected one of (.*)\.")
 
 
 def call_command(function: Callable[..., Any], command: str, arguments: Sequence[str]) -> None:
@@ -58,12 +60,21 @@ def call_command(function: Callable[..., Any], command: str, arguments: Sequence
     except SystemExit as exit_request:
         if not exit_request.code:
             raise
-        message = _shortened(_first_paragraph(ANSI_CODE.sub("", errors.getvalue())))
-        names = "|".join(inspect.signature(function).parameters)
-        message = re.sub(rf"( ({names}))? \(required\)", "", message)
+        message = _plain_message(_first_paragraph(ANSI_CODE.sub("", errors.getvalue())), function)
         hint = option_hint(function, arguments) if message.startswith("Unrecognized") else ""
         raise UserError(f"{message}{hint} (see zerolab {command} --help)") from None
     bound()
+
+
+def _plain_message(message: str, function: Callable[..., Any]) -> str:
+    """Return one of Tyro's messages in the style of zerolab."""
+    if match := _INVALID_CHOICE.fullmatch(message):
+        word, option, listed = match.groups()
+        choices = ast.literal_eval(listed)
+        hint = did_you_mean(word, choices)
+        return f"{option} {quoted(word)}: expected one of {', '.join(choices)}{hint}"
+    names = "|".join(inspect.signature(function).parameters)
+    return re.sub(rf"( ({names}))? \(required\)", "", _shortened(message))
 
 
 def _require_utf8(arguments: Sequence[str]) -> None:
