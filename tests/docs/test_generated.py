@@ -51,7 +51,9 @@ def test_generated_tables_are_up_to_date(page: Path) -> None:
 
 def test_findings_in_the_readme_have_the_intervals_of_the_reports() -> None:
     readme = (ROOT / "README.md").read_text("utf-8")
-    section = readme[readme.index("Five of them") : readme.index("[Methods](docs/methods.md)")]
+    section = readme[
+        readme.index("with 95 % intervals:") : readme.index("[Methods](docs/methods.md)")
+    ]
     quoted = re.findall(r"\(([\d.]+) to ([\d.]+)\)", section)
     reported = set()
     for path in (ROOT / "docs" / "results").glob("*/claims.csv"):

@@ -26,7 +26,7 @@ from zerolab.studies.design import Design, PlannedComputation, PlannedTournament
 from zerolab.studies.execution import StudyExecution
 from zerolab.studies.ledger import Ledger, merge_ledgers, read_ledger, write_ledger
 from zerolab.studies.looks import TakenLook
-from zerolab.studies.results import provenance, read_results, with_only_look
+from zerolab.studies.results import provenance, read_results, with_last_look
 
 CLAIM = Claim("value-best", "The value loss is best.", "nowhere", "Elo", 0.0, "above", 30.0)
 
@@ -104,8 +104,7 @@ def test_merged_ledgers_give_the_report_of_one_folder(folders, tmp_path):
     merged = merge_ledgers({path: read_ledger(path) for path in (folders["one"], folders["two"])})
     whole = read_ledger(folders["all"])
     assert (merged.seeds, merged.looks) == ([100, 101, 102], [])
-    results = read_results(STUDY.design("smoke", merged.seeds), merged)
-    merged = with_only_look(merged, results)
+    merged = with_last_look(merged, STUDY.design("smoke", merged.seeds))
     assert merged.looks == [TakenLook([100, 101, 102], 3, [])]
     assert page(merged) == page(whole)
     write_ledger(tmp_path / "merged.parquet", merged)
@@ -124,6 +123,30 @@ def test_part_of_the_planned_seeds_is_not_tested(folders):
     assert (verdict.word, verdict.note) == ("undecided", "not tested: 2 of 3 planned seeds")
     assert verdict.estimate is not None
     assert verdict.needed_seeds is None
+
+
+def test_remaining_planned_seeds_complete_a_begun_series_of_looks(folders):
+    """The last look has the level that the first look at two of three seeds has left."""
+    first = replace(read_ledger(folders["two"]), looks=[TakenLook([100, 101], 3, [])])
+    merged = merge_ledgers({Path("first"): first, Path("rest"): read_ledger(folders["one"])})
+    design = STUDY.design("smoke", merged.seeds)
+    hidden = read_results(design, merged)
+    assert hidden.damage_messages == ["seeds 102, until the next look"]
+    complete = with_last_look(merged, design)
+    assert complete.looks == [*first.looks, TakenLook([100, 101, 102], 3, [])]
+    assert not read_results(design, complete).damage_messages
+    assert with_last_look(complete, design) is complete
+
+
+@pytest.mark.parametrize(
+    "look",
+    [TakenLook([100, 101], 2, []), TakenLook([100, 101], 3, [1 / 3, 1 / 3])],
+    ids=["all that was planned", "merged ledgers"],
+)
+def test_seeds_beyond_the_plan_have_no_look(folders, look):
+    first = replace(read_ledger(folders["two"]), looks=[look])
+    merged = merge_ledgers({Path("first"): first, Path("rest"): read_ledger(folders["one"])})
+    assert with_last_look(merged, STUDY.design("smoke", merged.seeds)) is merged
 
 
 def test_unfinished_ledger_changes_no_look(folders):

@@ -50,7 +50,7 @@ def spiel_bot(spec: str, game: Game | str, seed: int = 0) -> Any:
     on the seed and the moves played so far. Raises UserError for an invalid spec or a game that
     OpenSpiel does not have, and MissingExtraError if OpenSpiel is not installed.
     """
-    from zerolab.agents.specs import parse_agent  # noqa: PLC0415  it imports this module
+    from zerolab.agents.specs import parse_agent  # noqa: PLC0415  that module imports this one
 
     require_type("spec", spec, str, 'an agent, such as "mcts:100"')
     seed = checked_whole_number("seed", seed)
@@ -61,7 +61,7 @@ def spiel_bot(spec: str, game: Game | str, seed: int = 0) -> Any:
     player = prepare_for_one_game(agent.new_player())
 
     class SpielBot(pyspiel.Bot):  # type: ignore[misc,name-defined]
-        """Bot that replays the moves of a state and asks the agent."""
+        """Bot that replays the moves of a state and plays the agent's move."""
 
         def __init__(self) -> None:
             pyspiel.Bot.__init__(self)

@@ -178,13 +178,13 @@ class Agent:
     """Identifier that is equal for equal agents and differs between networks with the same name but
     different weights."""
     load_evaluator: Callable[[], Evaluator] | None = field(default=None, compare=False, repr=False)
-    """Function that loads the network, or None without a network."""
+    """Function that loads the network, or None if there is none."""
     network_settings: NetworkSettings | None = field(default=None, compare=False, repr=False)
-    """Network settings, or None without a network."""
+    """Network settings, or None if there is no network."""
     is_stochastic: bool = field(default=True, compare=False)
     """True if moves or playouts are random, so that games can differ even without openings."""
     rebuild: Callable[[], Agent] | None = field(default=None, compare=False, repr=False)
-    """Picklable function that creates the agent in another process, if its name does not."""
+    """Picklable function that creates the agent in another process, if its name is not enough."""
 
 
 ExternalAccess = Literal["nothing", "path", "program"]

@@ -269,7 +269,7 @@ def has_exact_values(analysis: Analysis) -> bool:
 
 
 def value_text(analysis: Analysis) -> str:
-    """Return the value with its sign: whole if exact, else with two decimals; "" if unknown."""
+    """Return the signed value, as an integer if exact, else with two decimals; "" if unknown."""
     value = analysis.value
     return "" if value is None else signed(value, 0 if has_exact_values(analysis) else 2)
 

@@ -303,8 +303,8 @@ def compare_onnx_model(
 ) -> ModelAgreement:
     """Compare a model in onnxruntime with the network in torch, both in float32.
 
-    `planes`, float32[N, planes, rows, columns], are evaluated as one batch, and the first position
-    again by itself. Raises UserError if an output differs by more than the tolerance.
+    `planes`, float32[N, planes, rows, columns], are evaluated as one batch, and then the first
+    position separately. Raises UserError if an output differs by more than the tolerance.
     """
     require_onnx_packages()
     session = importlib.import_module("onnxruntime").InferenceSession(

@@ -1,7 +1,7 @@
 """Agents in files: a spec names the file or, for an agent shipped with this package, the agent.
 
 Agent files are exported from runs (`agents.exporting`) and can come from untrusted sources.
-`parse_agent_file` validates all of them and returns only agents that are safe to use.
+`parse_agent_file` validates every file and returns only agents that are safe to use.
 
 The specs are ``FILE.zerolab[?OPTIONS]`` and, for shipped agents, ``NAME[?OPTIONS]``. Shipped agents
 are named after the game, without its default size, such as ``connect-four`` or ``othello-6x6``
@@ -220,7 +220,7 @@ class _File(StoredAgentKind):
         path = Path(match["name"])
         agent = read_agent_file(path, match["digits"] or "")
         location = canonical_folder(path)
-        prefix = "file:" if ":" in location else ""  # mcts:9.zerolab would be another kind
+        prefix = "file:" if ":" in location else ""  # mcts:9.zerolab would name MCTS
         return StoredAgent(f"{prefix}{location}@{agent.digest[:_DIGEST_DIGITS]}", path, agent)
 
 
@@ -244,7 +244,7 @@ def shipped_path(name: str) -> Path:
 def shipped_name(game: Game) -> str:
     """Return the name of a game's shipped agent, whether or not it exists.
 
-    This is the game's name with hyphens, without its default size. The names of further agents for
+    This is the game's name with hyphens, without its default size. The names of other agents for
     the game begin with it, such as ``connect-four-small``.
     """
     name, _, size = game_name(game).partition(":")

@@ -23,7 +23,7 @@ from zerolab.search.tree import INITIAL_NODES, node_bytes
 _FIXED = FixedBudgetSettings()
 
 _MIN_SIMULATIONS = 1000  # per move, below which virtual loss is not used
-_SIMULATIONS_PER_LEAF = 40  # at which the accuracy is that with one leaf (docs/results)
+_SIMULATIONS_PER_LEAF = 40  # at which accuracy is the same as with one leaf (docs/results)
 _MAX_LEAVES = 256  # per step
 _MAX_PLAYOUTS = 4096  # per step, so that steps stay short
 
@@ -62,10 +62,10 @@ class SearchPlayer:
         self.start(0)
 
     def use_virtual_loss(self) -> None:
-        """Use virtual loss to fill the batches of a single game, from the next `start` on.
+        """Use virtual loss to fill the batches of a single game, starting at the next `start`.
 
         This applies to searches with at least 1,000 simulations, one leaf per step in their
-        settings, and a root rule that does not plan ahead. Results change but stay deterministic.
+        settings, and a root rule that does not plan ahead. Results change but remain deterministic.
         """
         settings = self._settings
         applies = settings.simulations >= _MIN_SIMULATIONS and settings.leaves_per_step == 1

@@ -67,7 +67,7 @@ def build_evaluator(settings: NetworkSettings, game: Game, weights: Arrays) -> N
 
 
 def network_agent(network: StoredNetwork, options: NetworkOptions | None = None) -> Agent:
-    """Return an agent that plays with a network, by default with its training's search settings.
+    """Return an agent that plays with a network, by default with the search settings of training.
 
     The agent searches without root noise; with 0 simulations, it plays by the network's policy. Its
     identity is derived from weights, network settings and search settings, so a network in a run

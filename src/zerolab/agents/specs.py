@@ -97,7 +97,7 @@ def runs_program(spec: str) -> bool:
 
 
 def require_public_agent(spec: str) -> None:
-    """Raise UserError for programs, runs and files, which only their owner has."""
+    """Raise UserError for programs, runs and files, which are available only to their owner."""
     if runs_program(spec) or named_path(spec) is not None:
         raise UserError(
             f"{quoted(spec)}: expected an agent available to everyone, such as mcts:1000"

@@ -94,9 +94,9 @@ def play_sprt(
 ) -> TestedMatch:
     """Play until a sequential test decides whether A leads B by `elo1` or only by `elo0`.
 
-    Each kind of wrong decision has a probability of 5 %. At most `games` games are played. The
-    other arguments are those of `play_match`. Raises UserError in the same cases, for invalid
-    bounds, and for deterministic agents without openings.
+    Each kind of wrong decision has a probability of 5 %. At most `games` games are played. See
+    `play_match` for the other arguments. Raises UserError in the same cases, for invalid bounds,
+    and for deterministic agents without openings.
     """
     require_callable("progress", progress)
     for name, value in (("elo0", elo0), ("elo1", elo1)):
@@ -156,7 +156,7 @@ def rate(
     """Rate players from games, such as those of matches, with Bayesian Elo [BayesElo].
 
     A game can also be a tuple (first player, second player, result), where the result is 1, 0 or -1
-    for the first player. Repeated games count once if their moves are known. The parameters
+    for the first player. Repeated games are counted once if their moves are known. The parameters
     `advantage` and `draw_elo`, in Elo, are fitted unless given. Raises UserError for invalid games,
     an empty list, or groups of players that have not played each other.
     """
@@ -241,7 +241,7 @@ def read_pgn(path: Path | str, game: str | None = None) -> list[RecordedGame]:
 
 
 def parse_pgn(text: str, game: str | None = None) -> list[RecordedGame]:
-    """Return the games in a PGN text, replaying and checking every move.
+    """Return the games in PGN text, replaying and checking every move.
 
     The tag Variant names the game, such as ``othello:6x6``; `game` is required without it. Comments
     and annotations are skipped. Raises UserError, with the number of the game, for illegal moves,

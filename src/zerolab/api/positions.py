@@ -100,7 +100,7 @@ def read_positions(path: Path | str, game: str | None = None) -> Positions:
     The result contains three arrays: the states, uint64[n, words]; the exact values of all moves,
     int32[n, actions]; and the moves that lead to each position. Every position is replayed and
     checked. Raises UserError if the file is missing or damaged, was written by a newer version, or
-    is for a different game than `game`.
+    is for a game other than `game`.
     """
     from zerolab.evaluation.positions import read_positions as read  # noqa: PLC0415  pyarrow is slow
 
@@ -213,7 +213,7 @@ class LoadedAgent:
         return self._analyse(list(positions), number)
 
     def move(self, position: Position, *, seed: int = 0) -> str:
-        """Return the name of the move that the agent plays; errors are those of `analyse`."""
+        """Return the name of the move that the agent plays; raise the same errors as `analyse`."""
         require_position(position)
         return self.analyse(position, seed=seed).best.name
 

@@ -58,7 +58,7 @@ class Run(NotebookView):
         return [line for line in lines if stage in (None, line["stage"])]
 
     def networks(self) -> list[int]:
-        """Return the iterations with saved networks; 0 is the untrained network."""
+        """Return the iterations with saved networks; 0 is the initial network."""
         return RunFolder.open(self.path).network_iterations()
 
     def network(self, iteration: int | None = None) -> Network:
@@ -118,8 +118,8 @@ def train(
     ``"trackio"``, ``"wandb"``, ``"mlflow"``, or plug-ins.
 
     Raises UserError for programs that are not allowed, for invalid settings, for settings that
-    differ from those of the resumed run (except more iterations or another device), and if another
-    process is training the run.
+    differ from those of the resumed run (except more iterations or a different device), and if
+    another process is training the run.
     """
     require_type("game", game, str | None, 'a name, such as "othello:6x6"')
     require_path("run", run)
@@ -170,7 +170,7 @@ def export_network(
 def read_reference(path: Path | str) -> CostReference:
     """Read the move times of a reference machine, as written by `zerolab cost --measure`.
 
-    Raises UserError if the file is missing, damaged or of a newer version.
+    Raises UserError if the file is missing or damaged, or was written by a newer version.
     """
     require_path("path", path)
     return move_times.read_cost_reference(Path(path))

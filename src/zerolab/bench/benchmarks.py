@@ -1,6 +1,6 @@
 """Suites of the speed benchmark, and variants of the strength benchmark.
 
-Every variant trains for the same time, so a feature that takes time must be worth its cost.
+All variants train for the same time, so a feature that takes time must be worth its cost.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class BenchmarkResult:
         return self.median / self.limit
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the fields for JSON, rounded to reproducible digits."""
+        """Return the fields for JSON, rounded to a reproducible precision."""
         entry = {
             "name": self.name,
             "unit": self.unit,
@@ -148,7 +148,7 @@ _PLAIN = (
     "learn.ema_decay=0.0",
     "learn.merging=none",
 )
-"""Settings that turn off the features of the preset that other variants measure one by one."""
+"""Settings that turn off the features of `strong` that other variants measure separately."""
 
 
 def _plain_and(description: str, *changes: str) -> StrengthVariant:

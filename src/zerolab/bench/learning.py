@@ -102,7 +102,7 @@ class LearningEpochs:
         return float(self._learner.learn(self._window, 0, self._iteration).examples_seen)
 
     def bare_loop(self) -> float:
-        """Take as many training steps on one prepared batch; return the number of examples."""
+        """Take the same number of steps on one prepared batch; return the number of examples."""
         network, optimizer = self._bare.network.train(), self._bare.optimizer
         planes, policies, values = self._tensors
         planes = planes.contiguous(memory_format=torch.channels_last)
@@ -132,9 +132,9 @@ def _window(game: Any, samples: int) -> Window:
 _WINDOW = 2_000_000
 _NEW = 300_000
 _KNOWN = 0.4
-"""Share of positions drawn from a common pool, as openings recur in self-play."""
+"""Share of positions drawn from a common pool, because openings recur in self-play."""
 _DISTINCT_ITERATIONS = 13
-"""Iterations until positions repeat; by then, nearly all have left the window."""
+"""Number of iterations before positions repeat; by then, nearly all have left the window."""
 
 
 def measure_replay(rounds: int) -> Iterator[BenchmarkResult]:
@@ -230,7 +230,7 @@ _SEARCH = SearchSettings(simulations=16, deduplicate=False, cache=0)
 _LANES, _PLIES = 512, 2
 _BATCH, _BATCHES = 64, 20
 _MEASUREMENTS_PER_ROUND = 8
-"""Measurements per requested round. Short ones let noise affect both networks equally."""
+"""Measurements per requested round, kept short so that noise affects both networks equally."""
 
 
 def measure_convolutional_heads(rounds: int) -> Iterator[BenchmarkResult]:
@@ -279,8 +279,8 @@ _POSITIONS, _CALIBRATION, _INT8_BATCH = 4096, 2048, 256
 def measure_int8(rounds: int) -> Iterator[BenchmarkResult]:
     """Measure a residual network on one core in int8 and in the processor's best precision.
 
-    PyTorch quantises weights and activations for x86 processors, calibrated on positions from
-    random games.
+    PyTorch quantises weights and activations for x86 processors. The quantisation is calibrated
+    on positions from random games.
     """
     game = parse_game(_INT8_GAME)
     settings = NETWORKS["resnet"].model_validate(_TRUNK)

@@ -64,7 +64,7 @@ def _seconds_of(command: list[str]) -> float:
 _GAME = "connect_four:6x7"
 _ITERATIONS = 100
 _WARM_UP_ITERATIONS = 10
-"""Iterations until a run has loaded everything it needs into memory."""
+"""Number of iterations after which a run has loaded everything it needs into memory."""
 
 
 def measure_memory(rounds: int) -> Iterator[BenchmarkResult]:
@@ -126,7 +126,7 @@ def measure_web_server(rounds: int) -> Iterator[BenchmarkResult]:
 
 @contextmanager
 def _served(run: Path) -> Iterator[str]:
-    """Serve a run until the context is left; yield the address of the server."""
+    """Serve a run until the context exits; yield the address of the server."""
     command = [*_ZEROLAB, "serve", str(run.parent), "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
@@ -163,7 +163,7 @@ async def _moves(client: Any, run: Path, count: int) -> list[float]:
 
 @asynccontextmanager
 async def _load(address: str, run: Path) -> AsyncIterator[list[str]]:
-    """Keep websockets open, some of them searching all the time; yield the list of their errors."""
+    """Keep websockets open, some of them searching continuously; yield the list of their errors."""
     connect = _import_development_module("websockets.asyncio.client").connect
     errors: list[str] = []
     async with AsyncExitStack() as stack:

@@ -202,7 +202,7 @@ _STARTS = (("random-starts", 24), ("one-start", 0))
 
 
 def measure_search_service(rounds: int) -> Iterator[BenchmarkResult]:
-    """Measure searched moves with the search service, when positions repeat rarely and often."""
+    """Measure the search service's moves, with positions that repeat rarely and often."""
     for title, plies in _STARTS:
         served, plain = ServedSelfPlay(plies), PlainSelfPlay(plies)
         rate, limit_rate = alternating_rates(served.play, plain.play, rounds)

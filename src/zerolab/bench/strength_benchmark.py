@@ -112,8 +112,8 @@ def spaced_checkpoints(
     """Return the first checkpoint at or after each due time, in hours.
 
     The due times are the multiples of `every` below `hours`, and `hours` itself. The last
-    checkpoint of a finished run counts for `hours` even if the run ends a little earlier. After a
-    long iteration, a checkpoint can be the first for several due times, and counts for the last.
+    checkpoint of a finished run is used for `hours` even if the run ends a little earlier. After a
+    long iteration, a checkpoint can be the first for several due times; it is used for the last.
     """
     steps = int(hours / every - _ROUNDING)
     selected: dict[float, TimedCheckpoint] = {}

@@ -62,13 +62,13 @@ class NetworkAccuracy(Settings):
     hours: float
     """Hours of self-play, learning and gates until the network was finished."""
     strong: Share
-    """Share of moves of the search that are best moves."""
+    """Share of the search's moves that are best moves."""
     weak: Share
-    """Share of moves of the search that preserve the result."""
+    """Share of the search's moves that preserve the result."""
     network_strong: Share
-    """Share of moves of the network alone that are best moves."""
+    """Share of the moves of the network alone that are best moves."""
     network_weak: Share
-    """Share of moves of the network alone that preserve the result."""
+    """Share of the moves of the network alone that preserve the result."""
 
 
 class AccuracyLog:
@@ -242,7 +242,7 @@ def draw_strength(curves: dict[str, list[StrengthPoint]], settings: StrengthSett
 
 
 def _hours(hours: float, _: int | None) -> str:
-    """Return the label of 0.1, 0.2, 0.5, 1 and so on, and an empty string for other hours."""
+    """Return a label for 0.1, 0.2, 0.5, 1 and so on, and an empty string for other numbers."""
     return f"{hours:g}" if f"{hours:e}"[0] in "125" else ""
 
 

@@ -89,7 +89,7 @@ class _Tournament:
 
 
 class _SelfPlay:
-    """As many self-play games as a `_Tournament` has games, with one network."""
+    """Self-play with one network, with the same number of games as a `_Tournament`."""
 
     def __init__(self, evaluator: NetworkEvaluator, search: SearchSettings) -> None:
         self._game = parse_game(_GAME_NAME)
@@ -169,7 +169,7 @@ class _League:
 
 
 class _LeagueSelfPlay:
-    """As many self-play games as a `_League` has games, with one player."""
+    """Self-play with one player, with the same number of games as a `_League`."""
 
     def __init__(self, name: str, evaluator: NetworkEvaluator) -> None:
         self._game = parse_game(name)

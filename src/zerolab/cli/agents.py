@@ -61,7 +61,7 @@ _Opponents = Annotated[tuple[str, ...], tyro.conf.arg(metavar="AGENT")]
 
 
 def split_subcommand(arguments: list[str]) -> tuple[Callable[..., None], str, list[str]]:
-    """Return the function to list or write cards, the command's full name, and the arguments."""
+    """Return the function for cards or lists, the command's full name, and its arguments."""
     if arguments[:1] == ["card"]:
         return card, "agents card", arguments[1:]
     return agents, "agents", arguments
@@ -74,8 +74,8 @@ def agents(
 
     A card says how an agent was trained and how strong it is, with the settings of every
     measurement. With --verify, the command repeats the measurements, which takes up to an hour. It
-    reports which numbers agree, that is, have overlapping intervals, and exits with code 1 if any
-    number does not agree.
+    reports which numbers agree, meaning that their intervals overlap, and exits with code 1 if any
+    number does not.
 
     The command zerolab agents card RUN FILE.zerolab writes an agent with a card.
 
@@ -88,7 +88,7 @@ def agents(
     Args:
         name: Agent in this package, or a .zerolab file with a card beside it; by default, all
             agents in this package.
-        verify: Measure the numbers of the card again.
+        verify: Repeat the measurements on the cards.
         json: Print JSON instead of tables.
     """
     if verify:
@@ -120,7 +120,7 @@ def _find(name: str) -> StoredAgent:
 
 
 def listed_agents() -> Iterator[AgentWithCard]:
-    """Yield the agents in this package; those that are damaged are reported and left out."""
+    """Yield the agents in this package; report and skip damaged ones."""
     for name in shipped_names():
         try:
             yield with_card(_find(name))
@@ -286,9 +286,9 @@ def card(
 ) -> None:
     """Write an agent and its card, which says how the agent was trained and how strong it is.
 
-    The command exports the network of a run to FILE.zerolab in half precision, unless that file
-    exists, then measures the agent in the file, and writes the card to FILE.toml. Anyone who has
-    both files can repeat the measurements with zerolab agents FILE.zerolab --verify.
+    The command exports the network of a run to FILE.zerolab in half precision if that file does not
+    exist, measures the agent in the file, and writes the card to FILE.toml. Anyone who has both
+    files can repeat the measurements with zerolab agents FILE.zerolab --verify.
 
     Examples:
       zerolab agents card runs/demo connect-four.zerolab --perfect 100
@@ -309,7 +309,7 @@ def card(
         games: Number of games per opponent; the agent moves first in half of them.
         openings: Number of random opening plies; each opening is played with both colours.
         perfect: Number of games against perfect play, from the start position; 0 for none.
-        seed: Seed of positions, openings and random choices.
+        seed: Seed for positions, openings and random choices.
         overwrite: Replace existing files.
         json: Print the card as JSON.
     """

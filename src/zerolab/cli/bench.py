@@ -262,7 +262,7 @@ def strength(
     set: Assignments = (),
     json: bool = False,
 ) -> None:
-    """Train presets, or variants of strong, for equal times and measure them on solved positions.
+    """Train presets or variants of strong for the same time, and measure them on solved positions.
 
     The command writes a table and a figure, which includes the curves published by [Clausen2021].
     Repeat the command to resume it; you can then add variants and seeds, and also hours unless a

@@ -83,8 +83,8 @@ def evaluate(
     With --positions, compare the agent's moves in solved positions with the exact values of all
     moves. Files of public test sets are solved first, which can take minutes, and their scores are
     compared with the solver's; the result is cached. For a test set, or for several files, the
-    command prints the share of errors, with one row per file. With --against perfect, play against
-    perfect play. With neither, play against baseline opponents, and measure accuracy on a few
+    command prints the share of errors, with one row per file. With --against perfect, the agent
+    faces perfect play. With neither, it faces baseline opponents, and accuracy is measured on a few
     positions if the game can be solved quickly.
 
     Examples:
@@ -95,7 +95,7 @@ def evaluate(
 
     Args:
         player: Run such as runs/demo or runs/demo@12, or one of {agents}.
-        positions: Files written by zerolab dataset, or public test sets: lines of moves and score
+        positions: Files written by zerolab dataset, or public test sets: lines of moves and a score
             such as "4455 3", as published by Pons, or JSON lines as on Kaggle (docs/evaluation.md).
         against: Play against perfect play and count blunders, which are moves that worsen the
             result.
@@ -281,8 +281,8 @@ def dataset(
     contains no duplicate or symmetric positions, and no positions in which every move is a best
     move. Repeat the command to resume it.
 
-    With --from, the positions are those of a public test set. Every line is checked, and its score
-    is compared with the solver's.
+    With --from, the positions come from a public test set. Every line is checked, and its score is
+    compared with the solver's.
 
     Examples:
       zerolab dataset connect_four:5x5 --positions 10000 --one-per-game
@@ -292,8 +292,8 @@ def dataset(
     Args:
         game: Game, such as othello:6x6; with --from, connect_four:6x7 by default.
         positions: Number of positions to collect.
-        from_: Public test set to solve: lines of moves and score such as "4455 3", as published by
-            Pons, or JSON lines as on Kaggle (docs/evaluation.md).
+        from_: Public test set to solve: lines of moves and a score, such as "4455 3", as published
+            by Pons, or JSON lines as on Kaggle (docs/evaluation.md).
         perfect: Probability that a ply is a best move; all other plies are random.
         one_per_game: Collect one position from each game instead of all.
         plies: Plies LOW to HIGH from which to collect, such as 20: or 8:30. Moves before LOW are
@@ -386,7 +386,7 @@ def check_number(name: str, value: int, most: int, least: int = 1) -> None:
 
 
 def parse_plies(text: str) -> dict[str, int]:
-    """Return the settings `first_ply` and `last_ply` in ``LOW:HIGH``, if they are given."""
+    """Return `first_ply` and `last_ply` from ``LOW:HIGH``, without those that are not given."""
     match = re.fullmatch(r"(\d{0,5}):(\d{0,5})", text)
     if match is None:
         raise UserError(f"--plies {quoted(text)}: expected LOW:HIGH, such as 20:, 8:30 or :12")

@@ -26,7 +26,7 @@ DESCRIPTION = "\ue001"
 """Placeholder given to Tyro as the description. `wrapped_help` replaces it with the real text,
 whose lines Tyro would join."""
 ANSI_CODE = re.compile(r"\x1b\[[\d;]*m")
-"""Code that switches colours and weights of text in Tyro's output."""
+"""Code that switches text colours and weights in Tyro's output."""
 _SHELL_WORD = re.compile(r"""(?:--[\w-]+ (?!-))?(?:'[^']*'|"[^"]*"|\S)+""")  # keeps option values
 _DETAILS_INDENT = "      "
 
@@ -68,7 +68,7 @@ def _strength_variants() -> list[str]:
 
 
 def _lines(descriptions: Mapping[str, str]) -> list[str]:
-    """Return one text with aligned names and descriptions, for an indented section of the help."""
+    """Return aligned names and descriptions as one string, for an indented section of the help."""
     width = max(map(len, descriptions))
     return ["\n  ".join(f"{name:{width}}  {text}" for name, text in descriptions.items())]
 
@@ -97,8 +97,8 @@ _LISTS: dict[str, Callable[[], Sequence[str]]] = {
 def _description(text: str) -> str:
     """Return a docstring without the section "Args:", with each paragraph wrapped.
 
-    The lines of sections such as "Examples:", which Tyro would omit, are kept. In examples, a
-    backslash marks a wrapped line, so that they can be pasted into a shell.
+    Sections such as "Examples:", which Tyro would omit, keep their line breaks. Lines wrapped in
+    examples end in a backslash, so that the commands can be pasted into a shell.
     """
     paragraphs = text.partition("\nArgs:\n")[0].strip().split("\n\n")
     return "\n\n".join(map(wrapped_paragraph, paragraphs))

@@ -98,8 +98,8 @@ _HELP_END = (
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return the exit code.
 
-    The code is 0, 2 for a user error, 130 after Ctrl-C, or 1 if `zerolab agents --verify` finds a
-    number that does not agree.
+    The code is 0 on success, 2 after an error, 130 after Ctrl-C, or 1 if `zerolab agents --verify`
+    finds a number that does not agree.
 
     If `arguments` is None, use the arguments of this process, and handle its signals and standard
     streams.

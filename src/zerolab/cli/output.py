@@ -56,7 +56,7 @@ class Console(rich.console.Console):
         super().clear_live()
 
     def status(self, status: rich.console.RenderableType, **options: Any) -> rich.status.Status:
-        """Return a spinner beside a text, with the notice below while kernels are compiled."""
+        """Return a spinner with text beside it, and the notice below while kernels are compiled."""
         return super().status(_WithNotice(status), **options)
 
     def on_broken_pipe(self) -> None:
@@ -76,7 +76,7 @@ class Console(rich.console.Console):
 
 
 class _WithNotice:
-    """A text beside a spinner, above the notice about compilations."""
+    """Text beside a spinner, above the notice about compilations."""
 
     def __init__(self, text: rich.console.RenderableType) -> None:
         self._text = text
@@ -93,7 +93,7 @@ def say(*lines: object, end: str = "\n", error: bool = False) -> None:
     """Print lines on standard output, or on standard error if `error` is true.
 
     Unprintable characters, including line breaks, are escaped. In a terminal, lines are wrapped
-    between words, with the indentation of the line.
+    between words and keep their indentation.
     """
     stream = sys.stderr if error else sys.stdout
     width = terminal_width(stream) if stream.isatty() else None

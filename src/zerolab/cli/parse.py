@@ -242,7 +242,7 @@ def _options(function: Callable[..., Any]) -> Iterator[str]:
 
 
 def _setting(function: Callable[..., Any], name: str) -> str:
-    """Return the key of the setting that an unknown option means, or ""."""
+    """Return the key of the setting to which an unknown option refers, or ""."""
     from zerolab.core.config import setting_named
     from zerolab.league.league_settings import LeagueSettings
     from zerolab.training.train_settings import TrainSettings

@@ -78,7 +78,7 @@ def play(
 
 
 def _names_only_game(text: str) -> bool:
-    """Return whether a text names a game but no agent."""
+    """Return whether `text` names a game but no agent."""
     return text.partition(":")[0] in registered_games() and not names_agent(text)
 
 
@@ -98,7 +98,7 @@ class _GameInTerminal:
         self._start_opponent()
 
     def play(self) -> None:
-        """Alternate moves until the person leaves."""
+        """Alternate moves until the person quits."""
         moves = notation_of(self.position.game).moves_text(self.position.game)
         self.console.print(f"you play {'X' if self.human_first else 'O'}; moves are {moves}")
         self.console.print(f"type {_HELP}")
@@ -109,7 +109,7 @@ class _GameInTerminal:
                 continue
             try:
                 words = self.console.input("> ").strip()
-            except (EOFError, RuntimeError):  # standard input is at its end or closed
+            except (EOFError, RuntimeError):  # standard input has ended or is closed
                 return
             if words in ("quit", "q", "exit"):
                 return
@@ -179,7 +179,7 @@ class _GameInTerminal:
         self._show()
 
     def _start_opponent(self) -> None:
-        """Begin a game; a hint has its own tree, so that it does not change the opponent's."""
+        """Begin a game; hints use a separate tree, so they do not affect the opponent."""
         self.opponent.start(2 if isinstance(self.opponent, SearchPlayer) else 1)
 
     def _hint(self) -> None:
@@ -265,8 +265,8 @@ def serve(
     """Serve the laboratory for a browser: play, analyse, replay, watch and compare.
 
     By default, only this machine can connect to the server. With --host or --names, other machines
-    can also connect, and the printed address includes an access token. With --class, each pupil of
-    a class gets a personal link, and the teacher gets one that can also start tournaments.
+    can also connect, and the printed address includes an access token. With --class, every
+    pupil gets a personal link; the teacher's link also allows starting tournaments.
 
     Examples:
       zerolab serve
@@ -286,12 +286,12 @@ def serve(
         allow_training: Allow pages to start, stop and resume runs.
         open: Open the home page in the default browser.
         class_: File with one pupil's name per line, or the number of pupils.
-        class_links: File to which the links of the class are written instead of being printed; only
-            the file's owner can read it.
+        class_links: File to which the class's links are written instead of being printed; only the
+            file's owner can read it.
     """
     _check(runs, port, workers)
     if class_links is not None and not class_:
-        raise UserError("--class-links needs --class: expected --class NAMES.txt as well")
+        raise UserError("--class-links needs --class, as in --class NAMES.txt")
     if class_links is not None:
         check_output_path(class_links)
     try:
@@ -313,7 +313,7 @@ def serve(
             base = f"https://{names[0].lower()}/" if names else address
             links = link_table(classroom.record, base)
             if class_links is not None:
-                # before the next line, so that a program that waits for it finds a complete file
+                # before the address is printed, because a program may wait for it to read the file
                 write_private_text(class_links, links)
         say(f"zerolab is running at {address}")
         if classroom is not None:
@@ -335,8 +335,8 @@ def _show_links(table: str, path: Path | None) -> None:
     if path is None:
         say(*table.splitlines())
     else:
-        say(f"the links of the class are in {path}")
-    print("keep these links private: each belongs to one person")
+        say(f"the class's links are in {path}")
+    print("keep these links private: each is for one person only")
 
 
 def _check(runs: Sequence[str], port: int, workers: int) -> None:

@@ -2,8 +2,9 @@
 
 Ctrl-C, SIGTERM and SIGHUP end every command and all child processes within seconds.
 
-In a terminal, the notice that kernels are compiled has a spinner and the elapsed seconds; displays
-such as progress bars show it themselves (`CompilationNotice.text`). Elsewhere, it is a single line.
+In a terminal, the notice that kernels are being compiled shows a spinner and the elapsed seconds.
+Displays such as progress bars show it themselves (`CompilationNotice.text`). Elsewhere, it is a
+single line.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ INTERRUPTED = 130
 
 _NAMES = ("SIGINT", "SIGTERM", "SIGHUP")
 _SIGNALS = [getattr(signal, name) for name in _NAMES if hasattr(signal, name)]
-"""Signals that end a command, of those that the system has."""
+"""Signals that end a command, if the system supports them."""
 _SECONDS_TO_HANDLE = 1.0
 _SECONDS_TO_STOP = 2.0
 _SECONDS_TO_CLEAN_UP = 1.0
@@ -70,7 +71,7 @@ def run_interruptibly(work: Callable[[], int]) -> int:
     A signal raises KeyboardInterrupt in the main thread. Python handles signals only between
     bytecode instructions, not while a kernel runs. A watcher thread therefore ends the process if
     the signal is not handled within one second, if the work has not stopped two seconds later, or
-    after a further signal. Once the work is done, signals end the process silently.
+    after another signal. Once the work is done, signals end the process silently.
     """
     _reported.clear()
     _advice[:] = [_DEFAULT_MESSAGE]
@@ -107,14 +108,14 @@ def _clean_up() -> None:
 
 
 class _Interruption:
-    """First signal that asked this process to end, and the response to it."""
+    """First signal that requested the end of this process, and the response to it."""
 
     def __init__(self) -> None:
         self.number: int | None = None
 
     @property
     def exit_code(self) -> int:
-        """Exit code that shells report for a program that was ended by this signal."""
+        """Exit code that shells report for a program ended by this signal."""
         return 128 + (self.number or 0)
 
     @contextmanager
@@ -246,7 +247,7 @@ class CompilationNotice:
                 self._clear()
 
     def text(self) -> str:
-        """Return the notice with the elapsed seconds; "" unless a compilation has taken a while."""
+        """Return the notice with the seconds spent compiling; "" if there is nothing to show."""
         seconds = self._earlier_seconds + time.monotonic() - self._began
         is_long = self._depth > 0 and seconds >= SECONDS_BEFORE_NOTICE
         return f"{NOTICE}: {seconds:.0f} s" if is_long else ""
@@ -315,7 +316,7 @@ def terminal_width(stream: TextIO | None = None) -> int | None:
 def wrapped(line: str, width: int | None, indent: int | None = None) -> str:
     """Return a line wrapped between words to a width.
 
-    `indent` is that of continuation lines in columns, by default the line's own.
+    `indent` is the indentation of continuation lines in columns, by default that of the line.
 
     Words longer than the width, such as paths, remain whole. The line is unchanged if it fits, or
     if the width is None.

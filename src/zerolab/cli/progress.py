@@ -75,7 +75,7 @@ class _Progress(Progress):
 
 
 class _CutText(TextColumn):
-    """Text column; only such columns are truncated if a line is too long for the terminal."""
+    """Text column that is truncated, unlike others, if a line is too long for the terminal."""
 
     def __init__(self, text_format: str) -> None:
         # Rich shrinks the columns that may be wrapped; the text itself is not wrapped.
@@ -211,7 +211,7 @@ def _print(console: Console, line: str) -> None:
 def print_run_header(
     console: Console, run: RunFolder, settings: TrainSettings, verbose: bool
 ) -> None:
-    """Print the main settings and the progress of a run, after all settings if `verbose`."""
+    """Print the main settings and the progress of a run, preceded by all settings if `verbose`."""
     from zerolab.store.folder import RunProgress
 
     if verbose:

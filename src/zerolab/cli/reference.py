@@ -90,7 +90,7 @@ def count_move_sequences(
 ) -> None:
     """Count the move sequences of each length up to DEPTH plies, and how many end the game.
 
-    A pass is a ply.
+    A pass counts as a ply.
 
     Example: zerolab perft othello:6x6 8 --json
 
@@ -146,9 +146,9 @@ def settings(pattern: tyro.conf.Positional[str] = "", *, json: bool = False) -> 
 
 
 def _matching(pattern: str) -> list[Setting]:
-    """Return settings that match a pattern, or the one with this name in a paper, such as ``lr``.
+    """Return settings that match a pattern, or the setting that papers call by that name.
 
-    Raises UserError if there are none.
+    An example of a name in papers is ``lr``. Raises UserError if there are none.
     """
     from zerolab.core.config import setting_named
     from zerolab.training.train_settings import TrainSettings
@@ -322,7 +322,7 @@ def findings(
 
 
 def _link_to_report(ledger: Path, figure: str, start: Path) -> str:
-    """Return the path of a figure or page of the report beside a ledger, relative to a folder."""
+    """Return the path from `start` to a figure or the page of a ledger's report; "" if missing."""
     from zerolab.studies.study import REPORT_FOLDER
 
     for folder in (ledger.parent, ledger.parent / REPORT_FOLDER):

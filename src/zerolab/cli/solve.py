@@ -64,8 +64,8 @@ def solve(
     """Find the value of every legal move for the side to move under perfect play.
 
     In Othello, values are disc differences. In other games, a draw has the value 0. The value of a
-    win is one plus half the number of cells left empty at the end, rounded down, so that faster
-    wins have higher values. Losses have the corresponding negative values.
+    win is one plus half the number of cells left empty at the end, rounded down; faster wins
+    therefore have higher values. Losses have the corresponding negative values.
 
     Examples:
       zerolab solve connect_four:5x5 --moves 2,2,3
@@ -76,7 +76,7 @@ def solve(
         game: Game, such as othello:6x6 or connect_four:5x5.
         moves: Moves that lead to the position, separated by commas or spaces.
         nodes: Maximum number of positions to search.
-        seconds: Time limit of the search in seconds.
+        seconds: Time limit for the search in seconds.
         memory: Size of the table of searched positions in MiB.
         generic: Use the built-in solver instead of BitBully for connect_four:6x7.
         json: Print {"value": v, "moves": {"c2": v, ...}, ...}.
@@ -129,7 +129,7 @@ def _hours_warning(position: Position, generic: bool) -> str:
         return ""
     try:
         growth = _GROWTH.get(action_layout(game).places, _USUAL_GROWTH)
-    except UserError:  # a plug-in does not say where its actions are
+    except UserError:  # a plug-in does not define where its actions are
         growth = _USUAL_GROWTH
     positions = growth**empties
     if positions < _LONG_SECONDS * _POSITIONS_PER_SECOND:
@@ -142,7 +142,7 @@ def _hours_warning(position: Position, generic: bool) -> str:
 
 
 def _duration(positions: float) -> str:
-    """Return roughly how long it takes to search `positions` positions."""
+    """Return the approximate time for searching `positions` positions, in words."""
     return "hours" if positions < _DAY * _POSITIONS_PER_SECOND else "days or longer"
 
 
@@ -221,7 +221,7 @@ def puzzles(
 
     Args:
         game: Game, such as connect_four:5x5.
-        count: Number of puzzles; at most half of them are estimated to be easy before grading.
+        count: Number of puzzles, at most half of which are estimated to be easy.
         output: File to write; the page Puzzles reads runs/puzzles/*.jsonl.
         agents: Agents that grade the puzzles, besides random moves and MCTS.
         seconds: Time limit for solving a position; positions not solved in time are skipped.

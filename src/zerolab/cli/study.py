@@ -69,7 +69,7 @@ def list_studies(
 
 
 def split_subcommand(arguments: list[str]) -> tuple[Callable[..., None], str, list[str]]:
-    """Return the function of a study, or `list_studies`, with the full name and the arguments."""
+    """Return a study's function or `list_studies`, the command's full name, and its arguments."""
     if not arguments or arguments[0].startswith("-"):
         return list_studies, "study", arguments
     study = registered_studies()[arguments[0]]
@@ -100,7 +100,7 @@ def _command(study: Study, repeat: str) -> Callable[..., None]:
         copy = None
         while storage and (copy is None or copy.seeds != list(execution.seeds)):
             copy = _fetched(storage, execution)
-            # A fetched study can have other seeds.
+            # A fetched study can have different seeds.
             execution = StudyExecution.plan(study, scale, folder, only, chosen)
         if status:
             _show_status(execution, json)
@@ -124,7 +124,7 @@ def _command(study: Study, repeat: str) -> Callable[..., None]:
 
 _OPTIONS = """Args:
     scale: Size of the study: smoke takes seconds and only shows that the study works, mini takes
-        an hour or more on two cores, small hours or days, and paper is the published design.
+        an hour or more on two cores, small takes hours or days, and paper is the published design.
     only: Part of the study to work on, as listed by --status; can be repeated.
     workers: Number of parallel processes, which share the cores; one per core by default.
     ray: Address of a Ray cluster to use instead of local processes; the nodes must share the
@@ -288,7 +288,7 @@ def show_report(execution: StudyExecution, output: Path, json: bool) -> None:
 def _show_document(
     study: Study, scale: Scale, document: Document, results: Results, output: Path, json: bool
 ) -> None:
-    """Write the report on some results, with the facts needed to cite it, and print it."""
+    """Write and print the report on the given results, with the facts needed to cite it."""
     from zerolab.report.document import Citation
     from zerolab.report.html import save_document
     from zerolab.report.text import print_document
@@ -339,8 +339,8 @@ def report(
         scale: Scale at which the study was started; by default, the only one in the folder, or
             mini. A ledger states its scale.
         folder: Folder of the runs, games and reports of studies.
-        ledger: Write the report from this ledger instead of a study folder. A ledger has everything
-            that the report needs from the finished work; study folders contain one. Can be repeated
+        ledger: Write the report from this ledger instead of a study folder. A ledger contains all
+            the data that the report needs; every study folder contains one. Can be repeated
             to combine ledgers of different seeds.
         output: Folder to write to, together with the ledger; by default, report/ in the study
             folder.
@@ -380,7 +380,7 @@ def _report_from_ledgers(
     """Write the report on the results in one or more ledgers, and the merged ledger."""
     from zerolab.store.checks import user_errors_on_read
     from zerolab.studies.ledger import merge_ledgers, read_ledger, write_ledger
-    from zerolab.studies.results import read_results, with_only_look
+    from zerolab.studies.results import read_results, with_last_look
 
     if output is None:
         raise UserError("--ledger needs --output: expected a folder for the report")
@@ -388,10 +388,11 @@ def _report_from_ledgers(
         raise UserError("--ledger names a file twice: expected different files")
     ledgers = {file: read_ledger(file) for file in files}
     scales = [study.scale_of(file, each.header) for file, each in ledgers.items()]
-    ledger = merge_ledgers(ledgers)
-    design = study.design(scales[0], ledger.seeds)
+    merged = merge_ledgers(ledgers)
+    design = study.design(scales[0], merged.seeds)
     with user_errors_on_read(files[0]):
+        ledger = with_last_look(merged, design)
         results = read_results(design, ledger)
         document = study.document(results)
     _show_document(study, scales[0], document, results, output, json)
-    write_ledger(output / LEDGER, with_only_look(ledger, results))
+    write_ledger(output / LEDGER, ledger)

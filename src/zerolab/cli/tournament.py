@@ -113,7 +113,7 @@ def tournament(
 ) -> None:
     """Play a round robin of agents and report ratings, a cross table and transitivity tests.
 
-    Games are saved whenever a pair of agents has finished its games. To resume a tournament, repeat
+    Games are saved in blocks of up to 20 games between two agents. To resume a tournament, repeat
     the command, or pass only its folder and the agents that run programs, which must be named
     again. You can add agents when you resume it.
 

@@ -73,9 +73,9 @@ def train(
         game: Game to learn, such as othello:6x6; the preset's game by default.
         preset: Preset name or .toml file to start from; mini by default.
         run: Run folder; runs/GAME-PRESET by default.
-        from_: Network of another run to start from; the architecture of that network is also used.
+        from_: Network of another run to start from, which also determines the architecture.
             By default, training starts from an untrained network.
-        transfer: Weights to copy from that network: the trunk (the default), the trunk frozen
+        transfer: Weights to copy with --from: the trunk (the default), the trunk frozen
             during training, the heads, all weights, or all weights with channels matched by
             meaning (docs/transfer.md).
         set: Setting to change, such as learn.epochs=5; can be repeated.
@@ -87,13 +87,13 @@ def train(
             a run is resumed.
         actors: Number of processes that play on the cluster; 0 means as many as fit, including
             on machines that join later. On a cluster with GPUs, each has a GPU.
-        cores_per_actor: Cores of each of these processes; each core plays a part of the games.
+        cores_per_actor: Number of cores per process; each core plays some of the games.
         storage: Folder, file:///PATH or s3://BUCKET/PATH to which the run is copied after every
             iteration. If the run folder does not exist, the copy is fetched and resumed.
         verbose: Print all settings before the summary.
         quiet: Print neither settings nor progress.
         allow_programs: Allow running programs listed as baselines in a resumed run or preset file.
-            Without this option, only programs named in --set are run, because files can be
+            Without this option, only programs named in --set are run, because files may be
             untrusted.
     """
     from zerolab.cli.output import Console
@@ -174,7 +174,7 @@ def _storage(uri: str, folder: Path, console: Console) -> RunStorage | None:
 
 
 class _Copies:
-    """Copies of a run in its storage, after every iteration and at the end."""
+    """Copies of a run to its storage, made after every iteration and at the end."""
 
     def __init__(self, storage: RunStorage, run: RunFolder, console: Console) -> None:
         self.uri = storage.uri
@@ -221,7 +221,7 @@ def _start_assignments(source: str | None, transfer: TransferOption | None) -> l
 def _default_folder(game: str | None, preset: str | None, source: str | None) -> Path:
     from zerolab.training.configure import resolve_settings
 
-    # No program is run here, so allowing them is safe.
+    # No programs are run here, so allowing them is safe.
     settings = resolve_settings(game, preset or DEFAULT_PRESET, allow_programs=True)
     origin = "" if source is None else f"-from-{Path(source).name.replace('@', '-')}"
     return Path("runs") / f"{settings.game.replace(':', '-')}-{settings.preset}{origin}"

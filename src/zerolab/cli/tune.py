@@ -36,12 +36,12 @@ def tune(
 ) -> None:
     """Search for good settings; each trial is a training run with settings proposed by Optuna.
 
-    The folder receives the runs, a table, a figure (history or Pareto front, and the importance of
-    each setting), and the best settings as best.toml for zerolab train --preset. Repeat the command
-    to resume it, with more trials if you like. Several commands can work in the same folder at the
-    same time. With accuracy as the only objective, trials below the median of the other trials end
-    early. With --and time, every trial finishes, because Optuna cannot compare unfinished trials on
-    two objectives.
+    The folder will contain the runs, a table, a figure (history or Pareto front, and the importance
+    of each setting), and the best settings as best.toml for zerolab train --preset. Repeat the
+    command to resume it, with more trials if you like. Several commands can work in the same folder
+    at the same time. With accuracy as the only objective, trials below the median of the other
+    trials end early. With --and time, every trial finishes, because Optuna cannot compare
+    unfinished trials on two objectives.
 
     Examples:
       zerolab tune connect_four:6x7 --positions positions.parquet --set search.selection.c=0.5..4
@@ -121,9 +121,9 @@ def league(
 
     All players search with the same network, or with uniform priors and random playouts. Games
     determine their ratings, and mutants of the best players form the next generation. The folder
-    receives the games, the players, a figure of the parameters by generation, and the settings of
-    the best player as best.toml for zerolab train --preset. Repeat the command to resume a league,
-    with more games if you like.
+    will contain the games, the players, a figure of the parameters by generation, and the settings
+    of the best player as best.toml for zerolab train --preset. Repeat the command to resume a
+    league, with more games if you like.
 
     Examples:
       zerolab league connect_four:6x7 --agent runs/demo --games 30000

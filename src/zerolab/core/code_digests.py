@@ -41,7 +41,10 @@ _INSTALLED = tuple(
     for name in ("stdlib", "platstdlib", "purelib", "platlib")
 )
 _SHARED = ("numpy", "numba", "llvmlite", "math", "builtins")
-"""Packages of Python itself, and packages whose versions are part of the cache key anyway."""
+"""Packages whose code is not digested.
+
+numba has its own implementations of numpy, and the cache key contains the versions of the others.
+"""
 
 
 class CodeDigest:

@@ -36,7 +36,7 @@ from zerolab.core.resources import compilation_observers
 
 
 def choose_inlining() -> Inlining:
-    """Return how helpers are compiled: as fragments if this version of numba allows it.
+    """Return the way to compile helpers: as fragments if this version of numba allows it.
 
     Fragments rely on numba's internal classes. If numba is newer than the tested version, it must
     first compile an example correctly. If anything fails, issue a SubstituteWarning and return
@@ -118,7 +118,7 @@ class CompiledInterface:
         This makes values of different types unequal. As plain tuples, values of different types
         with equal fields would share dictionary and cache entries. Raises TypeError if a method is
         missing, and ValueError if the type already has another implementation, since compiled
-        kernels may contain that one.
+        kernels may already contain it.
         """
         if self._implementations.get(dispatch_type, implementation) is not implementation:
             raise ValueError(f"{dispatch_type.__name__} is registered twice as a {self.noun}")
@@ -205,7 +205,7 @@ class _GarbageCollectorPause(event.Listener):  # type: ignore[misc]
 
 
 class _ObserverNotification(event.Listener):  # type: ignore[misc]
-    """Listener that tells the observers of this process about compilations."""
+    """Listener that notifies the observers of this process of compilations."""
 
     def on_start(self, _: Any) -> None:
         for observer in compilation_observers:

@@ -41,7 +41,7 @@ class Settings(BaseModel):
         return super().model_dump(**{"exclude_none": True, **options})
 
     def __repr__(self) -> str:
-        """Return the settings that differ from their defaults, on a short line."""
+        """Return a short line with the settings that differ from their defaults."""
         changed = flatten(self.model_dump(exclude_defaults=True, mode="json"))
         text = ", ".join(f"{key}={value}" for key, value in changed)
         short = text if len(text) <= _MAX_REPR else f"{text[:_MAX_REPR]}..."
@@ -162,7 +162,7 @@ def settings_error(model: type[BaseModel], error: ValidationError, source: str =
 
 
 def name_variants(model: type[BaseModel], data: dict[str, Any]) -> None:
-    """Insert the default name into tables of variants that have none, in place.
+    """Insert the default name, in place, into each table of a variant without a name.
 
     ``selection.c = 2`` then changes the default selection rule if no rule is named.
     """
@@ -356,7 +356,7 @@ def setting_named(model: type[BaseModel], name: str) -> str:
 
 
 def _sorted_keys(model: type[BaseModel]) -> list[str]:
-    """Return the dotted keys of all settings, the shortest first."""
+    """Return the dotted keys of all settings, shortest first."""
     return sorted(set(_keys(model)), key=lambda each: (each.count("."), len(each)))
 
 

@@ -44,15 +44,15 @@ class MissingExtraError(UserError):
 
 
 class SubstituteWarning(UserWarning):
-    """Use of a slower substitute, for a missing optional package or changed internals of numba."""
+    """Use of a slower substitute for a missing optional package or changed internals of numba."""
 
 
 class PluginWarning(UserWarning):
-    """Plug-in of another package that cannot be imported and is therefore skipped."""
+    """Plug-in that is skipped because it cannot be imported."""
 
 
 def quoted(value: object) -> str:
-    """Return a value as text for a message, on one line of roughly 100 characters at most.
+    """Return a value as text for a message, on one line of at most about 100 characters.
 
     Paths can have 250 characters. Text is enclosed in quotation marks. Unprintable characters, such
     as line breaks or file name bytes that are not UTF-8, are escaped. Long text is cut at the end,
@@ -90,7 +90,7 @@ def checked_whole_number(name: str, value: object, least: int = 0) -> int:
 
 
 def one_line(message: object) -> str:
-    """Return a message, such as one from another library, on one line of at most 320 characters."""
+    """Return a message, such as one from another library, on one line, cut after 320 characters."""
     text = " ".join(str(message).split())
     return text if len(text) <= 4 * _LONGEST_QUOTE else text[: 4 * _LONGEST_QUOTE] + "..."
 

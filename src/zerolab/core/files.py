@@ -21,7 +21,10 @@ _FILE_TYPES: tuple[tuple[Callable[[int], bool], str], ...] = (
 
 
 def check_path(path: Path) -> None:
-    """Raise UserError if a path is too long or not UTF-8; the path need not exist."""
+    """Raise UserError if a path is too long, is not UTF-8 or contains a null character.
+
+    The path need not exist.
+    """
     try:
         str(path).encode()
     except UnicodeEncodeError:
@@ -65,7 +68,7 @@ def read_limited(path: Path, limit: int) -> bytes:
             content = file.read(limit + 1)
     except OSError as error:
         raise _unreadable(path, error) from None
-    if len(content) > limit:  # the file has grown, or is a special file of reported size 0
+    if len(content) > limit:  # the file has grown, or is a special file with reported size 0
         raise _too_large(path, f"more than {limit:,}", limit)
     return content
 
@@ -138,7 +141,7 @@ def remove_file(path: Path) -> None:
 def check_output_path(path: Path) -> None:
     """Raise UserError if no file can be written at `path`.
 
-    Call this before starting the work whose results are to be written.
+    Call this before starting work whose results will be written there.
     """
     check_path(path)
     try:

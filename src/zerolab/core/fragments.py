@@ -5,7 +5,7 @@ it, and unpacks every NamedTuple at each call, which inlining undoes. Skipping t
 the kernels unchanged and reduces their compile time by a third (``docs/decisions/0021``).
 
 The module relies on numba's internal classes, which a new version of numba may change. In that
-case, `zerolab.core.compiled` does without the module.
+case, `zerolab.core.compiled` works without the module.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class _Inlined(CPUDispatcher):  # type: ignore[misc]
 
 
 class _FragmentLibrary(JITCodeLibrary):  # type: ignore[misc]
-    """Code of a helper that is linked into kernels and not compiled to machine code by itself."""
+    """Code of a helper, linked into kernels and not separately compiled to machine code."""
 
     def _optimize_final_module(self) -> None:
         pass
@@ -159,7 +159,7 @@ class _FragmentCompiler(Compiler):  # type: ignore[misc]
 class _SingleArgument(TupleModel):  # type: ignore[misc]
     """Data model that passes a NamedTuple of zerolab as one argument, not one per leaf.
 
-    NamedTuples of other packages are passed as usual, since cached machine code may rely on it.
+    NamedTuples of other packages are passed as usual, since cached machine code may rely on this.
     """
 
     def __init__(self, manager: Any, numba_type: Any) -> None:

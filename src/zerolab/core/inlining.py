@@ -1,4 +1,4 @@
-"""Ways to compile helpers that are inlined into kernels, and a check that one of them works."""
+"""Strategies for compiling helpers that are inlined into kernels, and a check of a strategy."""
 
 from __future__ import annotations
 

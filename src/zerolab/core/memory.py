@@ -36,7 +36,7 @@ def copy_row(row: Any, out: Any) -> None:
     """Copy the elements of a one-dimensional array into another array of the same length.
 
     Use it instead of slice assignments, which take numba seconds longer to compile because they
-    contain the formatting of an error message (docs/decisions/0021).
+    contain code that formats an error message (docs/decisions/0021).
     """
     for i in range(row.shape[0]):
         out[i] = row[i]

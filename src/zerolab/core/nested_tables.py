@@ -127,7 +127,7 @@ def assign(data: dict[str, Any], path: Sequence[str], value: Any) -> None:
 
 
 def _value_in_table(table: dict[str, Any], key: str) -> Any:
-    """Return a key's value for changing in place; a variant name is first expanded to a table."""
+    """Return a key's value, which can be changed in place; expand a variant name to a table."""
     value = table.get(key, {})
     table[key] = list(value) if isinstance(value, list | tuple) else expand_variant_name(value)
     return table[key]

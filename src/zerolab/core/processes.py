@@ -5,10 +5,10 @@ Worker processes are forked from a server that has already imported their module
 parent.
 
 The fork server imports this module first, so that it exits silently with its parent. Otherwise it
-would notice that its parent had exited only between requests: it would finish imports that take
+would check only between requests whether its parent had ended: it would finish imports that take
 many seconds and then fork a process that prints a traceback because the parent has ended. The
-module does this only in a fork server, since other processes, such as one that another thread
-starts at the same time, can inherit the environment variable `PARENT_VARIABLE`.
+module watches the parent only in a fork server, since other processes, such as one that another
+thread starts at the same time, can inherit the environment variable `PARENT_VARIABLE`.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def run_in_threads(work: Callable[[int, int], _Result], length: int, parts: int)
 
 @cache
 def _pool(threads: int) -> ThreadPoolExecutor:
-    """Return a pool of waiting threads, since starting threads takes longer than many parts."""
+    """Return a pool of waiting threads, since starting a thread can take longer than its part."""
     return ThreadPoolExecutor(threads, "part")
 
 
@@ -111,9 +111,9 @@ def fork_server_context(*modules: str) -> BaseContext:
 
     The processes are forked from a server that has imported the modules and does nothing else. A
     fork takes milliseconds, whereas importing torch takes seconds. On systems without fork, they
-    are spawned. A program has only one server. It imports the modules named in the first call, and
-    keeps the environment variables and cores that the program had then. It ends with the program,
-    even during imports. Each process must call `exit_with_parent`.
+    are spawned. A program has only one server, which imports the modules named in the first call
+    and keeps the environment variables and cores that the program had then. It ends with the
+    program, even during imports. Each process must call `exit_with_parent`.
     """
     if "forkserver" not in multiprocessing.get_all_start_methods():
         return multiprocessing.get_context("spawn")
@@ -128,7 +128,7 @@ def _start_server() -> None:
     # A killed program leaves locks behind, which the resource tracker should not warn about.
     filters = [os.environ.get("PYTHONWARNINGS"), "ignore:resource_tracker:UserWarning"]
     with _environment("PYTHONWARNINGS", ",".join(filter(None, filters))):
-        resource_tracker.ensure_running()  # before blocking Ctrl-C, since it unblocks it
+        resource_tracker.ensure_running()  # before blocking Ctrl-C, since this unblocks it
     before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     try:
         with _environment(PARENT_VARIABLE, str(os.getpid())):
@@ -172,7 +172,7 @@ _ERRORS_WITHOUT_PARENT = EOFError, OSError, pickle.UnpicklingError
 
 
 def _exit_server_with_parent(parent: int) -> None:
-    """Exit when the parent ends, but only until the first fork."""
+    """Watch the parent until the first fork, and exit when it ends."""
     is_forking = threading.Event()
 
     def watch_parent() -> None:
@@ -307,7 +307,7 @@ def _scheduled(
 
 
 def core_shares(workers: int) -> list[list[int]]:
-    """Return the cores of each worker: an even share of the cores of this process.
+    """Return the cores of each worker: an even share of this process's cores.
 
     If there are more workers than cores, several workers share a core. The shares are empty if the
     system cannot pin processes.
@@ -348,7 +348,7 @@ def claim_cores(locks: Path, shares: Sequence[Sequence[int]]) -> int:
 
 
 def share_lock(locks: Path, cores: Sequence[int], number: int) -> FileLock:
-    """Return the lock of a share of cores that `number` earlier shares equal.
+    """Return the lock of a share of cores, where `number` earlier shares have the same cores.
 
     The file is named after a digest, since file names cannot list all cores of a large machine.
     """

@@ -54,7 +54,7 @@ _JOIN_SECONDS = 60.0
 _CALL_SECONDS = 120.0
 _DIGITS = 8  # of the code digest in messages
 _LOCAL_STORE = 256 << 20
-"""Size in bytes of the object store of a local cluster; Ray writes what does not fit to disk."""
+"""Size in bytes of the object store of a local cluster; Ray writes the rest to disk."""
 _QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.CRITICAL}
 
 _TRIAL = """
@@ -216,7 +216,7 @@ def _difference(one: Mapping[str, str], other: Mapping[str, str]) -> str:
 def worker_nodes() -> list[dict[str, Any]]:
     """Return all nodes with GPUs, or all nodes with CPUs if there are no GPUs.
 
-    Mixing both would make results depend on the node.
+    Mixing the two would make results depend on the node.
     """
     alive = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU")]
     return [node for node in alive if node["Resources"].get("GPU")] or alive

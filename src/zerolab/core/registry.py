@@ -16,8 +16,8 @@ networks   architectures, input planes, heads, losses, growths
 agents     agent kinds
 play       starts of self-play games (`play.game_starts`)
 loggers    logs for programs that track experiments (`training.logger`)
-training   optimisers, learning-rate schedules, gates, replay windows, mergings and other parts
-           of the iteration loop
+training   optimisers, learning-rate schedules, gates, replay windows, merging rules and other
+           parts of the iteration loop
 papers     studies
 ========== ============================================================================
 

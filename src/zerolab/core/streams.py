@@ -2,7 +2,7 @@
 
 The key of a stream is a 64-bit hash of (run seed, iteration, game number, ply, purpose). Results
 therefore do not depend on the batching of games, the number of workers or interruptions of a run.
-Draw n, counted from 0, is output n of SplitMix64 [Steele2014] seeded with the key, that is
+Draw n, counted from 0, is output n of SplitMix64 [Steele2014] seeded with the key, that is,
 mix(key + (n + 1) * gamma), where mix is the SplitMix64 finaliser and gamma is the golden ratio in
 64 bits.
 """

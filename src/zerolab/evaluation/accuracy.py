@@ -57,7 +57,7 @@ class MoveChoices(NamedTuple):
     actions: NDArray[np.int64]
     """[n], legal actions, or FORFEIT."""
     position_values: NDArray[np.float32] | None
-    """[n], expected outcomes for the side to move, in [-1, 1]; None if the player has none."""
+    """[n], expected outcomes for the side to move, in [-1, 1]; None if not estimated."""
 
 
 def network_choices(evaluator: Evaluator, positions: Positions) -> MoveChoices:
@@ -245,7 +245,7 @@ class AccuracyReport(NamedTuple):
     by_ply_range: list[PlyRange]
     """Accuracy in at most MAX_PLY_RANGES ranges with similar numbers of positions."""
     value: ValueAccuracy | None
-    """Accuracy of the player's estimates of position values; None if it has no estimates."""
+    """Accuracy of the player's estimates of position values; None if there are no estimates."""
 
     @property
     def has_intervals(self) -> bool:

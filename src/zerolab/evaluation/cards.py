@@ -1,4 +1,4 @@
-"""Cards of agents: how an agent was trained and how strong it is, in a TOML file beside it.
+"""Cards of agents: TOML files beside agent files that record training and strength.
 
 A card records the settings and seed of every measurement, so anyone can repeat it (`remeasure`).
 Instead of solved positions, it records the settings with which `zerolab dataset` collects them.
@@ -45,7 +45,7 @@ from zerolab.store.checks import check_schema_version, hex_digest
 from zerolab.store.folder import Environment
 
 SCHEMA = 1
-_WIDTH_TOLERANCE = 0.02  # near 0 and 1, widths vary
+_WIDTH_TOLERANCE = 0.02  # widths vary near 0 and 1
 _DIGITS = 4  # decimals of shares, a hundredth of a percentage point
 _Rate = Annotated[float, Field(ge=0, le=1)]
 _Count = Annotated[int, Field(ge=0)]
@@ -140,7 +140,7 @@ class CardPerfectPlay(Settings):
 
 
 class TrainingFacts(Settings):
-    """Training of a network, without names of folders and machines."""
+    """Training of a network, without the names of folders and machines."""
 
     preset: PrintableText
     settings: dict[str, Any] = Field(default_factory=dict)
@@ -166,7 +166,7 @@ class AgentCard(Settings):
     """Digest of the agent file."""
     game: PrintableText
     options: PrintableText = ""
-    """Options with which the agent was measured, such as simulations=400; empty for its own."""
+    """Options with which the agent was measured, such as simulations=400; empty for none."""
     simulations: _Count
     """Simulations per move with these options."""
     measured: date
@@ -267,7 +267,7 @@ def measure_match(
 ) -> CardMatch:
     """Play a match between an agent and an opponent given by a spec.
 
-    Raises UserError for an opponent that only its owner has; a card can come from an unknown
+    Raises UserError for a program, run or file as the opponent: a card can come from an unknown
     author, so its verification must not run programs.
     """
     require_public_agent(opponent)
@@ -345,7 +345,7 @@ class AgentWithCard(NamedTuple):
 
     @property
     def simulations(self) -> int:
-        """Simulations per move; those of the measurements if there is a card."""
+        """Simulations per move, as in the measurements if there is a card."""
         own = self.stored.agent.search_settings.simulations
         return own if self.card is None else self.card.simulations
 

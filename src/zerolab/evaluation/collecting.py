@@ -351,8 +351,8 @@ def collect_positions(
 ) -> CollectedPositions:
     """Play the games with these numbers and collect their positions.
 
-    The positions of a game depend only on its number, unless the work of the oracle under a budget
-    depends on positions solved before.
+    The positions of a game depend only on its number, unless the oracle has a budget and its work
+    depends on positions solved earlier.
     """
     new_player, new_collector = ONE_PER_GAME if settings.one_per_game else EVERY_POSITION
     agent = Agent(

@@ -1,8 +1,8 @@
 """Resumable creation of data sets of solved positions by several processes.
 
 Games are played in chunks, and the positions of each finished chunk are saved as a part, a file in
-the folder ``FILE.parts``. At the end, the parts are merged in game order, so that the result
-depends only on the settings.
+the folder ``FILE.parts``. At the end, the parts are merged in game order, so the result depends
+only on the settings.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ PATIENCE = 64
 """Consecutive chunks without a new position after which collection ends."""
 
 _PROBES = range(3)
-"""Numbers of the games whose first candidate shows whether the game can be solved at all."""
+"""Numbers of the games whose first candidates show whether the game can be solved."""
 
 _PROBE_BUDGET = SolverBudget(nodes=200_000_000)
 """Default solver budget for these games, enough for one or two minutes."""
@@ -144,12 +144,12 @@ def make_dataset(
 ) -> dict[str, Any]:
     """Write a file of solved positions and its manifest ``FILE.json``; return the manifest.
 
-    The content of the file does not depend on the number of processes. Small sets use fewer,
-    because starting processes takes seconds. Positions where every move is best, and duplicates
-    under symmetries, are excluded. If further games have no new positions, the file contains fewer
-    positions than requested. `make_oracle` is imported and called in every process. Raises
-    UserError if an existing file or the parts of an interrupted command have other settings, if the
-    oracle cannot solve the game within its budget, or if no suitable position is found.
+    The content of the file does not depend on the number of processes. Small sets use fewer
+    processes, because starting one takes seconds. Positions where every move is best, and
+    duplicates under symmetries, are excluded. If further games have no new positions, the file
+    contains fewer positions than requested. `make_oracle` is imported and called in every process.
+    Raises UserError if an existing file or the parts of an interrupted command have other settings,
+    if the oracle cannot solve the game within its budget, or if no suitable position is found.
     """
     request = {"requested": positions, **settings.model_dump()}
     if path.exists():

@@ -99,7 +99,7 @@ def play_against_perfect(
     """Play games against perfect play, and solve every position where the player moved.
 
     The player moves first in even-numbered games. Games begin with `openings` random plies, which
-    are equal in games 2j and 2j + 1. `progress` counts finished games. Raises NotSolvedError, a
+    are identical in games 2j and 2j + 1. `progress` counts finished games. Raises NotSolvedError, a
     kind of UserError, if a position is too hard for the oracle's budget.
     """
     perfect = perfect_agent(game, oracle)
@@ -281,7 +281,7 @@ def _number(estimate: MeanEstimate | None) -> str:
 
 
 MIN_POSITIONS = 10
-"""Minimum number of positions at a drawn ply; with fewer, the interval would be too wide."""
+"""Minimum number of positions at a plotted ply; with fewer, the interval would be too wide."""
 
 _OFFSET = 0.25  # in plies, between the error bars of players
 

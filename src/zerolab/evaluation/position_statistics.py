@@ -53,8 +53,8 @@ class MeanEstimate(NamedTuple):
 def proportion_estimate(hits: NDArray[Any], game_numbers: NDArray[np.int64]) -> MeanEstimate | None:
     """Return the mean of `hits`, [n], each 0 or 1; None without positions.
 
-    `game_numbers` is int64[n]. The Wilson interval uses the number of independent trials that has
-    the same standard error.
+    `game_numbers` is int64[n]. The Wilson interval uses the number of independent trials that would
+    have the same standard error.
     """
     if not len(hits):
         return None
@@ -65,7 +65,7 @@ def proportion_estimate(hits: NDArray[Any], game_numbers: NDArray[np.int64]) -> 
 
 
 def _independent_trials(rate: float, hits: NDArray[Any], game_numbers: NDArray[np.int64]) -> float:
-    """Return n with rate (1 - rate) / n equal to the squared standard error."""
+    """Return n such that rate * (1 - rate) / n is the squared standard error."""
     distinct_games = len(np.unique(game_numbers))
     if distinct_games == len(hits):
         return len(hits)
@@ -138,7 +138,7 @@ class Diversity(NamedTuple):
     positions_by_ply: list[int]
     """Number of positions at each ply, including repetitions."""
     distinct_by_ply: list[int]
-    """Number of distinct positions at each ply; a position that occurs at two plies counts at
+    """Number of distinct positions at each ply; a position that occurs at two plies is counted at
     both."""
     new_by_game: NDArray[np.int64]
     """int64[games], number of positions of each game that do not occur in earlier games."""

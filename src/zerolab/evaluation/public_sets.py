@@ -47,7 +47,7 @@ class PublicSet(NamedTuple):
     game: Game
     path: Path
     line_numbers: NDArray[np.int64]
-    """[n], numbers of the lines in the file, from 1."""
+    """[n], numbers of the lines in the file, counted from 1."""
     moves: NDArray[np.int16]
     """[m], moves from the start of the game to each position, concatenated."""
     offsets: NDArray[np.int64]
@@ -66,7 +66,7 @@ class PublicSet(NamedTuple):
     def digest(self) -> str:
         """Digest of the game, the positions and the scores, 32 hexadecimal digits.
 
-        Line ends, blank lines and the name of the file do not change it.
+        Line endings, blank lines and the name of the file do not affect it.
         """
         given = self.scores if self.move_scores is None else self.move_scores
         arrays = (self.moves, self.offsets, self.scores, given)
@@ -144,7 +144,7 @@ def _entry(path: Path, number: int, line: str, game: Game, parse: _Parser) -> _E
 
 
 def _illegal_move(game: Game, actions: list[int]) -> str:
-    """Return why moves are not legal, or that they end the game."""
+    """Return the reason why moves are illegal, or a message that they end the game."""
     position = Position.start(game)
     for number, action in enumerate(actions, start=1):
         if position.outcome is not None:
@@ -158,7 +158,7 @@ def _illegal_move(game: Game, actions: list[int]) -> str:
 
 
 def _are_columns(game: Game) -> bool:
-    """Return whether every action of a game is a column that one digit can name."""
+    """Return whether every action of a game is a column that a single digit can name."""
     try:
         layout = action_layout(game)
     except UserError:  # a plug-in does not specify where its actions are

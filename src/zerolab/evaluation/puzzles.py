@@ -47,7 +47,7 @@ _Agent = Annotated[str, Field(max_length=_MAX_NAME)]
 
 
 class Puzzle(Settings):
-    """Solved position with exactly one move of the best result."""
+    """Solved position in which exactly one move has the best result."""
 
     game: str = Field(max_length=60)
     """Game name, such as othello:6x6."""
@@ -136,7 +136,7 @@ class PuzzleCollection:
 
     @property
     def is_complete(self) -> bool:
-        """True if no more puzzles are wanted."""
+        """True if no more puzzles are needed."""
         return len(self.puzzles) >= self.count
 
     def is_new(self, position: Position) -> bool:
@@ -193,7 +193,7 @@ def random_positions(game: Game, seed: int) -> Iterator[Position]:
 
 
 def look_alikes(analysis: Analysis, answer: str) -> int:
-    """Return how many moves besides the answer have at least half of the most visits."""
+    """Return the number of other moves with at least half the highest visit count."""
     most = max((move.visits or 0 for move in analysis.moves), default=0)
     others = (move for move in analysis.moves if move.name != answer)
     return sum(most > 0 and 2 * (move.visits or 0) >= most for move in others)

@@ -3,9 +3,9 @@
 While a set is being solved, its solved positions are saved in zerolab's cache folder under the
 digest of the set, so an interrupted command continues where it stopped.
 
-A *weak error* is a move that changes the result under perfect play: the mistake of [AlphaZeroJl]
-and [AlphaGPU]. A *strong error* is a move that is not a best move. The rates are 1 minus the weak
-and strong accuracy of `accuracy`.
+A *weak error* is a move that changes the result under perfect play, called a mistake in
+[AlphaZeroJl] and [AlphaGPU]. A *strong error* is a move that is not a best move. The rates are 1
+minus the weak and strong accuracy of `accuracy`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from zerolab.rules.rules import action_count
 
 _POSITIONS_PER_CHUNK = 10
 _SAVE_SECONDS = 20.0
-"""Minimum time between two writes of the cache before the end."""
+"""Minimum time in seconds between writes of the cache, except before the last one."""
 
 
 def cache_folder() -> Path | None:

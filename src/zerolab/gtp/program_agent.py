@@ -48,8 +48,9 @@ class GtpPlayer:
 
     A single engine process plays all games; when it switches to a different game, the moves of that
     game are replayed. An engine that crashes, does not respond within `timeout` seconds or plays an
-    illegal move forfeits the current game, with a warning in the log, and is restarted for the
-    other games. If a pass is the only legal action, the player passes without the engine.
+    illegal move forfeits the current game, with a warning in the log. After a crash or a timeout,
+    it is restarted for the other games, unless it has failed `MAX_CONSECUTIVE_FAILURES` times in a
+    row. If a pass is the only legal action, the player passes without the engine.
     """
 
     def __init__(

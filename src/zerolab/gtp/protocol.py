@@ -79,7 +79,7 @@ def parse_command(line: bytes) -> Command | None:
 def format_response(command: Command, text: str, success: bool) -> bytes:
     """Return the response to a command, without empty lines, because these end a response.
 
-    A text that begins with a newline, such as a diagram, starts on the line after the mark.
+    Text that begins with a newline, such as a diagram, starts on the line after the mark.
     """
     lines = [line for line in text.splitlines() if line.strip()]
     body = "\n".join(lines).encode(errors="replace").translate(None, _CONTROL)
@@ -125,10 +125,10 @@ def vertex(position: Position, action: int) -> str:
 
 
 def parse_vertex(position: Position, text: str) -> int:
-    """Return the legal action named by a text, ignoring case.
+    """Return the legal action named by `text`, ignoring case.
 
     In games with falling stones, a column letter or number is sufficient. Raises GtpCommandError
-    for illegal moves and for texts that are not moves.
+    for an illegal move and for text that is not a move.
     """
     names = _names(position)
     if text.lower() not in names:
@@ -371,7 +371,7 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 
 
 def excerpt(text: bytes | str) -> str:
-    """Return the beginning of a text as one line of printable characters."""
+    """Return the beginning of `text` as one line of printable characters."""
     decoded = text.decode(errors="replace") if isinstance(text, bytes) else text
     line = "".join(each if each.isprintable() else " " for each in decoded.strip())
     return line if len(line) <= _MAX_EXCERPT else line[: _MAX_EXCERPT - 3] + "..."

@@ -1,4 +1,4 @@
-"""Leagues stored in folders, so that an interrupted league can be resumed.
+"""Leagues stored in folders, so interrupted leagues can be resumed.
 
 ``league.toml`` contains the settings and ``games.sqlite`` the games. ``population.safetensors``
 contains the state of the league and is replaced atomically after every batch of games. The league

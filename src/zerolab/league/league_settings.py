@@ -22,7 +22,7 @@ class ClockSettings(KlGainSettings):
 
     Each player has a clock in every game, which counts simulations instead of seconds. Every turn
     adds `increment` simulations, and the simulations used for the move are subtracted. A move can
-    use up to `most` simulations of those that remain.
+    use up to `most` of the remaining simulations.
     """
 
     start: int = Field(default=4650, ge=0, le=1_000_000_000)
@@ -45,7 +45,7 @@ class ClockSettings(KlGainSettings):
 
 
 class SimulationClock(KlGainBudget):
-    """Budget of `ClockSettings`; each slot belongs to one player in one game."""
+    """Budget of `ClockSettings`; each slot is for one player in one game."""
 
     def __init__(self, settings: ClockSettings, slots: int, actions: int) -> None:
         super().__init__(settings, slots, actions)
@@ -138,7 +138,7 @@ def require_even(games: int) -> int:
 
 
 class EvolutionSettings(Settings):
-    """Settings of the players of a league and of their evolution."""
+    """Settings of a league's players and their evolution."""
 
     parameters: tuple[Parameter, ...] = Field(
         default=("c", "fpu", "threshold"), min_length=1, max_length=len(_LIMITS)
@@ -166,7 +166,7 @@ class EvolutionSettings(Settings):
     [Clausen2021]: 15."""
 
     children: int = Field(default=2, ge=1, le=1000)
-    """Mutated children per parent, which inherit the parent's rating. [Clausen2021]: 2."""
+    """Number of mutated children per parent. They inherit the parent's rating. [Clausen2021]: 2."""
 
     generation: int = Field(default=1500, ge=2, le=10_000_000)
     """Number of games per generation. [Clausen2021]: 1500."""
@@ -234,11 +234,10 @@ class LeagueSettings(EvolutionSettings):
         le=_MAX_THREADS,
         json_schema_extra={"default": "one per core"},
     )
-    """Number of game threads. Affects only the speed, under the condition of `parallel_games`."""
+    """Number of game threads. Affects only the speed, as for `parallel_games`."""
 
     batch: int = Field(default=500, ge=2, le=10_000_000)
-    """Number of games between saves. Affects only the speed, under the condition of
-    `parallel_games`."""
+    """Number of games between saves. Affects only the speed, as for `parallel_games`."""
 
     @field_validator("batch")
     @classmethod

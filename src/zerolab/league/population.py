@@ -17,7 +17,7 @@ NO_PARENT = -1
 """Parent number of players in the first generation."""
 
 _MIN_GAMES = 20
-"""Number of games from which a rating is trusted; a child begins with its parent's rating."""
+"""Number of games before a rating is trusted, since children begin with a parent's rating."""
 
 
 @dataclass
@@ -198,9 +198,9 @@ def rate_by_novelty(
 ) -> None:
     """Update ratings in place with credits for new positions, int64[games, 2].
 
-    New positions become rarer during a league, so credits at different times are not comparable.
+    New positions become rarer as a league progresses, so credits are not comparable over time.
     Therefore, only games 2j and 2j + 1 are compared: their first players play a virtual game, which
-    the player with more credit wins, and their second players play another one. The number of games
+    the player with more credit wins, and their second players play another. The number of games
     must be even.
     """
     for game in range(0, len(pairs), 2):

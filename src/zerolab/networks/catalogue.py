@@ -140,7 +140,7 @@ class FullyConvolutionalSettings(ResidualSettings):
     fits_any_board: ClassVar[bool] = True
 
     head_filters: int = Field(default=8, ge=1, le=4096)
-    """Filters of the heads' convolutions. The default equals that of ``resnet``."""
+    """Filters of the heads' convolutions. The default is the same as for ``resnet``."""
 
     head_kernel: Literal[1, 3] = 1
     """Kernel size of the heads' convolutions."""
@@ -210,7 +210,7 @@ class ResnetSettings(ResidualSettings):
     def new_network(self, game: Game) -> Network:
         from zerolab.networks.network import ConvHead, Network
 
-        # Layers draw their weights when they are built; another order would change existing runs.
+        # Layers draw their weights when built; a different order would change existing runs.
         trunk = self._trunk(game)
         last_layers = [self._last_layers(head, game) for head in reversed(self.heads)]
         heads = [
@@ -261,8 +261,8 @@ class LandingPlane(InputPlane):
 class RowParityPlane(InputPlane):
     """1 in odd rows and -1 in even rows, counted from 1 at the bottom of the board.
 
-    Zugzwang, which decides many games of Connect Four, depends on the parity of the rows of threats
-    [Allis1988].
+    Zugzwang, which decides many games of Connect Four, depends on the parity of the rows that
+    contain threats [Allis1988].
     """
 
     name: Literal["row_parity"] = "row_parity"

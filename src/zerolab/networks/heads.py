@@ -1,7 +1,7 @@
 """Policy, value, outcome and action-value heads, and auxiliary heads.
 
-The auxiliary heads reply, plies left and features only help to train the trunk. Searches do not use
-their outputs.
+The auxiliary heads (reply, plies left and features) only help to train the trunk. Searches do not
+use their outputs.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class PolicyHead(Head):
         return cross_entropy(prediction.float(), target)
 
     def compute_search_outputs(self, prediction: Tensor) -> dict[SearchOutput, Tensor]:
-        """Return the priors, including illegal actions, which the search masks."""
+        """Return the priors, including those of illegal actions, which the search masks."""
         return {"priors": prediction.float().softmax(dim=1)}
 
 
@@ -69,7 +69,7 @@ def _visit_policies(facts: Facts, options: TargetOptions) -> NDArray[np.float32]
     policies = facts.policies.astype(np.float32, copy=False)
     if options.policy_target_temperature == 1:
         return policies
-    shares = policies / policies.max(axis=1, keepdims=True)  # powers of small numbers would be 0
+    shares = policies / policies.max(axis=1, keepdims=True)  # powers of small numbers can be 0
     powers: NDArray[np.float32] = shares ** np.float32(1 / options.policy_target_temperature)
     powers /= powers.sum(axis=1, keepdims=True)
     return powers
@@ -144,7 +144,7 @@ class OutcomeHead(Head):
 
         Their value P(win) - P(loss) equals the target of the scalar value head. A win discounted to
         v counts as a win with probability v and otherwise as a draw. If the search provides no draw
-        probability, that of the outcome is used. Draw probabilities are limited to 1 - |value|.
+        probability, the outcome's is used. Draw probabilities are limited to 1 - |value|.
         """
         weight = options.value_target_search_weight
         values = mix_with_search(facts.values, facts.root_values, weight)
@@ -201,7 +201,7 @@ class ActionValuesHead(Head):
         return mean_squared_error(prediction.float(), target)
 
     def compute_search_outputs(self, prediction: Tensor) -> dict[SearchOutput, Tensor]:
-        """Return the action values, including illegal actions."""
+        """Return the action values, including those of illegal actions."""
         return {"action_values": prediction}
 
 
@@ -209,7 +209,7 @@ HEADS.add("action_values", ActionValuesHead)
 
 
 class ReplyHead(Head):
-    """The search policy of the opponent's reply to the played move [Wu2019].
+    """The search policy for the opponent's reply to the played move [Wu2019].
 
     The last position of a game has no target. The head teaches the trunk to anticipate the
     opponent's plans.
@@ -250,7 +250,7 @@ so that surprisingly long games and games cut short by a blunder do not dominate
 
 
 class PliesLeftHead(Head):
-    """Remaining plies of the game in units of 20, with a Huber error of threshold 0.5.
+    """Remaining plies of the game in units of 20, with a Huber error (threshold 0.5).
 
     The head teaches the trunk to recognise the approaching end of the game.
     """
@@ -304,7 +304,7 @@ class FeaturesHead(Head):
     outcome; the best choice in supervised learning was policy [ClausenCode]."""
 
     width: int = Field(default=0, ge=0)
-    """Number of features per position. Set when the run begins. [Clausen2021]: 42 for every head of
+    """Number of features per position. Set when the run begins. [Clausen2021]: 42 for each head of
     the small network."""
 
     plies: tuple[Annotated[int, Field(ge=0, le=1000)], ...] = Field(default=(0, 2, 4), min_length=1)

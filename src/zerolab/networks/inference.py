@@ -42,7 +42,7 @@ _chosen_devices: list[torch.device] = []
 
 
 def default_device() -> torch.device:
-    """Return the device of networks in this process.
+    """Return the device for networks in this process.
 
     In order of precedence, this is the device of `use_device`, the device named by the environment
     variable ZEROLAB_DEVICE, the first CUDA GPU, or the CPU. Raises UserError if the variable names
@@ -53,7 +53,7 @@ def default_device() -> torch.device:
 
 @contextmanager
 def use_device(name: str) -> Iterator[torch.device]:
-    """Compute networks of this process on the device `name`; raise UserError if it is missing."""
+    """Compute this process's networks on the device `name`; raise UserError if it is missing."""
     _chosen_devices.append(find_device(name))
     try:
         yield _chosen_devices[-1]
@@ -117,7 +117,7 @@ _EXACT_SIZES = 32
 
 
 def padded_batch_size(count: int) -> int:
-    """Return the padded batch size for `count` positions, at most a sixteenth larger.
+    """Return the padded batch size for `count` positions, which is at most a sixteenth larger.
 
     The first batch of each size costs milliseconds because kernels are prepared for it. All sizes
     up to 32 are used, and 16 sizes per doubling above.
@@ -149,8 +149,8 @@ class NetworkEvaluator:
 
     If unset, `device` and `precision` come from `default_device` and `default_precision`. bfloat16
     changes the outputs: on a trained network, priors changed by up to 0.0092 and values by up to
-    0.031. The outputs for a position did not depend on the batch size in bfloat16; in float32, the
-    last bits do.
+    0.031. In bfloat16, the outputs for a position did not depend on the batch size; in float32, the
+    last bits did.
     """
 
     def __init__(
@@ -228,7 +228,7 @@ class NetworkEvaluator:
         """Return priors, values, draws and action values.
 
         The last two are None unless named in `extra_outputs`. Draws float32[N] are probabilities,
-        action values float32[N, actions] are in [-1, 1]. Only the necessary heads are computed.
+        and action values float32[N, actions] are in [-1, 1]. Only the necessary heads are computed.
         Raises UserError if an output has no head.
         """
         names: list[SearchOutput] = [
@@ -286,7 +286,7 @@ class _GpuBatches:
     def compute(
         self, planes: Tensor, outputs: tuple[SearchOutput, ...], compute: _Compute
     ) -> list[Tensor]:
-        """Return `compute(planes, outputs)` on the CPU, using a graph from the second call on."""
+        """Return `compute(planes, outputs)` on the CPU; repeated calls use a graph."""
         key = len(planes), outputs
         with torch.cuda.stream(self._stream):
             if key not in self._graphs:  # this call also loads the kernels, as capturing requires
@@ -363,7 +363,7 @@ class TrunkFeatures:
         device: torch.device | None = None,
         heads: Collection[str] = (),
     ) -> None:
-        """Compute the features of `heads`, by default of all heads of the network.
+        """Compute the features of `heads`, by default those of all heads of the network.
 
         Raises UserError if they have no convolutions.
         """

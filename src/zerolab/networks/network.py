@@ -333,7 +333,7 @@ class ConvTrunk(nn.Module):
     """Four convolutions and two fully connected layers, [N, planes, rows, columns] to [N, hidden].
 
     The last two convolutions are unpadded, which removes two cells at each edge of the board. On
-    boards with a side under 5 they are padded, since no cell would remain.
+    boards with a side shorter than 5, they are padded, since no cell would remain.
     """
 
     def __init__(

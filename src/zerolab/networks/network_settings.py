@@ -1,6 +1,6 @@
 """Base class of network settings, and the rules by which networks grow during a run.
 
-Settings do not import torch, so that help texts and settings errors appear without delay. Only
+Settings do not import torch, so help texts and settings errors appear without delay. Only
 methods that build or run layers, such as `new_network`, import torch.
 
 The setting `growth` of a run selects one of the types in `GROWTHS`. `Growth.network_settings` alone
@@ -8,7 +8,7 @@ determines the size of every network in the run. Other packages can add a type b
 a module named by the entry point ``zerolab.networks``.
 
 A new block at the end of the trunk changes nothing while its last batch norm multiplies by 0
-[Goyal2017], since its input, to which its output is added, has already passed a ReLU.
+[Goyal2017], since its input, to which its output is added, has already passed through a ReLU.
 
 Net2WiderNet widens a layer with copies of its units. In the next layer, each weight is divided
 among the copies of its input. Layers joined by skip connections must use the same copies, since
@@ -117,7 +117,7 @@ class NetworkSettings(VariantSettings):
         raise NotImplementedError
 
     def input_count(self, game: Game) -> int:
-        """Return the number of planes that the first layer reads, those of the game first."""
+        """Return the number of planes that the first layer reads, the game's planes first."""
         return encoding.plane_count(game) + len(self.planes)
 
     def grown(self, factor: int, blocks: int = 0) -> NetworkSettings:
@@ -254,8 +254,8 @@ class _Widening:
 class Growth(VariantSettings):
     """Base class of growth types.
 
-    Iteration k trains network k; network 0 is untrained. Training starts from the best network.
-    If the best network is smaller than the network of the iteration, it grows first
+    Iteration k trains network k; network 0 is the initial network. Training starts from the best
+    network. If the best network is smaller than the network of the iteration, it grows first
     (docs/decisions/0045).
     """
 
@@ -366,13 +366,13 @@ GROWTHS.add("none", NoGrowth)
 
 
 class Reinitialise(GrowthAtIterations):
-    """More filters or blocks and new random weights, trained on the window [Clausen2021]."""
+    """More filters or blocks, and new random weights trained on the window [Clausen2021]."""
 
     name: Literal["reinitialise"] = "reinitialise"
 
     epochs: int | None = Field(default=None, ge=1, le=1000)
     """Passes over the window in an iteration that begins with new weights. If unset, `learn.epochs`
-    or `learn.replay_ratio` determines the number. These settings suit a trained network; new
+    or `learn.replay_ratio` determines the number. Those settings suit a trained network; new
     weights need more passes, especially over a small window."""
 
     @property

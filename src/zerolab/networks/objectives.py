@@ -4,11 +4,12 @@ A head defines the size of its last layer, its training target, its error, and i
 search. It is a variant of the setting ``network.heads``. Other packages can add heads as classes
 like those in `networks.heads`, in a module named by the entry point ``zerolab.networks``.
 
-A loss combines the policy error l_p and the value error l_v. The value error belongs to the head
-that provides the values for a search: ``value`` (squared error) or ``outcome`` (cross-entropy),
-whichever comes first in the settings. Every other head adds its weighted mean error, whatever the
-loss. Errors are per sample, so that a loss can weight samples or combine heads. Other packages can
-add losses as classes like those below, in a module named by the entry point ``zerolab.networks``.
+A loss combines the policy error l_p and the value error l_v. The value error is the error of the
+head that provides the values for a search: ``value`` (squared error) or ``outcome``
+(cross-entropy), whichever comes first in the settings. Every other head adds its weighted mean
+error, regardless of the loss. Errors are per sample, so a loss can weight samples or combine heads.
+Other packages can add losses as classes like those below, in a module named by the entry point
+``zerolab.networks``.
 """
 
 from __future__ import annotations
@@ -67,8 +68,8 @@ class Head(VariantSettings):
     search_outputs: ClassVar[tuple[SearchOutput, ...]] = ()
     """Outputs that a search can use."""
     is_equivariant: ClassVar[bool] = True
-    """True if a symmetry of the board maps the target of a position to the target of its image. If
-    a head is not equivariant, runs with the head train on positions only as they were played."""
+    """True if a symmetry of the board maps the target of a position to the target of its image. A
+    run with a head that is not equivariant trains on positions only as they were played."""
     prediction_meaning: ClassVar[str] = ""
     """Meaning of the prediction, written into exported models."""
     fields_set_by_run: ClassVar[tuple[str, ...]] = ()
@@ -76,7 +77,7 @@ class Head(VariantSettings):
 
     @property
     def plies_ahead(self) -> int:
-        """Number of plies by which the target looks ahead of the position."""
+        """Number of plies by which the target looks ahead from the position."""
         return 0
 
     def output_size(self, actions: int) -> int:
@@ -234,7 +235,7 @@ def missing_heads(loss: Loss, heads: Sequence[Head]) -> list[str]:
 
 
 def trained_heads(loss: Loss, heads: Sequence[Head]) -> list[str]:
-    """Return the names of the heads trained by a loss, those whose errors have a gradient."""
+    """Return the names of the heads that a loss trains, whose errors have a nonzero gradient."""
     import torch
 
     errors = {head.name: torch.ones(1, requires_grad=True) for head in heads}

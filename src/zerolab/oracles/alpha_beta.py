@@ -3,10 +3,9 @@
 The table stores bounds on the values of positions in bounded memory. Its entries contain complete
 states rather than hashes, so there are no collisions.
 
-The search stores its stack in arrays, so it can return after a number of nodes and resume later. In
-between, the caller can report progress, check the budget and handle Ctrl-C. Bounds are fail-soft
-[Fishburn1983]: a test returns either a lower bound on the value that is at least the tested bound,
-or an upper bound below the tested bound.
+The search stores its stack in arrays, so it can pause after a number of nodes for the caller to
+report progress, check the budget and handle Ctrl-C. Bounds are fail-soft [Fishburn1983]: a test
+returns a lower bound of at least the tested bound, or an upper bound below the tested bound.
 """
 
 from __future__ import annotations
@@ -33,7 +32,8 @@ _BIAS = 1 << 15
 class TranspositionTable(NamedTuple):
     """Transposition table of pairs of entries.
 
-    The first entry of a pair is the one with more searched nodes, and the second is the latest.
+    A new entry with at least as many searched nodes as the first replaces it, and the first becomes
+    the second. Any other new entry replaces the second.
     """
 
     states: NDArray[np.uint64]  # [entries, words]
@@ -144,7 +144,7 @@ _ENTER, _NEXT, _LEAVE = range(3)
 
 
 class SearchStack(NamedTuple):
-    """Positions from the root to the current position; row p belongs to ply p."""
+    """Positions from the root to the current position; row p describes ply p."""
 
     states: NDArray[np.uint64]  # [P, words]
     children: NDArray[np.uint64]  # [P, actions, words] valid if `is_ordered`
@@ -315,7 +315,7 @@ def _exchange(stack, ply, i, j):
 
 @inlined
 def _add_to_history(stack, side, move, empties):
-    """Count a cutoff in the history, which breaks ties between ordering scores."""
+    """Record a cutoff in the history, which breaks ties between ordering scores."""
     stack.cutoff_history[side, move] += np.int64(min(empties, 64)) ** 2
     if stack.cutoff_history[side, move] >= _ORDERING_SCORE:
         for action in range(stack.cutoff_history.shape[1]):

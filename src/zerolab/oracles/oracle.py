@@ -24,9 +24,9 @@ class Oracle(Protocol):
     """Source of the exact value of every move of a game under perfect play.
 
     A value is a score for the player to move: positive if the move wins, 0 if it draws, negative if
-    it loses. Its magnitude is the disc difference in Othello; in other games, faster wins have
-    higher and slower losses have less negative values. The best moves are those with the highest
-    value.
+    it loses. Its magnitude is the disc difference in Othello; in Connect Four and Gobang, faster
+    wins have higher and slower losses have less negative values. The best moves are those with the
+    highest value.
     """
 
     def action_values(self, states: NDArray[np.uint64]) -> NDArray[np.int32]:
@@ -98,7 +98,7 @@ class BitBullyOracle(Oracle):
     ) -> NDArray[np.int64]:
         """Return int64[n]: the first action in each order that has the highest value.
 
-        After the opening, this computes the value of the position and tests one move after another
+        After the opening, this computes the value of the position and tests the moves one by one
         with a null window. This takes about a tenth of the time needed for the exact values of all
         moves.
         """

@@ -53,7 +53,7 @@ class SolverProgress(NamedTuple):
 
 
 class _Watch:
-    """Reports a search's progress and stops the search once its budget is used up."""
+    """Watch that reports a search's progress and stops the search once its budget is used up."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class Solver(Oracle):
     """Exact alpha-beta solver with a transposition table, symmetries and move ordering.
 
     A sequence of null-window tests, as in MTD(f) [Plaat1996], raises the lower bound or lowers the
-    upper bound on a value until both are equal. The table is kept between positions. Values are
+    upper bound on a value until they are equal. The table is kept between positions. Values are
     scores as defined in `rules.rules`.
     """
 

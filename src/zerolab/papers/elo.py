@@ -60,10 +60,10 @@ def random_player_sample(tournament: PlayedTournament) -> RunSample:
 def pair_by_seed(
     ratings: Mapping[Level, Rating], others: Mapping[Level, Rating]
 ) -> list[tuple[Rating, Rating]]:
-    """Return the ratings of runs, by seed, paired with those of other runs with the same seed.
+    """Return pairs of ratings with the same seed, one from each argument.
 
     Runs with the same seed play in one tournament, so their ratings are not independent. The
-    differences within pairs are.
+    differences within pairs are independent of each other.
     """
     return [(rating, others[seed]) for seed, rating in ratings.items() if seed in others]
 
@@ -74,7 +74,7 @@ def mean_elo_gain(pairs: Sequence[tuple[Rating, Rating]]) -> StudentEstimate:
 
 
 def unfinished_tournaments_note(results: Results, keys: Sequence[str]) -> MissingEstimate | None:
-    """Return a note on unfinished tournaments, or None if all groups `keys` are finished.
+    """Return a note on unfinished or unplanned tournaments in the groups `keys`, or None.
 
     Other unfinished work in the same parts is ignored.
     """
@@ -110,9 +110,9 @@ def fit_elo(
     """Fit the Elo of the final networks of several parts, with seeds as random blocks.
 
     `levels` are the levels of `factor` to compare; all of them contribute to the estimate of the
-    variance. The ratings, above Random's, are from the parts' tournaments named `name`. Random is a
-    fixed point: ratings around the mean of a seed's tournament would correlate negatively, which
-    the model does not allow for.
+    variance. Ratings are relative to Random in the parts' tournaments named `name`. Random is a
+    fixed reference: ratings relative to the mean of a seed's tournament would be negatively
+    correlated, which the model does not allow for.
     """
     groups = {part: "-".join(filter(None, (part, name))) for part in parts}
     if missing := unfinished_tournaments_note(results, list(groups.values())):
@@ -208,7 +208,7 @@ class RunElos(NamedTuple):
 
 
 def run_elos(tournament: PlayedTournament, runs: Sequence[TrainedRun]) -> list[RunElos]:
-    """Return the training Elo and the tournament Elo, above Random's, of each run."""
+    """Return each run's training Elo and its tournament Elo relative to Random."""
     return [
         RunElos(
             run.training_elos[-1],
@@ -244,9 +244,10 @@ def _pairs(elos: Sequence[RunElos]) -> NDArray[np.float64]:
 
 
 def _rank_correlations(pairs: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the rank correlation of each sample, float64[samples], of [samples, runs, 2].
+    """Return the rank correlation of each sample, float64[samples].
 
-    It is 0 if either number is constant. Ties share their mean rank.
+    `pairs` are float64[samples, runs, 2]. The correlation is 0 if either number is constant. Ties
+    share their mean rank.
     """
     from scipy.stats import rankdata
 

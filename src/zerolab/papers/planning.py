@@ -60,10 +60,10 @@ def wang2019_changes(scale: Scale, game: str, size: str) -> dict[str, Any]:
 
 
 class _Limits(NamedTuple):
-    """Limits that keep the time to solve the positions of a board reasonable."""
+    """Limits that keep the time for solving the positions of a board short."""
 
     first_ply: int
-    """First ply from which positions are taken."""
+    """Earliest ply from which positions are taken."""
     seconds: float
     """Estimated seconds per position on one core."""
     nodes: int | None = None
@@ -83,7 +83,7 @@ _FROM_THE_START = _Limits(0, 0.03)
 def planned_positions(board: str, count: int, part: str = "") -> PlannedDataset:
     """Plan the solved positions of a board, each from a different game.
 
-    A data set for the report needs the `part` whose networks are measured on it.
+    For a data set of the report, `part` is the part whose networks are measured on it.
     """
     name = canonical_game_name(board)
     limits = _LIMITS.get(name, _FROM_THE_START)

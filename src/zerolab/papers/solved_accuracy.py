@@ -35,8 +35,8 @@ class SolvedAccuracy(NamedTuple):
     strong: float
     """Share of positions in which the agent chooses a best move."""
     regret: float
-    """Mean value lost by a move: in Othello, in discs; in other games, values also depend on the
-    speed of a win or loss."""
+    """Mean value lost per move. In Othello, it is in discs; in other games, values also depend on
+    the speed of a win or loss."""
 
 
 def accuracy_of(agent: Agent, path: Path, game: str, seed: int) -> SolvedAccuracy:
@@ -54,7 +54,7 @@ def accuracy_of(agent: Agent, path: Path, game: str, seed: int) -> SolvedAccurac
 def measure_final_accuracy(run: FinishedRun) -> dict[str, Any]:
     """Return the strong accuracy of a run's best network without and with search, and its regret.
 
-    The regret is that of search, which uses the settings of the run. The values are None if the
+    The regret is for search, with the search settings of the run. The values are None if the
     positions of the part are not solved yet.
     """
     planned = next(each for each in run.design.report_datasets if each.part == run.planned.part)
@@ -95,7 +95,7 @@ def fit_accuracy(
 def _measured(
     results: Results, part: str, factor: str, level: str, measure: str
 ) -> dict[Level, float]:
-    """Return a measure by seed, of the runs that have been measured."""
+    """Return a measure of the runs that have been measured, by seed."""
     return {
         run.seed: run.measurements[measure]
         for run in results.runs_where(part, **{factor: level})
@@ -135,10 +135,10 @@ def accuracy_blocks(
     yield Heading("Accuracy on solved positions")
     yield Paragraph(
         "Share of solved positions, each from a different game, in which the final network chooses"
-        " a best move: a fastest win, a slowest loss or, in Othello, the most discs. The positions"
-        " are those for which solving takes little time, so on large boards they cover the middle"
-        " and the end of games. Regret is the mean value lost by a move of the search: in Othello,"
-        " in discs; in other games, values also depend on the speed of a win or loss."
+        " a best move: a fastest win, a slowest loss or, in Othello, the most discs. Only positions"
+        " that are quick to solve are included, so on large boards they cover the middle and the"
+        " end of games. Regret is the mean value that search loses per move. In Othello, it is in"
+        " discs; in other games, values also depend on the speed of a win or loss."
     )
     yield Picture(
         "accuracy",

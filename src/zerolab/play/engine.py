@@ -63,7 +63,7 @@ class EngineThread:
     ) -> None:
         """Prepare to play `batch`; `finish` receives the record of every finished game.
 
-        `release` receives each player when its last game is over.
+        `release` receives each player when the thread ends.
         """
         slots = min(setup.slots_per_thread, len(batch))
         self.waiting_for: list[tuple[str, float]] = []
@@ -303,10 +303,10 @@ _MEMORY = 1 << 30
 
 
 def slots_within_memory(agents: Sequence[Agent], threads: int) -> int:
-    """Return the number of games per thread that fit in about 1 GiB over all threads.
+    """Return the number of games per thread that fit in about 1 GiB for all threads together.
 
-    It is at least 16 and at most 1024. Both sides of a game need memory. More games allow larger
-    network batches.
+    The number is at least 16 and at most 1024. Both sides of a game need memory. More games allow
+    larger network batches.
     """
     largest = max((agent.bytes_per_game for agent in agents), default=0)
     return max(_MIN_SLOTS, min(_MAX_SLOTS, _MEMORY // (2 * threads * max(1, largest))))
@@ -318,7 +318,7 @@ def have_networks(agents: Iterable[Agent]) -> bool:
 
 
 def useful_threads(threads: int, games: int, has_networks: bool) -> int:
-    """Return the number of threads, at most `threads`, with which to play `games` games at once.
+    """Return the number of threads, at most `threads`, for playing `games` games in parallel.
 
     Networks on a GPU need only one thread: a GPU evaluates a hundred positions about as fast as
     one, and several threads would mostly wait for the interpreter (docs/decisions/0082).
@@ -342,12 +342,12 @@ def play_pairings(
 ) -> None:
     """Play batches of games, each in one thread with separate players.
 
-    `release` receives each player after its last game, in the thread that played.
+    `release` receives each player after its last game, in the thread that played it.
 
     Games depend only on the pairings, the seed and the iteration, not on slots, threads or the
     order of games, provided that network outputs do not depend on the batch (docs/decisions/0002).
     An exception, such as KeyboardInterrupt in `progress`, stops everything immediately: programs
-    are terminated and games in progress stay unfinished.
+    are terminated, and games in progress remain unfinished.
     """
     finished: deque[GameRecord] = deque()
     stop = threading.Event()

@@ -2,7 +2,7 @@
 
 A stage describes its games as a job and divides them into batches by game number. An executor plays
 the batches and returns the results in the order of the batches. Results depend only on the job and
-the division, not on who plays which batch. Locally, one thread plays each batch; on a cluster,
+the division, not on where a batch is played. Locally, one thread plays each batch; on a cluster,
 batches are chunks of work for actors (`play.ray_executor`).
 """
 
@@ -30,7 +30,7 @@ class PlayProgress(NamedTuple):
     game_count: int
     ply_count: int
     latest_game: GameRecord | None = None
-    """None before the first game is finished, and in modes that finish all games at once."""
+    """None before the first game is finished, and in modes that finish all games together."""
     note: str = ""
     """Agents for which a thread is waiting, or the state of a cluster."""
 
@@ -98,7 +98,7 @@ class BackgroundExecutor:
     background = None
 
     def __init__(self, run: Callable[..., list[Any]]) -> None:
-        """Take the other executor's `run` method, bound to a low priority."""
+        """Use the other executor's `run` method, bound to a low priority."""
         self._run = run
 
     def run(
@@ -119,7 +119,7 @@ def executor_for(agents: Iterable[Agent], preferred: Executor) -> Executor:
 
 
 class EngineJob(NamedTuple):
-    """Job for games from which only observers of the engine collect results."""
+    """Job for games whose results are collected only by observers of the engine."""
 
     setup: EngineSetup
 

@@ -124,11 +124,11 @@ class ImportedResults(NamedTuple):
 
 
 def read_game_results(paths: Sequence[Path]) -> ImportedResults:
-    """Return the results in PGN files, games.sqlite files and folders that contain a games.sqlite.
+    """Return the results in PGN files, games.sqlite files and folders that contain games.sqlite.
 
     The format is detected from the content. Networks have their usual names, such as
-    ``runs/demo@12``, which distinguish networks of different runs. Duplicate paths to the same file
-    are read only once. Raises UserError for unreadable or invalid files.
+    ``runs/demo@12``, which distinguish networks of different runs. A file given more than once
+    is read only once. Raises UserError for unreadable or invalid files.
     """
     resolved = [path / STORE_NAME if path.is_dir() else path for path in paths]
     files = {os.path.realpath(path): path for path in reversed(resolved)}

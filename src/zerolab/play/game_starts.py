@@ -1,4 +1,4 @@
-"""Starts of self-play games: the initial position, random plies, or positions of earlier games.
+"""Starts of self-play games: the initial position, random plies, or positions from earlier games.
 
 The setting `selfplay.start` selects one of the types in `GAME_STARTS`. Other packages can add a
 type by registering it in a module named in the entry-point group ``zerolab.play``.
@@ -30,7 +30,7 @@ from zerolab.store.games import GameRecord
 
 
 class Openings(Protocol):
-    """Openings of the games of an iteration; plain data, which can be sent to other processes."""
+    """Openings for the games of an iteration; plain data that can be sent to other processes."""
 
     def opening(self, number: int) -> tuple[int, ...]:
         """Return the actions with which game `number` begins.
@@ -77,7 +77,7 @@ GAME_STARTS.add("initial", InitialStart)
 
 
 class ArchiveStart(GameStart):
-    """Some games begin at positions of earlier games, as in Go-Exploit [Trudeau2023].
+    """Start of some games at positions of earlier games, as in Go-Exploit [Trudeau2023].
 
     The archive contains the latest fully searched positions of self-play. Every distinct position
     is drawn with a probability proportional to |v - z|, where v is the root value of its search and
@@ -185,7 +185,7 @@ class DrawnOpenings(NamedTuple):
 
 @kernel
 def _draw_uniform(keys, draws):
-    """Write draws of the stream keys[0], uint64[1], in [0, 1) to `draws`, float64[n]."""
+    """Write uniform numbers in [0, 1) from the stream `keys`, uint64[1], to `draws`, float64[n]."""
     for number in range(draws.shape[0]):
         draws[number] = streams.uniform(keys[0], number)
 
@@ -275,7 +275,7 @@ class RandomOpeningPlies:
         plies: NDArray[np.int64],
         keys: NDArray[np.uint64],
     ) -> NDArray[np.bool_]:
-        """Draw moves for games whose next ply is random; return whether it is random, bool[n].
+        """Draw moves for games whose next ply is random; return a mask of these games, bool[n].
 
         `keys` uint64[n] are the random streams of the games.
         """
@@ -290,5 +290,5 @@ class RandomOpeningPlies:
         return np.where(drawn != NO_ACTION, drawn, actions)
 
     def is_random(self, slots: Slots) -> NDArray[np.bool_]:
-        """Return whether the most recent call of `draw` drew a random move per slot, bool[n]."""
+        """Return for each slot whether the last call of `draw` drew a random move, bool[n]."""
         return self._actions[slots] != NO_ACTION

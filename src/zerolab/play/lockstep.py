@@ -177,7 +177,7 @@ def example_rows(
 
 
 class Branch(NamedTuple):
-    """An untried move to play in a new game, in place of the move that was played."""
+    """An untried move to play in a new game instead of the move that was played."""
 
     game: GameRecord
     """Decisive game in which the original move was played."""

@@ -62,7 +62,7 @@ class Match(NotebookView):
         return len(distinct_games(self.games))
 
     def difference(self) -> EloDifference:
-        """Return the Elo difference between A and B; repeated games count once."""
+        """Return the Elo difference between A and B; repeated games are counted once."""
         return rate(self.games).difference(self.a, self.b)
 
     def to_pandas(self) -> DataFrame:
@@ -121,7 +121,7 @@ def play_match(
     Games 2j and 2j + 1 begin with the same `openings` random plies. Random streams depend only on
     (seed, iteration, game number, ply). By default, a suitable number of threads is used, with one
     chunk of games per thread. `executor` plays the chunks unless an agent depends on programs or
-    files of this machine. If both agents have the same name, B is called "NAME #2". Raises
+    files on this machine. If both agents have the same name, B is called "NAME #2". Raises
     UserError if games are too short for the openings.
     """
     agents = with_unique_names([a, b])

@@ -91,7 +91,10 @@ class GameRecorder:
 
 @kernel
 def draw_played_on(keys, share, played_on):
-    """Write to bool[n] whether each game is played on; `keys` uint64[n] are the games' streams."""
+    """Draw which games are played on without resignations, and write them to `played_on`, bool[n].
+
+    `keys` uint64[n] are the random streams of the games.
+    """
     for i in range(keys.shape[0]):
         played_on[i] = streams.uniform(keys[i], 0) < share
 
@@ -99,8 +102,8 @@ def draw_played_on(keys, share, played_on):
 def gives_up(root_values: Numbers, full: NDArray[np.bool_], threshold: float) -> NDArray[np.bool_]:
     """Return whether a player resigns, bool[n], given the root values of its searches.
 
-    Only full searches count, because their values are more reliable; `full`, bool[n], excludes
-    quick searches and random plies.
+    Only full searches are considered, because their values are more reliable; `full`, bool[n],
+    excludes quick searches and random plies.
     """
     # Without the conversion, numpy would round the threshold to float16.
     return full & (root_values.astype(np.float64) < threshold)
@@ -113,7 +116,7 @@ def resignation_counts(
 
     `examples` covers all games, ordered by game and ply. A resigned game has no example of the
     position in which its player gave up, so all examples in which a player would have resigned
-    belong to games that were played on. Only the first in each game counts.
+    come from games that were played on. Only the first in each game is counted.
     """
     would_resign = np.flatnonzero(gives_up(examples.root_values, examples.full, threshold))
     _, first = np.unique(examples.games[would_resign], return_index=True)

@@ -28,8 +28,8 @@ class PairResult(NamedTuple):
     """The results of all games between two agents."""
 
     first: str
-    """Agent whose scores are given, regardless of who moves first. From `pair_results`, the agent
-    with the alphabetically smaller name."""
+    """Agent whose scores are given, regardless of who moves first. In the results of
+    `pair_results`, it is the agent whose name comes first alphabetically."""
     second: str
     score: MatchScore
     """Score of `first` over all games."""
@@ -105,7 +105,7 @@ def pair_result(first: str, second: str, games: Sequence[GameRecord]) -> PairRes
 
 
 def cross_table(agents: Sequence[str], pairs: Sequence[PairResult]) -> Floats:
-    """Return the points per game of agent i against agent j, float64[n, n]; NaN without games."""
+    """Return the points per game of agent i against agent j, float64[n, n]; NaN if not played."""
     number = {name: i for i, name in enumerate(agents)}
     table = np.full((len(agents), len(agents)), np.nan)
     for pair in pairs:
@@ -141,7 +141,7 @@ class CycleStatistics(NamedTuple):
 
     @property
     def cyclic_fraction(self) -> float | None:
-        """Fraction of decided triples that are cyclic; 1/4 if results were coin tosses."""
+        """Fraction of decided triples that are cyclic; 1/4 is expected from coin tosses."""
         return self.cyclic / self.decided if self.decided else None
 
 
@@ -179,9 +179,9 @@ def find_cycles(pairs: Sequence[PairResult], level: float = SIGNIFICANCE_LEVEL) 
 def _sign_tests(
     players: Sequence[str], pairs: Sequence[PairResult], level: float
 ) -> tuple[Floats, NDArray[np.bool_]]:
-    """Return p-values, float64[n, n], and whether player i is significantly stronger, bool[n, n].
+    """Return p-values of pairs, float64, and whether player i is significantly stronger, bool.
 
-    The p-value of a pair without games is 1.
+    Both arrays have the shape [n, n]. The p-value of a pair without games is 1.
     """
     number = {name: i for i, name in enumerate(players)}
     p_values = np.ones((len(players), len(players)))
@@ -211,7 +211,7 @@ def _directed_triangles(edges: NDArray[np.bool_]) -> list[tuple[int, int, int]]:
 
 
 class Residual(NamedTuple):
-    """Deviation of the points of a pair from the prediction of the ratings."""
+    """Deviation of a pair's points from those predicted by the ratings."""
 
     first: str
     second: str
@@ -268,7 +268,7 @@ def _residual(pair: PairResult, difference: float, ratings: Ratings) -> Residual
 
 
 _MIN_VARIANCE = 1e-12
-"""Lower bound for players so far apart that rounding makes their results certain."""
+"""Lower bound on the variance, for players so far apart that rounding makes results certain."""
 
 
 def _expectation(difference: float, ratings: Ratings) -> tuple[float, float]:

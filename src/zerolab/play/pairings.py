@@ -79,7 +79,7 @@ class GameBlock(NamedTuple):
 
     first: str
     second: str
-    """Name that follows `first` in alphabetical order, so that each pair has only one name."""
+    """Name that follows `first` in alphabetical order, so each pair has only one name."""
     block_index: int
     """Index of the block, whose first game has the number 20 * block_index."""
 
@@ -121,7 +121,7 @@ def round_robin_blocks(agents: Iterable[str], games: int) -> list[GameBlock]:
 def thread_batches(
     blocks: Sequence[GameBlock], games: int, slots: int, threads: int
 ) -> list[list[Pairing]]:
-    """Divide the games of some blocks into batches, each of which one thread plays.
+    """Divide the games of some blocks into batches, each played by one thread.
 
     Agents are divided into teams. All games between two teams form a cell, whose size is about
     twice the number of `slots` per thread. If there are only a few cells, each cell is divided
@@ -145,7 +145,7 @@ def _teams(blocks: Sequence[GameBlock], games: int, slots: int) -> dict[str, int
 
 
 def _divide(cell: Sequence[GameBlock], games: int, parts: int) -> list[list[Pairing]]:
-    """Divide a cell into `parts` batches so that all pairs of agents progress together."""
+    """Divide a cell into `parts` batches so that all pairs of agents progress evenly."""
     game_pairs = sorted(
         (number, block) for block in cell for number in block.game_numbers(games)[::2]
     )
@@ -269,7 +269,7 @@ class Decision(NamedTuple):
 
 
 class SlotPool:
-    """A player's game slots: free ones, and those assigned to slots of the engine."""
+    """A player's game slots, each of which is free or assigned to a slot of the engine."""
 
     def __init__(self, agent_name: str, player: Player, slots: int) -> None:
         self.agent_name = agent_name

@@ -110,7 +110,7 @@ class ResultCache:
 
 
 class PositionSearch:
-    """Searches independent positions in the trees of one `Search`. Not thread-safe.
+    """Searcher of independent positions, in the trees of one `Search`. Not thread-safe.
 
     Random streams depend on the seed, the iteration and the position. The result of a position is
     therefore independent of other positions and of the number of trees, provided that evaluator

@@ -43,7 +43,7 @@ _MAX_DOUBLINGS = 5
 _ADDRESS = re.compile(r"\bip[=:] ?([\w.:]+)")
 """Address of a node in Ray's messages."""
 _KEPT_EVALUATORS = 4
-"""Networks kept by an actor: a gate uses two, and games with a lag of one use another."""
+"""Number of networks kept by an actor: a gate uses two, and games with a lag use another."""
 
 
 class ChunkResult(NamedTuple):
@@ -170,23 +170,23 @@ class ActorState:
 
     handle: Any
     node: str = ""
-    """Identifier of its node in Ray; empty until it is ready."""
+    """Identifier of the actor's node in Ray; empty until the actor is ready."""
     chunks: set[int] = field(default_factory=set)
-    """Numbers of its chunks."""
+    """Numbers of the actor's chunks."""
     asked: float = 0.0
-    """Time of its latest reply about its progress; infinite while a reply is pending."""
+    """Time of the latest reply about progress; infinite while a reply is pending."""
     checked: int = 0
     """Number of actors that had been lost when this one was last known to be alive."""
 
     @property
     def is_ready(self) -> bool:
-        """True if it can play."""
+        """True if the actor can play."""
         return bool(self.node)
 
 
 @dataclass(frozen=True)
 class SharedEvaluator:
-    """Picklable function that returns an evaluator, which a process loads only once."""
+    """Picklable function that returns an evaluator, from the cache of its process if possible."""
 
     digest: str
     reference: Any
@@ -203,7 +203,7 @@ class SharedEvaluator:
 
 
 class SharedNetworks:
-    """Function that puts evaluators into the object store, each only once."""
+    """Function that puts evaluators into the object store, reusing the most recent ones."""
 
     def __init__(self) -> None:
         self._shared: dict[str, SharedEvaluator] = {}
@@ -255,7 +255,7 @@ class PlayingActor:
         import torch  # noqa: PLC0415  slow import
 
         os.environ[DEVICE_VARIABLE] = "cuda" if shape.has_gpu else "cpu"
-        torch.set_num_threads(1)  # once, so that chunks do not change it in turn
+        torch.set_num_threads(1)  # once, so that concurrent chunks do not change it
         self._shape = shape
         cores = claim_own_cores(shape.cores)
         self._progress: dict[int, PlayProgress] = {}
@@ -267,7 +267,7 @@ class PlayingActor:
     def properties(self, game_name: str) -> tuple[str, str, NodeProperties | str]:
         """Return the identifier and name of the node, and its properties or an error message.
 
-        With a GPU, its model replaces processor and precision.
+        With a GPU, the GPU model replaces the processor and the precision.
         """
         node, name = ray.get_runtime_context().get_node_id(), platform.node()
         try:

@@ -48,8 +48,8 @@ _WAIT_SECONDS = 0.05
 _CLOSE_SECONDS = 5.0
 """Maximum wait for the dispatching thread, which hangs if the head of the cluster is lost."""
 _SILENCE_SECONDS = 30.0
-"""Time without an answer after which the head of the cluster counts as lost; Ray itself would end
-this process after a minute."""
+"""Time without an answer after which the head of the cluster is considered lost; Ray itself would
+end this process after a minute."""
 _PROGRESS_SECONDS = 1.0
 _POLLED_ACTORS = 100
 """Maximum number of actors asked for their progress per `_PROGRESS_SECONDS`."""
@@ -124,7 +124,7 @@ class RayExecutor:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End all actors and leave the cluster; a local cluster ends as well."""
+        """End all actors and leave the cluster, which ends if it is local."""
         self._closed.set()
         self._thread.join(_CLOSE_SECONDS)
         self._fail("the executor was closed")
@@ -141,7 +141,7 @@ class RayExecutor:
 
     @property
     def place_count(self) -> int:
-        """Number of chunks that all actors of the current cluster can play at once."""
+        """Number of chunks that all actors of the current cluster can play in parallel."""
         capacity = self._shape.capacity(worker_nodes())
         return self._shape.places * min(self._count or capacity, capacity)
 
@@ -328,8 +328,9 @@ class RayExecutor:
     def _free_actors(self) -> Iterator[ActorState]:
         """Yield ready actors once per free place, those with the fewest chunks first.
 
-        When machines vanish, several actors are lost at once. After a loss, an actor therefore has
-        to reply before it gets a chunk. Otherwise a chunk might go to several lost actors in turn.
+        When machines vanish, several actors are lost at once. After a loss, an actor therefore must
+        reply before it receives a chunk. Otherwise, a chunk might go to one lost actor after
+        another.
         """
         for taken in range(self._shape.places):
             for actor in self._actors:
@@ -365,7 +366,7 @@ class RayExecutor:
                 self._message("an actor was lost; others repeat its games")
 
     def _ask_for_progress(self) -> None:
-        """Ask busy actors for their progress, in turn; after a loss, ask all whether they live."""
+        """Ask busy actors for their progress in turn; after a loss, check that all are alive."""
         now = time.monotonic()
         pause = _PROGRESS_SECONDS * max(1.0, len(self._actors) / _POLLED_ACTORS)
         for actor in self._actors:
@@ -388,7 +389,7 @@ class RayExecutor:
                 self._chunks[number].progress = progress
 
     def _fail(self, reason: str) -> None:
-        """End all jobs, and refuse further ones, with a message."""
+        """End all jobs, and refuse new ones, with `reason` as the message."""
         with self._lock:
             self._error = UserError(f"{reason}; the run can be resumed, with or without --ray")
             for chunk in self._chunks.values():

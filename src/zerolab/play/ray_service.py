@@ -90,7 +90,7 @@ def place_actors(nodes: Sequence[Mapping[str, Any]], count: int) -> list[ActorPl
 
 
 class ActorGroup:
-    """Actors on a Ray cluster, which live until `terminate` is called or this process ends."""
+    """Actors on a Ray cluster; they live until `terminate` is called or this process ends."""
 
     current: ActorGroup | None = None
     """Most recently used group, kept because starting a cluster and loading torch take seconds."""
@@ -126,7 +126,7 @@ class ActorGroup:
         return cls.current
 
     def terminate(self) -> None:
-        """Terminate the actors and leave the cluster; a local cluster ends as well."""
+        """Terminate the actors and leave the cluster, which ends if it is local."""
         ActorGroup.current = None
         for handle in self.handles:
             with suppress(ray.exceptions.RayError, ValueError):

@@ -33,7 +33,7 @@ from zerolab.search.evaluator import Evaluator, has_network
 from zerolab.search.search_settings import SearchSettings
 
 EvaluatorFactory = Callable[[], Evaluator]
-"""Function that creates an evaluator in any process; it must be picklable, so not a closure."""
+"""Function that creates an evaluator in any process; it must be picklable, hence not a closure."""
 
 
 @dataclass(frozen=True)

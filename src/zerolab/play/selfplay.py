@@ -57,8 +57,8 @@ class SelfPlayResult(NamedTuple):
     searched_move_count: int
     """Number of moves and resignations decided by searches. In episodic and continuous mode, this
     includes random plies, which use one simulation each. If a game continues over several
-    iterations, each move counts in the iteration that played it. Moves copied from another game
-    count only in the original game."""
+    iterations, each move is counted in the iteration that played it. Moves copied from another game
+    are counted only in the original game."""
     unfinished_games: UnfinishedGames | None = None
     """Games to continue in the next iteration, in continuous mode."""
 
@@ -73,13 +73,13 @@ class SelfPlayJob(NamedTuple):
     seed: int
     iteration: int
     threads: int
-    """Threads that play batches at the same time."""
+    """Number of threads that play batches in parallel."""
     slots: int
     """Game slots per batch."""
     name: str
     """Agent name in the records."""
     new_player: Callable[[Game, SelfPlaySettings, SearchSettings, Evaluator, int], SelfPlayer]
-    """Picklable function that creates players from settings, evaluator and number of threads."""
+    """Picklable function that creates players; see `SelfPlayer` for the arguments."""
 
     def shared(self, share: Share) -> SelfPlayJob:
         return self._replace(load_evaluator=share(self.load_evaluator()))
@@ -140,7 +140,7 @@ def play_batches(
 ) -> SelfPlayResult:
     """Play batches of games, each in a thread with separate game slots; see `play_episodes`.
 
-    Games can remain unfinished, so example columns that depend on the end of the game are still 0.
+    Games may remain unfinished, so example columns that depend on the end of the game are still 0.
     """
     evaluator = job.load_evaluator()
     counts: list[dict[str, int]] = []
@@ -184,8 +184,8 @@ def with_given_plies(
 ) -> list[GameRecord]:
     """Return the records with the number of random or copied plies at the start of each game.
 
-    `examples` belong to the games. The engine counts all plies before the first search as given,
-    which in continuous mode includes moves that were searched in earlier iterations.
+    `examples` are the examples of the games. The engine counts all plies before the first search as
+    given, which in continuous mode includes moves that were searched in earlier iterations.
     """
     numbers = np.array([game.number for game in games], np.int64)
     keys = streams.stream_keys(
@@ -204,7 +204,7 @@ def with_given_plies(
 
 
 def merge_results(parts: Sequence[SelfPlayResult]) -> SelfPlayResult:
-    """Combine the results of parts of an iteration, as if played together."""
+    """Combine the results of parts of an iteration, as if they had been played together."""
     examples = in_game_order([part.examples for part in parts])
     games = sorted(game for part in parts for game in part.games)
     counts = sum_by_key(part.search_counts for part in parts)
@@ -334,7 +334,7 @@ def in_game_order(parts: Sequence[Examples]) -> Examples:
 
 
 def sum_by_key(tables: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    """Return a dictionary with the sum of each key's values in several dictionaries."""
+    """Return the sums of the values in several dictionaries, by key."""
     sums: dict[str, Any] = {}
     for table in tables:
         for key, value in table.items():

@@ -134,7 +134,7 @@ def _with_agent_spans(game: GameRecord, previous: GameRecord | None) -> GameReco
 
 
 def _in_progress(games: Sequence[GameRecord], lanes: int, name: str) -> tuple[GameRecord, ...]:
-    """Return the game that each lane continues or begins next, ordered by number."""
+    """Return the games that the lanes continue or begin next, ordered by number."""
     latest = {game.number % lanes: game for game in sorted(games)}
     return tuple(
         sorted(
@@ -317,7 +317,7 @@ class _GamePath:
 
 
 class BigTreeSelfPlay:
-    """Self-play for one iteration in a single tree: groups of games descend it ply by ply.
+    """Self-play for one iteration in a single tree: waves of games descend through it ply by ply.
 
     The games of a wave move in order of game number, and their results are backed up in the same
     order once the whole wave is finished. Results therefore do not depend on the timing of

@@ -18,7 +18,7 @@ from zerolab.search.search_settings import SearchSettings
 
 
 class ServiceMode(VariantSettings):
-    """Games of an iteration in lockstep, ply by ply, with a service that searches their positions.
+    """Games of an iteration played ply by ply in lockstep, with a service for their searches.
 
     Each position is searched only once per network, even if it occurs in several games. Its root
     noise and playouts depend only on the position, and trees are not reused between moves. All
@@ -99,8 +99,9 @@ class BigTreeMode(ServiceMode):
 
     games_at_once: int = Field(default=64, ge=1, le=1_000_000)
     """Simulations that descend together, so that many positions can be searched in parallel.
-    Unfinished simulations count as losses for the players who chose them, as virtual loss
-    [Chaslot2008]. Unlike `selfplay.parallel_games`, this setting changes the games."""
+    At each of its positions, an unfinished simulation counts as a loss for the player who moved
+    there: virtual loss [Chaslot2008]. Unlike `selfplay.parallel_games`, this setting changes the
+    games."""
 
 
 load_plugins("search")  # the settings below list all registered budgets and starts of games
@@ -145,7 +146,7 @@ class ResignationSettings(Settings):
 
     The paper states neither a threshold nor how to check one. The check is that of [Silver2017]:
     some games are played to the end, and the record of an iteration shows how often a player that
-    would have resigned did not lose. Draws count, even those declared at `max_plies`.
+    would have resigned did not lose. This includes draws, even those declared at `max_plies`.
     [Silver2017] keeps the share of games that such a player would have won below 5 %.
     """
 
@@ -281,8 +282,8 @@ class SelfPlaySettings(Settings):
 
     lag: int = Field(default=0, ge=0, le=1)
     """With 1, the games of iteration k + 1 are played by the best network of iteration k - 1
-    instead of iteration k. With `--ray`, they are then played while iteration k trains and tests
-    its candidate."""
+    instead of that of iteration k. With `--ray`, they are then played while iteration k trains and
+    tests its candidate."""
 
     def search_at(self, share: float, search: SearchSettings) -> SearchSettings:
         """Return the self-play search after a `share` of the run, in [0, 1].

@@ -87,7 +87,7 @@ class Tournament:
 
     @classmethod
     def load(cls, path: Path) -> Tournament | None:
-        """Return the tournament in a folder, or None without one; raise UserError if damaged."""
+        """Return the tournament in a folder, if there is one; raise UserError if it is damaged."""
         if not TOURNAMENT.matches(path):
             return None
         source = str(path / TOURNAMENT.settings_file)

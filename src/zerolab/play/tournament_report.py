@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 
 
 RATINGS_FILE = "ratings.json"
-"""Name of the file in a tournament folder with the complete report."""
+"""Name of the file in a tournament folder that contains the complete report."""
 
 _MAX_NAME_LENGTH = 30
 _MAX_NUMBERED = 25  # number of players up to which numbers fit in the cells
@@ -99,8 +99,8 @@ _VARIETY_HINT = "use --openings 4, or ?temperature_plies=4 after a network, to v
 class MatchReport:
     """Result of a match from the point of view of agent A.
 
-    Repeated games count once in intervals and Elo. Elo is on the BayesElo scale; JSON also contains
-    it on the scale of the model, as `elo_model`.
+    Repeated games are counted once in intervals and Elo. Elo is on the BayesElo scale; JSON also
+    contains it on the scale of the model, as `elo_model`.
     """
 
     pair: PairResult
@@ -340,8 +340,8 @@ class TournamentReport(NotebookView):
         )
         count = len(cycles.significant)
         lines = [
-            f"cycles: {cycles.triples} triples of players, {cycles.decided} without tied pairs, of"
-            f" which {cycles.cyclic} are cyclic by score{rate}",
+            f"cycles: {cycles.triples} triples of players, {cycles.decided} without tied pairs,"
+            f" {cycles.cyclic} cyclic by score{rate}",
             f"significant cycles: {count} (three exact tests, each at the 5 % level, repeated games"
             f" counted once; at most {cycles.by_chance:.2g} expected by chance among equal"
             " players)",

@@ -158,7 +158,7 @@ def _regularise(information: Floats) -> float:
     """Add information about the mean of all strengths, in place; return the amount.
 
     Adding a constant to all strengths changes no probability, so the matrix is singular in that
-    direction. After inversion, the variance of the mean must be subtracted again.
+    direction. After inversion, the variance of the mean must be subtracted.
     """
     n = len(information) - 2
     weight = float(np.trace(information[:n, :n])) / n

@@ -1,4 +1,4 @@
-"""Ratings of players: Elo with intervals, and reports as table, CSV, JSON and figure."""
+"""Ratings of players: Elo with intervals, and reports as tables, CSV, JSON and figures."""
 
 from __future__ import annotations
 

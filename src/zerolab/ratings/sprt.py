@@ -1,12 +1,12 @@
 """Sequential probability ratio test between two players [Wald1945].
 
 Games are played in pairs: the two games of a pair begin with the same opening, with colours
-swapped. They are not independent of each other, but different pairs are. The generalised likelihood
+swapped. These two games are not independent, but different pairs are. The generalised likelihood
 ratio is therefore based on the pair scores 0, 1/2, 1, 3/2 and 2, in the pentanomial model of
-[VanDenBergh2020] that chess engine testers use. This model also needs fewer games than a test on
-single games. Pairs that repeat an earlier game add no evidence and do not count. A player stronger
-by `elo` has the expected score 1 / (1 + 10 ** (-elo / 400)), where a draw counts half; this is the
-scale of `Ratings`.
+[VanDenBergh2020], which is used to test chess engines. This model also needs fewer games than a
+test of single games. Pairs that repeat an earlier game add no evidence and are ignored. A player
+stronger by `elo` has the expected score 1 / (1 + 10 ** (-elo / 400)), where a draw counts half;
+this is the scale of `Ratings`.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The table uses open addressing with linear probing. Its entries are row numbers, and states in the
 rows are compared word by word. Removal closes gaps [Knuth1998, Section 6.4, Algorithm R], so there
-are no deleted entries that slow down later searches.
+are no deleted entries to slow down later searches.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _MIN_CAPACITY = 1024
 class RowPool:
     """Rows that keep their numbers until they are freed; free rows are reused.
 
-    When there are no free rows, the capacity grows by half. Columns grow one at a time, so that
-    only one column is in memory twice. Pages without rows take no memory yet.
+    When too few rows are free, the capacity grows by at least half. Columns grow one at a time, so
+    only one column is in memory twice. Pages that have not yet been written take no memory.
     """
 
     def __init__(self) -> None:
@@ -78,7 +78,7 @@ _EMPTY = -1
 
 
 def empty_hash_table(row_count: int) -> NDArray[np.int32]:
-    """Return an empty table, int32[size], that `row_count` rows fill at most half."""
+    """Return an empty table, int32[size]; `row_count` rows fill at most half of it."""
     return np.full(1 << max(4, (2 * row_count - 1).bit_length()), _EMPTY, np.int32)
 
 
@@ -210,7 +210,7 @@ class Merger:
     def _merge(
         self, found_rows: RowNumbers, occurrences: NDArray[np.int32], columns: Columns
     ) -> None:
-        """Merge the positions that are not the first of their rows."""
+        """Merge the positions that are not the first in their rows."""
         repeated = np.flatnonzero(occurrences > 1)
         if not repeated.size:
             return
@@ -228,7 +228,7 @@ class Merger:
 
 @kernel
 def _count_occurrences(rows, counts, occurrences):
-    """Count each position in its row; write the resulting counts to `occurrences`, int32[N]."""
+    """Add each position to its row's count; write the new counts to `occurrences`, int32[N]."""
     for i in range(rows.shape[0]):
         counts[rows[i]] += 1
         occurrences[i] = counts[rows[i]]

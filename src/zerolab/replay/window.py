@@ -58,7 +58,7 @@ class WindowContents:
         self.iteration, self.added_count = iteration, position_count
 
     def add(self, columns: Columns) -> None:
-        """Add the positions of the next iteration, and remove those that exceed the window."""
+        """Add the positions of the next iteration, and remove the oldest that no longer fit."""
         self.iteration += 1
         if self._needs_float32:
             columns = {
@@ -138,7 +138,7 @@ def canonical_columns(game: Game, columns: Columns) -> Columns:
 
 
 Symmetries = Literal["all", "random", "none"]
-"""Symmetries of a sample in each pass over the window.
+"""Symmetries under which each sample is used in a pass over the window.
 
 A sample is used under all symmetries ([Wang2019], [Wang2020a], [Wang2020b]), under one random
 symmetry, or unchanged ([Clausen2021]).
@@ -268,7 +268,7 @@ class Window:
                 yield self._batch(numbers[part], images[part])
 
     def _numbers_of_pass(self, random: np.random.Generator) -> RowNumbers:
-        """Return the row numbers for a pass, int32[N], repeated by the rows' frequencies."""
+        """Return the row numbers for a pass, int32[N], in proportion to the rows' frequencies."""
         order = self.contents.order
         if not self._has_frequencies:
             return order

@@ -1,6 +1,6 @@
 """Sizes of the replay window, and merging of equal positions.
 
-Both are selected in the settings of a run. Other packages can register further types in `WINDOWS`
+Both are selected in the settings of a run. Other packages can register other types in `WINDOWS`
 or `MERGINGS`, in a module declared in the entry-point group ``zerolab.training``.
 """
 
@@ -47,7 +47,7 @@ class WindowRule(VariantSettings):
         """Return the earliest iteration with positions in the window after `iteration`.
 
         `count_positions` returns the number of positions of an iteration and is called only if
-        necessary. If equal positions are merged, even earlier iterations affect the window.
+        necessary. If equal positions are merged, earlier iterations also affect the window.
         """
         oldest, size, later = self.oldest_iteration(iteration), float("inf"), 0
         while iteration >= oldest and later < size:
@@ -60,7 +60,7 @@ class WindowRule(VariantSettings):
 
 
 class Merging(VariantSettings):
-    """Base class of mergings, which combine the facts of equal positions in one row.
+    """Base class of merging rules, which combine the facts of equal positions in one row.
 
     Self-play games often have the same openings. Without merging, these positions fill the window,
     and the network has to learn different targets for the same input.
@@ -91,7 +91,7 @@ MERGINGS: Registry[type[Merging]] = Registry("merging")
 
 
 class IterationsWindow(WindowRule):
-    """Keep the positions of the latest iterations; a plain number in the settings selects this."""
+    """Keep the positions of the latest iterations; a plain number in the settings means this."""
 
     name: Literal["iterations"] = "iterations"
 
@@ -122,7 +122,7 @@ WINDOWS.add("positions", PositionsWindow)
 
 
 class PowerLawWindow(WindowRule):
-    """Keep c * (1 + beta * ((N / c)^alpha - 1) / alpha) of N positions played so far [Wu2019].
+    """Keep c * (1 + beta * ((N / c)^alpha - 1) / alpha) of the N positions so far [Wu2019].
 
     The size is a linear function of N^alpha. The window keeps all of the first c positions, and
     then initially grows by beta per new position.
@@ -131,7 +131,7 @@ class PowerLawWindow(WindowRule):
     name: Literal["power_law"] = "power_law"
 
     c: int = Field(default=250_000, ge=1, le=_MAX_POSITIONS)
-    """Number of positions up to which all are kept. [Wu2019]: 250,000."""
+    """Number of positions up to which the window keeps all of them. [Wu2019]: 250,000."""
 
     alpha: float = Field(default=0.75, gt=0, le=1)
     """Exponent of the window's growth; 1 for linear growth. [Wu2019]: 0.75."""
@@ -159,10 +159,10 @@ class SlowWindow(WindowRule):
     name: Literal["slow"] = "slow"
 
     first: int = Field(default=500_000, ge=1, le=_MAX_POSITIONS)
-    """Number of positions kept up to the iteration `begin`. [Clausen2021]: 500,000."""
+    """Number of positions kept up to iteration `begin`. [Clausen2021]: 500,000."""
 
     final: int = Field(default=2_000_000, ge=1, le=_MAX_POSITIONS)
-    """Number of positions kept from the iteration `end` on. [Clausen2021]: 2,000,000."""
+    """Number of positions kept from iteration `end` onwards. [Clausen2021]: 2,000,000."""
 
     begin: int = Field(default=5, ge=1, le=1_000_000)
     """Iteration after which the window starts to grow. [Clausen2021]: 5."""
@@ -204,7 +204,7 @@ class NoMerging(Merging):
 
 
 class _ActiveMerging(Merging):
-    """Base class of types that merge positions."""
+    """Base class of rules that merge positions."""
 
     across_symmetries: bool = False
     """Also merge symmetric positions; the network then sees other images of a position only through

@@ -176,7 +176,7 @@ def hint_fill(kind: str | None, certainty: float, strength: float) -> str:
 
     `kind` is ``wins``, ``draws``, ``loses`` or, if the value is unknown, None. `certainty` in
     [0, 1] is the share of the kind's colour in the tone; the rest is the colour of draws.
-    `strength` in [0, 1] is the share of the tone.
+    `strength` in [0, 1] is the share of the tone in the result.
     """
     light = {name: colours[0] for name, colours in THEMES.items()}
     tone = light["hint-most"]

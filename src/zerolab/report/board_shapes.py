@@ -31,7 +31,7 @@ class Drawing(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     cells: Literal["squares", "points", "holes", "hexagons"] = "squares"
-    """Points are crossings of lines. Holes belong to an upright frame; pieces fall into its
+    """Points are crossings of lines. Holes are in an upright frame; pieces fall into its
     columns. Each row of hexagons is half a cell further to the right than the row above."""
     surface: Literal["plain", "felt", "wood", "frame"] = "plain"
     """Material of the board."""

@@ -60,7 +60,11 @@ class Hint(NamedTuple):
         return ", ".join(filter(None, [*lines, "best" if self.is_best else ""]))
 
     def fill(self) -> str:
-        """Return the colour: the kind or value determines the tone, and the share its strength."""
+        """Return the fill colour.
+
+        A known result has its colour at full strength. Otherwise, the value determines the tone and
+        the share its strength.
+        """
         if self.kind is not None:
             return hint_fill(self.kind, 1.0, 1.0)
         strength = math.sqrt(min(1.0, self.share))
@@ -161,7 +165,7 @@ class _Picture:
             yield self._element(Shape(tag="circle", css_class=name, attributes=circle))
 
     def _paleness(self, cell: int) -> Mapping[str, str]:
-        """Return the attributes that fade a piece outside a winning line; otherwise none."""
+        """Return attributes that fade a piece outside a winning line; empty for other pieces."""
         board = self._board
         is_pale = board.winning and self._shapes.fades and cell not in board.winning
         return self._colours["faded"] if is_pale else {}

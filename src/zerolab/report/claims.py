@@ -20,7 +20,7 @@ Word = Literal["holds", "does not hold", "equal", "undecided", "no data"]
 
 @dataclass(frozen=True)
 class Claim:
-    """A published finding and the statistic that tests it."""
+    """Published finding, or question of our own, and the statistic that tests it."""
 
     key: str
     """Short name, such as ``value-loss-best``."""

@@ -77,8 +77,8 @@ class Provenance:
 def _ranges(numbers: Iterable[int]) -> str:
     """Return numbers as text, such as ``0 to 2, 5``, or ``none`` without numbers.
 
-    If there are more than four ranges, only the count of the numbers and the smallest and largest
-    number are given.
+    If there are more than four ranges, only the count, the smallest and the largest of the numbers
+    are given.
     """
     distinct = sorted(set(numbers))
     ranges: list[list[int]] = []
@@ -195,7 +195,7 @@ def _finite_record(
 
 
 class Image(NamedTuple):
-    """Picture as the bytes of a PNG and of an SVG file."""
+    """Rendered picture, as the bytes of a PNG file and of an SVG file."""
 
     png: bytes
     svg: bytes
@@ -218,7 +218,7 @@ class Citation(NamedTuple):
     command: str
     """Command that repeats the measurements."""
     date: str
-    """Day on which the report was written, such as 2026-01-31."""
+    """Date of the report, such as 2026-01-31."""
     version: str
     """Version of zerolab that wrote the report."""
 
@@ -311,7 +311,7 @@ _CITED = re.compile(r"(?<=\[)([A-Z]\w+)(?=[\],;])|(?<=[,;] )([A-Z]\w*\d{4}[a-z]?
 
 
 class Reference(NamedTuple):
-    """Work that texts cite."""
+    """Cited work."""
 
     key: str
     text: str

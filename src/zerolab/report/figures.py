@@ -31,7 +31,7 @@ _UNDATED: Mapping[str, dict[str, Any]] = {
     "svg": {"metadata": {"Date": None}},
     "pdf": {"metadata": {"CreationDate": None}},
 }
-"""Options of savefig by format that omit dates, so that equal figures have equal files."""
+"""Options of savefig by format that omit dates, so equal figures have equal files."""
 _MAX_COLUMNS = 4  # of a legend
 _LETTER = 0.085  # average width in inches
 _SYMBOL = 0.67  # width in inches of the symbol next to a label
@@ -70,7 +70,7 @@ def _legend_columns(labels: Sequence[str], width: float) -> int:
 
 
 def shortened(name: str, max_length: int = 40) -> str:
-    """Return a name; if it is longer than `max_length` characters, cut it and end it with …."""
+    """Return a printable name, shortened to `max_length` characters with … at the end if longer."""
     name = printable(name)
     return name if len(name) <= max_length else name[: max_length - 1] + "…"
 

@@ -257,7 +257,7 @@ def _verdict(verdict: Verdict) -> list[str]:
 def _bar(claim: Claim, estimate: Interval, css_class: str) -> str:
     """Return an SVG drawing of an interval, with the values for which the claim holds shaded.
 
-    The threshold is in the centre. Infinite ends lie outside the drawing.
+    The threshold is in the centre. Infinite ends are outside the drawing.
     """
     claimed_low, claimed_high = claim.claimed_range
     numbers = (estimate.value, estimate.low, estimate.high, claimed_low, claimed_high)
@@ -294,7 +294,7 @@ class NotebookView:
 
 
 class NotebookDocument(NotebookView):
-    """A report that a notebook shows, without the parts that only a whole page needs."""
+    """Report for a notebook, without the parts that only a full page needs."""
 
     def __init__(self, document: Document) -> None:
         self.document = document
@@ -308,7 +308,7 @@ class NotebookDocument(NotebookView):
 
 
 def blocks_html(blocks: Iterable[Block]) -> str:
-    """Return tables, figures and text as a part of an HTML page."""
+    """Return tables, figures and text as part of an HTML page."""
     every = list(blocks)
     images = {each.name: render_picture(each) for each in every if isinstance(each, Picture)}
     return "\n".join(html_blocks(every, images))

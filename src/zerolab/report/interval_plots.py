@@ -176,7 +176,7 @@ def draw_intervals(
     threshold: float | None = None,
     number_format: str = "",
 ) -> Figure:
-    """Draw one row per name: an estimate with its 95 % interval over runs, also as numbers.
+    """Draw one row per name: an estimate and its 95 % interval over runs, drawn and as numbers.
 
     Hollow squares are estimates without an interval, such as those from a single run.
     """

@@ -70,7 +70,7 @@ class Table:
     title: str
     """Title above the table; can be empty."""
     columns: Sequence[str | Column]
-    """Columns, or only titles of columns without a number format; titles are unique."""
+    """Columns, or just titles for columns without a number format; titles are unique."""
     rows: Sequence[Sequence[Cell]]
     """Cells by row and column."""
     note: str = ""

@@ -91,9 +91,9 @@ def _cell_texts(table: Table) -> list[list[str]]:
 
 
 def _column_widths(table: Table) -> tuple[list[int], list[int]]:
-    """Return the smallest column widths that break no word, and the natural column widths.
+    """Return the smallest column widths at which no word breaks, and the natural widths.
 
-    Numbers with their intervals are one word.
+    A number and its interval are treated as one word.
     """
     titles = [printable(title) for title in table.column_titles]
     columns = [list(column) for column in zip(titles, *_cell_texts(table), strict=True)]

@@ -62,12 +62,12 @@ def _compile_as(function: Callable[..., Any], instruction: str) -> None:
 
 
 def shift_lanes_left(lanes, steps):
-    """Return lanes shifted to higher bits, each by a separate number of bits below 64."""
+    """Return lanes shifted to higher bits, each by its own number of bits below 64."""
     return tuple(word << step for word, step in zip(lanes, steps, strict=True))
 
 
 def shift_lanes_right(lanes, steps):
-    """Return lanes shifted to lower bits, each by a separate number of bits below 64."""
+    """Return lanes shifted to lower bits, each by its own number of bits below 64."""
     return tuple(word >> step for word, step in zip(lanes, steps, strict=True))
 
 

@@ -106,7 +106,7 @@ def has_line(board, rows, columns, length):
 def winning_cells(board, rows, columns, length):
     """Return the cells that complete a line of `length` with other cells that are set.
 
-    The returned cells may or may not be set themselves.
+    The returned cells may themselves be set.
     """
     cells = ZERO
     for direction in range(4):

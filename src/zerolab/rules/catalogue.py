@@ -51,7 +51,7 @@ class Notation:
 
     @classmethod
     def moves_text(cls, game: Game) -> str:
-        """Return the continuation of "moves are", such as "cells such as c2"."""
+        """Return the words that follow "moves are", such as "cells such as c2"."""
         return f"numbers from 0 to {rules.action_count(game) - 1}"
 
     @staticmethod
@@ -190,7 +190,7 @@ def parse_game(text: str) -> Game:
 
 
 def game_name(game: Game) -> str:
-    """Return the canonical name of a game, which omits further fields if all have their defaults.
+    """Return the canonical name of a game, which omits other fields if all have their defaults.
 
     This is the inverse of `parse_game`.
     """

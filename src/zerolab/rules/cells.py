@@ -2,7 +2,7 @@
 
 A state begins with two words, the mover's pieces and the opponent's pieces. Cell (row, column) is
 bit row * columns + column of each word, so boards have up to 64 cells. Games have the fields
-``rows`` and ``columns``. Symmetries do not change further actions, such as a pass. Games can
+``rows`` and ``columns``. Symmetries do not change other actions, such as a pass. Games can
 override any method.
 
 The functions ``line_...`` are solver rules for games that are won by K pieces in a row and in which
@@ -104,7 +104,7 @@ class CellNotation(Notation):
 
     @classmethod
     def parse_action(cls, game: Any, text: str) -> int | None:
-        """Return the action with the name of a cell, such as "c2", or with a number, or None."""
+        """Return the action named by a cell, such as "c2", or a number; None if there is none."""
         match = re.fullmatch(r"([a-z])([1-9]\d?)", text.lower())
         if match is None:
             return super().parse_action(game, text)

@@ -94,7 +94,7 @@ def transform(game: Game, state: State, symmetry: int) -> State:
 
 @kernel
 def write_transform(game, state, symmetry, out):
-    """Write the image of a state under a symmetry to `out`, a different array, uint64[words]."""
+    """Write the image of a state under a symmetry to another array, `out`, uint64[words]."""
     encoding.transform(game, state, symmetry, out)
 
 

@@ -46,7 +46,7 @@ def symmetry_count(game: Game) -> int:
 
 @ENCODINGS.declare
 def transform(game: Game, state: State, symmetry: int, out: State) -> None:
-    """Write the image of a state under a symmetry to `out`, uint64[words], a different array."""
+    """Write the image of a state under a symmetry to another array, `out`, uint64[words]."""
     raise AssertionError
 
 
@@ -66,7 +66,7 @@ def transform_action(game: Game, symmetry: int, action: int) -> int:
 def smallest_image(game, state, out, workspace):
     """Write the smallest image of a state under all symmetries to `out`; return its symmetry.
 
-    States are compared word by word. `state`, `out` and `workspace` are different uint64[words].
+    States are compared word by word. `state`, `out` and `workspace` are distinct, uint64[words].
     """
     copy_row(state, out)
     best = 0
@@ -93,7 +93,7 @@ class Encoding:
     action_places: ClassVar[Places | None] = None
     """Places on the board to which the first actions correspond, in order.
 
-    Further actions, such as a pass, have no place. None if actions do not correspond to places;
+    Other actions, such as a pass, have no place. None if actions do not correspond to places;
     fully convolutional networks cannot play these games (docs/transfer.md).
     """
 
@@ -129,7 +129,7 @@ class ActionLayout(NamedTuple):
     place_count: int
     """Number of places, each with one action."""
     placeless_count: int
-    """Number of further actions, without a place on the board, such as a pass."""
+    """Number of other actions, which have no place on the board, such as a pass."""
 
 
 def action_layout(game: Game) -> ActionLayout:

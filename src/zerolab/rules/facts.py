@@ -89,7 +89,7 @@ class ColumnTable:
 
 @dataclass(frozen=True, eq=False)
 class SearchFacts(ColumnTable):
-    """Facts about a position recorded by a search.
+    """Facts that a search records about positions.
 
     The search returns float32; examples have the annotated types.
     """
@@ -145,7 +145,7 @@ VECTOR_COLUMNS = tuple(name for name, form in Facts.column_forms().items() if fo
 """Columns with several entries per position."""
 
 _MIN_PRIOR = 1e-6
-"""Priors below this number count as this number, so that a surprise is at most 13.8."""
+"""Lower limit of policies and priors in ratios, which limits a surprise to 13.8."""
 
 
 def policy_surprises(policies: Numbers, priors: Numbers) -> NDArray[np.float32]:

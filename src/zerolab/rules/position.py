@@ -1,4 +1,4 @@
-"""Positions with named moves that can be printed and drawn as a board."""
+"""Positions, which have named moves and can be printed or drawn as a board."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ class Position:
         return self.line()[self.ply - number]
 
     def random_playout(self, seed: int = 0) -> Position:
-        """Return the end of a game continued by uniformly random legal moves.
+        """Return the final position of a game continued with uniformly random legal moves.
 
         A finished game is returned unchanged. The moves depend only on the position, its ply and
         `seed`.
@@ -195,9 +195,9 @@ class Position:
         return sign * notation_of(self.game).board_of(self.game, self.state)
 
     def render(self, colour: bool = False) -> str:
-        """Draw the board, with X for the first player, and the last move.
+        """Return a drawing of the board as text, with X for the first player.
 
-        The drawing also shows the player to move, or the result of a finished game.
+        The text also shows the last move, and the player to move or the result of the game.
         """
         symbols = COLOURED_SYMBOLS if colour else PLAIN_SYMBOLS
         lines = notation_of(self.game).draw_board(self.game, self.board(), symbols)
@@ -270,7 +270,7 @@ def column_labels(game: Game) -> list[str]:
 
 
 def status(position: Position) -> str:
-    """Return a sentence on the side to move or the result, such as "X is to move.", for display."""
+    """Return a sentence about the side to move or the result, such as "X is to move."."""
     result = position.first_player_outcome
     if result is not None:
         return {1: "X has won.", 0: "The game is drawn.", -1: "O has won."}[result]
@@ -284,7 +284,7 @@ def _side(position: Position) -> int:
 
 
 def _move_cells(position: Position) -> dict[int, int]:
-    """Return the cell in which the piece of each legal action is placed, if it has one.
+    """Return the cell in which each legal action places a piece, if any, by action.
 
     In games whose moves are columns, this is the lowest empty cell of the column.
     """
@@ -313,7 +313,7 @@ def _last_cell(position: Position) -> int | None:
 def placed_cell(before: NDArray[np.int8], after: NDArray[np.int8]) -> int | None:
     """Return the cell of the piece that a move placed, given boards int8[rows, columns].
 
-    Cells are numbered row by row. Returns None if no piece or several were placed.
+    Cells are numbered row by row. Returns None unless exactly one piece was placed.
     """
     placed = np.flatnonzero((before.ravel() == 0) & (after.ravel() != 0))
     return int(placed[0]) if len(placed) == 1 else None
@@ -322,9 +322,9 @@ def placed_cell(before: NDArray[np.int8], after: NDArray[np.int8]) -> int | None
 def winning_cells(game: Game, state: State) -> list[int]:
     """Return the cells of the winning line or chain of pieces, numbered row by row.
 
-    The game must be decided by a line. To find the line, every piece without which the winner still
-    wins is removed, once in ascending and once in descending order; the pieces left by either pass
-    are returned. The result is empty in an ongoing game, and if the last player has not won.
+    The game must be decided by a line. To find the line, pieces are removed one at a time if the
+    winner still wins without them, once in ascending and once in descending order. The pieces left
+    by either pass are returned. The result is empty unless the last player has won.
     """
     if compiled_rules.outcome(game, state) != LOSS:
         return []
@@ -335,7 +335,7 @@ def winning_cells(game: Game, state: State) -> list[int]:
 
 
 def _needed_pieces(game: Game, state: State, order: Iterable[int]) -> list[bool]:
-    """Remove the winner's pieces in `order` unless they are needed; return the cells left."""
+    """Remove the winner's unneeded pieces in `order`; return True for each cell with one left."""
     left = state.copy()
     for bit in order:
         fewer = left.copy()

@@ -4,8 +4,8 @@
 
 Parts
 -----
-A game is one short file with a NamedTuple, a class of static methods for each part, which extends
-the base class of the part, and a call to `rules.catalogue.register_game` (``docs/add-a-game.md``).
+A game is one short file with a NamedTuple, a call to `rules.catalogue.register_game`, and for each
+part a class of static methods derived from the part's base class (``docs/add-a-game.md``).
 
 ============  ==========================  ====================  =================================
 Part          Base class                  Required              Optional, with a default in the
@@ -214,7 +214,7 @@ UNKNOWN_EMPTIES = 1 << 14
 def empties(game: Game, state: State) -> int:
     """Return the maximum number of pieces that can still be placed, by default UNKNOWN_EMPTIES.
 
-    It never increases during a game.
+    This number never increases during a game.
     """
     raise AssertionError
 

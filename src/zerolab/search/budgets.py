@@ -109,7 +109,7 @@ class _PlayoutCap(Budget):
 
 @kernel
 def _draw(keys, share, drawn):
-    """Draw one event of probability `share` from each random stream of uint64[n]."""
+    """Draw one event with probability `share` from each of the random streams `keys`, uint64[n]."""
     for i in range(keys.shape[0]):
         drawn[i] = streams.uniform(keys[i], 0) < share
 
@@ -242,7 +242,7 @@ class KlGainBudget(Budget):
 def kl_divergence(previous: NDArray[Any], current: NDArray[Any]) -> NDArray[np.float64]:
     """Return D_KL(previous || current) of distributions [n, actions] in bits, float64[n].
 
-    Only actions with weight in both distributions count. If there are none, the divergence is 0.
+    Only actions with weight in both distributions are compared. If there are none, the result is 0.
     """
     both = (previous > 0) & (current > 0)
     p, q = (np.where(both, each, 0).astype(np.float64) for each in (previous, current))

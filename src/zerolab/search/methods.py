@@ -1,4 +1,4 @@
-"""Exchangeable rules of a search: selection, first-play urgency, leaf values, the root.
+"""Interchangeable rules of a search: selection, first-play urgency, leaf values and the root.
 
 Each rule is a NamedTuple registered with one of the functions below. Kernels are compiled for the
 types of their arguments. The leaf evaluators are at the end of this module. Other packages can add
@@ -51,7 +51,7 @@ register_root_rule = _registering(ROOT_RULES, ROOT_RULE_SETTINGS)
 
 
 class SearchMethods(NamedTuple):
-    """Rules of a tree search, most of them of a registered type.
+    """Rules of a tree search, most of which have a registered type.
 
     Kernels that take this tuple are compiled for each combination of types. The leaf evaluator is
     passed separately because few functions need it.
@@ -108,7 +108,7 @@ def update_statistics(
 
 @SELECTIONS.declare
 def forget_children(rule: Any, tree: Any, b: int, node: int) -> None:
-    """Reset a node's statistics about its children, which are dropped."""
+    """Reset a node's statistics about its children when these are dropped."""
     raise AssertionError
 
 

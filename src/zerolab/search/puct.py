@@ -138,7 +138,10 @@ class ActionValuesFpu(NamedTuple):
 
 @register_fpu("action_values", ActionValuesFpu)
 class _ActionValuesFpuRule(FpuRule):
-    """Store the network's value as the mean value of a new child, for the side to move there."""
+    """Rule that stores the network's value as a new child's mean value.
+
+    The stored value is for the side to move at the child.
+    """
 
     @staticmethod
     def extra_outputs(rule):

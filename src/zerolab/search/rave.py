@@ -38,9 +38,10 @@ class Rave(NamedTuple):
     the opponent. playout_moves: also count playout moves, as in [Gelly2007] and [Gelly2011];
     otherwise count only moves in the tree, which is one possible reading of [Wang2020b]. With
     several playouts per leaf, the moves of the last playout are credited with the mean value of all
-    playouts. reading: by default, actions are counted from s on, as in [Gelly2011]; with literal,
-    as in the text of [Wang2020b], actions of both players are counted if they occur strictly after
-    s (t1 < t2) and did not occur earlier in the simulation. all_movers then has no effect.
+    playouts. reading: by default, actions are counted from s onwards, as in [Gelly2011]; with
+    literal, as in the text of [Wang2020b], actions of both players are counted if they occur
+    strictly after s (t1 < t2) and did not occur earlier in the simulation. all_movers then has no
+    effect.
     """
 
     c: Annotated[float, Field(ge=0)] = 1.0
@@ -53,7 +54,7 @@ class Rave(NamedTuple):
 class LiteralRave(NamedTuple):
     """`Rave` with reading = "literal": a separate type, so other kernels are compiled without it.
 
-    c, equivalence and playout_moves are those of `Rave`.
+    c, equivalence and playout_moves are the same as in `Rave`.
     """
 
     c: float
@@ -80,7 +81,7 @@ def _increment(tree, b, node, column):
 
 @inlined
 def _add_rave_value(tree, b, node, action, value):
-    """Add a value for the side to move to Q_rave of an action, if the action is legal."""
+    """Add a value for the side to move to the Q_rave of an action, if the action is legal."""
     first = np.int64(tree.first_child[b, node])
     if first == 0:
         return
@@ -151,7 +152,7 @@ class _RaveRule(SelectionRule):
     def selection_score(rule, tree, b, child, shared):
         """Compute the score without branches; means are loaded even if they are not used.
 
-        Unpredictable branches here make the whole search half as fast.
+        Unpredictable branches here would halve the speed of the whole search.
         """
         exploration, rave_exploration, beta, fpu, shared_value = shared
         unvisited_value = child_fpu_value(fpu, tree, b, child, shared_value)
@@ -208,7 +209,7 @@ def _led_to(tree, b, node, action):
 
 @inlined
 def _credit_ancestors(tree, b, node, action, backup_value):
-    """Credit an action to all ancestors of a node; the backup value is that of the node."""
+    """Credit an action to all ancestors of a node, given the backup value at the node."""
     while tree.parent[b, node] >= 0:
         backup_value = seen_from_parent(tree.utility, backup_value)
         node = np.int64(tree.parent[b, node])
@@ -249,7 +250,7 @@ SELECTIONS.implement(LiteralRave, _LiteralRaveRule)
 class RaveValuesRoot(NamedTuple):
     """Policy from the normalised Q_rave, as in line 3 of RAVE's algorithm in [Wang2020b].
 
-    The policy is proportional to (Q_rave(s, a) + 1) / 2 of the actions with N_rave(s, a) > 0, or to
+    The policy is proportional to (Q_rave(s, a) + 1) / 2 for actions with N_rave(s, a) > 0, or to
     visits if Q_rave is -1 for all of these. It is the training target; the move is sampled from it
     or is its most probable action. Simulations are distributed as with `puct`. Needs the selection
     rule `rave`.

@@ -1,9 +1,9 @@
 """Rolling horizon evolutionary algorithm (RHEA) [Perez2013], which evolves plans for each move.
 
 An individual is a plan with one gene for each of the player's next actions. A gene consists of 64
-random bits. `rules.random_action` maps it to one of the legal actions of the position that the
-plan has reached, so every plan is legal. Defaults follow [Wang2020b]; docs/papers.md lists how
-points that the paper leaves open are resolved.
+random bits. `rules.random_action` maps it to one of the legal actions of the position that the plan
+has reached, so every plan is legal. Defaults follow [Wang2020b]; docs/papers.md lists the choices
+on points that the paper leaves open.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def _evolve(game, root, key, budget, mutation, population, workspace):
 
 @inlined
 def breed(population, key, mutation, offspring):
-    """Write the mutated genes of a uniformly drawn parent into uint64[horizon]."""
+    """Write the mutated genes of a uniformly drawn parent to `offspring`, uint64[horizon]."""
     parent = streams.below(streams.random_bits(key, 0), population.fitness.shape[0])
     for i in range(offspring.shape[0]):
         offspring[i] = population.genes[parent, i]

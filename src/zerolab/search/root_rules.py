@@ -53,7 +53,7 @@ class GumbelRootState(NamedTuple):
 
 @inlined
 def considered_visits(considered, simulations, number):
-    """Return the visits that a child must have to be chosen in simulation `number`, from 0.
+    """Return the visits that a child needs to be chosen in simulation `number`, counted from 0.
 
     Sequential halving splits the simulations equally into ceil(log2(considered)) phases. Each phase
     divides its simulations equally among the remaining children and then drops the worse half.

@@ -334,7 +334,7 @@ class NodeView(NamedTuple):
     visits: int
     value: float
     children: tuple[ChildView, ...]
-    """Sorted by visit count in descending order; empty until the node is expanded."""
+    """Children in descending order of visit counts; empty until the node is expanded."""
 
 
 def node_view(
@@ -385,7 +385,7 @@ def _child_view(
 
 @kernel
 def _write_children(methods, tree, b, node, values, scores):
-    """Write Q values and selection scores of a node's children, float32[children] each."""
+    """Write Q values and selection scores of a node's children, each float32[children]."""
     shared = shared_score_terms(methods.selection, methods.fpu, tree, b, node)
     first = tree.first_child[b, node]
     for i in range(values.shape[0]):

@@ -115,7 +115,7 @@ class Search:
 
     @property
     def counts(self) -> dict[str, int]:
-        """Number of simulations so far, and of leaves by the source of their values.
+        """Number of simulations so far, and number of leaves by the source of their values.
 
         A leaf is evaluated, deduplicated (it equals an evaluated leaf of the same step), cached, or
         terminal (its result is known). Evaluations of bare roots count as leaves, but not as

@@ -104,7 +104,7 @@ class SearchSettings(Settings):
     proven_values: bool = False
     """Propagate proven wins, draws and losses up the tree with MCTS-Solver [Winands2008]. The
     quickest proven win is played, proven losses are avoided, and no simulations are spent on proven
-    nodes. [Clausen2021] lists this as an option, terminal propagation."""
+    nodes. [Clausen2021] lists this option as terminal propagation."""
 
     root: variant_annotation(ROOT_RULE_SETTINGS) = Field(  # type: ignore[valid-type]
         default_factory=ROOT_RULE_SETTINGS["puct"]

@@ -266,8 +266,8 @@ def expand_and_backup_leaf(
 
     The leaf evaluator provides the value. A bare root keeps the value of the evaluator, so that N
     simulations of plain MCTS use N playouts. The leaf evaluator is called at bare roots too, but
-    its result is ignored: a branch around the call makes all simulations up to two thirds slower
-    (docs/decisions/0010).
+    its result is ignored: a branch around the call would make all simulations up to two thirds
+    slower (docs/decisions/0010).
     """
     priors, evaluator_value, draw = evaluation
     playout_moves = workspace.playout_moves

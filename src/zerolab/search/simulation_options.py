@@ -2,7 +2,7 @@
 
 A node is proven when its game is over, when one of its actions is a proven win, or when all its
 actions are proven. The simulation that completes a proof propagates it up the tree and backs up the
-exact value from that node on.
+exact value from that node onwards.
 
 With one leaf per step, each simulation uses the results of all earlier simulations, and the batch
 size is at most the number of trees. A single large search needs several leaves per step to fill a
@@ -35,9 +35,8 @@ class NoSolver(NamedTuple):
 class MctsSolver(NamedTuple):
     """Solver that records proven results and their distance to the end of the game in plies.
 
-    The distance of a proven win is that of the quickest win known when the node is proven; a faster
-    win may exist. The distance of a proven loss or draw is that of the slowest action with this
-    result.
+    A proven win has the distance of the quickest win known when the node is proven; a faster win
+    may exist. A proven loss or draw has the distance of the slowest action with this result.
     """
 
 

@@ -1,4 +1,4 @@
-"""Search in plain Python that records every step of every simulation, to show how it works.
+"""Search in plain Python that records every step of every simulation to show how a search works.
 
 It makes the same decisions as the compiled search with PUCT, one leaf per step and a network, and
 all numbers are bitwise equal. It is slow, and has no noise, no cache and no proven results.
@@ -95,7 +95,7 @@ class StepwiseSearch:
     def __init__(self, position: Position, settings: SearchSettings, evaluator: Evaluator) -> None:
         """Begin a search of an ongoing position.
 
-        `settings` come from `require_plain_search`; their number of simulations and their proven
+        Pass `settings` from `require_plain_search`; their number of simulations and their proven
         values are ignored.
         """
         self._c = settings.selection.build().c

@@ -21,7 +21,7 @@ from zerolab.search.simulation_options import NoSolver
 from zerolab.search.values import ZeroSumUtility
 
 INITIAL_NODES = 1024
-"""Minimum initial capacity of each tree in nodes; all trees double whenever one is full."""
+"""Minimum initial capacity of each tree in nodes; when one is full, all capacities double."""
 
 UNSEEN = 3
 """Outcome of a node that no simulation has reached yet; its state is not set."""
@@ -45,8 +45,8 @@ NODE = np.dtype(
 _NODE_BYTES = NODE.itemsize
 
 _SPARE = 2
-"""Unused nodes at the end of each tree. Otherwise trees would begin at multiples of a power of two,
-and their roots would compete for the same few CPU cache lines."""
+"""Number of unused nodes at the end of each tree. Otherwise trees would begin at multiples of a
+power of two, and their roots would compete for the same few CPU cache lines."""
 
 
 class Forest(NamedTuple):
@@ -174,7 +174,7 @@ class StepOptions(NamedTuple):
     """Options of one step."""
 
     step_number: int
-    """Number of the step, from 1."""
+    """Number of the step, counted from 1."""
     deduplicate: bool
     """Request equal positions within the step only once."""
     use_cache: bool
@@ -235,7 +235,7 @@ class Workspace(NamedTuple):
     trees: NDArray[np.int64]  # [GROUP_SIZE] a group of trees
     nodes: NDArray[np.int64]  # [GROUP_SIZE] current node of each tree, finally its leaf
     hashes: NDArray[np.uint64]  # [GROUP_SIZE] hashes of the leaf states
-    unfinished: NDArray[np.int64]  # [GROUP_SIZE] indices in `trees` of paths still followed
+    unfinished: NDArray[np.int64]  # [GROUP_SIZE] indices in `trees` of unfinished paths
 
 
 class SearchMemory(NamedTuple):

@@ -38,7 +38,7 @@ class DrawValueUtility(NamedTuple):
 
 @UTILITIES.declare
 def draw_probability(utility: Any, draws: Any, row: int) -> Any:
-    """Return the draw probability in a row of float32[N] if the utility needs it, otherwise 0."""
+    """Return the draw probability in a row of `draws`, float32[N]; 0 if the utility ignores it."""
     raise AssertionError
 
 

@@ -74,7 +74,7 @@ def _header_of(kind: str, metadata: Mapping[str, Any]) -> dict[str, Any]:
 def load_arrays(path: Path, kind: str) -> tuple[Arrays, dict[str, Any]]:
     """Return the arrays and metadata of a file.
 
-    Raises UserError if the file is missing, damaged, of another kind or of a newer version.
+    Raises UserError if the file is missing, damaged, of another kind or of another version.
     """
     with _open_safetensors(path) as file:
         header = _header(path, file.metadata() or {})
@@ -90,7 +90,7 @@ def read_digest(path: Path, kind: str) -> str:
     """Return the digest of a file's entire content, as recorded in its header.
 
     Only the header is read. Raises UserError if the file is missing, if its header is damaged, or
-    if it is of another kind.
+    if it is of another kind or version.
     """
     with _open_safetensors(path) as file:
         header = _header(path, file.metadata() or {})
@@ -149,7 +149,7 @@ class NetworkFile(NamedTuple):
     game: str
     """Name of the game."""
     iteration: int
-    """Iteration that trained the network; 0 for an untrained one."""
+    """Iteration that trained the network; 0 for the initial network."""
     settings: Mapping[str, Any]
     """Settings of the architecture, including `name`."""
     weights: Arrays
@@ -201,16 +201,16 @@ def _printable(text: str) -> str:
 
 
 PrintableText = Annotated[str, Field(max_length=MAX_TEXT), AfterValidator(_printable)]
-"""Text from a file that is safe to display."""
+"""Text from a file, checked to be safe for display."""
 
 
 class SourceNetwork(Settings):
-    """Network of another run from which a run started."""
+    """Network of another run, from which a run started."""
 
     run: PrintableText
     """Name of the other run's folder, without parent folders."""
     iteration: int = Field(ge=0)
-    """Iteration that trained the network; 0 for an untrained one."""
+    """Iteration that trained the network; 0 for the initial network."""
     game: PrintableText
     """Game of the other run."""
     digest: PrintableText
@@ -234,13 +234,13 @@ class AgentOrigin(Settings):
     seed: int
     """Seed of the run."""
     iteration: int = Field(ge=0)
-    """Iteration that trained the network; 0 for an untrained one."""
+    """Iteration that trained the network; 0 for the initial network."""
     games: int = Field(ge=0)
     """Number of self-play games up to that iteration."""
     positions: int = Field(ge=0)
     """Number of self-play positions up to that iteration."""
     started_from: SourceNetwork | None = None
-    """Network of another run from which the run started, if any."""
+    """Network of another run, from which the run started, if any."""
     environments: tuple[Environment, ...] = ()
     """Hardware and library versions of the run up to that iteration."""
     written_by: PrintableText
@@ -296,7 +296,7 @@ def decode_agent(content: bytes, source: str) -> AgentFile:
     """Return the agent in the content of a file after checking its digest.
 
     `source` is the name of the file in error messages. Raises UserError for content that is too
-    large, damaged, of another kind, or of a newer version.
+    large, damaged, of another kind, or of another version.
     """
     if len(content) > MAX_AGENT_BYTES:
         raise UserError(
@@ -370,7 +370,7 @@ def to_half_precision(weights: Arrays) -> Arrays:
 
 
 def to_single_precision(weights: Arrays) -> Arrays:
-    """Return weights with float16 arrays as float32, which is exact."""
+    """Return weights with float16 arrays converted to float32, without rounding."""
     return {
         name: array.astype(np.float32) if array.dtype == np.float16 else array
         for name, array in weights.items()

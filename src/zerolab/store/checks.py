@@ -1,6 +1,6 @@
 """Guarded reading of damaged or untrusted files, including SQLite files.
 
-A malicious SQLite file can contain views that never end, triggers that run on every write, and a
+A malicious SQLite file can contain views that never finish, triggers that run on every write, and a
 billion references to the same page. Its journal can be a named pipe, or can make SQLite remove one
 of the user's files. Therefore file types and sizes are checked first, only the expected tables are
 accepted, and the size of a file limits the work of its queries.
@@ -90,7 +90,7 @@ def user_errors_on_write(path: Path) -> Iterator[None]:
 
 
 def check_schema_version(path: Path, version: Any, supported: int) -> None:
-    """Raise UserError unless the schema version of a file is the supported one."""
+    """Raise UserError unless the schema version of a file is supported."""
     if not isinstance(version, int):
         raise UserError(f"{path} was not written by zerolab: it has no schema version")
     if version > supported:

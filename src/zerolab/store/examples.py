@@ -2,7 +2,7 @@
 
 Examples contain neither targets nor network planes (docs/decisions/0017). The files are npz
 archives readable with numpy alone. Deflate at level 1 compresses real examples to 33 to 39 % of
-their size. Level 6 would reduce this by another tenth, but takes two to nine times as long. In runs
+their size. Level 6 would reduce this by another tenth, but take two to nine times as long. In runs
 that learn the features of another network, the archive also contains these features.
 
 Sizes are checked before decompression, since a file of a few megabytes can expand to gigabytes and
@@ -189,9 +189,9 @@ def save_examples(
 ) -> None:
     """Write an npz file with examples and `metadata`, replacing it atomically.
 
-    `features`, float16[N, width], are those that another network computes for the positions, if a
-    head learns them. Equal contents result in identical bytes. Raises UserError if the file cannot
-    be written.
+    `features`, float16[N, width], are computed for the positions by another network, if a head
+    learns them. Equal contents result in identical bytes. Raises UserError if the file cannot be
+    written.
     """
     with (
         atomic_replace(path) as temporary,
@@ -221,7 +221,7 @@ def _members(
 def load_examples(path: Path) -> tuple[Examples, dict[str, Any]]:
     """Return the examples and metadata of an npz file.
 
-    Raises UserError if the file is missing, damaged, foreign or of a newer version.
+    Raises UserError if the file is missing, damaged, foreign or of another version.
     """
     columns, metadata = _read_columns(path, _FORMS)
     for name in _OPTIONAL:
@@ -252,7 +252,7 @@ def load_features(path: Path) -> tuple[NDArray[np.float16], dict[str, Any]]:
 def _read_columns(
     path: Path, forms: Mapping[str, tuple[str, int]]
 ) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-    """Return columns of equal length and the metadata of a file; optional ones can be missing."""
+    """Return columns of equal length and a file's metadata; optional columns can be missing."""
     with open_npz_archive(path) as archive:
         if _HEADER not in archive:
             raise UserError(f"{path} was not written by zerolab")

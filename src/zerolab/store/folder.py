@@ -37,7 +37,7 @@ from zerolab.store.checks import (
 from zerolab.store.games import SELF_PLAY
 
 LEFTOVERS = f".*.{'[0-9a-f]' * 8}.part"
-"""Glob pattern of temporary files that `core.files.atomic_replace` leaves if it is killed."""
+"""Glob pattern for temporary files that a killed `core.files.atomic_replace` leaves behind."""
 
 _LOCK = ".lock"
 _LOCK_SECONDS = 0.2  # not 0, because `is_locked` in another process takes the lock briefly
@@ -87,7 +87,7 @@ class FolderKind(NamedTuple):
             yield
 
     def read_settings(self, path: Path) -> dict[str, Any]:
-        """Return the saved settings; raise UserError if they are missing, damaged or newer."""
+        """Return the saved settings; raise UserError like `read_settings_file`."""
         return read_settings_file(path / self.settings_file, self.noun)
 
     def write_settings(self, path: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -122,7 +122,7 @@ def _value_text(table: Mapping[str, Any], key: str) -> str:
 
 
 def matches_or_is_unreadable(is_of_kind: Callable[[Path], bool], path: Path) -> bool:
-    """Return True for a folder that is of a kind or cannot be read.
+    """Return True for a folder that is of the given kind or cannot be read.
 
     Listings include unreadable folders so that users notice them.
     """
@@ -186,9 +186,9 @@ class RunProgress(Settings):
     stage: str = SELF_PLAY
     """Name of the next stage."""
     best: int = Field(default=0, ge=0)
-    """Iteration that trained the best network; 0 for the untrained network."""
+    """Iteration that trained the best network; 0 for the initial network."""
     elo: float = 0.0
-    """Training Elo of the best network, relative to the untrained network."""
+    """Training Elo of the best network, relative to the initial network."""
     positions: int = Field(default=0, ge=0)
     """Number of self-play positions in all iterations."""
     warm_start_over: bool = False
@@ -209,7 +209,7 @@ class CommittedFiles(Settings):
     examples: int = Field(default=0, ge=0)
     """Latest iteration with examples; 0 if there is none."""
     networks: int = Field(default=0, ge=0)
-    """Latest iteration with a network; the untrained network is number 0."""
+    """Latest iteration with a network; the initial network is number 0."""
 
 
 class RunState(Settings):
@@ -264,7 +264,7 @@ def write_settings_file(
 
 
 def read_settings_file(path: Path, noun: str = "run") -> dict[str, Any]:
-    """Read a settings file; raise UserError if it is missing, damaged, foreign or newer."""
+    """Read a settings file; raise UserError if missing, damaged, foreign or of another version."""
     content = read_bytes(path, _MAX_BYTES)
     with user_errors_on_read(path):
         text = content.decode()
@@ -321,7 +321,7 @@ def encode_metrics(metrics: Sequence[Mapping[str, Any]]) -> bytes:
 def extend_metrics_digest(previous: str, metrics: Iterable[Mapping[str, Any]]) -> str:
     """Return the digest of all metrics, given the digest `previous` of the earlier metrics.
 
-    It excludes wall-clock fields.
+    Digests exclude wall-clock fields.
     """
     for entry in metrics:
         fields = {name: x for name, x in entry.items() if not name.startswith(WALL_CLOCK_PREFIX)}

@@ -147,9 +147,9 @@ class GameRecord(NamedTuple):
 class GameStore:
     """Games of a run or tournament, by iteration, stage and number.
 
-    Stages are numbered in the order of recording and have a digest of their games. If `run` is
-    the folder of the run, its networks are named ``@12`` in the file and ``runs/demo@12`` in
-    records. All methods raise UserError if the file is damaged, foreign or of a newer version.
+    Stages are numbered in the order of recording and have a digest of their games. If `run` is the
+    folder of the run, its networks are named ``@12`` in the file and ``runs/demo@12`` in records.
+    All methods raise UserError if the file is damaged, foreign or of another version.
     """
 
     def __init__(self, path: Path, run: Path | None = None) -> None:
@@ -161,7 +161,7 @@ class GameStore:
         self.write_stages([(iteration, stage, games)])
 
     def write_stages(self, stages: Iterable[tuple[int, str, Iterable[GameRecord]]]) -> None:
-        """Add or replace several stages, (iteration, name, games) each, in one transaction."""
+        """Add or replace several stages, each (iteration, name, games), in one transaction."""
         with self._writing() as connection:
             for iteration, stage, games in stages:
                 renamed = sorted(self._renamed(game, relative_name) for game in games)
@@ -182,7 +182,7 @@ class GameStore:
         return self.games_of_stages([(iteration, stage)])
 
     def games_of_stages(self, stages: Iterable[tuple[int, str]]) -> list[GameRecord]:
-        """Return the games of several stages, (iteration, name) each, opening the file once."""
+        """Return the games of several stages, each (iteration, name), opening the file once."""
         with self._reading() as connection:
             if connection is None:
                 return []
@@ -245,10 +245,9 @@ class GameStore:
             return connection.count_rows("games")
 
     def rewind(self, stage_count: int) -> None:
-        """Check the entire file and its indexes, then remove all but the first stages.
+        """Check the entire file and its indexes, then keep only the first `stage_count` stages.
 
-        The first `stage_count` stages remain. Raises UserError, without changing the file, if it is
-        damaged or has fewer stages.
+        Raises UserError, without changing the file, if it is damaged or has fewer stages.
         """
         with self._reading() as connection:
             stored = 0
@@ -289,7 +288,7 @@ class GameStore:
             connection.execute("COMMIT")
 
     def _has_tables(self, connection: Database) -> bool:
-        """Return True if there are tables; raise UserError if they are foreign or newer."""
+        """Return True if there are tables; raise UserError if foreign or of another version."""
         # Query the tables first, since another process may be committing tables and IDs together.
         objects = connection.fetch_rows("SELECT type, name, sql FROM sqlite_master")
         (application,) = connection.execute("PRAGMA application_id").fetchone()

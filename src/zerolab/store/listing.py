@@ -38,7 +38,7 @@ class RunSummary(NamedTuple):
     It overestimates progress and is not comparable between runs.
     """
     source: str = ""
-    """Network from which the run started, such as runs/demo@12; empty for an untrained one."""
+    """Network from which the run started, such as runs/demo@12; empty if untrained."""
     scores: Mapping[str, float] = MappingProxyType({})
     """Points per game in the final evaluation against each opponent that is not from the run.
 
@@ -51,7 +51,7 @@ class RunSummary(NamedTuple):
 def find_runs(folders: Iterable[Path]) -> list[Path]:
     """Return the sorted paths of runs among the folders and directly inside them.
 
-    Unreadable folders inside them are included; `summarise_run` describes the reason. Raises
+    Unreadable folders inside them are included; `summarise_run` gives the reason. Raises
     UserError if one of `folders` is not a folder or cannot be read.
     """
     runs: list[Path] = []
@@ -305,7 +305,7 @@ def _where_parts(
     if game_filter.result in _SIGNS:
         if not player:
             raise UserError(
-                f'result = "{game_filter.result}" is relative to a player: expected a player, too'
+                f'result = "{game_filter.result}" is relative to a player: expected a player name'
             )
         sign = _SIGNS[game_filter.result]
         yield "first = ? AND result = ? OR second = ? AND result = ?", [player, sign, player, -sign]

@@ -31,7 +31,7 @@ _MAX_BYTES = 1 << 30
 _FREE_VALUES = 1_000_000
 _VALUES_PER_BYTE = 50
 """Maximum number of values per byte of a file, beyond the first `_FREE_VALUES`. Constant columns
-take almost no space in a file, but they do in memory. Real files have at most three values per
+take almost no space in a file, but full space in memory. Real files have at most three values per
 byte."""
 
 
@@ -62,7 +62,7 @@ def read_table(
     `written_by` names the command that writes such files. Files with long strings should be read
     with small `rows_at_once`, which bounds the memory for strings that are stored once and repeated
     many times. `max_bytes` limits the file and its columns in memory. Raises UserError if the file
-    is missing, damaged, too large, of another kind, or newer.
+    is missing, damaged, too large, or of another kind or version.
     """
     check_path(path)
     if not path.is_file():
@@ -120,7 +120,7 @@ def _too_large(max_bytes: int) -> str:
 
 
 _TAIL = 8  # length of the footer, int32, and a magic number
-_MAX_DEPTH = 16  # real footers have structs in structs up to about 6 levels
+_MAX_DEPTH = 16  # real footers nest structs about 6 levels deep
 
 # Numbers of fields in parquet.thrift
 _ROW_GROUPS = 4  # of FileMetaData
@@ -133,7 +133,7 @@ _LIST, _SET, _MAP, _STRUCT = range(9, 13)
 
 
 class DeclaredSizes(NamedTuple):
-    """Sizes of all columns together, as declared by the file."""
+    """Total sizes of all columns, as declared by the file."""
 
     value_count: int
     """Number of values, including those in lists."""
@@ -165,7 +165,7 @@ def _column_metadata(file: dict[int, Any]) -> Iterator[dict[int, Any]]:
 class _CompactReader:
     """Reader of values in Thrift's compact protocol; structs become dictionaries by field number.
 
-    Raises IndexError, struct.error or ValueError on damage.
+    Raises IndexError, struct.error or ValueError for damaged data.
     """
 
     def __init__(self, data: bytes) -> None:

@@ -88,7 +88,7 @@ class RunFolder:
 
     @classmethod
     def open(cls, path: Path) -> RunFolder:
-        """Open a run; raise UserError if it is missing, damaged or of a newer version."""
+        """Open a run; raise UserError if it is missing, damaged or of another version."""
         if not is_run(path):
             raise UserError(f"{path} is not a run: expected a folder with a config.toml")
         run = cls(path, RUN.read_settings(path))
@@ -159,14 +159,14 @@ class RunFolder:
     def resolve_solved_positions(self, name: str) -> Path:
         """Return the path of the solved positions called `name` in the settings.
 
-        This is the copy in the run folder if there is one. Runs of studies have copies, so that
-        they stay complete when they are moved.
+        This is the copy in the run folder if there is one. Runs of studies have copies, so they
+        stay complete when they are moved.
         """
         copy = self.path / _POSITIONS / name
         return copy if name and copy.is_file() else Path(name)
 
     def save_solved_positions(self, name: str, content: bytes) -> None:
-        """Save a copy of solved positions in the run folder, unless it exists already."""
+        """Save a copy of solved positions in the run folder, unless one already exists."""
         path = self.path / _POSITIONS / name
         if not path.is_file():
             make_folder(path.parent)
@@ -290,7 +290,7 @@ class RunFolder:
         return features
 
     def count_fully_searched(self, iteration: int) -> int:
-        """Return the number of examples of an iteration with a full search."""
+        """Return the number of an iteration's examples with a full search."""
         path = self._examples_path(iteration)
         count, metadata = count_fully_searched(path)
         self._check_origin(path, iteration, metadata)

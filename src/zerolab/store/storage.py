@@ -2,8 +2,8 @@
 
 A run is trained in a local folder, because its games are in a database and its lock needs a file
 system. After every iteration, changed files are copied, ``state.json`` last. After an interrupted
-copy, the latest files are therefore uncommitted, and resuming removes them as after a kill. Studies
-copy finished work in the same way (`zerolab.studies.execution.StudyStorage`).
+copy, the latest files are therefore uncommitted, and resuming removes them. Studies copy finished
+work in the same way (`zerolab.studies.execution.StudyStorage`).
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class FolderStorage:
                 f" and not empty: expected another --storage or {self.option}"
             )
         self._digests = {name: (listed or {}).get(name, "") for name in stored}
-        """Digests of stored files by name; empty if a copy was interrupted after the file."""
+        """Digests of stored files by name; empty if copying was interrupted after the file."""
         with self._errors("write to"):
             self._write_digests()
 

@@ -47,7 +47,7 @@ def shrink_variances(variances: ArrayLike, freedoms: ArrayLike) -> ShrunkVarianc
 
     Each group has a positive variance and its degrees of freedom. The prior is estimated from the
     mean and the variance of the log variances. If these vary no more than expected by chance, all
-    groups get the pooled variance. No group has more degrees of freedom than all groups together.
+    groups receive the pooled variance. No group has more degrees of freedom than their total.
     """
     observed, freedom = np.asarray(variances, np.float64), np.asarray(freedoms, np.float64)
     total = float(freedom.sum())
@@ -106,7 +106,7 @@ class BlockModel:
     """Variance of the errors."""
     freedom: float
     """Degrees of freedom of the error variance: runs minus variants minus blocks plus groups of
-    variants that common seeds connect, usually one group; larger after shrinkage."""
+    variants connected by common seeds, usually one group; larger after shrinkage."""
     block_variance: float
     """Variance of the blocks."""
     block_count: int
@@ -212,7 +212,7 @@ class GamesModel(NamedTuple):
 
     models: Mapping[Hashable, BlockModel]
     freedom: float
-    """Degrees of freedom of all error variances together, before they were shrunk."""
+    """Total degrees of freedom of all error variances, before shrinkage."""
 
     def contrast(
         self, weights: Mapping[Any, float], games: Sequence[Hashable] = ()

@@ -1,7 +1,7 @@
 """Verdicts on the claims of a paper.
 
 Claims are constants, fixed before any measurement, because a threshold chosen after seeing the data
-would be meaningless. Each claim also states the smallest effect worth knowing, so that a study can
+would be meaningless. Each claim also states the smallest effect worth knowing, so a study can
 conclude that two methods are equal, and a report can state how large a study would have to be.
 
 The primary claims of a study form one family. A secondary claim, for example about a single game,
@@ -33,7 +33,7 @@ from zerolab.studies.statistics import (
 
 _POWER = 0.8
 _QUANTILES = 1000  # of the estimated standard error
-_LARGE_FREEDOM = 1e6  # Student's t distribution is then the normal one
+_LARGE_FREEDOM = 1e6  # makes Student's t distribution practically normal
 
 
 class MissingEstimate(NamedTuple):
@@ -65,7 +65,7 @@ class Look(NamedTuple):
 
 
 ONLY_LOOK = Look()
-"""Single look, for estimates that belong to no study."""
+"""Single look, for estimates that are not part of a study."""
 
 
 def judge_claims(
@@ -75,7 +75,7 @@ def judge_claims(
 
     `earlier` are the verdicts of the previous look; their decisions are kept. `statistics` must
     contain all claims of the study, because omitting some would overstate the certainty of the
-    others. Claims without data count in the adjustment.
+    others. Claims without data are included in the adjustment.
 
     Raises ValueError if claims share a key or are opened by an unknown claim.
     """
@@ -185,7 +185,7 @@ def _equality_p(claim: Claim, estimate: ClaimEstimate) -> float:
 def _one_sided_p(estimate: ClaimEstimate, threshold: float, sign: float) -> float:
     """Return the p-value for a statistic above (`sign` 1) or below (-1) the threshold."""
     two_sided = estimate.p_value(threshold)
-    if two_sided == 1.0:  # also if the error is unknown
+    if two_sided == 1.0:  # includes unknown errors
         return 1.0
     half = two_sided / 2.0
     return half if sign * (estimate.value - threshold) > 0.0 else 1.0 - half
@@ -248,7 +248,7 @@ def _found(distance: float, freedom: float, direction: Direction, level: float) 
 def _possible_errors(freedom: float) -> NDArray[np.float64]:
     """Return quantiles of the standard errors that runs may yield, relative to the true error.
 
-    The square of such an estimate has a chi-squared distribution divided by its degrees of freedom.
+    The square of such an error has a chi-squared distribution divided by its degrees of freedom.
     """
     from scipy.special import gammaincinv  # noqa: PLC0415  slow to import
 
@@ -293,7 +293,7 @@ def _error_and_freedom(estimate: ClaimEstimate, claim: Claim) -> tuple[float, fl
     if error is None:
         interval = estimate.interval
         error = (interval.high - interval.low) / (2.0 * Z95)
-        freedom = math.inf  # the interval allows for it already
+        freedom = math.inf  # the interval already allows for it
     if freedom <= 0:
         return math.inf, 1.0
     return float(error), min(float(freedom), _LARGE_FREEDOM)

@@ -200,7 +200,7 @@ class PlannedTournament:
 
     @property
     def game_seed(self) -> int:
-        """Seed of the openings and of random moves; seeds are independent blocks."""
+        """Seed of the openings and of random moves; 0 if `seed` is None."""
         return self.seed or 0
 
     @property
@@ -280,7 +280,7 @@ class Design:
         return list(distinct.values())
 
     def of_seeds(self, seeds: Iterable[int]) -> Design:
-        """Return the design without runs of other seeds and the tournaments in which they play."""
+        """Return the design without runs of other seeds or the tournaments in which they play."""
         chosen = set(seeds)
         return replace(
             self,

@@ -54,7 +54,7 @@ class StudyExecution:
     ) -> StudyExecution:
         """Plan a study in the studies folder `root`; an unknown part raises UserError.
 
-        By default, the seeds come from the folder, or from the study if it has not begun.
+        By default, the seeds are those saved in the folder or, in a new folder, those of the study.
         """
         folder = StudyFolder(root, study.name, scale)
         planned = study.planned_seeds(scale)
@@ -190,7 +190,7 @@ class StudyExecution:
             self.folder.save_looks([*self.folder.read_looks(self.seeds), taken])
 
     def _was_seen(self, seeds: Sequence[int]) -> bool:
-        """Return whether a look included all the given seeds; true without seeds."""
+        """Return whether a look included all the given seeds; True if there are none."""
         looks = self.folder.read_looks(self.seeds)
         return not seeds or any(set(seeds) <= set(look.seeds) for look in looks)
 
@@ -345,5 +345,5 @@ class StudyStorage(FolderStorage):
 
 
 def _commit_last(names: Iterable[str], commit: str) -> list[str]:
-    """Return file names in alphabetical order, with the file that commits the others last."""
+    """Return file names in alphabetical order, but the file that commits the others last."""
     return sorted(names, key=lambda name: (name.endswith(f"/{commit}"), name))

@@ -1,4 +1,4 @@
-"""Findings of all papers, each with the verdicts that the ledgers in a folder allow."""
+"""Findings of all papers, with the verdicts from the ledgers in a folder."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ _COUNTED: Mapping[Word, str] = {
 }
 
 FigureLink = Callable[[Path, str], str]
-"""Function from a ledger's path and a figure's name (empty for the whole report) to the target of a
-link (empty if there is no such file)."""
+"""Function that maps a ledger's path and a figure's name (empty for the whole report) to the target
+of a link (empty if there is no such file)."""
 
 
 class JudgedScale(NamedTuple):
@@ -59,7 +59,7 @@ def read_ledgers(folder: Path) -> tuple[dict[Path, Ledger], list[str]]:
     """Return the ledgers in the subfolders of `folder`, and a message for each refused one.
 
     A ledger is refused if it is damaged, belongs to an unknown study or another design, or is the
-    second for its study and scale. Ledgers of scale `smoke` show nothing and are ignored.
+    second for its study and scale. Ledgers of scale `smoke` are ignored because they prove nothing.
     """
     ledgers: dict[Path, Ledger] = {}
     refused: list[str] = []
@@ -74,8 +74,8 @@ def read_ledgers(folder: Path) -> tuple[dict[Path, Ledger], list[str]]:
             registered_studies()[ledger.header.study].scale_of(path, ledger.header)
             if (other := seen.setdefault(ledger.header, path)) != path:
                 raise UserError(
-                    f"{quoted(path)} is of the same study and scale as {quoted(other)}: expected"
-                    " only one of them, or the ledger into which zerolab report merges several"
+                    f"{quoted(path)} has the same study and scale as {quoted(other)}: expected"
+                    " only one of them, or a ledger in which zerolab report has merged them"
                 )
         except UserError as error:
             refused.append(str(error))
@@ -87,10 +87,10 @@ def read_ledgers(folder: Path) -> tuple[dict[Path, Ledger], list[str]]:
 def judge_studies(
     ledgers: Mapping[Path, Ledger], update: Callable[[int, str], None] = lambda done, note: None
 ) -> tuple[list[JudgedStudy], list[str]]:
-    """Return all studies with their claims, and the verdicts that some ledgers allow.
+    """Return all studies with their claims and the verdicts from `ledgers`.
 
     `update` is called with the number of finished ledgers and the name of the current study. Also
-    return a message for each ledger whose content does not fit its study.
+    return a message for each ledger whose content does not match its study.
     """
     refused: list[str] = []
     scales: dict[str, dict[Scale, JudgedScale]] = {name: {} for name in registered_studies()}
@@ -146,10 +146,10 @@ def findings_document(
         " of a study is tested only once the primary finding on which it depends is decided; until"
         " then it is undecided, however small its p-value. p-values are corrected for the number of"
         " findings tested together, so the interval of an undecided finding can lie beyond its"
-        " threshold. The power is the probability that as many runs as these decide a finding if"
+        " threshold. The power is the probability that this number of runs decides a finding if"
         " the true statistic differs from the threshold by the number in the column worth knowing"
-        " or, for findings of equality and of no loss or gain, does not differ from it. In brackets"
-        " is the effect for which the power would be 80 %. Larger effects can be found even with a"
+        " or, for findings of equality and of no loss or gain, equals the threshold. In brackets is"
+        " the effect for which the power would be 80 %. Larger effects can be found even with a"
         " low power. The smallest of several differences is biased downwards and the largest"
         " upwards; their tests are not biased.",
         blocks,
@@ -166,7 +166,7 @@ def _all_results(judged: Sequence[JudgedScale]) -> Results:
 
 
 def _counting_studies(studies: Sequence[JudgedStudy]) -> dict[Claim, JudgedStudy]:
-    """Return the study whose verdict counts for each claim: the one with the greatest power.
+    """Return the study with the greatest power for each claim; only its verdict is counted.
 
     The power depends on the design and the variation between runs, but not on the effect that was
     found.
@@ -207,8 +207,8 @@ def _summary(studies: Sequence[JudgedStudy]) -> str:
 def strongest_verdict_sentences(studies: Sequence[JudgedStudy]) -> list[str]:
     """Return a sentence for each of the ten strongest verdicts.
 
-    Only published findings count, once each. The studies take turns. Within a study, primary
-    claims come first, then findings that were not confirmed, then small p-values.
+    Only published findings are included, each once. The sentences alternate between studies. Within
+    a study, primary claims come first, then findings that were not confirmed, then small p-values.
     """
     counting = _counting_studies(studies)
     by_study = [

@@ -1,4 +1,4 @@
-"""Finished runs and tournaments of a study, as a report sees them."""
+"""Finished runs and tournaments of a study, as used in reports."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class TrainedRun:
         """Return the processor time of a record of `STAGES`, or its duration.
 
         For a run begun by an earlier version, all times are durations, so the two kinds are never
-        added up.
+        mixed.
         """
         recorded = record.wall_processor_seconds
         if recorded is None or not self.has_processor_times:

@@ -48,7 +48,7 @@ class SmallestEstimate(NamedTuple):
         """Smallest estimate with its 95 % confidence interval.
 
         The interval extends from the smallest lower end to the smallest upper end. The upper ends
-        come from intervals widened for the number of estimates.
+        are those of intervals widened for the number of estimates.
         """
         level = LEVEL / len(self.estimates)
         low = min(each.interval.low for each in self.estimates)
@@ -252,14 +252,14 @@ class SpreadRatio(NamedTuple):
 class RelativeSpread(NamedTuple):
     """Standard deviation between groups relative to that within groups, for groups of equal size.
 
-    In a model with normal effects of groups, F is distributed as ``1 + size * spread**2`` times
+    If group effects are normally distributed, F is distributed as ``1 + size * spread**2`` times
     Fisher's F; see `SpreadRatio`.
     """
 
     root_of_f: SpreadRatio
     """Square root of F, the mean square between groups divided by that within groups."""
     size: int
-    """Number of members of each group."""
+    """Number of values in each group."""
 
     @property
     def value(self) -> float:
@@ -282,7 +282,7 @@ class RelativeSpread(NamedTuple):
 def relative_spread(groups: Sequence[Sequence[float]]) -> RelativeSpread | None:
     """Return the spread between `groups` relative to that within them.
 
-    Return None unless all groups have the same size of at least 2, and vary.
+    Returns None unless there are several groups, of equal size above 1, with variation inside.
     """
     sizes = {len(group) for group in groups}
     if len(sizes) != 1 or (size := sizes.pop()) < 2:

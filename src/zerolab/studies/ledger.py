@@ -87,7 +87,7 @@ class LedgerRow:
 
 
 class LedgerHeader(NamedTuple):
-    """Study to which a ledger belongs."""
+    """Study, scale and design of a ledger."""
 
     study: str
     scale: str
@@ -104,7 +104,7 @@ class Ledger:
     """Planned seeds, in ascending order; empty for a study without runs."""
     rows: Sequence[LedgerRow]
     planned_count: int
-    """Number of seeds at the last look: as planned by the study, unless more were chosen."""
+    """Number of seeds required for the last look; see `Study.planned_count`."""
     looks: Sequence[TakenLook] = ()
     """Looks at the claims so far."""
 
@@ -150,7 +150,7 @@ def merge_ledgers(ledgers: Mapping[Path, Ledger]) -> Ledger:
     The planned seeds are those of all ledgers. The looks of the ledger with the most seeds in its
     last look are kept, followed by a look at the last looks of all ledgers. Raises UserError if the
     ledgers belong to different studies, scales or designs, if two of them contain the same run, or
-    if games that belong to no seed differ.
+    if games without a seed differ.
     """
     (first_path, first), *others = ledgers.items()
     merged = {row.identity: (first_path, row) for row in first.rows}
@@ -171,7 +171,7 @@ def merge_ledgers(ledgers: Mapping[Path, Ledger]) -> Ledger:
 
 
 def _joined(one: LedgerRow, other: LedgerRow, one_path: Path, other_path: Path) -> LedgerRow:
-    """Merge two rows of a result that belongs to no seed, with the games of both.
+    """Merge two rows of a result without a seed, with the games of both.
 
     For computations, which may measure times, the first ledger's row is kept.
     """
@@ -230,7 +230,7 @@ def _readable_row(path: Path, values: Mapping[str, str]) -> LedgerRow:
 
 
 def _row(kind: str, part: str, label: str, key: str, details: str) -> LedgerRow:
-    """Return a row of a file; raise an error of `UNREADABLE` or UserError if it is damaged."""
+    """Parse a row of a file; raise an error of `UNREADABLE` or UserError if it is damaged."""
     if kind not in get_args(RowKind):
         raise ValueError(f"a row has the unknown kind {quoted(kind)}")
     table = json.loads(details, parse_constant=_refuse_constant, parse_float=_finite)
@@ -258,7 +258,7 @@ def _refuse_constant(name: str) -> float:
 
 
 def _score(tournament: str, player: str, opponent: str, *scores: Sequence[int]) -> PairScore:
-    """Return a score of a file; raise ValueError if its numbers of games are impossible."""
+    """Parse a score in a file; raise ValueError if its numbers of games are impossible."""
     checked = [MatchScore(*map(int, each)) for each in scores]
     pair = PairScore(str(tournament), str(player), str(opponent), *checked)
     for played, distinct in ((pair.first, pair.distinct_first),

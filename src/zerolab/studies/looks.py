@@ -1,7 +1,7 @@
 """Seeds of studies, and significance levels of looks at growing data [OBrien1979], [Lan1983].
 
 A study adds seeds in rounds and can stop once its claims are decided. Testing at the full level
-after every round would make too many decisions by chance. The boundaries of O'Brien and Fleming
+after every round would lead to too many wrong decisions. The boundaries of O'Brien and Fleming
 preserve the level: early looks need overwhelming evidence, and the last look costs little. The part
 of the level spent so far is a fixed function of the share of the data seen, so the number and times
 of later looks need not be known.
@@ -43,7 +43,7 @@ class TakenLook(NamedTuple):
 
 
 def check_looks(tables: Any, seeds: Sequence[int]) -> list[TakenLook]:
-    """Return the looks of a file; raise an error of `UNREADABLE` if they are impossible.
+    """Parse the looks in a file; raise an error of `UNREADABLE` if they are impossible.
 
     Each look must include the seeds of the previous look, and `seeds` those of all looks.
     """
@@ -118,7 +118,7 @@ class _Walks(NamedTuple):
         return cls(points, _normal(points, math.sqrt(fraction)), fraction)
 
     def bound(self, fraction: float, probability: float) -> float:
-        """Return the boundary at the next look that walks cross with a probability."""
+        """Return the boundary at the next look that walks cross with the given probability."""
         from scipy.integrate import simpson  # noqa: PLC0415  slow to import
         from scipy.optimize import brentq  # noqa: PLC0415
         from scipy.special import ndtr  # noqa: PLC0415
@@ -155,7 +155,7 @@ def _normal(x: NDArray[np.float64], deviation: float) -> NDArray[np.float64]:
 
 
 FIRST_SEED = 100
-"""Smallest seed of studies. Smaller ones were used while claims and designs were developed."""
+"""Smallest seed of studies. Smaller seeds were used while developing claims and designs."""
 
 LAST_SEED = 999
 """Largest seed; larger numbers are seeds of other groups of runs (`plan_run`)."""
@@ -199,7 +199,7 @@ def check_seeds(seeds: Any) -> list[int]:
 
 
 def format_seeds(seeds: Iterable[int]) -> str:
-    """Return seeds in the form of `parse_seeds`; ``none`` if there are none."""
+    """Return seeds as text for `parse_seeds`; ``none`` if there are none."""
     ranges: list[tuple[int, int]] = []
     for seed in seeds:
         if ranges and ranges[-1][1] == seed - 1:

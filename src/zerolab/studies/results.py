@@ -85,7 +85,7 @@ class Results:
         return "; ".join(messages)
 
     def missing_runs_message(self) -> str:
-        """Return a message about runs that are missing, or an empty string."""
+        """Return a message about missing runs, or an empty string."""
         missing = len(self.design.runs) - len(self.runs)
         return f"{missing} of {len(self.design.runs)} runs are missing" if missing else ""
 
@@ -141,7 +141,7 @@ def read_results(design: Design, ledger: Ledger) -> Results:
 
     After the first look, only the results at the latest look are returned; later results stay
     hidden until the next look. Raises UserError if a run in the ledger has settings other than
-    planned.
+    those planned.
     """
     messages = []
     if ledger.looks and ledger.looks[-1].seeds != list(ledger.seeds):
@@ -178,13 +178,20 @@ def finding_blocks(results: Results, verdicts: Sequence[Verdict]) -> list[Block]
     return [*note, Heading("Findings"), ClaimTable(verdicts)]
 
 
-def with_only_look(ledger: Ledger, results: Results) -> Ledger:
-    """Return a ledger with a look at all seeds if its results are finished and have no look."""
+def with_last_look(ledger: Ledger, design: Design) -> Ledger:
+    """Return a ledger with a look at all planned seeds if all results are finished.
+
+    The ledger is returned unchanged if it has this look, if it has more seeds than were planned at
+    its latest look, or if that look was at merged ledgers. `design` is for all seeds of the ledger.
+    """
     seeds = list(ledger.seeds)
-    is_finished = seeds and not results.unfinished_message() and len(seeds) == ledger.planned_count
-    if ledger.looks or not is_finished:
+    latest = ledger.looks[-1] if ledger.looks else TakenLook([], ledger.planned_count, [])
+    is_planned = len(seeds) == ledger.planned_count == latest.planned_count
+    if not seeds or not is_planned or latest.seeds == seeds or latest.spent_shares:
         return ledger
-    return replace(ledger, looks=[TakenLook(seeds, ledger.planned_count, [])])
+    if read_results(design, replace(ledger, looks=[])).unfinished_message():
+        return ledger
+    return replace(ledger, looks=[*ledger.looks, TakenLook(seeds, ledger.planned_count, [])])
 
 
 def _trained_run(planned: PlannedRun, row: LedgerRow) -> TrainedRun:

@@ -1,7 +1,7 @@
 """Estimates over the runs of a study, with 95 % confidence intervals and p-values.
 
 The sampling unit is the run. Runs that differ only in their seed are independent, but the games of
-a run are not. Each number passed to these functions therefore belongs to one run, and intervals
+a run are not. Each number passed to these functions therefore represents one run, and intervals
 show how much the result would vary if the runs were trained again.
 
 Having few runs is not an error. A single run has an infinite interval and p = 1. Identical results

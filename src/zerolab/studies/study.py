@@ -1,4 +1,4 @@
-"""The base class of studies, their scales, and the caveats at the top of their reports.
+"""Base class of studies, scales of studies, and the caveats at the top of reports.
 
 A study plans its runs and tournaments (`Study.design`) and turns the results into a report
 (`Study.document`). This package does everything else: it schedules tasks on processes or machines,
@@ -45,7 +45,7 @@ class Study(ABC):
     """Name on the command line."""
 
     measurement_version: ClassVar[int] = 0
-    """Version of `measure`, to be increased when its results change; 0 without measurements."""
+    """Version of `measure`; increase it when the results change. 0 without measurements."""
 
     @property
     def headline(self) -> str:
@@ -125,7 +125,7 @@ class Study(ABC):
 LEDGER = "ledger.parquet"
 """File name of ledgers (`zerolab.studies.ledger`)."""
 REPORT_FOLDER = "report"
-"""Name of the folder of the report in the folder of a study."""
+"""Name of the report folder in the folder of a study."""
 
 _STUDIES: Registry[Study] = Registry("study")
 

@@ -6,7 +6,7 @@
     studies/computed/KEY.json              result of a computation or measurement, shared
     studies/positions/KEY.parquet          solved positions, shared
     studies/NAME-SCALE/study.toml          study, its seeds and a digest of its design
-    studies/NAME-SCALE/tournaments/PART/   games and ratings
+    studies/NAME-SCALE/tournaments/KEY/    settings and games
     studies/NAME-SCALE/failures.json       failed tasks that have not succeeded since
     studies/NAME-SCALE/looks.json          seeds of each look at the claims
     studies/NAME-SCALE/ledger.parquet      everything that the report needs from the finished work
@@ -145,7 +145,7 @@ class StudyFolder:
         return min(run.settings.iterations, run_folder.progress.iteration) if run_folder else 1
 
     def finished_share(self, run: PlannedRun) -> float:
-        """Return the fraction of a run's iterations completed; below 1 even in a finished run."""
+        """Return the fraction of a run's iterations completed; below 1 even for a finished run."""
         return (self.current_iteration(run) - 1) / run.settings.iterations
 
     def run_seconds(self, run: PlannedRun) -> float:

@@ -152,7 +152,7 @@ def _with_digest(settings: TrainSettings, dataset_paths: Sequence[str]) -> Train
 
 
 def _with_features(settings: TrainSettings, content: bytes) -> TrainSettings:
-    """Return the settings completed with the properties of the source of learned features."""
+    """Return the settings, completed with the properties of the source of features."""
     head = features_head(settings)
     assert head is not None
     with TemporaryDirectory() as folder:

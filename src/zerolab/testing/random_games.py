@@ -1,4 +1,4 @@
-"""Positions of random games, and checks that random actions and playouts are uniform."""
+"""Positions of random games, checks of random actions and playouts, and comparison with a twin."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class Twin(Protocol):
         ...
 
     def board(self) -> NDArray[Any] | None:
-        """Return [rows, columns] with 1 and -1 for the first and second player's pieces.
+        """Return an array [rows, columns]: 1 for the first player's pieces, -1 for the second's.
 
         Return None to skip the comparison of boards.
         """
@@ -260,7 +260,7 @@ def _keys(count: int, seed: int = 0) -> NDArray[np.uint64]:
 def _chi_square_bound(degrees_of_freedom: int) -> float:
     """Return a bound that a chi-square variable exceeds with probability below exp(-_LOG_RARITY).
 
-    Lemma 1 of Laurent and Massart (2000), doi:10.1214/aos/1015957395.
+    See Lemma 1 of Laurent and Massart (2000), doi:10.1214/aos/1015957395.
     """
     spread = 2 * math.sqrt(degrees_of_freedom * _LOG_RARITY)
     return degrees_of_freedom + spread + 2 * _LOG_RARITY

@@ -156,7 +156,7 @@ def _check_actions(
 
 
 def check_action_layout(game: Game) -> None:
-    """Check that actions change their places on the board and that symmetries move both alike.
+    """Check that actions change their places on the board and that symmetries move both equally.
 
     Games whose actions have no places are not checked.
     """
@@ -186,7 +186,7 @@ def check_action_layout(game: Game) -> None:
 
 
 def _places_of_cells(game: Game, layout: ActionLayout) -> NDArray[np.int64]:
-    """Return int64[cells]: the place of every cell."""
+    """Return the place of every cell, int64[cells]."""
     rows, columns = game[:2]
     cells = np.arange(rows * columns)
     places: dict[str, NDArray[np.int64]] = {

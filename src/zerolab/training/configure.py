@@ -1,7 +1,7 @@
 """Resolution of a run's settings from a preset and assignments.
 
 An assignment that would have no effect under the other settings is rejected, with a message that
-names the setting to change instead. Presets may have such settings: assignments can enable them.
+names the setting to change instead. Presets may have such settings, which assignments can enable.
 """
 
 from __future__ import annotations
@@ -70,8 +70,8 @@ def require_no_untrusted_programs(
 ) -> None:
     """Raise UserError if a run would execute a program named only in `origin`, a preset or run.
 
-    Its author may be unknown, and programs run with the user's full permissions. `trusted` are the
-    strings entered by the user.
+    The author of `origin` may be unknown, and programs run with the user's full permissions.
+    `trusted` are the strings entered by the user.
     """
     trusted_specs = set(trusted)
     untrusted = [spec for spec in settings.opponent_programs if spec not in trusted_specs]
@@ -218,7 +218,7 @@ def saved_settings(run: RunFolder) -> TrainSettings:
 
 
 class NoEffectRule(NamedTuple):
-    """Rule that some settings have no effect under certain values of other settings."""
+    """Rule that some settings have no effect with certain values of other settings."""
 
     keys: tuple[str, ...]
     """Dotted keys, each including all keys below it."""
@@ -317,7 +317,7 @@ NO_EFFECT_RULES: tuple[NoEffectRule, ...] = (
         "a warm start, such as warm_start.variant=wrora",
     ),
     NoEffectRule(
-        ("learn.learning_rate",), _ignored_learning_rate_reason, "no bug fresh_optimizer"
+        ("learn.learning_rate",), _ignored_learning_rate_reason, "other published_bugs"
     ),
     NoEffectRule(("gate.openings",), _when("gate.games", 0), "gate.games above 0"),
     NoEffectRule(
@@ -356,7 +356,7 @@ def require_effects(settings: TrainSettings, assignments: Sequence[Assignment]) 
 
 
 def ineffective_preset_settings(settings: TrainSettings, preset: str) -> list[str]:
-    """Return a message for each setting that the user's own preset file changes to no effect.
+    """Return a message for each setting that the user's own preset file changes without effect.
 
     Installed presets are not checked: they contain settings for several modes.
     """

@@ -104,8 +104,8 @@ FINAL_STAGE_NAME = "final_evaluation"
 class TrainingContext:
     """State of a training run in progress, read and changed by the stages.
 
-    Stages save files through these methods and update `progress`. The trainer commits both,
-    together with the records that the stage returns.
+    Stages save files through these methods and update `progress`. The trainer commits the files,
+    the progress and the records that the stage returns.
     """
 
     run: RunFolder
@@ -135,7 +135,7 @@ class TrainingContext:
         return self.progress.iteration - (self.progress.stage == FINAL_STAGE_NAME)
 
     def iteration_share(self, iteration: int) -> IterationShare:
-        """Return the shares of the run completed before and after an iteration, by stop rule."""
+        """Return the shares of the run done before and after an iteration, per the stop rule."""
         rule: StopRule = self.settings.stop
         return rule.iteration_share(of_iterations(read_records(self.run)), iteration)
 
@@ -150,11 +150,11 @@ class TrainingContext:
         return lambda: round(perf_counter() - start, 4)
 
     def evaluator(self, iteration: int) -> Evaluator:
-        """Return the evaluator of the run's network of an iteration."""
+        """Return the evaluator of the run's network from an iteration."""
         return load_run_evaluator(self.run, iteration)
 
     def network_agent(self, iteration: int, options: NetworkOptions | None = None) -> Agent:
-        """Return the run's network of an iteration as an agent.
+        """Return the run's network from an iteration as an agent.
 
         The default options are the run's search settings. The name of the agent is relative to the
         run, such as ``@12``, followed by any options that differ.
@@ -163,7 +163,7 @@ class TrainingContext:
         return replace(agent, name=relative_name(agent.name, self.run.path))
 
     def save_network(self, iteration: int) -> None:
-        """Save the learner's network and optimiser state as those of an iteration."""
+        """Save the learner's network and optimiser state for an iteration."""
         weights, optimizer = self.learner.weight_arrays(), self.learner.optimizer_arrays()
         about = self.settings.network_at(iteration).model_dump(mode="json")
         self.run.save_network(iteration, weights, optimizer, about)
@@ -210,7 +210,7 @@ class TrainingContext:
 
 
 class Stage(ABC):
-    """Base class of training stages; an interrupted stage is repeated as a whole.
+    """Base class of training stages; an interrupted stage is repeated in full.
 
     Results must depend only on the settings, `context.progress` and the files of earlier stages. A
     resumed run then produces the same bytes as an uninterrupted one.

@@ -32,7 +32,7 @@ _BASIC_OUTPUTS: tuple[SearchOutput, ...] = ("priors", "values")
 class CumulativeCost(NamedTuple):
     """Cumulative cost of a run from its start to the end of an iteration.
 
-    Gate games, accuracy measurements and the final evaluation count only in `seconds`.
+    Gate games, accuracy measurements and the final evaluation are included only in `seconds`.
     """
 
     iteration: int

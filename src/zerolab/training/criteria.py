@@ -1,7 +1,7 @@
 """Gates, warm-start ramps and stop rules.
 
 A gate accepts or rejects candidates, a ramp sets the weight and the end of the warm start, and a
-stop rule ends a run before its last iteration and may determine how much of it is done. Other
+stop rule can end a run before its last iteration and determine how much of it is done. Other
 packages can add types to `GATES`, `RAMPS` and `STOP_RULES` in modules named in the entry-point
 group ``zerolab.training``.
 """
@@ -28,7 +28,7 @@ class Gate(VariantSettings):
     40 ([Wang2020a] sweeps 20 to 100); [Hongcharoen2018]: 100."""
 
     openings: int = Field(default=0, ge=0, le=1000)
-    """Random plies at the start of each game to vary the games. Each opening is played twice, with
+    """Random plies at the start of each game, for variety. Each opening is played twice, with
     colours swapped. The papers use 0, with which two deterministic networks repeat their games."""
 
     @field_validator("games")
@@ -193,7 +193,7 @@ class ConstantRamp(_LimitedRamp):
 
 
 class EndlessRamp(Ramp):
-    """Full weight in every iteration, so that the warm start never ends."""
+    """Full weight in every iteration, so the warm start never ends."""
 
     name: Literal["never"] = "never"
 
@@ -207,8 +207,8 @@ class AdaptiveRamp(Ramp):
     After every iteration, the two searches play a match, both with the best network. [Wang2021a]
     compares their scores; this ramp uses the likelihood that plain search is stronger. At 0.95,
     about one match in twenty between equally strong searches ends the warm start, so it ends
-    eventually even if plain search is never more than equally strong. The weight is 1, or decreases
-    over `iterations`.
+    eventually even if plain search never becomes stronger. The weight is 1, or decreases over
+    `iterations`.
     """
 
     name: Literal["adaptive"] = "adaptive"
@@ -222,8 +222,8 @@ class AdaptiveRamp(Ramp):
 
     iterations: int | None = Field(default=None, ge=1)
     """I' of a linearly decreasing weight, as with `linear`, but staying at 1 / I' from iteration I'
-    on; by default, the weight is 1 throughout. Without a decrease, WRo is Rollout, and WRoRa is
-    RoRa."""
+    onwards; by default, the weight is 1 throughout. Without a decrease, WRo is Rollout, and WRoRa
+    is RoRa."""
 
     @field_validator("games")
     @classmethod
@@ -250,8 +250,8 @@ for _ramp in (LinearRamp, ConstantRamp, EndlessRamp, AdaptiveRamp):
 class StopRule(VariantSettings):
     """Base class of stop rules.
 
-    A rule depends only on the records in metrics.jsonl, so that a resumed run ends in the same
-    iteration as an uninterrupted one.
+    A rule depends only on the records in metrics.jsonl, so a resumed run ends in the same iteration
+    as an uninterrupted one.
     """
 
     @property
@@ -278,8 +278,7 @@ class StopRule(VariantSettings):
     def iteration_share(self, records: Sequence[Record], iteration: int) -> IterationShare:
         """Return the shares of the run before and after an iteration.
 
-        They depend only on records of earlier iterations, so that a resumed run has the same
-        shares.
+        They depend only on records of earlier iterations, so they are the same in a resumed run.
         """
         former, before = (
             self.share_done([record for record in records if record.iteration < number])
@@ -330,7 +329,7 @@ class EvaluationLimitStop(StopRule):
     """Rule that ends a run after a number of network evaluations in self-play.
 
     With this rule, runs with different searches or numbers of games can be compared at equal cost,
-    whatever the load of the machine.
+    regardless of the load on the machine.
     """
 
     name: Literal["spent"] = "spent"
@@ -357,10 +356,10 @@ _SECONDS_PER_HOUR = 3600.0
 class TimeLimitStop(StopRule):
     """Rule that ends a run as close as possible to a number of hours of training.
 
-    An iteration begins only if more than half of it is expected to lie within the limit, assuming
-    that it takes as long as the last one. The first iteration always begins. All time between the
-    start and the end of training counts, including gates and measurements, but not the final
-    evaluation, which follows, nor the time between an interruption and the next command.
+    An iteration begins only if more than half of it is expected to fall within the limit, assuming
+    that it takes as long as the last one. The first iteration always begins. The limit applies to
+    all time between the start and the end of training, including gates and measurements. It does
+    not apply to the final evaluation, or to the time between an interruption and the next command.
 
     [Clausen2021] limits every trial of its hyperparameter search to two hours. On a different or
     busier machine, a run with this rule has a different number of iterations.
@@ -369,7 +368,7 @@ class TimeLimitStop(StopRule):
     name: Literal["hours"] = "hours"
 
     hours: float = Field(default=1.0, gt=0)
-    """Hours of training; ``stop=1.5h`` is a short form. `iterations` remains the maximum number of
+    """Hours of training; ``stop=1.5h`` is a short form. `iterations` is still the maximum number of
     iterations. [Clausen2021]: 2."""
 
     def is_met(self, records: Sequence[Record]) -> bool:

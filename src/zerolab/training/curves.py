@@ -34,7 +34,7 @@ _LABELS = {
     "hours": "hours of training",
 }
 _LAST_RECORDS = GateRecord, SupervisedRecord
-"""Records of a finished iteration; only a warm-start match and measurements can follow."""
+"""Records that end an iteration; only a warm-start match and measurements can follow them."""
 _TITLES = {
     "loss": "loss in the last epoch",
     "elo": "training Elo of the best network (biased)",
@@ -64,7 +64,7 @@ class RunCurves(NamedTuple):
     title: str
     records: list[Record]
     x_coordinates: list[float]
-    """One for every record."""
+    """One coordinate per record."""
     colour: str
     panels: dict[str, Panel]
     """Panels by key."""

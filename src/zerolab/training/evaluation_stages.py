@@ -68,7 +68,7 @@ def predict_positions(
     """Return a network's predictions for solved positions.
 
     `predicts_draws` is True if a head of the network predicts draws. Without such a head, the
-    predicted outcome is the one nearest to the value.
+    outcome nearest to the value is predicted.
     """
     extra_outputs: tuple[ExtraOutput, ...] = ("draws",) if predicts_draws else ()
     parts = []
@@ -265,7 +265,7 @@ def _parse_own_network(spec: str, settings: TrainSettings) -> tuple[int, Network
 
 
 class FinalEvaluationStage(Stage):
-    """Games against every baseline, from random openings that are played with both colours.
+    """Games against every baseline, from random openings that are each played with both colours.
 
     In a supervised run, the network is first measured on the test positions.
     """

@@ -144,7 +144,7 @@ _FEATURES_KEY = "network.heads.features"
 
 
 class FeatureSource:
-    """A network whose features are learnt, for positions `plies` ahead (0 is the current one)."""
+    """A network whose features are learnt, for positions `plies` ahead (0 for the current one)."""
 
     def __init__(self, network_file: NetworkFile, head: FeaturesHead) -> None:
         """Build the network; raise UserError if the heads to learn from have no convolutions."""

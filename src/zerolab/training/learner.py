@@ -267,7 +267,7 @@ class Learner:
         return learning_rate
 
     def _step(self, batch: Batch) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """Take one step; return the losses, float32[losses], and, with clipping, the norm."""
+        """Take one step; return the losses, float32[losses], and the gradient norm if clipped."""
         losses = self._gradients.compute(batch)
         limit = self.settings.clip_norm
         norm = nn.utils.clip_grad_norm_(self.network.parameters(), limit) if limit else None

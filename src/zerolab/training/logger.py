@@ -1,7 +1,7 @@
 """Loggers, which copy the numbers of a training run to experiment trackers.
 
-Loggers are the classes at the end of this file. Other packages can register further ones in modules
-named in the entry-point group ``zerolab.loggers``.
+Loggers are the classes at the end of this file. Other packages can register more in modules named
+in the entry-point group ``zerolab.loggers``.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def require_loggers(names: Iterable[str]) -> None:
 
 
 def _is_installed(package: str) -> bool:
-    """Return whether a package can be imported; an empty folder of its name does not count."""
+    """Return whether a package can be imported; an empty folder with its name does not count."""
     try:
         spec = find_spec(package)
     except ModuleNotFoundError:  # the parent of a module is missing
@@ -100,7 +100,7 @@ class RunLog:
         self._logged = 0
 
     def update(self) -> None:
-        """Log the records that this object has not logged yet, including those before a resume.
+        """Log the records that this object has not yet logged, including those before a resume.
 
         Raises UserError if a tracker fails; the run's records are saved nevertheless.
         """

@@ -76,7 +76,7 @@ class MoveKind(Settings):
 
 
 def move_kind(settings: TrainSettings, iteration: int) -> MoveKind:
-    """Return the kind of move that a run's network of an iteration makes."""
+    """Return the kind of move that a run's network from an iteration makes."""
     return MoveKind(
         game=settings.game,
         network=_json_round_trip(_network_cost_settings(settings.network_at(iteration))),
@@ -175,7 +175,7 @@ class CostReference(Settings):
 
 
 def read_cost_reference(path: Path) -> CostReference:
-    """Return the reference in a file; raise UserError if it is missing, damaged or newer."""
+    """Return the reference in a file; raise UserError if missing, damaged or of another version."""
     if not path.exists():
         raise UserError(
             f"{quoted(path)} does not exist: expected a file written by zerolab cost --measure"
@@ -232,7 +232,7 @@ class MeasurementSubject:
 
     @classmethod
     def from_run(cls, run: RunFolder, iteration: int) -> MeasurementSubject:
-        """Return a run's network of an iteration, with the run's latest self-play games.
+        """Return a run's network from an iteration, with the run's latest self-play games.
 
         Raises UserError if the run has no such network or no self-play games.
         """
@@ -247,7 +247,7 @@ class MeasurementSubject:
 
     @classmethod
     def untrained(cls, settings: TrainSettings, iteration: int) -> MeasurementSubject:
-        """Return an untrained network, as large as that of an iteration, and random games."""
+        """Return an untrained network with the size of an iteration's network, and random games."""
         game, numbers = parse_game(settings.game), np.arange(_RANDOM_GAMES)
         network = build_network(settings.network_at(iteration), game, settings.seed)
         keys = streams.stream_keys(0, 0, numbers, np.zeros_like(numbers), streams.ARENA_OPENING)
@@ -270,7 +270,7 @@ def measure_move_times(
     plies: int,
     report: Callable[[int], None] = lambda _: None,
 ) -> list[MoveTime]:
-    """Measure the move times of several networks in turn, so that noise affects all of them.
+    """Measure the move times of several networks in turn, so that noise affects all of them alike.
 
     Each subject plays a warm-up round of one move and `ROUNDS` measured rounds of `plies` moves in
     each of its parallel games; a finished game is followed by another. `report` is called with the

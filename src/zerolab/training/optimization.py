@@ -1,6 +1,6 @@
 """Optimisers and learning-rate schedules.
 
-The learner saves the whole optimiser state, so that a resumed run is bit-for-bit identical to an
+The learner saves the whole optimiser state, so a resumed run is bit-for-bit identical to an
 uninterrupted one. A schedule is a pure function of the time of a step and needs no saved state.
 
 Weight decay applies to every parameter, including biases and batch norms, as in [ClausenCode].
@@ -163,7 +163,7 @@ OPTIMIZERS.add("sgd", SgdSettings)
 class IterationShare(NamedTuple):
     """Shares of a run completed before and after an iteration, according to the run's stop rule.
 
-    A share is 0 at the start of the run, 1 at its planned end, and more beyond it.
+    A share is 0 at the start of the run, 1 at its planned end, and greater than 1 beyond it.
     """
 
     before: float
@@ -179,7 +179,7 @@ class StepTime(NamedTuple):
     """Time of a training step within a run, in iterations."""
 
     iteration: int
-    """Counted from 1."""
+    """Iteration of the step, counted from 1."""
     fraction: float
     """Fraction of the iteration's steps that precede the step, in [0, 1)."""
     total_iterations: int
@@ -194,7 +194,7 @@ class StepTime(NamedTuple):
 
     @property
     def expected_iterations(self) -> float:
-        """Expected number of iterations if the rest are, on average, as long as those before."""
+        """Expected number of iterations if later ones are, on average, as long as earlier ones."""
         if self.share <= 0:
             return self.total_iterations
         return min(self.total_iterations, self.done / self.share)
@@ -247,7 +247,7 @@ class CosineSchedule(RateSchedule):
 
     The rate changes with every step: end + (1 - end) * (1 + cos(pi * t)) / 2 for t from 0 to 1
     [Loshchilov2017, Eq. 5]. The warm-up from 0 follows [Goyal2017, Section 2.2]. t is the fraction
-    of the iterations after the warm-up that is completed. The run ends after `iterations`, or
+    of the iterations after the warm-up that are complete. The run ends after `iterations`, or
     earlier if it is expected to reach the hours or evaluations to which `stop` limits it. A run
     with this schedule cannot be extended later.
     """

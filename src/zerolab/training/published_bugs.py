@@ -2,7 +2,7 @@
 
 The bugs are reproduced only in studies of those results, by the code in this module. Each bug
 changes data passed between the parts of a run. Games, examples and networks are stored as usual, so
-that a resumed run equals an uninterrupted one. docs/papers.md numbers the bugs and explains their
+a resumed run equals an uninterrupted one. docs/papers.md numbers the bugs and explains their
 effects. Bug 2, which concerns the selection of tournament participants, is left to studies.
 """
 
@@ -32,7 +32,7 @@ _DEFAULT_RATE = 0.001
 
 @dataclass(frozen=True)
 class EnabledBugs:
-    """Enabled bugs and their effects on a run's data; without bugs, all methods are correct."""
+    """Enabled bugs and their effects on a run's data; without bugs, the data are correct."""
 
     names: Sequence[BugName] = ()
 

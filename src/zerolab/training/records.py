@@ -46,9 +46,9 @@ class Record(BaseModel):
     """Time since the previous record, or since training began or was resumed if that is later.
     Absent if the stage has several records, and in runs of earlier versions."""
     wall_processor_seconds: Seconds | None = None
-    """Processor time in all threads, hardly affected by other programs; absent likewise."""
+    """Processor time in all threads, hardly affected by other load; absent in the same cases."""
     wall_memory: Annotated[int, Unit("MiB")] | None = None
-    """Peak memory of the process since it began or resumed the run; absent in early versions."""
+    """Peak memory of the process since it began or resumed the run; absent in old runs."""
 
     @classmethod
     def __pydantic_init_subclass__(cls, **options: Any) -> None:
@@ -115,9 +115,9 @@ class SelfPlayRecord(Record):
     searched: PositionCount | None = None
     """Positions searched by the search service for the remaining requests."""
     resignations: dict[str, float] | None = None
-    """Resigned games (`resigned`), games played on although a player would have resigned
-    (`played_on`), those that this player did not lose (`false`), and the share of the latter
-    (`false_rate`), unless no game was played on. Absent without `selfplay.resignation`."""
+    """Numbers of resigned games (`resigned`), games played on although a player would have resigned
+    (`played_on`) and games among them that this player did not lose (`false`), and `false` /
+    `played_on` (`false_rate`), if defined. Absent without `selfplay.resignation`."""
     warm_start_weight: Share | None = None
     """Weight of the warm start in this iteration; absent without a warm start."""
     generation: Annotated[int, Unit("generations")] | None = None
@@ -171,7 +171,7 @@ class LearnRecord(Record):
     """Trainable weights and biases of the network; absent if the network never grows."""
     loss: dict[str, float]
     """Means over the last epoch, by name: the error of every head, the losses of policy and value
-    (`sum`, `product`, `weighted`) and, with further heads, the `total`. An epoch is a pass over the
+    (`sum`, `product`, `weighted`) and, with other heads, the `total`. An epoch is a pass over the
     window; with `learn.replay_ratio`, the last pass can be incomplete."""
     epoch_losses: list[dict[str, float]] | None = None
     """The same means for every epoch, in order; absent if there is only one epoch."""
@@ -196,7 +196,7 @@ class LearnRecord(Record):
 class GateRecord(Record):
     """The gate's verdict on a candidate and the results of its games.
 
-    Wins and losses are those of the candidate. Elo and likelihood are estimated from distinct
+    Wins and losses are the candidate's. Elo and likelihood are estimated from distinct
     games, because a repeated game provides no new evidence.
     """
 
@@ -204,7 +204,7 @@ class GateRecord(Record):
     accepted: bool
     """True if the candidate replaced the best network."""
     elo: Elo
-    """Training Elo of the best network after the gate; the untrained network has Elo 0."""
+    """Training Elo of the best network after the gate; the initial network has Elo 0."""
     wins: GameCount | None = None
     """Wins. This field and those below are absent if the gate plays no games."""
     draws: GameCount | None = None
@@ -233,7 +233,7 @@ class GateRecord(Record):
 class WarmStartMatchRecord(Record):
     """A match of plain search against warm-start search, both with the best network.
 
-    Wins and losses are those of plain search.
+    Wins and losses are from the point of view of plain search.
     """
 
     stage: str = "warm_start_match"
@@ -351,7 +351,7 @@ class OpponentRecord(Record):
     network: NetworkIteration
     """Iteration of the best network."""
     opponent: str
-    """Spec of the baseline; ``@0`` is the untrained network 0 of this run."""
+    """Spec of the baseline; ``@0`` is the initial network of this run."""
 
     @property
     def tag(self) -> str:
@@ -364,7 +364,7 @@ class BaselineRecord(OpponentRecord):
     stage: str = "final_evaluation"
     asked: str | None = None
     """Spec in the settings, if it differs from `opponent`: ``@12`` is the best network after
-    iteration 12, which comes from an earlier iteration if candidate 12 was rejected."""
+    iteration 12, which an earlier iteration trained if candidate 12 was rejected."""
     wins: GameCount
     """Wins of the network."""
     draws: GameCount
@@ -390,7 +390,7 @@ class BaselineRecord(OpponentRecord):
 
 
 class UnplayedBaselineRecord(OpponentRecord):
-    """A baseline opponent whose games could not be finished, even after retries."""
+    """A baseline opponent whose games could not be finished."""
 
     stage: str = "unplayed_baseline"
     reason: str

@@ -51,7 +51,7 @@ def of_iterations(records: Iterable[Record]) -> list[Record]:
 
 
 def best_network_after(records: Iterable[Record], iteration: int) -> int:
-    """Return the iteration of the best network after `iteration`; 0 is the untrained network."""
+    """Return the iteration of the best network after `iteration`; 0 is the initial network."""
     accepted = (
         record.iteration
         for record in records
@@ -161,7 +161,7 @@ LIVE_FILE = ".live.json"
 
 _MAX_BYTES = 1 << 16
 _SECONDS = 1.0
-"""Minimum time between two writes."""
+"""Minimum time in seconds between writes of the file."""
 
 
 class LiveGame(Settings):
@@ -194,7 +194,7 @@ class LiveProgress(Settings):
     run_seconds_left: float | None = None
     """Estimated time until the run ends, or None (see `RunClock.remaining_seconds`)."""
     latest_game: LiveGame | None = None
-    """None before a game of the iteration is finished, and in modes that finish all at once."""
+    """Latest game; None until one is finished, and in modes that finish all games together."""
 
 
 class LiveReporter:

@@ -94,7 +94,7 @@ class GamesAhead:
 
 
 def begin_games_ahead(context: TrainingContext) -> None:
-    """Begin the next iteration's games unless they have begun, if settings and executor allow it.
+    """Begin the next iteration's games if settings and executor allow it and they have not begun.
 
     Call this before every stage except self-play. Modes with a search service use this machine, so
     their games would only delay the learner.
@@ -113,7 +113,7 @@ def _progress_at(context: TrainingContext, iteration: int) -> RunProgress:
     """Return the progress that determines which network plays the games of an iteration.
 
     It differs from the current progress if `selfplay.lag` is set: the games then depend only on
-    what was known before the previous iteration.
+    iterations before the previous one.
     """
     if not context.settings.selfplay.lag:
         return context.progress
@@ -219,9 +219,9 @@ def _network_evaluator_factory(context: TrainingContext, best: int) -> NetworkEv
 def _record_fields(
     context: TrainingContext, played: _PlayedGames, seconds: float
 ) -> dict[str, Any]:
-    """Return the fields of the record; uninformative fields are None.
+    """Return the fields of the record.
 
-    An example is the number of simulations per move with a fixed budget.
+    Uninformative fields, such as the simulations per move with a fixed budget, are None.
     """
     settings, result = context.settings, played.result
     games, unfinished = result.games, result.unfinished_games

@@ -2,12 +2,12 @@
 
 A preset is a TOML file in the folder ``presets`` of this package or of a paper's package, or a
 user's file. Papers are listed in the entry-point group ``zerolab.papers``; their packages are not
-imported here. In a preset, a table ``[boards."5x5"]`` contains settings for boards of that size
-only.
+imported here. In a preset, a table ``[boards."5x5"]`` contains settings only for boards of that
+size.
 
 The options for starting from a network set `learn_settings.StartSettings`.
 
-This module imports little, so that the help of commands appears quickly.
+This module imports little, so that command help appears quickly.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def _paper_folders() -> list[Path]:
 
 
 def expand_hours(value: Any) -> Any:
-    """Return the stop rule that a time such as ``1.5h`` abbreviates, or other values unchanged."""
+    """Return the stop rule for a time such as ``1.5h``; return any other value unchanged."""
     try:
         hours = float(value.removesuffix("h")) if value.endswith("h") else None
     except (AttributeError, ValueError):

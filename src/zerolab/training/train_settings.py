@@ -65,7 +65,7 @@ class FinalEvaluationSettings(Settings):
     swapped."""
 
     baselines: tuple[str, ...] = (*BASELINES, "@0")
-    """The specs of the opponents. ``@0`` is the untrained network 0 of this run, ``@12`` the best
+    """The specs of the opponents. ``@0`` is the initial network of this run, and ``@12`` the best
     network after iteration 12. Plain MCTS breaks ties at random; a preference for low-numbered
     actions would make it overlook moves, and the network would seem stronger. A program, such as
     ``gtp:"COMMAND"``, that is named in a file but not on the command line runs only with
@@ -91,7 +91,7 @@ class TrainSettings(Settings):
 
     device: Annotated[str, AfterValidator(checked_device_name)] = "auto"
     """Device of the networks: auto, cpu, cuda, cuda:N or mps. With auto, it is the device named by
-    the environment variable ZEROLAB_DEVICE or, if unset, the first CUDA GPU, if any, or the CPU.
+    the environment variable ZEROLAB_DEVICE; if that is unset, the first CUDA GPU, or else the CPU.
     Can be changed when a run is resumed, but results differ between devices."""
 
     iterations: int = Field(default=100, ge=1)
@@ -134,7 +134,7 @@ class TrainSettings(Settings):
     final_evaluation: FinalEvaluationSettings = FinalEvaluationSettings()
     """Games against baseline opponents after training."""
     published_bugs: tuple[BugName, ...] = ()
-    """Bugs of published code to reproduce, only for studies of published results. `mirrored_policy`
+    """Bugs in published code to reproduce, only for studies of published results. `mirrored_policy`
     [WangCode] trains mirrored boards with the policy of the original board. `absolute_winner` [AZG,
     2019] mistakes the winner's colour for a result relative to the side to move.
     `fresh_optimizer` [AZG with PyTorch] creates a new Adam optimiser in every iteration, with a
@@ -143,7 +143,7 @@ class TrainSettings(Settings):
     in Connect Four; [Wang2020a]: probably absolute_winner, in Gobang."""
 
     def network_at(self, iteration: int) -> NetworkSettings:
-        """Return the settings of an iteration's network; iteration 0 is the untrained network."""
+        """Return the settings of an iteration's network; iteration 0 is the initial network."""
         settings: NetworkSettings = self.growth.network_settings(self.network, iteration)
         return settings
 
@@ -160,7 +160,7 @@ class TrainSettings(Settings):
 
     @property
     def opponent_programs(self) -> list[str]:
-        """Specs of the programs that the run plays in its final evaluation."""
+        """Specs of the programs that the run plays against in its final evaluation."""
         final = self.final_evaluation
         return [spec for spec in final.baselines if runs_program(spec)] if final.games else []
 

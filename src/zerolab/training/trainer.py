@@ -164,7 +164,7 @@ class Trainer:
         context.save_network(0)
 
     def _fill_window(self) -> None:
-        """Restore the window from stored examples."""
+        """Fill the window with stored examples or, in a supervised run, solved positions."""
         context, run = self.context, self.context.run
         if context.inputs.solved_split is not None:
             positions, source = context.inputs.solved_split.training, context.inputs.feature_source

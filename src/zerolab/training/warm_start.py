@@ -60,11 +60,11 @@ class WarmStartSettings(Settings):
     custom, which is defined by `search`."""
 
     ramp: variant_annotation(RAMPS) = Field(default_factory=RAMPS["linear"])  # type: ignore[valid-type]
-    """Ramp of the weight of playouts over the iterations, and the end of the warm start.
+    """Ramp of the playout weight over the iterations, which also ends the warm start.
     [Wang2020b]: linear, I' = 5."""
 
     search: Mapping[str, Any] = Field(default_factory=dict)
-    """Further changes to plain search during the warm start, such as
+    """Additional changes to plain search during the warm start, such as
     ``search.leaf_evaluator.playouts=4`` or, with variant = "custom", ``search.selection=rave``."""
 
     @field_validator("variant")

@@ -78,7 +78,7 @@ def _facts(facts: Mapping[str, NDArray[Any]], vector_columns: Container[str]) ->
 
 
 def _frequencies(surprises: Numbers, full: NDArray[np.bool_], weight: float) -> NDArray[np.float64]:
-    """Return (1 - weight) + weight * surprise / mean surprise of the fully searched moves [N].
+    """Return [N]: (1 - weight) + weight * surprise / mean surprise of the fully searched moves.
 
     This is policy surprise weighting [KataGoMethods].
     """
@@ -118,7 +118,7 @@ def later_features(
 def later_states(positions: Positions, ply: int) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
     """Return rows, int64[n], and the states `ply` plies after them, uint64[n, words].
 
-    The later moves are the ones that lead to the game's last position. Positions in between may be
+    The later moves are taken from the game's last position. Positions in between may be
     missing, because solved positions exclude those without a choice. Rows are omitted if the game's
     last position comes earlier.
     """

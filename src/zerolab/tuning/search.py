@@ -148,7 +148,7 @@ def _last_accuracy(records: Sequence[Record]) -> Interval | None:
 
 
 def _last_loss(records: Sequence[Record]) -> Interval | None:
-    """Return the latest sum of the heads' losses, or None; comparable between all `learn.loss`."""
+    """Return the last sum of the heads' losses, or None; it is comparable across `learn.loss`."""
     for record in reversed(records):
         if isinstance(record, LearnRecord):
             return Interval.unbounded(sum(record.loss[head] for head in record.heads))
@@ -173,7 +173,7 @@ def _elo(run: RunFolder, plan: TuningPlan, display: TrialDisplay) -> Interval:
 
 
 def _report_attributes(run: RunFolder, objective: Interval | None) -> dict[str, float]:
-    """Return what reports need: the training time and, if known, the ends of the interval."""
+    """Return attributes for reports: the training time and, if known, the ends of the interval."""
     attributes = {"hours": _training_hours(read_records(run))}
     if objective is not None and objective.is_bounded:
         attributes |= {"low": objective.low, "high": objective.high}
@@ -214,7 +214,7 @@ def tune(
 def work_on_trials(
     store: TrialStore, trial_count: int, work: Callable[[ClaimedTrial], None]
 ) -> None:
-    """Claim one trial after another and call `work` with each, up to `trial_count` in total."""
+    """Claim trials one by one and call `work` with each, until there are `trial_count`."""
     while True:
         with store.claimed_trial(trial_count) as claimed:
             if claimed is None:
@@ -318,7 +318,7 @@ def _report(store: TrialStore, plan: TuningPlan) -> TuningReport:
         store.folder / "tuning.md", titled_markdown_table(report.table(all_trials=True)) + "\n"
     )
     if (best := report.best_result) is not None:
-        # Hours are omitted, so that a resumed search writes an identical file.
+        # Hours are omitted so that a resumed search writes an identical file.
         head = f"# Trial {best.number}: {best.objective_text(plan.settings.objective)}\n"
         preset = plan.trial_preset(best.setting_values, best.number)
         write_text(store.folder / "best.toml", head + preset)

@@ -3,7 +3,7 @@
 ``KEY=VALUE`` fixes a setting. ``search.selection.c=0.5..4`` specifies a range,
 ``learn.learning_rate=log:0.001..0.1`` a range on a logarithmic scale, and
 ``learn.loss=sum|product`` alternatives. A setting of an alternative applies only to trials with
-this alternative. For example, with ``network=conv|resnet``, the setting ``network.blocks=2..6``
+that alternative. For example, with ``network=conv|resnet``, the setting ``network.blocks=2..6``
 applies only to trials with ``resnet``.
 """
 
@@ -158,7 +158,7 @@ class SearchSpace:
     def corner_values(self, end: int, changed: Mapping[str, SettingValue] = {}) -> TrialValues:
         """Return the first (`end` 0) or last (`end` -1) checked value of every setting.
 
-        The values in `changed` replace those of their settings.
+        Values in `changed` take precedence.
         """
         values: TrialValues = {}
         for setting in self.all_settings:

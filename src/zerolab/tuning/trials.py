@@ -54,7 +54,7 @@ class TrialJournal(BaseJournalBackend):
         self._bytes = 0  # number of bytes read
 
     def read_logs(self, log_number_from: int) -> Sequence[dict[str, Any]]:
-        """Return the entries from `log_number_from` on; raise UserError for a damaged line."""
+        """Return the entries from index `log_number_from`; raise UserError for a damaged line."""
         if self._path.exists():
             check_file(self._path, _MAX_BYTES)
             with user_errors_on_read(self._path), open(self._path, "rb") as file:

@@ -159,8 +159,8 @@ class TuningReport:
     """Keys of the searched settings."""
     results: list[TrialResult]
     importance: dict[str, float]
-    """Share of the variation in the objective that each setting explains, by key. It is estimated
-    with PED-ANOVA [Watanabe2023], and empty if there are too few trials."""
+    """Share of the variation in the objective that each setting explains, by key, estimated with
+    PED-ANOVA [Watanabe2023]; empty if there are too few trials."""
 
     @classmethod
     def from_store(cls, store: TrialStore, plan: TuningPlan) -> TuningReport:

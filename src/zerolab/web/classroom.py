@@ -3,8 +3,8 @@
 The class is stored in one file, which is replaced atomically; each tournament has its own folder
 beside it. If the server is killed, the next one therefore continues with the same class.
 
-A separate process plays the games and stores them as they finish. If this process or the server is
-killed, the next server plays the missing games.
+A separate process plays the games and stores them a few pairs at a time. If this process or the
+server is killed, the next server plays the missing games.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Pupil(Settings):
 
 
 class ClassTournament(Settings):
-    """Tournament of a class, with the agents that took part."""
+    """Tournament of a class, with the agents entered in it."""
 
     number: int = Field(ge=1)
     """Number of the tournament's folder."""
@@ -81,7 +81,7 @@ class ClassTournament(Settings):
     agents: Mapping[str, str]
     """Agent specs by the name of the pupil."""
     is_playing: bool
-    """True from the start until the end, or until the teacher stops it."""
+    """True from the start of the tournament until it ends or the teacher stops it."""
 
 
 class ClassRecord(Settings):
@@ -109,7 +109,7 @@ class Classroom:
 
     @classmethod
     def open(cls, folder: Path, names: Sequence[str]) -> Classroom:
-        """Return the class stored in a folder, with the pupils `names`; create what is missing.
+        """Return the class stored in a folder, with the pupils `names`; create it if necessary.
 
         Returning pupils keep their tokens and agents, even after an absence. Raise UserError if the
         file is damaged or cannot be written.
@@ -138,7 +138,7 @@ class Classroom:
         return self.folder / "agents"
 
     def next_tournament_number(self) -> int:
-        """Return a number above those of all tournaments, including those of earlier classes."""
+        """Return a number higher than that of any tournament of this class or an earlier one."""
         last = self._record.tournament
         folders = (self.folder / "tournaments").glob("*")
         taken = [int(each.name) for each in folders if each.name.isdecimal()]
@@ -149,7 +149,7 @@ class Classroom:
         return self.folder / "tournaments" / str(number)
 
     def holder_of(self, token: str) -> Holder | None:
-        """Return the holder of a token, or None; this takes equally long for every token."""
+        """Return the holder of a token, or None, taking the same time for every token."""
         holders = [Holder("")] + [Holder(each.name) for each in self._record.pupils]
         tokens = [self._record.teacher] + [each.token for each in self._record.pupils]
         given = token.encode("utf-8", "replace")
@@ -195,9 +195,9 @@ class Classroom:
 
 
 def class_names(option: str) -> list[str]:
-    """Return the names in a file, one per line, or, for a number, that many numbered names.
+    """Return the names in a file, one per line; for a number, return that many numbered names.
 
-    Raise UserError for names that are too long, repeated, or not printable, or contain " vs ".
+    Raise UserError for names that are too long, repeated or not printable, or that contain " vs ".
     """
     if option.isascii() and option.isdecimal():
         count = int(option) if len(option) < 10 else MAX_PUPILS + 1
@@ -279,7 +279,7 @@ class ClassPlay:
         future.add_done_callback(partial(self._finish, pool))
 
     def stop(self) -> None:
-        """Stop the tournament; the games of unfinished pairs are played again later."""
+        """Stop the tournament; games that are not yet stored are played again later."""
         with self._classroom.lock, self._lock:
             pool, self._pool = self._pool, None
             self._record_end()

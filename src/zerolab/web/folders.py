@@ -126,7 +126,7 @@ _MAX_CACHED = 2000
 class FileCache(Generic[_Result]):
     """Cache of results read from files. A result is valid until one of its files changes.
 
-    If several callers need the same result at once, one reads it and the others wait.
+    If several callers need the same result at the same time, one reads it and the others wait.
     """
 
     def __init__(self) -> None:

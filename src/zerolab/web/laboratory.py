@@ -4,8 +4,8 @@ All persistent state is on disk or in the pages, so a restarted server continues
 one stopped.
 
 A process started by a page outlives the server. The process works on a folder. Beside this folder,
-the folder ``.server`` contains the output of the process and a file with which the next server
-finds the process.
+the folder ``.server`` contains the output of the process and a file from which the next server
+identifies the process.
 """
 
 from __future__ import annotations

@@ -140,7 +140,7 @@ def _require_at_most(agent: Agent, key: str, setting: int, most: int) -> None:
 
 
 def _is_misspelt(path: str) -> bool:
-    """Return whether a text is probably a misspelt agent, such as mtcs:100, and not a path."""
+    """Return whether `path` is probably a misspelt agent, such as mtcs:100, and not a path."""
     if "/" in path:
         return False
     try:

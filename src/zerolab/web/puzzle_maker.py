@@ -1,6 +1,6 @@
 """Puzzles of the laboratory, made from its positions and graded in the background.
 
-When a page asks for the puzzles of a game, a task begins, unless the puzzles are complete. The task
+When a page requests the puzzles of a game, a task begins, unless the puzzles are complete. The task
 solves positions one at a time, and only while nobody else uses the solver. It then grades the
 puzzles by letting agents choose moves in them; these searches run after all others. Puzzles are
 stored in the server's folder, so each is solved and graded only once.
@@ -54,7 +54,7 @@ _MAX_GAMES_WITH_PUZZLES = 100
 """Maximum number of games with puzzles, so that their files cannot fill the disk."""
 _MAX_TASKS, _MAX_PER_ADDRESS, _MAX_PER_PAGE = 8, 4, 2
 _SECONDS = 2.0  # for solving a position
-_MAX_UNSOLVED = 60  # consecutive unsolved positions after which a game counts as too hard
+_MAX_UNSOLVED = 60  # consecutive unsolved positions after which a game is considered too hard
 _SOLVER_TRIES = 2  # attempts at a position that crashes the solver process
 _PAUSE = 0.1
 _CLIENT = Client("", "puzzles")

@@ -91,7 +91,7 @@ def client_address(scope: Scope, headers: Mapping[str, str], *, has_proxy: bool)
 
 @lru_cache(maxsize=1024)
 def _machine(address: str) -> str:
-    """Return one name for all addresses that a machine can use, or "" if `address` is invalid."""
+    """Return the same name for all addresses of a machine, or "" if `address` is invalid."""
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:
@@ -242,13 +242,13 @@ _TITLE = re.compile(r"<!-- (?P<title>[^-]+?) -->\n")
 _LINKS = ("play", "analyse", "learn", "puzzles", "replay", "runs", "tournaments", "studies")
 """Pages linked at the top of every page, in order."""
 _PARENTS = {"run": "runs", "compare": "runs", "tournament": "tournaments", "study": "studies"}
-"""Linked pages that lead to the pages without a link, by the name of the page without a link."""
+"""Linked page that leads to each page without a link, by the name of the latter."""
 _CLASS_LINKS: dict[str, tuple[tuple[str, str], ...]] = {
     "owner": (),
     "teacher": (("class", "Class"), ("wall", "Wall")),
     "pupil": (("pupil", "My agent"), ("wall", "Wall")),
 }
-"""Additional pages and the texts of their links, by role."""
+"""Additional pages and the text of their links, by role."""
 
 Role = Literal["owner", "teacher", "pupil"]
 

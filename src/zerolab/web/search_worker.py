@@ -274,7 +274,7 @@ class SearchWorker:
             self._updates[update.task_number].put(update)
 
     def _end(self) -> None:
-        """Tell waiting tasks that the process has ended, for example from lack of memory."""
+        """Tell waiting tasks that the process has ended, for example because memory ran out."""
         self.has_ended = True
         for number, waiting in self._updates.items():
             waiting.put(TaskUpdate(number, error=_ended_early(), is_done=True))

@@ -302,7 +302,7 @@ class SimulationWork:
     """Work that runs a search up to one simulation."""
 
     bytes = 0
-    """Memory of the tree, which is too small to count."""
+    """Memory of the tree, which is negligible."""
 
     def __init__(self, request: SimulationRequest) -> None:
         self._request = request

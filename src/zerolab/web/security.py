@@ -64,7 +64,7 @@ _RATE = 400.0  # sustained requests and websocket messages per second and client
 _BURST = 2000.0
 _PUPIL_SHARE = 0.1  # share of these limits, and of the websockets, for each pupil of a class
 _TEACHER_PAGES = ("/class", "/api/v1/class/manage")
-"""Paths closed to pupils; so are all paths that begin with the second one."""
+"""Paths closed to pupils, as are all paths that begin with the second one."""
 _PUPIL_CHANGES = frozenset(
     f"/api/v1/{name}"
     for name in (
@@ -101,7 +101,7 @@ class Guard:
         ANY_ADDRESS in `hosts` allows all IP addresses. This is safe because other sites can point
         only host names at this server. `proxies` are host names of reverse proxies on this machine,
         which must set X-Forwarded-For (see `client_address`). Pages served through these proxies
-        count as pages of this server.
+        are treated as pages of this server.
         """
         self._app = app
         self._proxies = {each.lower() for each in proxies}

@@ -152,7 +152,7 @@ def _puzzle(position: Position, seconds: float) -> Puzzle | None:
 
 
 def cached_oracle(game: str, seconds: float) -> Oracle:
-    """Return a game's oracle; the built-in solver gets a time limit per position."""
+    """Return a game's oracle; the built-in solver is given a time limit per position."""
     oracle = _oracle(game)
     if isinstance(oracle, Solver):
         oracle.budget = SolverBudget(seconds=seconds)

@@ -66,7 +66,7 @@ if TYPE_CHECKING:
 _LEVELS = (88, 90, 91)
 """Strong accuracies, in percent, at which [Clausen2021] compares costs."""
 _LOWER_LEVELS = (50, 60, 70, 80)
-"""Lower accuracies, in percent, which shorter runs reach."""
+"""Lower accuracies, in percent, reached by shorter runs."""
 _POINTS = 40  # per curve over cost
 _CYCLE_STEPS = 200  # plotted steps of an iteration
 _HOUR = 3600.0  # seconds
@@ -95,7 +95,7 @@ _EXTENSION_CLAIMS = frozenset({
     smaller_findings.EASY_CLAIM, smaller_findings.DROP_CLAIM, smaller_findings.LATE_DROP_CLAIM,
     *(claim for claim, pair in {**PEAKS, **ENDS}.items() if set(pair) <= set(MAIN_VARIANTS)),
 })  # fmt: skip
-"""Claims about the variants of the study of extensions."""
+"""Claims about the variants in the study of extensions."""
 
 
 def efficiency_statistics(results: Results) -> dict[Claim, ClaimEstimate | MissingEstimate]:
@@ -162,8 +162,8 @@ def training_blocks(results: Results, runs: PointsByVariant) -> Iterator[Block]:
         "Cost is the cost of self-play alone, as in [Clausen2021]. It is the number of simulations"
         " multiplied by the time per simulation on one core, measured under equal conditions for"
         " all networks. It excludes training steps and, except where a finding says otherwise, the"
-        " training of a small network whose features another one learns. The small network has its"
-        " own row ([Clausen2021] trained it for two additional hours). Accuracy is the strong"
+        " training of a small network whose features another network learns. The small network has"
+        " its own row ([Clausen2021] trained it for two additional hours). Accuracy is the strong"
         " accuracy of search on solved positions from games in which half of the plies are perfect."
         " All runs are measured on the same positions, so the intervals cover variation between"
         " runs but not the choice of positions. Comparisons at equal cost use the mean accuracy"
@@ -204,8 +204,8 @@ def cycle_blocks(results: Results) -> Iterator[Block]:
     yield Picture(
         "cycle",
         draw_curves(panels, "Cycle of the extended version", "share of an iteration's steps", ""),
-        "Learning rate and momentum as planned, in the first iteration and in the one in which the"
-        " cycle is smallest; the momentum is the same in both. Compare Fig. 2 of [Clausen2021].",
+        "Planned learning rate and momentum, in the first iteration and in the iteration with the"
+        " smallest cycle; the momentum is the same in both. Compare Fig. 2 of [Clausen2021].",
     )
 
 
@@ -227,7 +227,7 @@ def _curves(runs: PointsByVariant, title: str) -> Figure:
 
 
 def _unit_of(runs: PointsByVariant) -> TimeUnit:
-    """Return the unit for the costs of runs, which are in hours."""
+    """Return the unit in which to show the costs of runs, which are stored in hours."""
     longest = (run[-1].cost for by_seed in runs.values() for run in by_seed.values())
     return time_unit(hours * _HOUR for hours in longest)
 

@@ -1,17 +1,16 @@
 """Cost of self-play on a reference machine, accuracy at a given cost, and the claims about it.
 
 [Clausen2021] measures training cost in hours on one graphics card, as the time per move multiplied
-by the number of moves. Here, the machine that times the moves is the reference machine. The runs
-can be trained on other machines. Moves are timed with untrained networks in random games, on one
-core, so the number of workers does not affect the cost. All networks are timed together, under the
-same load.
+by the number of moves. Here, moves are timed on a reference machine, and runs can be trained on
+other machines. Moves are timed with untrained networks in random games, on one core, so the number
+of workers does not affect the cost. All networks are timed together, under the same load.
 
 The accuracy of a single iteration is noisy, and the maximum of noisy measurements grows with their
 number. Accuracies are therefore smoothed and evaluated at the same number of points in every run.
 
 The variation between runs of a variant is estimated from the runs of all variants (see
-`block_model`). The small network is left out, because runs of its size may vary more or less than
-others.
+`block_model`). The small network is left out because the variation between runs of its size may be
+different.
 """
 
 from __future__ import annotations
@@ -213,14 +212,14 @@ _AVERAGED: Mapping[Claim, tuple[str, str]] = {
     LEAGUE_CLAIM: (LEAGUE_BY_RESULTS, EXTENDED),
     FREE_FEATURES_CLAIM: (FEATURES, EXTENDED),
 }
-"""Pair of variants that each claim compares along their curves."""
+"""Pair of variants whose curves each claim compares."""
 
 _EXTENSIONS = ("service", FEATURES, LEAGUE_BY_RESULTS)
-"""One variant of each of the three extensions of [Clausen2021, section 4]."""
+"""One variant for each of the three extensions in [Clausen2021, section 4]."""
 
 
 def measured_accuracy_points(results: Results) -> dict[str, PointsBySeed]:
-    """Return the accuracy points of all finished runs; empty before moves are timed."""
+    """Return the accuracy points of all finished runs; empty if no moves have been timed."""
     times = measured_move_times(results)
     if times is None:
         return {}
@@ -265,7 +264,7 @@ def difference_at_equal_cost(
 ) -> StudentEstimate | MissingEstimate:
     """Return the accuracy of variant `one` minus that of `other` at equal cost.
 
-    The cost is `share` times the total cost of the cheapest run of either.
+    The cost is `share` times the total cost of the cheapest run of either variant.
     """
     pair = [points for name in (one, other) for points in runs.get(name, {}).values()]
     cost = share * min((points[-1].cost for points in pair), default=0.0)
@@ -281,7 +280,7 @@ def difference_along_curves(
 ) -> StudentEstimate | MissingEstimate:
     """Return the accuracy of variant `one` minus that of `other`, averaged over equal costs.
 
-    The costs range from the latest first measurement to the lowest total cost of a run of either.
+    The costs range from the latest first measurement to the lowest total cost of the compared runs.
     """
     pair = [points for name in (one, other) for points in runs.get(name, {}).values()]
     first = max((points[0].cost for points in pair), default=0.0)

@@ -221,7 +221,7 @@ def check_statistics(results: Results) -> dict[Claim, ClaimEstimate | MissingEst
 
 
 def _random_moves_of_best(run: TrainedRun) -> float:
-    """Return the probability with which the best player of a run moves at random."""
+    """Return the probability that the best player of a run moves at random."""
     league, settings = _final_league(run), run.planned.settings.league
     assert settings is not None
     value = np.array([league.best[league.parameters.index("check")]])
@@ -267,7 +267,7 @@ def _final_league(run: TrainedRun) -> _League:
 
 
 def _parameter_curve(leagues: Sequence[_League], parameter: str) -> Curve:
-    """Return a parameter of all active players by generation; shorter leagues end in NaN."""
+    """Return a parameter of all active players by generation, padded with NaN."""
     longest = max(len(league.active) for league in leagues)
     lines: list[list[float]] = []
     for league in leagues:

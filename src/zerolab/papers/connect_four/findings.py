@@ -47,7 +47,7 @@ _FIGURES: Mapping[str, str] = {
     FEATURES: "accuracy-features",
     **{name: "accuracy-ablation" for name, variant in VARIANTS.items() if variant.is_ablation},
 }
-"""Figure that shows a variant beside the extended version."""
+"""Figure that compares each variant with the extended version."""
 
 
 def _compared(
@@ -336,7 +336,7 @@ SUPERVISED_FEATURES_CLAIM = Claim(
 
 EARLY, LATE = "early", "late"
 PHASE_SHARE = 0.2
-"""Share of the games in the early and in the late phase of training."""
+"""Share of the games in each phase of training."""
 _SMALLEST_DIVERSITY = 0.5  # positions per game
 
 

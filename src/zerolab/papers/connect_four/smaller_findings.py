@@ -48,7 +48,7 @@ EASY_CLAIM = Claim(
     " with 10 %.",
     "[Clausen2021, section 3.2]",
     "strong accuracy of search on easy positions (10 %) minus that on hard ones (50 %), mean over"
-    " the final networks of the baseline and the extended version, by seed; the paper says so of"
+    " the final networks of the baseline and the extended version, by seed; the paper refers to"
     " its data for supervised learning",
     0.0,
     "above",
@@ -208,13 +208,13 @@ def growth_blocks(results: Results) -> Iterator[Block]:
 
 
 _OPTIONS: Mapping[str, str] = {"c": "selection.c", "fpu": "fpu.value", "draw_value": "draw_value"}
-"""Search option of each evolving parameter. The threshold is left out, so that both settings have
-the same number of simulations."""
+"""Search option of each evolving parameter. The threshold is left out, so both settings use the
+same number of simulations."""
 _OPENING_PLIES = 4  # random, so that games differ
 
 
 def _evolved_agent(run: FinishedRun, league: Mapping[str, Any]) -> Agent:
-    """Return the final network with the league's best settings."""
+    """Return an agent with the final network and the league's best settings."""
     values = dict(zip(league["parameters"], league["best"], strict=True))
     text = "&".join(f"{_OPTIONS[name]}={values[name]}" for name in values if name in _OPTIONS)
     options = parse_search_options(NetworkOptions, text, run.planned.settings.search)
@@ -224,8 +224,8 @@ def _evolved_agent(run: FinishedRun, league: Mapping[str, Any]) -> Agent:
 def measure_evolved_accuracy(run: FinishedRun, league: Mapping[str, Any]) -> float | None:
     """Return the strong accuracy of the final network with the league's best settings.
 
-    `league` is the result of `diversity.measure_league`. The positions and random numbers are those
-    of the run's own measurements. The result is None if the positions are missing.
+    `league` is the result of `diversity.measure_league`. The positions and random numbers are the
+    same as in the measurements during training. The result is None if the positions are missing.
     """
     (planned,) = run.planned.datasets
     path = run.study_folder.dataset_path(planned)
@@ -285,7 +285,7 @@ def _accuracies(results: Results) -> list[tuple[float, float]]:
 
 
 def evolved_blocks(results: Results) -> Iterator[Block]:
-    """Yield a table of accuracy with both settings, and of the games between them."""
+    """Yield a table of the accuracy with both settings and the score between them."""
     if not (pairs := _accuracies(results)):
         return
     evolved, original = zip(*pairs, strict=True)

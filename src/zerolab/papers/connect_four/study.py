@@ -73,12 +73,12 @@ _VARIANTS: Mapping[Scale, tuple[str, ...]] = {
 }
 """Variants at scales that omit some variants."""
 MAIN_VARIANTS = (BASELINE, EXTENDED, "service", "growing", SMALL, FEATURES, LEAGUE_BY_RESULTS)
-"""Variants of the study of extensions; `SMALL` provides the features that another one learns."""
+"""Variants in the study of extensions. `FEATURES` learns the features of `SMALL`."""
 
 _SEEDS: Mapping[Scale, int] = {"smoke": 1, "mini": 3, "small": 5, "paper": 5}
 _EXTENSION_SEEDS: Mapping[Scale, int] = {"smoke": 1, "mini": 8, "small": 8, "paper": 5}
 _FIRST_EXTENSION_SEED = 103
-"""Seeds 100 to 102 were known when the statistics of the claims were last changed."""
+"""First new seed. Seeds 100 to 102 were known when the statistics of the claims last changed."""
 _BLOCKS: Mapping[Scale, tuple[int, ...]] = {
     "smoke": (1,),
     "mini": (5, 10, 20),
@@ -87,8 +87,8 @@ _BLOCKS: Mapping[Scale, tuple[int, ...]] = {
 }
 
 _POLICY_FEATURES_HEAD = {"name": "features", "heads": ["policy"], "plies": [0, 2], "weight": 1.0}
-"""Features with the highest accuracy of ten choices in supervised learning [ClausenCode]: those of
-the policy head, for the position and for the one two plies later."""
+"""Head for the best of ten choices of features in supervised learning [ClausenCode]: those of the
+policy head, for the position and the position two plies later."""
 
 _TIMED_THREADS = 2
 _SECONDS_PER_SIMULATION = 1e-4
@@ -163,7 +163,7 @@ class Connect4ExtensionsStudy(Connect4EfficiencyStudy):
 
     Train the baseline, its extended version, and the extended version with each extension of the
     paper: games searched by a service, growing networks, features of a small network, and a league.
-    The study connect4-efficiency also has further methods and removes one ingredient at a time.
+    The study connect4-efficiency adds further methods and also removes one ingredient at a time.
 
     Examples:
       zerolab study connect4-extensions
@@ -196,10 +196,10 @@ class Connect4ExtensionsStudy(Connect4EfficiencyStudy):
 class Connect4SupervisedStudy(Study):
     """Train networks of 5, 10 and 20 blocks on solved positions of Connect Four, as in Table 1.
 
-    The sets contain all positions of each game, or one position per game. Some further networks
-    learn the published labels, some of which are wrong; others give the outcome as much weight as
-    the move, or also learn the features of a small network trained by self-play. The accuracies on
-    unseen positions are limits for networks of these sizes.
+    The sets contain all positions of each game, or one position per game. Further networks learn
+    the published labels, some of which are wrong, give the outcome as much weight as the move, or
+    also learn the features of a small network trained by self-play. The accuracies on unseen
+    positions show the limits of networks of these sizes.
 
     Examples:
       zerolab study connect4-supervised
@@ -240,7 +240,7 @@ def planned_easy_dataset(game: str, count: int) -> PlannedDataset:
 def _selfplay_runs(
     scale: Scale, variants: Iterable[str], seeds: Sequence[int]
 ) -> Iterator[PlannedRun]:
-    """Yield the self-play training runs; the small network comes before those with its features."""
+    """Yield the self-play training runs; small networks come before those that learn from them."""
     small: dict[int, PlannedRun] = {}
     for name in variants:
         for seed in seeds:
@@ -275,7 +275,7 @@ def _selfplay_run(
 
 
 class TimedMoveKind(NamedTuple):
-    """Kind of move to time, with the first run and iteration that have such moves."""
+    """Kind of move to time, with the first run and iteration in which it occurs."""
 
     kind: MoveKind
     run: PlannedRun
@@ -289,7 +289,7 @@ def timed_move_kinds(runs: Iterable[PlannedRun]) -> dict[str, TimedMoveKind]:
     by_key: dict[str, TimedMoveKind] = {}
     for run in runs:
         title = VARIANTS[str(run.factors["variant"])].title
-        # The search stays the same, so only a change of the network begins another kind.
+        # The search stays the same, so only a change of the network starts a new kind.
         for _, same in groupby(range(run.settings.iterations), run.settings.network_at):
             iteration = next(same)
             kind = move_kind(run.settings, iteration)
@@ -305,7 +305,7 @@ def planned_move_timing(runs: Iterable[PlannedRun]) -> PlannedComputation:
     simulations = 0
     for key, timed in timed_move_kinds(runs).items():
         play = timed.run.settings.selfplay.model_copy(update={"threads": _TIMED_THREADS})
-        # Equal for all seeds and on all machines, so that ledgers from other machines fit.
+        # The same for all seeds and machines, so ledgers from other machines match.
         settings = timed.run.settings.model_copy(update={"seed": 0, "selfplay": play})
         networks[key] = {
             "settings": without_newer_settings(
@@ -339,10 +339,10 @@ class _SupervisedTargets(NamedTuple):
 
 
 def _supervised_runs(scale: Scale, seeds: Sequence[int]) -> Iterator[PlannedRun]:
-    """Yield the runs of Table 1, and those with other labels, weights or features.
+    """Yield the runs of Table 1, and runs with other labels, weights or features.
 
     Features are learnt from set v1, because the games of set v2 have no later positions. The small
-    networks come from the efficiency study.
+    networks are runs of the efficiency study.
     """
     small = {seed: _selfplay_run(scale, SMALL, seed) for seed in seeds}
     yield from small.values()

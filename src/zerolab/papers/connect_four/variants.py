@@ -81,7 +81,7 @@ LEAGUE_WITH_CHECK = "league-check"
 LEAGUE = (LEAGUE_BY_RESULTS, LEAGUE_BY_NOVELTY, "league-novelty-winner", LEAGUE_WITH_CHECK)
 """Variants with a league of search settings.
 
-They differ in the fitness of players, or have the check parameter with its known best value."""
+They differ in the fitness of players. One has the check parameter, whose best value is known."""
 
 LIGHT_MERGING = ("merging-0.2", "merging-0.5")
 """Variants in which the newer of two equal positions has a weight other than 0.8."""
@@ -224,7 +224,7 @@ _LEAGUE: Mapping[Scale, Mapping[str, Any]] = {
     },
     "paper": {},
 }  # fmt: skip
-"""League clocks, scaled with the simulations of other variants; ten or more generations."""
+"""League clocks, scaled with the simulations, and generations short enough for at least ten."""
 
 _GROWTH: Mapping[Scale, Mapping[str, Any]] = {
     "smoke": {"network.filters": 2, "growth.after": [2]},

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 
 Cost = Callable[[RatedGridRun], float]
-"""Function that returns a time of a run, in seconds."""
+"""Function that returns a duration of a run, in seconds."""
 
 ANCHOR = (
     "Elo is relative to Random in each tournament because networks with different seeds do not play"
@@ -109,7 +109,7 @@ def _map(grid: Grid, i: int, e: int) -> HeatMap:
 
 
 def elo_time_blocks(grid: Grid) -> Iterator[Block]:
-    """Yield Elo against self-play time, learning time, both together, and total time."""
+    """Yield figures of Elo against self-play, learning and total time, and a table of the front."""
     yield Heading("Elo against time")
     combinations = grid.runs_by_combination()
     for name, title, stage in (

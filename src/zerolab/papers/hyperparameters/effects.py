@@ -1,6 +1,6 @@
 """Effects of each hyper-parameter on time, losses and Elo, and its best value.
 
-They are shown beside [Wang2020a, Tables 3 and 4].
+The published values in [Wang2020a, Tables 3 and 4] are shown beside them.
 """
 
 from __future__ import annotations
@@ -146,14 +146,14 @@ _DEFINITION = (
     " values, with all other hyper-parameters at their defaults. Hyper-parameters are ranked by"
     " their effect on final Elo, on final loss (policy plus value, last epoch of the last"
     " iteration) and on time (relative to the mean time of the default). Intervals are over runs"
-    " rather than games. They are those of [Tukey1949] for all differences between three means,"
+    " rather than games. They are Tukey's for all differences between three means [Tukey1949],"
     " with the variation between runs of a setting pooled over all settings. The measured effect is"
     " always positive, so the table also shows the effect expected by chance. The p-value is the"
     " probability of an effect of at least this size if all three values are equivalent, adjusted"
     " for twelve hyper-parameters [Holm1979]. All runs are independent. Runs with the same seed but"
-    " different values do not even share the initial network. Runs with default settings count for"
-    " all hyper-parameters, so the effects of two hyper-parameters are not independent. An effect"
-    " depends on the distance between the three values. Losses are measured on the run's own"
+    " different values do not even share the initial network. Runs with default settings are shared"
+    " by all hyper-parameters, so effects of different hyper-parameters are not independent. An"
+    " effect depends on the distance between the three values. Losses are measured on the run's own"
     " self-play positions, which depend on the hyper-parameters, so a lower loss does not imply"
     " stronger play."
 )
@@ -304,7 +304,7 @@ None stands for "insignificant" (loss) or "similar" (time)."""
 
 
 def best_value_blocks(sweep: Sweep) -> Iterator[Block]:
-    """Yield the table of best values; nothing without a hyper-parameter whose runs are finished."""
+    """Yield the table of best values, if any hyper-parameter has a finished run per value."""
     by_loss = hyperparameter_effects(sweep, lambda run: -final_loss(run))
     by_time = hyperparameter_effects(sweep, lambda run: -training_seconds(run))
     if not by_loss:
@@ -312,9 +312,9 @@ def best_value_blocks(sweep: Sweep) -> Iterator[Block]:
     yield Heading("Best values")
     yield Paragraph(
         "The value of each hyper-parameter with the lowest mean final loss and with the lowest mean"
-        " time, beside those of Table 4 of [Wang2020a], which names the values of single runs. The"
-        " p-values are those of equal means, as in the table of importance: a best value is due to"
-        " chance unless they are small. Smaller scales use other values, so compare the names."
+        " time, beside the best values in Table 4 of [Wang2020a], which are based on single runs."
+        " The p-values are for equal means, as in the table of importance: unless they are small, a"
+        " best value may be due to chance. Smaller scales use other values, so compare the names."
     )
     rows: list[list[Cell]] = [
         [

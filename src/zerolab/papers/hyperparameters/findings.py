@@ -1,13 +1,14 @@
 """Claims of [Wang2020a, section 6], for the sweep, the screening and the full grid.
 
-For three hyper-parameters, the section names the iteration, of 100, in which a value has the
-smallest loss: 70 for m, 85 for bs and about 80 for lr. The claims on these three concern the loss
-after that share of the iterations; all others concern the loss at the end.
+For three hyper-parameters, the section names the iteration (of 100) in which one value has the
+smallest loss: 70 for m, 85 for bs and about 80 for lr. The claims about these three concern the
+loss after that share of the iterations; all others concern the loss at the end.
 
-The section contradicts itself twice. With 100 games per iteration the loss goes down in the end,
-but Table 4 names 10 as the best value; the claim follows the text. The text calls u = 0.7 too high,
-but concludes that u makes no significant difference to the loss; the claim follows the conclusion.
-The paper does not say which hyper-parameter has the largest effect on time, so no claim does.
+The section contradicts itself twice. According to the text, the loss finally goes down with 100
+games per iteration, but Table 4 names 10 as the best value; the claim follows the text. The text
+calls u = 0.7 too high, but concludes that u makes no significant difference to the loss; the claim
+follows the conclusion. The paper does not say which hyper-parameter has the largest effect on time,
+so there is no claim about it.
 """
 
 from __future__ import annotations
@@ -49,12 +50,12 @@ TIME_SIGNS: Mapping[str, float] = {
 }  # fmt: skip
 """Sign of the effect on time of the hyper-parameters that Table 3 calls time-sensitive.
 
-The text counts ep among those without a significant effect; Table 4 does not."""
+The text lists ep among those without a significant effect; Table 4 does not."""
 TIME_FRIENDLY = ("T'", "c", "lr", "d", "u")
 """Hyper-parameters that Table 3 calls time-friendly: they change the hours by at most 18 %."""
 
 TIME_FIGURE, LOSS_FIGURE = "training-time", "training-loss"
-"""Figures of either design that show the effects on time and on the loss."""
+"""Figures that show the effects on time and on the loss, in the sweep and in the screening."""
 
 _FIT = "from a linear fit on log2 of all twelve values"
 
@@ -86,7 +87,7 @@ _PERCENT_OF_ITERATIONS: Mapping[str, int] = {"m": 70, "bs": 85, "lr": 80}
 
 
 def _percent_of(symbol: str) -> int:
-    """Return the percentage of the iterations after which the claim compares the loss."""
+    """Return the percentage of the iterations after which a claim compares the loss."""
     return _PERCENT_OF_ITERATIONS.get(symbol, 100)
 
 
@@ -157,7 +158,7 @@ SENSITIVE_CLAIM = Claim(
     LOSS_FIGURE,
 )
 _LOSSES: Sequence[tuple[str, str, Direction, str]] = (
-    ("E", "With more games per iteration, the training loss goes down in the end (but Table 4 names"
+    ("E", "With more games per iteration, the training loss finally goes down (but Table 4 names"
      " the fewest games as best).", "below", "Fig. 3(b)"),
     ("T'", "A small step threshold T' leads to a lower training loss.", "above", "Fig. 3(c)"),
     ("m", "After 70 % of the iterations, the most simulations have the smallest training loss (at"
@@ -186,7 +187,7 @@ def effect_statistics(
 ) -> dict[Claim, ClaimEstimate | MissingEstimate]:
     """Return the statistic of each claim, or the reason why it is missing.
 
-    `runs` are the finished runs of either design, with their values.
+    `runs` are the finished runs of the sweep or the screening, with their values.
     """
     if not runs or len(runs) < len(results.design.runs):
         missing = MissingEstimate(results.unfinished_message() or "nothing is planned")

@@ -1,6 +1,6 @@
 """Runs of the sweep and of the screening, by hyper-parameter and value, and their main effects.
 
-The model of the effects is linear in log2 of the values, so that effects are per doubling::
+The model of the effects is linear in log2 of the values, so effects are per doubling::
 
     measure = seed constant + pair constant + sum of b x over the twelve hyper-parameters
 
@@ -182,7 +182,7 @@ def loss_after(run: TrainedRun, iterations: int) -> float:
 
 
 def loss_after_percent(percent: int) -> RunMeasure:
-    """Return a measure of the loss after a share of the iterations."""
+    """Return a measure of the loss after a percentage of the iterations."""
     return lambda run: loss_after(run, math.ceil(percent * len(run.last_epoch_losses) / 100))
 
 

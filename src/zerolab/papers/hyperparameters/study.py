@@ -100,11 +100,11 @@ DEFAULT = "default"
 """Level of the factor ``changed`` in runs with default settings."""
 TOURNAMENT = "tournament"
 """Part that contains the tournaments of the sweep. Other parts are named after the changed
-parameter."""
+parameter, or `DEFAULT`."""
 SCREENING = "screening"
-"""The only part of the screening."""
+"""Name of the screening's only part."""
 PAIR = "pair"
-"""Factor of the screening: the number of the mirrored pair to which a run belongs."""
+"""Factor of the screening: the number of a run's mirrored pair."""
 
 _BOARD: Mapping[Scale, str] = {
     "smoke": "othello:4x4",
@@ -113,7 +113,7 @@ _BOARD: Mapping[Scale, str] = {
     "paper": "othello:6x6",
 }
 _SEEDS: Mapping[Scale, int] = {"smoke": 1, "mini": 3, "small": 4, "paper": 2}
-"""Runs per value; the paper has one, which leaves no degrees of freedom to decide anything."""
+"""Runs per value. The paper has one, which leaves no degrees of freedom for tests."""
 _GAMES: Mapping[Scale, int] = {"smoke": 2, "mini": 10, "small": 10, "paper": 10}
 _SCREENING_ROWS, _SMOKE_ROWS = 24, 8
 _SCREENING_SEEDS: Mapping[Scale, int] = {"smoke": 1, "mini": 2, "small": 2, "paper": 2}
@@ -125,7 +125,7 @@ _GRID_GAMES: Mapping[Scale, int] = {"smoke": 2, "mini": 4, "small": 10, "paper":
 def scaled_values(scale: str, symbol: str) -> tuple[float, float, float]:
     """Return the smallest, default and largest value of a hyper-parameter at a scale.
 
-    At scale `smoke`, most smallest values equal the default, so that there are fewer runs.
+    At scale `smoke`, most smallest values equal the default, to reduce the number of runs.
     """
     return _REDUCED[scale].get(symbol, HYPERPARAMETERS[symbol].published_values)
 
@@ -202,7 +202,7 @@ def _changes(scale: Scale, values: Mapping[str, Level]) -> dict[str, Any]:
 def _tournament(
     part: str, scale: Scale, runs: Sequence[PlannedRun], seed: int, games: int
 ) -> PlannedTournament:
-    """Return the tournament of the runs with a seed, which all search with the default m and c."""
+    """Plan the tournament of the runs with a seed, in which all search with the default m and c."""
     simulations, c = (scaled_values(scale, symbol)[1] for symbol in ("m", "c"))
     return PlannedTournament(
         part,
@@ -220,9 +220,9 @@ class HyperparameterScreeningStudy(Study):
     """Screen twelve hyper-parameters, all changed together: effects on time, losses and strength.
 
     Train on 6x6 Othello with the smallest or the largest value of each of twelve hyper-parameters,
-    in 24 combinations and their mirror images. Every run contributes to all effects, so that far
-    fewer runs are needed than when one hyper-parameter changes at a time. The final networks
-    of each seed play a tournament.
+    in 24 combinations and their mirror images. Every run contributes to all effects, so far fewer
+    runs are needed than when changing one hyper-parameter at a time. The final networks of each
+    seed play a tournament.
 
     Examples:
       zerolab study hyperparameter-screening
@@ -365,7 +365,7 @@ def plackett_burman(run_count: int) -> NDArray[np.int64]:
 def fold_over(design: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return a two-level design followed by its mirror image, with all levels swapped.
 
-    In a mirrored pair of runs, all main effects change their sign and no interaction of two factors
+    In a mirrored pair of runs, all main effects change sign, and no interaction of two factors
     does. Main effects are therefore orthogonal to these interactions [Box1951].
     """
     return np.concatenate([design, -design])

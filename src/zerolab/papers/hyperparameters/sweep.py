@@ -250,8 +250,8 @@ _SCREENING_DEFINITION = (
     " smallest to its largest value, averaged over the values of the others, from a linear fit over"
     " all runs with a constant for each seed and for each mirrored pair. Interactions of two"
     " hyper-parameters do not change these effects. The default values are not part of the design,"
-    " so a value in the middle that is better or worse than both ends is not seen. p-values are"
-    " adjusted for twelve hyper-parameters [Holm1979]. Losses are measured on the run's own"
+    " so a value in the middle that is better or worse than both ends is missed. The p-values"
+    " are adjusted for twelve hyper-parameters [Holm1979]. Losses are measured on the run's own"
     " self-play positions, so a lower loss does not imply stronger play."
 )
 _FORMATS = {"log2 of time": "+.2f", "final loss": "+.3f", "Elo": "+.0f"}

@@ -81,7 +81,7 @@ def _tournaments(results: Results) -> Iterator[Block]:
         "tournament-elo",
         draw_grouped_runs(groups, "Elo of final networks by minimised loss",
                   "tournament Elo above Random's", baseline=0.0),
-        "Round robins between Random and final networks, for a game and board size. Compare"
+        "Round robins between Random and the final networks for each game and board size. Compare"
         " Fig. 11 of [Wang2020a], where Elo is relative to the mean of all players and there are"
         " more runs. Here Elo is relative to Random. The error of Random's own rating shifts all"
         " runs of a tournament equally; the intervals include this error only if each seed has its"
@@ -146,7 +146,7 @@ def _training_elo(results: Results) -> Iterator[Block]:
 
 
 def _correlation(results: Results) -> Iterator[Block]:
-    """Yield the correlation of both kinds of Elo beside the largest that could be observed."""
+    """Yield the correlation between both kinds of Elo, beside the largest observable value."""
     groups = elos_by_loss(results)
     if isinstance(groups, MissingEstimate):
         return
@@ -210,7 +210,7 @@ def _grid(results: Results) -> Iterator[Block]:
         yield Picture(
             "lambda",
             draw_grouped_runs(groups, "Elo by weight of the policy loss", "tournament Elo"),
-            "l = lambda l_p + (1 - lambda) l_v [Wang2019]. With lambda = 0 only the value loss"
-            " counts, with lambda = 1 only the policy loss. One tournament per game and seed.",
+            "l = lambda l_p + (1 - lambda) l_v [Wang2019]. lambda = 0 is the value loss alone, and"
+            " lambda = 1 the policy loss alone. One tournament per game and seed.",
         )
         yield elo_table("lambda-elo", "Tournament Elo by weight", groups, "weight", "game")

@@ -20,8 +20,7 @@ from zerolab.training.records import GateRecord
 SINGLE = 50.0
 """Smallest Elo difference of practical interest on one board."""
 SMALLEST_LOSS = 0.1
-"""Smallest difference between losses that is of practical interest; published policy losses lie
-between 0.4 and 2.5."""
+"""Smallest loss difference of practical interest; published policy losses range from 0.4 to 2.5."""
 
 
 def part_title(part: str) -> str:
@@ -203,12 +202,12 @@ _COMBINED = {"sum": 0.5, "product": 0.5}
 
 
 def _weights_against_others(loss: str) -> dict[str, float]:
-    """Return the weights of a loss minus the mean of the others."""
+    """Return the weights for a loss minus the mean of the others."""
     return {each: 1.0 if each == loss else -1 / 3 for each in TARGETS}
 
 
 def _loss_falls(fallen: str, minimised: str, part: str, source: str) -> CurveClaim:
-    """Return the claim that a loss falls while it or another one is minimised."""
+    """Return the claim that a loss falls while it or another loss is minimised."""
     own = fallen == minimised
     key = f"{fallen}-loss-falls" + ("" if own else f"-with-{minimised}")
     while_ = "while it is minimised" if own else f"too, while the {minimised} loss is minimised"

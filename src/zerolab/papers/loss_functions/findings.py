@@ -308,7 +308,7 @@ def _largest(
     models: Sequence[GamesModel | MissingEstimate],
     contrasts: Sequence[tuple[Mapping[str, float], Sequence[str]]],
 ) -> ClaimEstimate | MissingEstimate:
-    """Return the largest of several contrasts in each of several models.
+    """Return the largest of several contrasts over all models.
 
     A contrast consists of weights by loss and the boards over which it is averaged, by default all.
     """
@@ -323,7 +323,7 @@ def _largest(
 def _smaller_lead_by_game(
     model: GamesModel | MissingEstimate,
 ) -> ClaimEstimate | MissingEstimate:
-    """Return the lead of the loss that the paper finds best, in the game where it is smaller."""
+    """Return the lead of the loss that the paper finds best, in the games with the smaller lead."""
     if isinstance(model, MissingEstimate):
         return model
     return estimate_smallest(
@@ -335,7 +335,7 @@ def _smaller_lead_by_game(
 
 
 def _relative_spread(results: Results) -> ClaimEstimate | MissingEstimate:
-    """Return the spread of Elo between runs with the value loss relative to other losses."""
+    """Return the spread of Elo between runs with the value loss, relative to other losses."""
     parts = [part for part in _CLAIMED_BOARDS if part in results.design.parts]
     if missing := unfinished_tournaments_note(results, _CLAIMED_BOARDS):
         return missing
@@ -376,7 +376,7 @@ def weakest_elo(results: Results, parts: Sequence[str]) -> ClaimEstimate | Missi
 
 
 def training_elo_correlation(results: Results) -> ClaimEstimate | MissingEstimate:
-    """Return the mean correlation between training Elo and tournament Elo, within losses."""
+    """Return the mean correlation between training and tournament Elo, within boards and losses."""
     groups = elos_by_loss(results)
     return groups if isinstance(groups, MissingEstimate) else observed_elo_correlation(groups)
 

@@ -186,7 +186,7 @@ def shared_network_spread_ratio(results: Results) -> ClaimEstimate | MissingEsti
 
 
 def label_results(results: Results, code: str, names: Sequence[str]) -> list[list[float]]:
-    """Return the results `names` of each computation that has all these results, by seed."""
+    """Return the results `names` of each computation that provides all of them, ordered by seed."""
     prefix = f"{LABELS}: {code}/"
     return [
         [numbers[name] for name in names]

@@ -113,7 +113,7 @@ def _game(scale: Scale, part: str) -> str:
 
 
 def _run(scale: Scale, part: str, code: str, loss: str, seed: int, rate: float) -> PlannedRun:
-    """Plan a run. Runs without the bug are shared with the study ``loss-functions``."""
+    """Plan a run; without the bug and at `DEFAULT_RATE`, it is shared with ``loss-functions``."""
     game = _GAMES[part].partition(":")[0]
     changes = {
         **wang2019_changes(scale, game, "6x6"), "learn.loss": loss, "learn.learning_rate": rate,
@@ -131,7 +131,7 @@ def _losses(scale: Scale, part: str, seed: int) -> Iterator[PlannedRun]:
 
 
 def _rates(scale: Scale, seed: int) -> Iterator[PlannedRun]:
-    """Yield runs with several learning rates; with the bug, one rate suffices for all."""
+    """Yield runs with several learning rates. With the bug, all rates are equivalent to one."""
     for code, rate in [*((RIGHT, rate) for rate in RATES), (DEFECTIVE, DEFAULT_RATE)]:
         yield _run(scale, OPTIMIZER, code, "sum", seed, rate)
 

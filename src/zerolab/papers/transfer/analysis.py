@@ -183,7 +183,7 @@ def _times(results: Results, board_pairs: Sequence[BoardPair]) -> Iterator[Block
             draw_intervals(lines, "Iterations saved by a fine-tuned trunk", "iterations",
                            threshold=0.0, number_format="+.1f"),
             "Iterations saved in reaching the mean accuracy of runs from scratch after half of"
-            " their iterations. Runs that never reach it count with all of their iterations.",
+            " their iterations. For runs that never reach it, all iterations are counted.",
         )  # fmt: skip
     if rows:
         columns: list[str | Column] = [

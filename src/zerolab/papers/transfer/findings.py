@@ -2,7 +2,7 @@
 
 [Hongcharoen2018] publishes a method without results, so its claims are expectations: training on a
 game should be faster and yield a better network if it continues from a network of another game. The
-primary claims state these expectations for the paper's method, new heads on a fine-tuned trunk, and
+primary claims state these expectations for the paper's method (new heads on a fine-tuned trunk) and
 for pairs of different games. The claims with source ``zerolab`` were fixed before any measurement.
 """
 
@@ -32,7 +32,7 @@ from zerolab.studies.results import Results
 from zerolab.studies.statistics import ClaimEstimate
 
 _NEGLIGIBLE = 25.0
-"""Largest Elo lead that counts as negligible; it corresponds to a score rate of 53.6 %."""
+"""Largest negligible Elo lead, which corresponds to a score rate of 53.6 %."""
 
 _ALL = "averaged over all pairs of boards, by seed"
 _GAMES = "averaged over the pairs of different games, by seed"
@@ -53,10 +53,10 @@ BETTER = Claim(
 SAVES = Claim(
     "saves-iterations",
     "Training should be faster from the network of another game: starting from its trunk, it takes"
-    " fewer iterations to reach the accuracy that training from scratch has halfway.",
+    " fewer iterations to reach the accuracy attained halfway by training from scratch.",
     "[Hongcharoen2018, abstract]",
-    f"iterations to reach the mean {_ACCURACY} that runs from scratch have halfway (all iterations"
-    f" if never reached), from scratch minus fine-tuned, {_GAMES}",
+    f"iterations to reach the mean {_ACCURACY} attained halfway by runs from scratch (all"
+    f" iterations if never reached), from scratch minus fine-tuned, {_GAMES}",
     0.0,
     "above",
     0.5,

@@ -44,7 +44,7 @@ HALF = 0.5
 """Share of the iterations after which runs from scratch set the accuracy to reach."""
 
 BySeed = Mapping[Level, float]
-"""Number for each seed."""
+"""Numbers by seed."""
 AccuracyCurve = Sequence[float]
 """Accuracy after each iteration."""
 CurveMeasure = Callable[[AccuracyCurve], float]
@@ -58,7 +58,7 @@ class BoardPair(NamedTuple):
 
     @property
     def is_near(self) -> bool:
-        """True if both boards belong to the same game."""
+        """True if both are boards of the same game."""
         return _game(self.source) == _game(self.target)
 
     @property
@@ -100,7 +100,7 @@ def near_and_far_pairs(
 def runs_by_seed(results: Results, pair: BoardPair, way: str) -> dict[Level, TrainedRun]:
     """Return the finished runs of a pair with one transfer method, by seed.
 
-    For methods without a source, the runs are those of the target.
+    For methods without a source, these are the runs on the target board.
     """
     source = {} if way in (SCRATCH, RANDOM_FROZEN) else {"source": pair.source}
     runs = results.runs_where(pair.target, way=way, **source)
@@ -169,7 +169,7 @@ def halfway_accuracy(results: Results, target: str) -> float | None:
 
 
 def iterations_to_reach(curve: AccuracyCurve, accuracy: float) -> float | None:
-    """Return the number of iterations to an accuracy, or None if the curve never reaches it.
+    """Return the iterations needed to reach an accuracy, or None if the curve never reaches it.
 
     The curve is interpolated linearly between iterations. The result is at least 1.
     """
@@ -198,7 +198,7 @@ def seconds_until(run: TrainedRun, iterations: float) -> float:
 def iterations_saved(results: Results, pair: BoardPair, way: str) -> dict[Level, float]:
     """Return the iterations saved in reaching `halfway_accuracy`, by seed.
 
-    Runs that never reach this accuracy count with all their iterations, which favours them.
+    For runs that never reach this accuracy, all iterations are counted, which favours them.
     """
     accuracy = halfway_accuracy(results, pair.target)
     if accuracy is None:
@@ -214,7 +214,7 @@ def iterations_saved(results: Results, pair: BoardPair, way: str) -> dict[Level,
 
 
 def tournament_rating(results: Results, run: TrainedRun, iteration: int) -> Rating | None:
-    """Return the rating of a run's network in the board's tournament, or None without a rating."""
+    """Return the tournament rating of a run's network after an iteration, or None if unknown."""
     tournament = results.tournaments.get(run.planned.part)
     return (
         tournament.rating_by_player.get(network_player_name(run.planned, iteration))

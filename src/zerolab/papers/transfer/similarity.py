@@ -211,8 +211,10 @@ source, and trunk from scratch against those of other boards and of the untraine
 def measure_similarity(run: FinishedRun) -> dict[str, Any]:
     """Return the CKA of a run's trunk with related and unrelated trunks of the same seed.
 
-    Runs that start from another run's trunk and fine-tune it are compared with this trunk, and runs
-    from scratch with those on other boards. The CKA is None if such a run is not finished.
+    For a run with a fine-tuned trunk, this trunk and the trunk from scratch on the same board are
+    compared with the source. For a run from scratch, the trunk is compared with those from scratch
+    on other boards and with its own untrained trunk. The CKA is None until all runs from scratch
+    with this seed are finished. Other runs have no measurements.
     """
     way = run.planned.factors["way"]
     if way not in (FINE_TUNED, SCRATCH):

@@ -32,7 +32,7 @@ FINE_TUNED = "fine-tuned"
 FROZEN = "frozen"
 MAPPED = "mapped"
 TRANSFERRED = (FINE_TUNED, FROZEN, MAPPED)
-"""Transfer methods with a source board, which is named by the factor ``source``."""
+"""Transfer methods with a source board, named by the factor ``source``."""
 
 PLAY_AT_START = (SCRATCH, MAPPED)
 """Methods whose initial network also plays. The others start with the same untrained heads as runs

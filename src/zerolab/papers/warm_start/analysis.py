@@ -92,7 +92,7 @@ def _strength(results: Results) -> Iterator[Block]:
     yield Picture(
         "elo",
         draw_grouped_runs(groups, "Elo of final networks by warm start", "tournament Elo"),
-        "Round robins between Random and final networks for a game, with plain search. Elo is"
+        "Round robins between Random and the final networks of each game, with plain search. Elo is"
         " relative to the mean of all players of a tournament. Compare Figs. 5.1 (Gobang and"
         f" Connect Four) and 5.2 (Othello) of [Wang2020b]. {POOLED_NOTE}",
     )
@@ -102,7 +102,7 @@ def _strength(results: Results) -> Iterator[Block]:
 def _paired_gain(results: Results, game: str, variant: str, name: str) -> IntervalRow | None:
     """Return the gain over baseline runs with the same seed, or None without such pairs.
 
-    The ratings come from the game's tournament called `name`.
+    The ratings are from the game's tournament called `name`.
     """
     tournament = results.tournaments["-".join(filter(None, (game, name)))]
     warm, base = (
@@ -150,7 +150,7 @@ def _tests(results: Results) -> Iterator[Block]:
         "Each dot is a pair of runs with the same seed. Its bar combines the errors of both"
         " ratings, assuming independence. The adaptive variant is compared in the tournaments"
         " between warm starts of different lengths. Intervals pool the variance of the differences"
-        " within a game; the table has separate ones.",
+        " within a game; those in the table do not.",
     )  # fmt: skip
     columns: list[str | Column] = [
         "game", "variant", Column("gain", "+.0f"), Column("p of the sign test", P_VALUE_FORMAT),
@@ -263,7 +263,7 @@ def _switches(results: Results) -> Iterator[Block]:
         "switch",
         draw_grouped_runs(ordered, "Elo by the last iteration of the warm start", "tournament Elo"),
         "WRoRa in iterations 1 to I', with I' = 0 for the baseline. The adaptive variant ends the"
-        " warm start when plain search wins a match; its weights are those of the default I', and"
+        " warm start when plain search wins a match. Its weights fall as with the default I' and"
         " then stay at 1 / I'. One tournament per game and seed.",
     )
     yield elo_table(

@@ -40,7 +40,7 @@ class ScoreComparison(NamedTuple):
 
     Draws count as half a win, which makes the variance per game less than p (1 - p), the variance
     without draws. The variance is also lower if moving first matters and both players move first
-    equally often. Neither effect therefore makes the intervals too narrow. The intervals assume
+    equally often. Therefore, neither effect makes the intervals too narrow. The intervals assume
     independent games, so the number of repeated games must be reported too. Rounding of the
     published rate, by up to half a percentage point, is not accounted for.
     """

@@ -1,8 +1,8 @@
 """Claims about warm starts, and their statistics.
 
 Figure and section numbers refer to the thesis [Wang2021b]; its chapter 5 is the paper [Wang2020b].
-Section 5.5.2 contradicts itself on RAVE in Othello: RAVE is better than the baseline, but cannot
-contribute a significant improvement. The claim names both.
+Section 5.5.2 contradicts itself on RAVE in Othello: it calls RAVE better than the baseline, but
+also says that RAVE cannot contribute a significant improvement. The claim mentions both.
 """
 
 from __future__ import annotations

@@ -274,7 +274,7 @@ class Table51Study(Study):
     eight other settings of RHEA play 500 games with 100 playouts per move on 6x6 Gobang, Connect
     Four and Othello. The report compares the measured score rates with the published ones and marks
     those that differ. The study takes minutes, so all scales except smoke use the published
-    settings. Smoke plays two games per pair, and only Othello.
+    settings. Smoke plays only Othello, with two games per pair and fewer playouts.
 
     Examples:
       zerolab study table-5.1

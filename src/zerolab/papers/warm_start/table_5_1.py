@@ -257,9 +257,9 @@ def score_rate_matrix(cells: Mapping[tuple[str, str], float]) -> dict[str, dict[
 def _readings(results: Results) -> Iterator[Block]:
     yield Heading("Other readings of RAVE")
     yield Paragraph(
-        "RAVE above counts the mover's actions, from a state's own action on, and playout moves"
-        " [Gelly2011]; its move is the most visited action. The text of [Wang2020b] can be read"
-        " differently in three points."
+        "The RAVE above counts the mover's actions, including the action in the state itself, and"
+        " playout moves [Gelly2011]. It plays the most visited action. The text of [Wang2020b]"
+        " allows other readings on three points."
     )
     for player, behaviour in READINGS.items():
         by_game = {
@@ -390,6 +390,6 @@ TABLE_CLAIMS: Mapping[tuple[str, str, str], Claim] = {
 }
 """Claims by game, player and opponent.
 
-In Othello, the paper says that RHEA does not convincingly beat Random. It calls RHEA with 50
-playouts worse than with 100, but working, and two playouts per individual "a bit more stable" than
-one; it gives no numbers for either, and does not say that two are stronger."""
+In Othello, the paper says that RHEA does not convincingly beat Random. It also says that RHEA works
+with 50 playouts, but worse than with 100, and that two playouts per individual are "a bit more
+stable" than one. It gives no numbers for either and does not say that two are stronger."""

@@ -165,7 +165,7 @@ def _is_usable_run(agent: SuggestedAgent, folders: Folders) -> bool:
 
 
 def _can_play(run: RunFolder, iteration: int, folders: Folders) -> bool:
-    """Return whether pages can play with a run's network: its settings and weights are readable."""
+    """Return whether a run's network is allowed on pages and its weights are readable."""
     try:
         game = parse_game(str(run.config.get("game", "")))
         find_agent(f"{run.path.as_posix()}@{iteration}", game, folders)

@@ -46,7 +46,7 @@ class AgentChoice(RequestModel):
     playouts: int = Field(default=_DEFAULT_PLAYOUTS, ge=1, le=MAX_PLAYOUTS)
     """Playouts or simulations per move; ignored for the kind `random`."""
     network: str = Field(default="", max_length=400)
-    """Run or network of a run, such as runs/demo@12; only for networks."""
+    """Run or network of a run, such as runs/demo@12; only for the kind `network`."""
 
 
 class ClassSettings(RequestModel):
@@ -298,7 +298,7 @@ def start(lab: Lab, classroom: Class, play: Play, request: ClassSettings) -> Cla
 
 
 def _begin(lab: Lab, classroom: Classroom, play: ClassPlay, request: ClassSettings) -> None:
-    """Begin a tournament; a run takes part with the network that is currently its best."""
+    """Begin a tournament; a run is represented by its current best network."""
     names = {
         each.name: _check(lab.folders, each.agent, request.game).name
         for each in classroom.record.pupils
@@ -328,7 +328,7 @@ def continue_tournament(lab: Lab, classroom: Class, play: Play) -> ClassResponse
 
 @router.post("/manage/stop")
 def stop(lab: Lab, classroom: Class, play: Play) -> ClassResponse:
-    """Stop the tournament; finished pairs are stored."""
+    """Stop the tournament; the games stored so far are kept."""
     play.stop()
     return teachers_view(lab, classroom, play)
 

@@ -297,10 +297,10 @@ class StepResponse(BaseModel):
     exploration: float
     """Constant c of PUCT."""
     selections: list[SelectionResponse]
-    """From the root to the parent of the leaf."""
+    """Choices of moves, from the root to the parent of the leaf."""
     leaf: LeafResponse
     backups: list[BackupResponse]
-    """From the root to the leaf."""
+    """Updates of the nodes, from the root to the leaf."""
     root_visits: dict[str, int]
     """Visit counts of the moves at the root after the simulation."""
 

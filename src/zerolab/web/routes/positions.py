@@ -116,9 +116,9 @@ class PositionResponse(BaseModel):
     """Cells of the winning line or chain; empty if there is none."""
     drawing: Drawing
     shapes: BoardShapes | None
-    """Geometry of the board. In a list of positions, only the first one has it."""
+    """Geometry of the board. In a list of positions, only the first one includes it."""
     note: str
-    """Explanation of a pass, or empty."""
+    """Explanation of a pass; empty if there is none."""
 
 
 class GameKind(BaseModel):
@@ -127,7 +127,7 @@ class GameKind(BaseModel):
     name: str
     """Name without sizes, such as gobang."""
     sizes: dict[str, tuple[int, int]]
-    """Lower and upper bound of each size parameter, in the order of game names."""
+    """Lower and upper bound of each size parameter, in the order used in game names."""
     defaults: dict[str, int]
     """Default values of the parameters that a name can omit, such as the 4 in gobang:6x6:4."""
     example: str
@@ -210,7 +210,7 @@ def position_responses(position: Position) -> list[PositionResponse]:
 
 
 def _example(name: str, sizes: dict[str, tuple[int, int]]) -> str:
-    """Return the name of a game of medium size: 6x6 or the closest valid size."""
+    """Return a game name of medium size: 6x6 (Connect Four: 6x7) or the closest valid size."""
     rows, columns = (min(max(6, low), high) for low, high in list(sizes.values())[:2])
     if name == "connect_four":
         columns = 7

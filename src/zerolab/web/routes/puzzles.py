@@ -39,7 +39,7 @@ class PuzzleSummary(BaseModel):
     key: str
     """Identifier of the puzzle."""
     grade: float
-    """Difficulty from 0 to 1: the share of agents that miss the answer, or an estimate."""
+    """Difficulty from 0 to 1: the share of the agents' tries that miss, or an estimate."""
     level: Difficulty
     measured: bool
     """True if the grade is measured, False if it is estimated."""

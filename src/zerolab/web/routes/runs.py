@@ -72,7 +72,7 @@ class RunResponse(BaseModel):
     problem: str
     """Description of the damage if the run is damaged; otherwise empty."""
     training_elo: float
-    """Sum of the Elo gains of each network over its predecessor; not comparable between runs."""
+    """Sum of the Elo gains of the networks over their predecessors; not comparable between runs."""
     scores: dict[str, float]
     """Points per game in the final evaluation against each opponent, such as mcts:100."""
     accuracy: float | None
@@ -255,7 +255,7 @@ class LiveGameResponse(BaseModel):
 
 
 class StageResponse(BaseModel):
-    """Progress of the stage in progress."""
+    """Progress of the current stage."""
 
     iteration: int
     task: str
@@ -271,8 +271,8 @@ class StageResponse(BaseModel):
     seconds_left: float | None
     """Estimated time left for the task; None before its first unit is finished."""
     run_seconds_left: float | None
-    """Estimated time left for the run; None if unknown, as in the first iteration since training
-    began if there is no time limit."""
+    """Estimated time left for the run; None if unknown, as in the first iteration after training
+    begins, if there is no time limit."""
     latest_game: LiveGameResponse | None
     """Latest finished game of self-play in this iteration; None if there is none."""
 
@@ -286,7 +286,7 @@ class RunUpdate(BaseModel):
     latest: str
     """One-line summary of the latest record; empty if there is none."""
     live: StageResponse | None
-    """Progress of the stage in progress; None unless the run is being trained."""
+    """Progress of the current stage; None unless the run is being trained."""
 
 
 @sockets.websocket("/runs/live")

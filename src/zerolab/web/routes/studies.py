@@ -190,7 +190,7 @@ class _FindingsCache:
         self._pages: dict[Path, tuple[list[tuple[Path, str]], str]] = {}
 
     def page(self, folder: Path) -> str:
-        """Return the page of the ledgers in the folder of studies."""
+        """Return the page of findings from the ledgers in the folder of studies."""
         with self._lock:
             paths = [path for path in sorted(folder.glob(f"*/{LEDGER}")) if path.is_file()]
             # Each report rewrites the ledger, usually with the same content.
@@ -291,7 +291,7 @@ class ReportHeadline(BaseModel):
     """Summary of a report's verdicts."""
 
     strongest: ClaimResponse | None
-    """Strongest verdict on a published finding; None if no verdict is decided."""
+    """Strongest verdict on a published finding; None if all are undecided."""
     figure: str
     """URL of the figure for that finding, or of the first figure; empty without figures."""
     verdicts: dict[str, int]

@@ -90,7 +90,7 @@ class PairResponse(BaseModel):
     low: float
     """Lower limit of the 95 % interval of points per game, computed from distinct games."""
     high: float
-    """Upper limit of the same interval."""
+    """Upper limit of this interval."""
 
 
 class TournamentDetails(BaseModel):
@@ -333,7 +333,7 @@ def start(lab: Lab, request: NewTournament) -> PlayingResponse:
 
 @router.post("/stop")
 def stop(lab: Lab, request: TournamentRequest) -> PlayingResponse:
-    """Terminate the process that plays a tournament; finished games are saved."""
+    """Terminate the process that plays a tournament; finished blocks of games are saved."""
     require_training_allowed(lab, "playing tournaments")
     path = tournament_path(lab.folders, request.tournament)
     if not terminate_process(process_file(path)):

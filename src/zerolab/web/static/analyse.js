@@ -330,12 +330,12 @@ function draw() {
   drawValues();
 }
 
-/** Draw the values of the whole game, and those of the searches of the positions viewed. */
+/** Draw the values of the whole game, and the values from searches of the positions viewed. */
 function drawValues() {
   const searched = [...state.values].sort((a, b) => a[0] - b[0]);
   const series = [
     { name: "all positions at once", points: gameValues.points },
-    { name: "search of the positions viewed", points: searched },
+    { name: "searches of the positions viewed", points: searched },
   ].filter((each) => each.points.length);
   lineChart(byId("values"), series, {
     xLabel: "ply", yLabel: "value for X", range: [-1.05, 1.05], mark: series.length ? state.ply : null, onPick: goTo,
@@ -370,7 +370,7 @@ function drawThoughts() {
   state.columns.forEach((column, number) => column.name(agentName(state.agents[number], state.known)));
   const none = el("p", { class: "soft" }, isOver ? "The game is over." : "No search has been requested.");
   keepContent(byId("thoughts"), ...(isAsked ? state.columns.map((each) => each.element) : [none]));
-  // Their boards are in the page by now, so that the sizes of texts are known.
+  // Their boards are in the page by now, so that text sizes are known.
   state.columns.forEach((column, number) => analyses[number] && column.show(state.position, analyses[number], state.solution, options));
 }
 

@@ -50,7 +50,7 @@ async function send(path, body) {
   show();
 }
 
-/** Change the game of the class; a game that the server rejects is not shown any longer. */
+/** Change the game of the class; show the previous game again if the server rejects the new one. */
 function changeGame(game) {
   return guarded(async () => {
     try {

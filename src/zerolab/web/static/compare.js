@@ -13,7 +13,7 @@ let request = 0;
 let records = new Map();
 const panels = new Panels(byId("curves"), change);
 
-/** Do some work that supersedes earlier work; `isLatest()` says whether it is still wanted. */
+/** Do some work that supersedes earlier work; `isLatest()` returns whether it is still wanted. */
 async function supersede(work) {
   const number = (request += 1);
   const isLatest = () => number === request;
@@ -82,15 +82,15 @@ const queryOf = (runs) => new URLSearchParams(runs.map((run) => ["run", run]));
 async function showCurves(runs, isLatest) {
   const curves = Object.entries(await get(`/runs/curves?${queryOf(runs)}&x=${panels.x}`));
   if (!isLatest()) return;
-  // Training Elo is relative to earlier networks of the same run, so it cannot compare runs.
+  // Training Elo is relative to earlier networks of the same run, so it cannot be used to compare runs.
   const isComparable = (panel) => runs.length === 1 || panel.key !== "elo";
-  // Accuracy compares the strength of runs best, so it comes first.
+  // Accuracy is the best measure for comparing runs, so it comes first.
   const isAccuracy = (panel) => panel.key.startsWith("accuracy");
   const inOrder = (all) => all.filter(isComparable).sort((a, b) => isAccuracy(b) - isAccuracy(a));
   panels.show(Object.fromEntries(curves.map(([run, each]) => [run, inOrder(each)])));
 }
 
-/** Show the results of the final evaluations, by opponent; opponents of one run are its networks. */
+/** Show the results of the final evaluations by opponent, without earlier networks of a run. */
 async function showStrength(runs, isLatest) {
   const details = await Promise.all(runs.map((run) => get("/runs/one", { run })));
   if (!isLatest()) return;

@@ -1,4 +1,4 @@
-// Glossary page: all terms, each with a sentence and the document that says more.
+// Glossary page: all terms, each with an explanation and the name of a more detailed document.
 
 import { byId, el } from "./lib/dom.js";
 import { allEntries, anchorOf } from "./lib/help.js";

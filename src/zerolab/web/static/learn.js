@@ -12,7 +12,7 @@ import { rulesOf } from "./lib/rules.js";
 import { scoreText } from "./lib/thoughts.js";
 
 const TEACHER = "mcts:2000"; // gives hints if the solver is too slow
-const DROP = 0.35; // drop of the teacher's value that counts as a mistake
+const DROP = 0.35; // drop in the teacher's value that is considered a mistake
 const SECONDS = 1.5;
 
 const board = new Board(byId("board"), { onMove: (move) => play(move) });
@@ -88,7 +88,7 @@ async function show(moves = state.moves, advice = "") {
   else guarded(evaluate);
 }
 
-/** Show who is ahead, on request: by the solver, or by a search if the solver is too slow. */
+/** If requested, show who is ahead: from the solver, or from a search if the solver is too slow. */
 async function evaluate() {
   bar.isHidden = !byId("ahead").checked;
   if (!byId("ahead").checked || !state.position || state.position.outcome !== null) return;
@@ -97,7 +97,7 @@ async function evaluate() {
   const evaluation = scores
     ? exactEvaluation(position, scores)
     : agentEvaluation(position, (await post("/analysis", { position: positionRequest(), agent: TEACHER })).value, TEACHER);
-  if (request !== state.request) return; // the evaluation is that of an earlier position
+  if (request !== state.request) return; // the evaluation is for an earlier position
   state.evaluation = evaluation;
   draw();
 }
@@ -112,7 +112,7 @@ async function letOpponentMove() {
     answer = await post("/move", request, waiting.signal);
   } catch (error) {
     if (error.status !== 0) throw error;
-    showError(byId("error"), `${error.message} The game will continue when it does.`);
+    showError(byId("error"), `${error.message} The game will continue once the server responds.`);
     setTimeout(() => guarded(() => (number === state.request ? show() : null)), 2000);
     return;
   } finally {

@@ -83,7 +83,7 @@ async function again(first, second) {
   });
 }
 
-/** Begin a game against the next level, which its spec describes completely. */
+/** Begin a game against the next level, with the search settings in its spec. */
 function playStronger(side, spec) {
   byId("thinking").value = "";
   return again(...(side === "first" ? [spec, state.second] : [state.first, spec]));
@@ -188,7 +188,7 @@ async function show(changes = {}) {
   if (!state.isPaused || !areBothAgents()) guarded(continueGame);
 }
 
-/** Let an agent move if it is its turn. */
+/** Let an agent move if it is an agent's turn. */
 async function continueGame() {
   if (!isOver() && state.ply === state.line.length && !personMoves(state.ply)) await letAgentMove();
 }
@@ -263,7 +263,7 @@ function draw() {
   byId("to-analysis").href = `/analyse#${new URLSearchParams({ game: state.game, moves })}`;
 }
 
-/** Show the end of a game; its module and that of sounds are loaded when they are first needed. */
+/** Show the end of a game; the modules for endings and sounds are loaded when first needed. */
 async function drawEnding(names) {
   byId("end").hidden = true;
   if (!isOver()) return;

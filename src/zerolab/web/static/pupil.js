@@ -26,7 +26,7 @@ function drawTournament({ name, tournament }) {
   if (tournament) {
     const games = `${count(tournament.games)} of ${count(tournament.planned)} games`;
     text = `Tournament ${tournament.number}: ${games}, ${tournament.playing ? "being played" : "not being played now"}.`;
-    if (tournament.playing) text += " A new agent takes part in the next one.";
+    if (tournament.playing) text += " A new agent will play in the next one.";
     if (tournament.games) links.push(linkTo("replay", { source: tournament.source, player: name }, "View your games"));
   }
   byId("tournament").textContent = text;
@@ -48,7 +48,7 @@ async function drawNetworks(own) {
 function drawFields() {
   const kind = byId("kind").value;
   byId("network-field").hidden = kind !== "network";
-  byId("playouts-field").hidden = byId("playouts").disabled = kind === "random"; // a hidden field can stop the form
+  byId("playouts-field").hidden = byId("playouts").disabled = kind === "random"; // an invalid hidden field would block the form
 }
 
 function accept(own) {

@@ -42,7 +42,7 @@ async function change(game, key = undefined) {
   await (key ? open(key) : next());
 }
 
-/** Show no puzzle. Responses to earlier requests are late; return the number of the next one. */
+/** Show no puzzle, invalidate earlier requests, and return the number of the next request. */
 function close() {
   clearInterval(state.timer);
   state.request += 1;
@@ -54,7 +54,7 @@ function close() {
   return state.request;
 }
 
-/** Reload the list while puzzles are being made; the first one is shown at once. */
+/** Reload the list while puzzles are being made; the first one is shown as soon as it is ready. */
 async function refresh() {
   const { game } = state;
   try {
@@ -75,7 +75,7 @@ const inLevel = () => {
 
 const others = () => inLevel().filter((each) => each.key !== state.puzzle?.summary.key);
 
-/** Show a puzzle of the chosen level that has not been tried; old ones come again after all others. */
+/** Show an untried puzzle of the chosen level, or if there are none, one that has been tried. */
 async function next() {
   const choices = others();
   const { seen } = record();
@@ -125,7 +125,7 @@ async function answer(move) {
   draw();
   try {
     const verdict = await post("/puzzles/answer", { game, key, move });
-    if (!isTried) count(key, verdict.right); // even if another puzzle is shown by now
+    if (!isTried) count(key, verdict.right); // even if another puzzle is now shown
     if (request !== state.request) return;
     Object.assign(state, { isTried: true, isSolved: verdict.right, line: withShapes(verdict.line).slice(verdict.start), ply: 1 });
     byId("verdict").textContent = verdict.verdict;
@@ -178,7 +178,7 @@ function drawStock() {
   }
   const count = inLevel().length;
   const works = {
-    solving: `The server is solving more positions: ${list.tried} so far.`, grading: "Agents are trying them, to grade them.",
+    solving: `The server is solving more positions: ${list.tried} so far.`, grading: "Agents are trying the puzzles to grade them.",
     waiting: "The server will make more when it has time.", complete: "", stopped: list.problem,
   };
   const some = `${count} ${byId("level").value} puzzle${count === 1 ? "" : "s"}.`.replace("  ", " ");
@@ -217,7 +217,7 @@ function question() {
   return `${status(puzzle.position)} Exactly one move ${wanted}: find it. ${puzzle.position.note}`.trim();
 }
 
-/** Text that says why no puzzle is shown. */
+/** Explanation of why no puzzle is shown. */
 function reason() {
   const { list, isBusy } = state;
   const isAtWork = AT_WORK.includes(list?.state);
@@ -251,7 +251,7 @@ byId("retry").addEventListener("click", () => {
 });
 byId("level").addEventListener("change", () =>
   guarded(async () => {
-    if (!state.list) return; // the level counts when the list arrives
+    if (!state.list) return; // the level is applied when the list arrives
     drawStock();
     await next();
   }),

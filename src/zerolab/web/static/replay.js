@@ -84,7 +84,7 @@ async function followGame(params) {
   else await open(game, Number(params.ply) || 0);
 }
 
-/** Show no game; verdicts and values that arrive later have none. */
+/** Show no game, and ignore verdicts and values that arrive later. */
 function closeGame() {
   state.request += 1;
   state.game = null;
@@ -114,7 +114,7 @@ async function choose(source) {
   for (const id of ["player", "opponent"]) fill(id, players.map((name) => [name, name]));
   for (const key of FILTERS) byId(key).value = state.filters[key];
   const details = byId("more-filters");
-  details.open ||= FILTERS.some((key) => state.filters[key] && details.contains(byId(key))); // no filter is out of sight
+  details.open ||= FILTERS.some((key) => state.filters[key] && details.contains(byId(key))); // active filters must be visible
 }
 
 function fill(id, options) {
@@ -207,7 +207,7 @@ function drawValues() {
   lineChart(byId("values"), series, { xLabel: "ply", yLabel: "value for X", range: [-1.05, 1.05], mark: state.ply, onPick: go });
 }
 
-/** Begin to seek a better move than the mistake that led here, or than the next one. */
+/** Begin the search for a better move than the mistake that led here, or than the next mistake. */
 function seek() {
   const { errors } = state.verdicts;
   const ply = errors.includes(state.ply - 1) ? state.ply - 1 : (errors.find((each) => each >= state.ply) ?? errors[0]);
@@ -263,7 +263,7 @@ function endOf(game) {
 /** Sentence about the last move before the displayed position. */
 function verdictText() {
   const { game, ply, verdicts } = state;
-  if (ply > 0 && ply <= game.given_plies) return `${ply}. ${game.moves[ply - 1]} was given, as part of an opening: no player chose it.`;
+  if (ply > 0 && ply <= game.given_plies) return `${ply}. ${game.moves[ply - 1]} was given as part of an opening: no player chose it.`;
   const judged = ply ? verdicts.of(ply - 1) : null;
   return judged ? explain(judged) : "";
 }
@@ -300,7 +300,7 @@ function finished() {
   const { exact, agent, errors } = state.verdicts;
   const given = state.game.given_plies;
   const solved = `${exact.size} of ${state.game.moves.length - given} positions are solved`;
-  const judged = agent.size ? `, ${agent.size} are judged by the agent` : "";
+  const judged = agent.size ? ` and ${agent.size} are judged by the agent` : "";
   const mistakes = errors.filter((ply) => state.verdicts.of(ply).verdict === "mistake").length;
   const counts = `${plural(mistakes, "mistake")}, ${plural(errors.length - mistakes, "slip")}`;
   const opening = given ? ` The ${plural(given, "given ply", "given plies")} at the start, in grey, ${given === 1 ? "is" : "are"} not judged.` : "";
@@ -334,7 +334,7 @@ function exportGames(format, filters) {
 
 let turn = Promise.resolve();
 
-/** Run `work` after all earlier work, so that the page shows the latest request in the end. */
+/** Run `work` after all earlier work, so that the latest request determines the final page. */
 function guarded(work) {
   turn = turn.then(async () => {
     try {

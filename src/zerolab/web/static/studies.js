@@ -14,7 +14,7 @@ function show(studies) {
   replaceContent(byId("studies"), ...studies.map(card));
 }
 
-/** Scales of a study with verdicts; those of scale smoke show nothing. */
+/** Scales of a study that have verdicts, except smoke, whose verdicts prove nothing. */
 const reported = (study) => study.begun.filter((each) => each.headline && each.scale !== "smoke");
 
 function card(study) {
@@ -39,7 +39,7 @@ function card(study) {
   );
 }
 
-/** Strongest verdict and the numbers of verdicts, those that are decided first. */
+/** Strongest verdict, and the number of claims by verdict, with undecided claims last. */
 function headline({ scale, headline: { strongest, verdicts } }) {
   const decided = Object.entries(verdicts).sort(([a], [b]) => (a === "undecided") - (b === "undecided"));
   const counts = decided.map(([word, number]) => el("span", { class: verdictClass(word) }, `${number} ${(number > 1 && PLURALS[word]) || word}`));
@@ -48,13 +48,13 @@ function headline({ scale, headline: { strongest, verdicts } }) {
         el("p", { class: "verdict" }, el("strong", { class: verdictClass(strongest.verdict) }, title(strongest.verdict)), `: ${strongest.claim} `, el("span", { class: "soft" }, strongest.source)),
         el("p", { class: "soft" }, `Measured ${rounded(strongest.found)}, claimed ${rounded(strongest.threshold)}; ${pText(strongest.adjusted_p)}, adjusted for all claims (Holm).`),
       ]
-    : [el("p", {}, "No verdict is decided yet.")];
-  return [words, el("p", { class: "row" }, el("span", { class: "soft" }, `Verdicts at the scale ${scale}:`), counts)];
+    : [el("p", {}, "No claim has been decided yet.")];
+  return [words, el("p", { class: "row" }, el("span", { class: "soft" }, `Verdicts at scale ${scale}:`), counts)];
 }
 
-/** Figure of a report, which leads to the report. */
+/** Figure of a report, with a link to the report. */
 function figureOf(study, { scale, report, headline: { figure } }) {
-  const image = el("img", { src: figure, alt: `Figure of the report of ${study.name}`, loading: "lazy" });
+  const image = el("img", { src: figure, alt: `Figure from the report on ${study.name}`, loading: "lazy" });
   return el("a", { class: "figure", href: report, target: "_blank", rel: "noopener", "aria-label": `Report of ${study.name}, ${scale}` }, image);
 }
 

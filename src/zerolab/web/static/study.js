@@ -35,7 +35,7 @@ function stateOf(study) {
   if (!study.begun) return `Not started. The study takes about ${duration(seconds)} on one core. Start the study with:`;
   const left = seconds - done;
   if (study.running) return `Running. About ${duration(left)} of work left on one core.`;
-  return left > 1 ? `Stopped. About ${duration(left)} of work left on one core. Resume the study with:` : "Finished with the command:";
+  return left > 1 ? `Stopped. About ${duration(left)} of work left on one core. Resume the study with:` : "Finished. The command was:";
 }
 
 function reportLinks(study) {

@@ -7,9 +7,9 @@ import { drawIntervals } from "./lib/intervals.js";
 
 const REFRESH_SECONDS = 5;
 let tournament = "";
-let isAllowed = null; // true if pages may play tournaments; unknown until the server says so
+let isAllowed = null; // true if pages may play tournaments; null until the server responds
 
-/** Load the results and, if pages may play, the state of the process; a new one has no results. */
+/** Load the results and, if pages may play, the process state; a new tournament has no results. */
 async function load() {
   tournament = hashParams().tournament;
   showTitle(tournament);

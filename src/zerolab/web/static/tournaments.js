@@ -22,7 +22,7 @@ function show(tournaments) {
   replaceContent(byId("tournaments"), rows.length ? table(headings, rows, { numbers: [3, 4], caption: "Tournaments", isDense: true }) : none);
 }
 
-/** List damaged tournaments apart, because they have no results. */
+/** List damaged tournaments separately, because they have no results. */
 function showDamaged(tournaments) {
   byId("damaged-part").hidden = !tournaments.length;
   byId("damaged-title").textContent = `${tournaments.length} damaged`;
@@ -30,7 +30,7 @@ function showDamaged(tournaments) {
   byId("damaged").replaceChildren(table(["tournament", "problem"], rows, { caption: "Damaged tournaments" }));
 }
 
-/** Name without the folders above that of its study, if it is an absolute path. */
+/** Name of a tournament; for an absolute path, only the last three components. */
 const shortened = (name) => (name.startsWith("/") ? `…/${name.split("/").slice(-3).join("/")}` : name);
 
 function stateOf(each) {

@@ -18,13 +18,13 @@ function draw({ pupils, ready, tournament, ratings, latest }) {
   const rows = ratings.map((each, place) => [
     place + 1, each.player, (each.score_rate * each.games).toLocaleString("en"), each.games, elo(each.elo), margin(each),
   ]);
-  const waiting = el("p", { class: "soft" }, tournament ? "The standings appear when the first games have finished." : "");
+  const waiting = el("p", { class: "soft" }, tournament ? "The standings will appear when the first games have finished." : "");
   byId("content").classList.toggle("many", rows.length > MOST_ROWS);
   byId("standings").replaceChildren(...(rows.length ? tables(rows) : [waiting]));
   byId("latest").replaceChildren(...latest.map((game) => el("li", {}, line(game, tournament.source))));
 }
 
-/** One table of the standings, or two side by side if one would not fit a screen. */
+/** One table of the standings, or two side by side if one would not fit on a screen. */
 function tables(rows) {
   const first = rows.length > MOST_ROWS ? Math.ceil(rows.length / 2) : rows.length;
   const parts = [rows.slice(0, first), rows.slice(first)].filter((each) => each.length);
@@ -36,7 +36,7 @@ function tables(rows) {
 
 const margin = ({ low, high }) => `${elo(low)} to ${elo(high)}`;
 
-/** Link to a game with the text of its result, such as Ada beats Ben. */
+/** Link to a game, with its result as text, such as Ada beats Ben. */
 function line({ iteration, stage, number, first, second, result }, source) {
   return linkTo("replay", { source, at: [iteration, number, stage].join() }, `${first} ${VERBS[result]} ${second}`);
 }

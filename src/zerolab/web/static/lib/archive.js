@@ -52,13 +52,13 @@ export const interval = (value, low, high) => `${percent(value)} (${percent(low)
 export const setting = (value) =>
   value === null || value === undefined ? "–" : typeof value === "object" ? JSON.stringify(value) : String(value);
 
-/** Say what the page shows, in its heading and in the title of its tab. */
+/** Show a name in the page heading and in the title of the browser tab. */
 export function showTitle(name) {
   document.querySelector("h1").textContent = name;
   document.title = `${name} · zerolab`;
 }
 
-/** Name of an opponent without its options, unless they tell it from another. */
+/** Name of an opponent, without its options unless they distinguish it from another opponent. */
 export function withoutOptions(name, opponents) {
   const headOf = (each) => each.split("?")[0];
   return opponents.filter((each) => headOf(each) === headOf(name)).length > 1 ? name : headOf(name);
@@ -67,8 +67,8 @@ export function withoutOptions(name, opponents) {
 const shownFacts = new WeakMap();
 
 /**
- * Show facts unless they are shown. Each is [name, value], followed by true if it is a main one. Names
- * that the glossary has are explained.
+ * Show facts unless they are already shown. Each is [name, value], followed by true for a main fact.
+ * Names that are in the glossary have a tooltip.
  */
 export function showFacts(host, facts) {
   const termOf = (name) => explained(name, name.startsWith("Score against") ? "points per game" : "");
@@ -88,7 +88,7 @@ export function statusOf(run) {
 
 const VERDICT_CLASSES = { holds: "good", "does not hold": "bad" };
 
-/** Class of the colour of a verdict. */
+/** CSS class for the colour of a verdict. */
 export const verdictClass = (verdict) => VERDICT_CLASSES[verdict] ?? "soft";
 
 /** Text with numbers rounded to three significant digits. */
@@ -102,8 +102,8 @@ export function pText(p) {
 
 /**
  * Show data now and whenever it changes. The data is reloaded every few seconds while the page is
- * visible, and never shown while a pointer is down. Errors of other work stay until they are cleared
- * there. Returns a function that reloads and shows the data immediately.
+ * visible, and never shown while a pointer is down. Errors from other work stay until that work
+ * clears them. Returns a function that reloads and shows the data immediately.
  */
 export function keepShowing(load, show, seconds) {
   let [data, shown, reported] = [null, "", null];

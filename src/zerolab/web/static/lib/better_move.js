@@ -3,13 +3,13 @@
 import { post } from "./api.js";
 import { scoreText } from "./thoughts.js";
 
-const CLEARLY = 0.1; // gain of expected outcome from which a move counts as better
+const CLEARLY = 0.1; // minimum gain in expected outcome for a better move
 
 /**
- * Judge a move tried instead of the move with a verdict.
+ * Judge a move that the user tries instead of the move with a verdict.
  *
- * `position` is the request for the position before both. `judge` has the agent, its simulations and
- * the seconds for the solver. Return {isBetter, text}.
+ * `position` is the request for the position before both moves. `judge` contains the agent, its
+ * simulations and the time limit for the solver in seconds. Return {isBetter, text}.
  */
 export async function judgeTry(position, tried, judged, judge) {
   if (judged.judge === "exact") {
@@ -28,7 +28,7 @@ function exactly(scores, tried, judged) {
   const words = `${tried} ${scoreText(scores[tried])}`;
   if (scores[tried] === best) return { isBetter: true, text: `Yes: ${words}. There is nothing better.` };
   if (scores[tried] > judged.after) return { isBetter: true, text: `Better: ${words}. There is an even better move.` };
-  return { isBetter: false, text: `No: ${words}, and the move of the game ${scoreText(judged.after)}.` };
+  return { isBetter: false, text: `No: ${words}, and the move that was played ${scoreText(judged.after)}.` };
 }
 
 /** Value of a move for the player who made it, from the agent's search of the position after it. */

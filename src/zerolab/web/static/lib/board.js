@@ -1,5 +1,5 @@
-// Board with mouse, keyboard and screen-reader support. Its elements stay while positions change, so
-// that pieces can move; drawing.js draws what stays.
+// Board with mouse, keyboard and screen-reader support. Its elements are kept when the position
+// changes, so that pieces can move; drawing.js draws the shapes.
 
 import { el, svg } from "./dom.js";
 import { Drawing } from "./drawing.js";
@@ -26,7 +26,7 @@ export class Board {
 
   /**
    * Show a position in the server's format. Moves can be made if `isActive` is true. `hints`
-   * are those of `hintsOf`, and `overlay` draws something over the board, such as `ghostsOf` a line.
+   * is a result of `hintsOf`, and `overlay` draws over the board, like a result of `ghostsOf`.
    */
   show(position, { isActive = true, hints = {}, overlay = () => [], showLegal = true } = {}) {
     const before = this.position;
@@ -57,7 +57,7 @@ export class Board {
     return `${status(position)} ${pieces} ${position.note}`.trim();
   }
 
-  /** Build the elements of a board unless they are there, and return true if they are new. */
+  /** Build the elements of a board unless they exist, and return true if they are new. */
   #build() {
     const { game } = this.position;
     const wanted = `${game} ${this.isFlipped}`;
@@ -117,7 +117,7 @@ export class Board {
     return board[Math.floor(cell / columns)][cell % columns];
   }
 
-  /** Show the pieces; those of a single new move fall, appear or turn if `before` is known. */
+  /** Show the pieces; if `before` is one move earlier, new pieces fall, appear or turn. */
   #showPieces(before) {
     const { moves, last_cell: last } = this.position;
     const isNext = before?.moves.join() === moves.slice(0, -1).join() && moves.length > 0;
@@ -161,7 +161,7 @@ export class Board {
     return svg("g", { class: `${name} ${PIECES[side]}` }, this.drawing.symbol(PIECES[side]));
   }
 
-  /** Size of a pixel of the screen in cells. */
+  /** Size of a screen pixel in cells. */
   #pixel() {
     return this.drawing.view[2] / (this.svg.clientWidth || 500);
   }
@@ -281,11 +281,11 @@ function colourOf(side, position) {
   return el("span", { class: isToMove ? "to-move" : null }, swatchOf(side, position), `${SIDES[side]}${scoreOf(side, position)}`);
 }
 
-/** Piece of a side, 1 for X and -1 for O, in the size of text. */
+/** Piece of a side, 1 for X and -1 for O, at the size of text. */
 export const swatchOf = (side, { drawing }) =>
   svg("svg", { viewBox: "-0.5 -0.5 1 1", class: `swatch-piece ${drawing.pieces}`, "aria-hidden": "true" }, svg("circle", { class: `body of-${PIECES[side]}`, r: 0.45 }));
 
-/** Number of pieces of a side after a space, in games in which it decides, or "". */
+/** Number of pieces of a side, after a space, in games that it decides; otherwise "". */
 export const scoreOf = (side, position) => (position.drawing.decided_by === "count" ? ` ${countPieces(position, side)}` : "");
 
 /** Number of pieces of a side, 1 for X and -1 for O. */

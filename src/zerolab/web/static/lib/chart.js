@@ -1,4 +1,4 @@
-// Line charts: axes in real pixels, a cursor for pointer and keyboard, a legend that hides series.
+// Line charts: axes in screen pixels, a cursor for pointer and keyboard, a legend that hides series.
 
 import { colourOf, curve, isNumber, nearest, shown, smoothed } from "./curves.js";
 import { el, svg } from "./dom.js";
@@ -11,11 +11,12 @@ const MOST_READ = 12; // series that the readout lists
 const charts = new WeakMap();
 
 /**
- * Draw series {name, points: [[x, y], ...], band: [[x, low, high], ...]} in an element, again when
- * its width changes. `y` can be null; `band`, `colour`, the number of a `dash`, and `parts` are
- * optional: parts such as a run and a quantity get one entry each in the legend, instead of one for
- * every pair. Options: `title` for screen readers, `xLabel`, `yLabel`, the `range` of y, an x to `mark`, `onPick(x)` for the x
- * nearest to a click or under the cursor at Enter, `isLog`, and a `smoothing` weight below 1.
+ * Draw series {name, points: [[x, y], ...], band: [[x, low, high], ...]} in an element, and redraw
+ * them when its width changes. `y` can be null; `band`, `colour`, the number of a `dash`, and `parts`
+ * are optional: parts such as a run and a quantity have one legend entry each, instead of one for
+ * every pair. Options: `title` for screen readers, `xLabel`, `yLabel`, the `range` of y, an x to
+ * `mark`, `onPick(x)`, called with the x nearest to a click or, on Enter, the x of the cursor,
+ * `isLog`, and a `smoothing` weight below 1.
  */
 export function lineChart(host, series, options = {}) {
   if (!charts.has(host)) charts.set(host, new Chart(host));
@@ -99,7 +100,7 @@ class Chart {
     this.xTicks = this.#xTicks();
   }
 
-  /** Ticks of the x axis, as many as have room for their labels. */
+  /** Ticks of the x axis: as many as there is room for, with their labels. */
   #xTicks() {
     for (let most = 10; most > 1; most -= 1) {
       const ticks = this.x.ticks(most);
@@ -212,7 +213,7 @@ class Chart {
     this.overlay?.replaceChildren();
   }
 
-  /** Values of the visible series at an x, or next to it where a series has no value there. */
+  /** Values of the visible series at an x, or at the nearest x where a series has no value there. */
   #valuesAt(x) {
     const { isLog, smoothing } = this.options;
     return this.visible.flatMap((series) => {
@@ -225,7 +226,7 @@ class Chart {
     });
   }
 
-  /** Tell screen readers the place of the cursor and the values there. */
+  /** Set the position of the cursor and the values there for screen readers. */
   #say(x) {
     const attributes = { "aria-valuemin": this.xs[0] ?? 0, "aria-valuemax": this.xs.at(-1) ?? 0, "aria-valuenow": x ?? 0 };
     for (const [name, value] of Object.entries(attributes)) this.plot.setAttribute(name, String(value));

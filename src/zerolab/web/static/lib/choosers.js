@@ -75,7 +75,7 @@ export async function agentsOf(game) {
 /** Spec of the agent that pages select by default: the latest usable run, a shipped agent, or MCTS. */
 export const defaultAgent = (agents) => agents.find((each) => each.is_default).spec;
 
-/** Name of an agent for people, such as "demo, iteration 8"; options of its spec follow the name. */
+/** Readable name of an agent, such as "demo, iteration 8", followed by the options of its spec. */
 export function agentName(spec, agents) {
   const [head, ...options] = spec.split("?");
   const known = agents.find((each) => each.spec === spec) ?? agents.find((each) => each.spec === head);

@@ -8,7 +8,7 @@ import { bestLine, moveTable, valueText } from "./thoughts.js";
 /**
  * Column of one agent: its best line and moves, and a board if there are other agents.
  *
- * Its elements stay while the search continues, so that a line keeps its pointer and focus. `onPick`
+ * Its elements are kept during the search, so that a line keeps the pointer and the focus. `onPick`
  * receives a move to play, `onGo` receives moves to play, and `onLine(moves)` is called with the
  * moves of the line that the user points at, or with none.
  */
@@ -25,7 +25,7 @@ export class AgentColumn {
     this.element = el("section", { class: "agent-column" }, this.heading, this.value, this.line.element, this.table, this.boardHost);
   }
 
-  /** Name the agent, also before it has answered. */
+  /** Show the agent's name, even before the first analysis. */
   name(name) {
     this.heading.textContent = name;
     this.element.setAttribute("aria-label", name);

@@ -1,11 +1,11 @@
-// Curves of charts: their colours, the points that are drawn, smoothed values, paths; and sparklines,
-// which are curves without axes in lists.
+// Curves of charts (colours, drawn points, smoothed values and paths), and sparklines, which are
+// small curves without axes.
 
 import { el, svg } from "./dom.js";
 import { format, linearScale } from "./scales.js";
 
-const DASHES = [null, "7 4", "2 4", "8 3 2 3"]; // as of .swatch in css/charts.css
-const DOT_ROOM = 8; // pixels that a dot needs to be told from the next
+const DASHES = [null, "7 4", "2 4", "8 3 2 3"]; // as for .swatch in css/charts.css
+const DOT_ROOM = 8; // minimum distance between dots in pixels
 
 export const isNumber = (value) => typeof value === "number" && Number.isFinite(value);
 
@@ -32,7 +32,7 @@ export function nearest(points, x) {
   return points.reduce((best, each) => (Math.abs(each[0] - x) < Math.abs(best[0] - x) ? each : best));
 }
 
-/** Drawing of a series: interval, raw curve if smoothed, curve, dots where they are few. */
+/** Drawing of a series: interval, raw curve if smoothed, curve, and dots if there is room. */
 export function curve(series, x, y, { isLog, smoothing, width }) {
   const elements = [];
   const dash = DASHES[(series.dash ?? 0) % DASHES.length];
@@ -70,12 +70,12 @@ const KNOWN = {
   value: 2, candidate: 2, "network alone": 2, "agent's value": 2, learn: 2,
 };
 const others = [];
-const numbers = new Map(); // of the colours of the runs that are shown
+const numbers = new Map(); // colour numbers of the displayed runs
 
 /** CSS colour of the series called `name`, the same in every chart of a page. */
 export const colourOf = (name) => colour(KNOWN[name] ?? 3 + (numberIn(others, name) % (COLOURS - 2)));
 
-/** Give the runs that are shown a colour each, the first that is free; they keep it while shown. */
+/** Give each displayed run the first free colour, which it keeps while it is displayed. */
 export function keepColours(runs) {
   for (const run of numbers.keys()) if (!runs.includes(run)) numbers.delete(run);
   for (const run of runs.filter((each) => !numbers.has(each))) {
@@ -86,7 +86,7 @@ export function keepColours(runs) {
   }
 }
 
-/** CSS colour of a run that is shown. */
+/** CSS colour of a displayed run. */
 export const colourOfRun = (run) => colour(1 + (numbers.get(run) % COLOURS));
 
 const colour = (number) => `var(--series-${number})`;

@@ -47,7 +47,7 @@ export function keepContent(host, ...wanted) {
 const nameOf = (element) => element.getAttribute("aria-label") ?? element.textContent;
 
 /**
- * Return a function that schedules drawing at most once in `pause` milliseconds. It never draws
+ * Return a function that schedules drawing, at most once every `pause` milliseconds. It never draws
  * while a pointer is down, because a click is lost if its element is replaced.
  */
 export function drawsSoon(draw, pause = 150) {
@@ -71,7 +71,7 @@ export function drawsSoon(draw, pause = 150) {
   };
 }
 
-/** Announce a text to screen readers, even if it equals the previous one. */
+/** Announce text to screen readers, even if it is the same as before. */
 export function announce(text) {
   const region = byId("announcements");
   region.textContent = region.textContent === text ? `${text} ` : text;
@@ -86,8 +86,8 @@ export function showError(element, error) {
 }
 
 /**
- * Say what the name in a field must look like; the browser only says that it does not match the
- * field's pattern.
+ * Set an error message that describes valid names; the browser's own message says only that the name
+ * does not match a pattern.
  */
 export function checkFolderName(field) {
   field.setCustomValidity("");
@@ -108,12 +108,12 @@ export async function guarded(work) {
   }
 }
 
-const MOST_COLUMNS = 4; // that fit a phone
+const MOST_COLUMNS = 4; // that fit on a phone
 
 /**
- * Table with rows of cells, which are text or elements. Headings that the glossary has are
- * explained. On a phone, each row of a wide table becomes a list of its values, one below the other,
- * or side by side if `isDense` is true; a table that `keepsColumns` does not change.
+ * Table with rows of cells, which are text or elements. Headings that are in the glossary have a
+ * tooltip. On a phone, each row of a wide table becomes a list of its values, one below the other,
+ * or side by side if `isDense` is true, unless `keepsColumns` is true.
  */
 export function table(headings, rows, { numbers = [], caption = "", isDense = false, keepsColumns = false } = {}) {
   const kind = (column) => (numbers.includes(column) ? "number" : null);
@@ -123,7 +123,7 @@ export function table(headings, rows, { numbers = [], caption = "", isDense = fa
   const terms = isListed ? headings.map((text) => explained(text)).filter((each) => each instanceof HTMLButtonElement) : [];
   const cellOf = (cell, column) =>
     el("td", { role: "cell", class: kind(column), "data-heading": names[column] }, cell ?? "");
-  // Roles are named, because a table that is drawn as a list loses its own.
+  // Roles are explicit, because a table displayed as a list loses its implicit roles.
   return el(
     "div",
     { class: "scroll", tabindex: 0, role: "region", "aria-label": caption || "table" },

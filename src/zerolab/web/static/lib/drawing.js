@@ -2,7 +2,7 @@
 
 import { svg } from "./dom.js";
 
-const HALF_A_PIECE = 0.32; // that is seen above an upright board
+const HALF_A_PIECE = 0.32; // visible part of a piece above an upright board
 
 /** Geometry of the board of a position, in units of a cell. A flipped board is seen from behind. */
 export class Drawing {
@@ -13,14 +13,14 @@ export class Drawing {
     this.view = [left, above, width, height + top - above];
   }
 
-  /** Row and column in which a cell is seen. Pieces fall downwards on a flipped board, too. */
+  /** Row and column at which a cell is displayed. Pieces also fall downwards on a flipped board. */
   place(cell) {
     const [row, column] = [Math.floor(cell / this.columns), cell % this.columns];
     if (!this.isFlipped) return [row, column];
     return [this.isUpright ? row : this.rows - 1 - row, this.columns - 1 - column];
   }
 
-  /** Coordinates of the middle of a cell. */
+  /** Coordinates of the centre of a cell. */
   middle(cell) {
     const [row, column] = this.place(cell);
     return [this.origin[0] + column + row * this.down[0], this.origin[1] + row * this.down[1]];
@@ -57,7 +57,7 @@ export class Drawing {
     return svg("g", { transform: turn }, this.ground.map((shape) => this.#elements(shape)));
   }
 
-  /** Frame before the pieces. */
+  /** Frame in front of the pieces. */
   before() {
     return this.front.map((shape) => this.#elements(shape));
   }

@@ -13,7 +13,7 @@ const OTHER = { first: "second", second: "first" };
 /**
  * Show the end of a game in an element.
  *
- * `state` is that of the page, and `names` are those of both players. `again(first, second)` begins
+ * `state` is the page's state, and `names` are the names of both players. `again(first, second)` begins
  * another game, and `playStronger(side, spec)` begins one against a stronger agent on that side.
  */
 export function showEnding(host, state, names, { again, playStronger }) {

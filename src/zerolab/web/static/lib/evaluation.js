@@ -1,4 +1,4 @@
-// Bar beside a board that shows who is ahead, with the same in words below the board.
+// Bar beside a board that shows who is ahead, and the same information in words below the board.
 
 import { el, signed } from "./dom.js";
 
@@ -18,7 +18,8 @@ export class EvaluationBar {
 
   /**
    * Show an evaluation {value, isExact, source} for X, with the value in [-1, 1], or none if it is
-   * null. The bar stands beside the board's frame: the share of X is at the bottom unless it is flipped.
+   * null. The bar is as high as the board's frame, with the share of X at the bottom unless the board
+   * is flipped.
    */
   show(evaluation, board) {
     const { position } = board;
@@ -56,7 +57,7 @@ export function exactEvaluation(position, scores) {
   return { value: position.first_to_move ? best : -best || 0, isExact: true, source: "under perfect play" };
 }
 
-/** Evaluation from an agent's value for the side to move, or null if it has no expected outcome. */
+/** Evaluation from an agent's value for the side to move, or null if that is not an expected outcome. */
 export function agentEvaluation(position, value, source) {
   if (value === null || Math.abs(value) > 1) return null;
   return { value: position.first_to_move ? value : -value, isExact: false, source };

@@ -116,7 +116,7 @@ function expansion({ outcome, path, priors }) {
   const ranked = Object.entries(priors).sort((a, b) => b[1] - a[1]);
   const named = ranked.slice(0, MOST_ROWS).map(([name, prior]) => `${name} ${percent(prior, 1)}`);
   const hidden = ranked.length > MOST_ROWS ? `, and ${ranked.length - MOST_ROWS} more` : "";
-  return el("p", {}, `The position ${placeOf(path)} gets its moves, with priors P from the network: ${named.join(", ")}${hidden}.`);
+  return el("p", {}, `The moves ${placeOf(path)} are added, with priors P from the network: ${named.join(", ")}${hidden}.`);
 }
 
 function evaluation({ outcome, path, value, first_to_move: firstToMove }) {
@@ -133,7 +133,7 @@ function backups({ backups: all }) {
   return el(
     "div",
     {},
-    el("p", {}, "The value goes up the path. It changes its sign at every step, because the other side is to move."),
+    el("p", {}, "The value is passed up the path. Its sign changes at every step, because the side to move changes."),
     table(["node", "to move", "value", "N", "mean"], rows, { numbers: [2, 3, 4], caption: "Nodes on the path, from the leaf to the root" }),
   );
 }

@@ -17,7 +17,7 @@ byId("theme").addEventListener("click", () => {
 });
 apply();
 
-// The fragment of the address belongs to the page, which would reload or lose its game.
+// Pages keep their state in the URL fragment; changing it would reload the page or lose its game.
 document.querySelector(".skip").addEventListener("click", (event) => {
   event.preventDefault();
   byId("main").focus();

@@ -4,7 +4,7 @@ import { el, table } from "./dom.js";
 
 export const WON = { first: "X won", second: "O won", draw: "drawn" };
 
-/** Name of a game in a run or tournament, as in the URL. */
+/** Key of a game in a run or tournament, as in the URL. */
 export const keyOf = (game) => `${game.iteration},${game.number},${game.stage}`;
 
 export function parseKey(text) {
@@ -12,10 +12,10 @@ export function parseKey(text) {
   return { iteration, number, stage: stage.join(",") };
 }
 
-/** Latest game that was won on the board, or the latest game; the list begins with the latest. */
+/** Latest game that was won on the board, or else the latest game; `games` begins with the latest. */
 export const mostInteresting = (games) => games.find((each) => each.result !== "draw" && !each.forfeit) ?? games[0];
 
-/** Table of games. `onOpen(game)` is called when the user selects a row; up and down change rows. */
+/** Table of games. `onOpen(game)` is called when the user selects a row, also with the arrow keys. */
 export function gameTable(games, isRun, onOpen) {
   const rows = games.map((game) => [
     el("button", { type: "button", "data-game": keyOf(game), "aria-label": `Show game ${game.number}` }, `${game.number}`),

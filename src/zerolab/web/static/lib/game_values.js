@@ -1,4 +1,4 @@
-// Values of all positions of a game at once, requested after the board is shown.
+// Values of all positions of a game, from one request that is sent after the board is shown.
 
 import { post } from "./api.js";
 
@@ -34,7 +34,7 @@ export class GameValues {
       const { values } = await post("/values", request);
       points = values.map((value, ply) => [ply, value]);
     } catch ({ message }) {
-      problem = `No values of the whole game: ${message}${/[.?!]$/.test(message) ? "" : "."}`;
+      problem = `No values for the whole game: ${message}${/[.?!]$/.test(message) ? "" : "."}`;
     }
     if (wanted !== this.wanted) return; // the game has changed
     if (problem) this.wanted = ""; // they can be requested again

@@ -1,4 +1,4 @@
-// Terms with a tooltip: one sentence of the glossary, for mouse, touch and keyboard.
+// Terms with a tooltip, which shows a sentence from the glossary, for mouse, touch and keyboard.
 
 import all from "../glossary.json" with { type: "json" };
 import { announce, el } from "./dom.js";
@@ -21,8 +21,8 @@ export const allEntries = () => all;
 export const anchorOf = (term) => term.toLowerCase().replaceAll(/[^a-z0-9]+/g, "-");
 
 /**
- * Button with a tooltip, if the glossary lists the text among the headings of pages, or has `term`;
- * otherwise the text. Other words of the glossary can mean something else in a heading.
+ * Button with a tooltip if the glossary contains `term` or, by default, the text as a heading;
+ * otherwise the text. Other words in the glossary can mean something else in a heading.
  */
 export function explained(text, term = "") {
   if (typeof text !== "string") return text;
@@ -40,7 +40,7 @@ function show(button, isFromKeyboard = false) {
   opener = button;
   const more = el("a", { href: `/glossary#${anchorOf(entry.term)}` }, "More in the glossary");
   tip.replaceChildren(el("p", {}, el("strong", {}, entry.term), `: ${entry.text}`), more);
-  tip.showPopover({ source: button }); // the page can draw the button again without closing it
+  tip.showPopover({ source: button }); // the page can redraw the button without closing it
   button.setAttribute("aria-expanded", "true");
   place(button);
   announce(`${entry.term}: ${entry.text}`);
@@ -56,7 +56,7 @@ function place(button) {
   tip.style.top = `${below + height <= innerHeight ? below : Math.max(8, box.top - height - 4)}px`;
 }
 
-/** Say that the tooltip is not shown for a term any more. */
+/** Mark the tooltip as no longer shown for a term. */
 function forget() {
   opener?.setAttribute("aria-expanded", "false");
   opener = null;

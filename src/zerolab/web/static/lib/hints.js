@@ -1,22 +1,22 @@
-// Hints on the moves of a board: what each move leads to, its share of the visits, and its rank.
+// Hints on the moves of a board: the result of each move, its share of the visits, and its rank.
 
 import { el, percent, signed, svg } from "./dom.js";
 import { piecesOf } from "./lines.js";
 
-const LEAST_SHARE = 0.005; // that is shown, as 1 %
+const LEAST_SHARE = 0.005; // smallest share that is shown, as 1 %
 const MOST_RANKS = 5;
-const NOTE = 0.225; // size of a text in cells
+const NOTE = 0.225; // text size in cells
 const LEAST_PIXELS = 12;
-const COMPACT = 0.27; // size of a text from which it is shortened to fit
+const COMPACT = 0.27; // size above which text is shortened to fit
 const KINDS = { 1: "wins", 0: "draws", "-1": "loses" };
 const LETTERS = { wins: "W", draws: "D", loses: "L" };
 
 /**
  * Hints by move from an analysis and exact scores, each of which may be null.
  *
- * A hint has a `kind`, "wins", "draws" or "loses", if the solver knows it; otherwise the `value` for
- * the side to move, or null. Its `words` are for screen readers. With `byVisits`, its colour is
- * the stronger the larger the share of the visits. With `withRanks`, the best moves have ranks from 1.
+ * A hint has a `kind`, "wins", "draws" or "loses" according to the exact scores, and a `value` for
+ * the side to move; each is null if unknown. Its `words` are for screen readers. With `byVisits`, a
+ * larger share of the visits has a stronger colour. With `withRanks`, the best moves have ranks from 1.
  */
 export function hintsOf(analysis, solution = null, { byVisits = false, withRanks = false } = {}) {
   const scores = solution?.scores ?? {};
@@ -61,7 +61,7 @@ function rank(hints, scores) {
 
 /**
  * Elements of a hint in the middle of a cell: a plate, the lines of its text, and its rank. `pixel`
- * is the size of a pixel of the screen in cells.
+ * is the size of a screen pixel in cells.
  */
 function plate(hint, drawing, pixel) {
   const size = Math.max(NOTE, LEAST_PIXELS * pixel);
@@ -75,14 +75,14 @@ function plate(hint, drawing, pixel) {
   return [shape, ...texts, ...(hint.rank === null ? [] : badge(hint.rank, size))];
 }
 
-/** Class of the colour: what is known about the move, or the sign of its value. */
+/** CSS class for the colour: the exact result of the move or, if unknown, the sign of its value. */
 function tone({ kind, value }) {
   if (kind !== null) return kind;
   if (value === null) return "";
   return value >= 0 ? "wins" : "loses";
 }
 
-/** Shorter text for small cells: "45%", "+.12", "−1" and, as the letter tells the sign, "L8". */
+/** Shorter text for small cells: "45%", "+.12", "−1" and "L8", in which the letter implies the sign. */
 const compact = (line) =>
   line.replaceAll(" ", "").replace(/^([WL])[+−]/, "$1").replace("0.", ".").replace("1.00", "1").replace("100%", "100");
 
@@ -105,7 +105,7 @@ export const ghostsOf = (position, line) => (drawing, disc, pixel) => {
   });
 };
 
-/** Legend of the colours of hints, in words. */
+/** Legend for the colours of hints. */
 export function hintLegend(analysis, solution) {
   const swatch = (kind, words) => el("span", { class: `tone ${kind}` }, words);
   const isExact = Boolean(solution?.scores);

@@ -7,9 +7,9 @@ const [ROW, MARGIN, WIDEST, FOOT] = [24, 26, 820, 34];
 const TICK_ROOM = 48;
 
 /**
- * Draw rows {name, value, low, high, colour} in an element, again when its width changes. Options:
- * `text(value)`, the possible `steps` between ticks, a `label` for screen readers, and the `range`
- * of the axis.
+ * Draw rows {name, value, low, high, colour} in an element, and redraw them when its width changes.
+ * Options: `text(value)`, the possible `steps` between ticks, a `label` for screen readers, and the
+ * `range` of the axis.
  */
 export function drawIntervals(host, rows, options) {
   const draw = () => host.clientWidth && host.replaceChildren(rows.length ? drawing(rows, Math.min(host.clientWidth, WIDEST), options) : "");
@@ -52,7 +52,7 @@ function row({ name, value, low, high, colour }, y, x, left, text) {
   return group;
 }
 
-/** End of a name that fits into `room` pixels. */
+/** Name, or as much of its end as fits into `room` pixels. */
 function shortened(name, room) {
   if (textWidth(name) <= room) return name;
   let start = 1;

@@ -10,8 +10,9 @@ const DEFAULT_SIMULATIONS = 100; // of a spec without the option
 const MORE_SIMULATIONS = [100, 400, 800, 1600, 3200]; // of the best network
 
 /**
- * Specs of seven opponents from weak to strong. Their number is always the same, so that a level
- * keeps its meaning: random moves, then the default network with ever more training and simulations.
+ * Specs of seven opponents from weak to strong; the fixed number keeps the meaning of a level. Random
+ * moves are followed by the default network with more and more training and simulations, or by MCTS
+ * with more and more playouts if there is no network.
  */
 export function ladderOf(agents) {
   const best = agents.find((each) => each.spec === defaultAgent(agents));
@@ -20,7 +21,7 @@ export function ladderOf(agents) {
   return ["random", ...weakerThan(best, agents), ...strong].slice(0, LEVELS);
 }
 
-/** Specs of networks of earlier iterations; of MCTS and few simulations if there are none. */
+/** Specs of networks of earlier iterations or, without a run, of MCTS and few simulations. */
 function weakerThan(best, agents) {
   if (!best.run) return [`mcts:${WEAK_PLAYOUTS}`, `${best.spec}?simulations=${FEWEST_SIMULATIONS}`];
   const trained = agents
@@ -31,10 +32,10 @@ function weakerThan(best, agents) {
 }
 
 /**
- * Spec of the first opponent on the ladder above `spec`, or null if there is none: neither its
- * training nor its number of simulations is lower, and one of them is higher. Agents that are not
- * networks of the ladder's run count as trained like its best one. `thinking`, such as
- * simulations:400, overrides the simulations of `spec`; time limits cannot be compared.
+ * Spec of the first opponent on the ladder above `spec`, or null if there is none. An opponent is
+ * above if neither its training nor its number of simulations is lower, and one of them is higher.
+ * Agents that are not networks of the ladder's run are treated like its best network. `thinking`, such
+ * as simulations:400, overrides the simulations of `spec`; time limits cannot be compared.
  */
 export function strongerThan(spec, agents, thinking = "") {
   const [kind, amount] = thinking.split(":");

@@ -20,7 +20,7 @@ export class LatestGames {
     this.isBusy = false;
   }
 
-  /** Show a game {iteration, number, moves, result} of the given kind of game. */
+  /** Show a game {iteration, number, moves, result} of the kind `game`, such as othello:6x6. */
   async show(game, latest) {
     this.next = { game, ...latest };
     if (this.isBusy) return;

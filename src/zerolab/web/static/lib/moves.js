@@ -24,7 +24,7 @@ function button(text, ply, current, onPick, mark = "", isGiven = false) {
   );
 }
 
-/** Moves in a pasted text, without move numbers, comments and results. */
+/** Moves in pasted text, without move numbers, comments and results. */
 export function movesIn(text) {
   return text
     .replace(/\[[^\]]*\]|\{[^}]*\}/g, " ")

@@ -1,16 +1,16 @@
-// Charts of runs: one card per quantity, with a log scale each and a common smoothing.
+// Charts of runs: one card per quantity, each with its own log scale; all have the same smoothing.
 
 import { lineChart } from "./chart.js";
 import { colourOfRun } from "./curves.js";
 import { byId, el, hashParams, keepContent } from "./dom.js";
 import { explained } from "./help.js";
 
-const DASHES = 4; // that can be told apart
+const DASHES = 4; // that are easy to distinguish
 const AXES = { iterations: "iteration", games: "self-play games", hours: "training hours" };
 
 /**
- * Cards with charts in an element. The fields `axis` and `smoothing` of the page say what they
- * show; `onAxis()` is called after the axis has changed, when other curves are needed.
+ * Cards with charts in an element. The fields `axis` and `smoothing` of the page control what they
+ * show; `onAxis()` is called after the axis has changed, because the page must then load other curves.
  */
 export class Panels {
   constructor(host, onAxis) {
@@ -65,7 +65,7 @@ export class Panels {
   }
 }
 
-/** Panels of one run, or of several: then a run has one colour, and its series differ in dashes. */
+/** Panels of one or several runs. With several, each has one colour, and its series differ in dashes. */
 function merged(byRun) {
   const runs = Object.keys(byRun);
   const panels = new Map();

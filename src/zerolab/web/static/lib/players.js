@@ -6,7 +6,7 @@ import { el } from "./dom.js";
 
 const PERSON = "person";
 
-/** Names of both players, each a person or an agent's spec: "You" is the only person. */
+/** Names of both players; `specs` are "person" or agent specs. "You" is the only person. */
 export function playerNames(specs, agents) {
   const people = specs.filter((each) => each === PERSON).length;
   return specs.map((each) => (each !== PERSON ? agentName(each, agents) : people === 1 ? "You" : "A person"));
@@ -22,7 +22,7 @@ export function showPlayers(heading, [first, second], position, { isOver, winner
   heading.replaceChildren(name(first, "X", "first", 1), el("span", { class: "soft" }, " against "), name(second, "O", "second", -1));
 }
 
-/** Sentence about the player to move: their turn, or that an agent is thinking. */
+/** Sentence saying that it is a person's turn or that an agent is thinking. */
 export function turnOf(name, isThinking) {
   if (isThinking) return `${name} is thinking …`;
   return name === "You" ? "It is your turn." : "";

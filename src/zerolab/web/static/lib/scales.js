@@ -27,7 +27,7 @@ function roundTicks([low, high], most, isWhole) {
   return Array.from({ length: count }, (_, number) => (first + number) * step);
 }
 
-/** Powers of ten, with 2 and 5 times each where there is room; at least two values. */
+/** Powers of ten, with multiples of them if there is room; usually at least two values. */
 function logTicks([low, high], most) {
   const powers = [];
   for (let power = Math.floor(Math.log10(low)); power <= Math.ceil(Math.log10(high)); power += 1) powers.push(power);
@@ -49,7 +49,7 @@ export function format(value, digits = 4) {
   return rounded.toLocaleString("en", { maximumFractionDigits: 8 }).replace("-", "−");
 }
 
-/** Labels of ticks; thousands and millions are shortened where all ticks are that large. */
+/** Labels of ticks; thousands and millions are shortened if all ticks are that large. */
 export function tickLabels(values) {
   const sizes = values.map(Math.abs).filter(Boolean);
   const [least, most] = [Math.min(...sizes), Math.max(...sizes)];
@@ -59,7 +59,7 @@ export function tickLabels(values) {
 
 const pen = document.createElement("canvas").getContext("2d");
 
-/** Width of a text in the font of charts, in pixels. */
+/** Width of text in the font of charts, in pixels. */
 export function textWidth(text) {
   pen.font = `12px ${getComputedStyle(document.body).fontFamily}`;
   return pen.measureText(text).width;

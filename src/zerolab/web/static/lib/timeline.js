@@ -2,7 +2,7 @@
 
 import { el } from "./dom.js";
 
-const NEAR = 12; // pixels from a mistake within which a click goes to it
+const NEAR = 12; // maximum distance of a click from a mistake in pixels
 const WORDS = { mistake: "a mistake", slip: "a slip" };
 
 /** Timeline in an element. `onPick(ply)` is called when the user goes to the position at a ply. */
