@@ -7,9 +7,14 @@ import math
 import numpy as np
 import pytest
 
-from zerolab.papers.warm_start.comparison import ScoreComparison
+from zerolab.papers.warm_start.comparison import (
+    ScoreComparison,
+    lead_over_most_constant,
+    smallest_best_gain,
+)
 from zerolab.ratings.results import MatchScore
 from zerolab.report.table import Z95
+from zerolab.studies.block_model import fit_games
 
 
 @pytest.mark.parametrize(
@@ -87,3 +92,34 @@ def test_published_interval_is_a_wilson_interval():
         ScoreComparison(MatchScore(1, 0, 1), 0.3, 10).published_interval
         == MatchScore(3, 0, 7).interval()
     )
+
+
+def model_of(elos):
+    """Return a model of games in which variants have nearly the given Elo."""
+    random = np.random.default_rng(0)
+    return fit_games(
+        {
+            game: {
+                variant: {seed: elo + random.normal() for seed in range(8)}
+                for variant, elo in by_variant.items()
+            }
+            for game, by_variant in elos.items()
+        }
+    )
+
+
+def test_best_variants_by_game():
+    elos = {
+        "one": {"baseline": 0.0, "a": 100.0, "b": -50.0},
+        "other": {"baseline": 0.0, "a": -30.0, "b": 40.0},
+    }
+    gain = smallest_best_gain(model_of(elos), ["a", "b"], ["one", "other"])
+    assert gain.value == pytest.approx(40, abs=2)
+    assert gain.p_value(30.0) < 0.001
+    assert gain.p_value(50.0) < 0.001
+    lead = lead_over_most_constant(model_of(elos), ["baseline", "a", "b"], ["one", "other"])
+    assert lead.value == pytest.approx(70, abs=2)  # of b over a in the other game
+    elos["other"]["a"] = 60.0
+    lead = lead_over_most_constant(model_of(elos), ["baseline", "a", "b"], ["one", "other"])
+    assert lead.value == pytest.approx(-20, abs=2)  # a is the best in both
+    assert lead.interval.high < 0.0

@@ -26,6 +26,7 @@ from zerolab.studies.results import Results
 from zerolab.studies.study_folder import FinishedRun, StudyFolder
 from zerolab.training.configure import resolve_settings
 from zerolab.training.records import AccuracyRecord
+from zerolab.training.window_facts import split_by_game
 
 BOARD = "connect_four:4x4"
 PLAYERS = {"extended": "perfect", "baseline": "random"}
@@ -138,6 +139,26 @@ def test_final_accuracy_of_policy_and_search(finished, monkeypatch):
     assert (found["search"], found["regret"]) == (1.0, 0.0)
     positions, _ = read_positions(easy_path(finished))
     assert found["policy"] == pytest.approx(np.mean(random_grades(positions).strong), abs=0.15)
+
+
+def test_policy_is_graded_by_ply_on_the_test_part(finished, monkeypatch):
+    """Perfect play is always right; the policy, which searches nothing, is the player."""
+
+    def agent(folder, iteration, options):
+        assert options.simulations == 0
+        return parse_agents(["perfect"], parse_game(BOARD))[0]
+
+    monkeypatch.setattr(solved_accuracy, "agent_of_run", agent)
+    easy = finished[0].design.report_datasets[0]
+    planned = Mock(datasets=[easy], settings=finished[0].planned.settings)
+    run = Mock(planned=planned, folder=finished[0].folder, study_folder=finished[0].study_folder)
+    found = solved_accuracy.measure_test_accuracy(run)
+    test = split_by_game(read_positions(easy_path(finished))[0]).test
+    plies = test.plies.tolist()
+    assert found == {str(ply): [plies.count(ply), 1.0] for ply in plies}
+    assert len(found) > 1
+    run.study_folder = Mock(dataset_path=lambda dataset: easy_path(finished).with_name("none"))
+    assert solved_accuracy.measure_test_accuracy(run) is None
 
 
 @pytest.mark.usefixtures("known_players")

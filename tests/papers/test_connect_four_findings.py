@@ -20,23 +20,34 @@ from zerolab.papers.connect_four import (
 from zerolab.papers.connect_four.costs import AccuracyPoint, MeasuredMoveTimes
 from zerolab.papers.connect_four.findings import (
     DEEPER_CLAIMS,
+    EASY_SET_CLAIM,
+    EFFORT_CLAIM,
+    EXTENSIONS_CLAIM,
+    GAME_LENGTH_CLAIM,
     SUPERVISED_FEATURES_CLAIM,
+    VERSIONS_CLAIM,
 )
-from zerolab.papers.connect_four.smaller_findings import DROP_CLAIM, LATE_DROP_CLAIM
+from zerolab.papers.connect_four.smaller_findings import (
+    DROP_CLAIM,
+    LATE_DROP_CLAIM,
+    RECOVERY_CLAIM,
+)
 from zerolab.papers.connect_four.study import Connect4EfficiencyStudy, Connect4SupervisedStudy
 from zerolab.papers.connect_four.variants import (
+    EASY,
+    ONE_PER_GAME,
     POLICY_FEATURES,
     SUPERVISED,
     TRAINING,
     WITHOUT_FEATURES,
 )
-from zerolab.papers.solved_accuracy import SolvedAccuracy
+from zerolab.papers.solved_accuracy import SolvedAccuracy, part_due_to_plies
 from zerolab.report.table import Table
 from zerolab.rules.catalogue import parse_game
 from zerolab.studies.claims import MissingEstimate
 from zerolab.studies.finished_work import TrainedRun
 from zerolab.studies.results import Results
-from zerolab.training.records import AccuracyRecord, SupervisedRecord
+from zerolab.training.records import AccuracyRecord, SelfPlayRecord, SupervisedRecord
 
 GAMES = 1000
 AS_CLAIMED = {
@@ -46,8 +57,13 @@ AS_CLAIMED = {
 """Accuracies for which the claims hold; 0.7 for other variants."""
 LONGER = {"extended": 0.9, "service": 0.91, "no-squeeze-excite": 0.905}
 """Final accuracies of runs that cost more than the others."""
-EARLY = {"growing": 0.78, "no-squeeze-excite": 0.65}
+LAST_COSTS = {**dict.fromkeys(LONGER, 1.5), "small": 0.39}
+"""Costs of whole runs; 1 for other variants."""
+FIRST_COST = 0.1
+EARLY = {"growing": 0.78, "big-tree": 0.75, "no-squeeze-excite": 0.65}
 """Accuracies at low cost for which the claims hold; 0.1 less than above for other variants."""
+LEADS = {EASY: 0.04, ONE_PER_GAME: 0.01}
+"""Leads in accuracy over the set of all positions for which the claims hold."""
 DIVERSE = {"big-tree": (20, 1), "big-tree-30": (20, 1), "league-novelty": (10, 10)}
 """New positions per game of the early and the late phase; 10 and 5 for other variants."""
 
@@ -55,7 +71,7 @@ DIVERSE = {"big-tree": (20, 1), "big-tree-30": (20, 1), "league-novelty": (10, 1
 def accuracy(variant, cost, is_claimed):
     """Return an invented accuracy; unless the claims hold, it is the same for all variants."""
     if not is_claimed:
-        return 0.75
+        return 0.65 if cost == FIRST_COST else 0.75
     if cost > 1.0:
         return LONGER[variant]
     final = AS_CLAIMED.get(variant, 0.7)
@@ -63,21 +79,24 @@ def accuracy(variant, cost, is_claimed):
 
 
 def training_run(planned, is_claimed):
-    """Return a run whose accuracy drops when its network grows, most at the last growth."""
+    """Return a run whose accuracy drops for an iteration when its network grows, most at last."""
     variant = planned.factors["variant"]
     growth = getattr(planned.settings.growth, "after", (0,))
     drops = {at + 1: 0.1 * at if is_claimed else 0.0 for at in growth}
     records, strong = [], 0.9
     for iteration in range(1, planned.settings.iterations + 1):
-        strong -= drops.get(iteration, 0.0) - noise(planned, 1e-4, f"{iteration}")
+        strong += drops.get(iteration - 1, 0.0) - drops.get(iteration, 0.0)
+        strong += noise(planned, 1e-4, f"{iteration}")
         records.append(AccuracyRecord.model_construct(iteration=iteration, search_strong=strong))
     early, late = DIVERSE.get(variant, (10, 5)) if is_claimed else (10, 5)
     new = np.repeat([early, late], GAMES // 2)
     new[[0, -1]] += round(noise(planned, 3.0))
+    served = 70 + noise(planned, 0.1) if is_claimed else 100 + noise(planned, 0.1)
+    records.append(SelfPlayRecord.model_construct(iteration=1, asked=100, searched=served))
     diversity = Diversity("", GAMES, 1, 1, [1], [1], new, 0.0)
     evolved = strong - (0.1 if is_claimed else 0.0) + noise(planned, 1e-4)
     score = (0.7 if is_claimed else 0.4) + noise(planned, 1e-4)
-    check = (0.72 if is_claimed else 0.4) + noise(planned, 1e-3)
+    check = (0.71 if is_claimed else 0.4) + noise(planned, 1e-3)
     league = {"parameters": ["c", "check"], "active": [], "best": [3.0, check], "games": GAMES}
     return TrainedRun(
         planned, records,
@@ -93,13 +112,20 @@ def supervised_run(planned, is_claimed):
         return TrainedRun(planned, [])
     blocks = planned.factors["blocks"] if is_claimed else 5
     share = 0.5 + 0.01 * blocks + noise(planned, 1e-4)
+    share += LEADS.get(planned.factors["set"], 0.0) if is_claimed else 0.0
+    early = 0.02 if planned.factors["set"] == EASY else 0.0
+    early, late = (early, 0.3) if is_claimed else (5 * early, 0.0)
+    by_ply = {
+        "5": [60, 0.5 + early],
+        "30": [40 + 100 * (early > 0), 0.5 + early + late + share / 9],
+    }
     if planned.factors["weight"] != 0.01:
         share = 0.1
     if planned.factors["features"] == POLICY_FEATURES:
-        share += 0.003 if is_claimed else 0.0
+        share += 0.002 if is_claimed else 0.0
     shares = dict.fromkeys(("strong", "weak", "label", "result"), share)
     record = SupervisedRecord.model_construct(part="test", **shares)
-    return TrainedRun(planned, [record])
+    return TrainedRun(planned, [record], measurements={"by_ply": by_ply})
 
 
 @pytest.fixture(scope="module", params=[True, False])
@@ -115,10 +141,10 @@ def judged(request):
             lambda run, times: [
                 AccuracyPoint(
                     cost, accuracy(run.factors["variant"], cost, is_claimed)
-                    + noise(run.planned, 1e-4)
+                    + noise(run.planned, 1e-4, f"{cost}")
                 )
-                for cost in (0.1, 0.39, 0.41, 1.0, 1.2, 1.5)
-                if cost <= 1.0 or run.factors["variant"] in LONGER
+                for cost in (FIRST_COST, 0.39, 0.41, 1.0, 1.2, 1.5)
+                if cost <= LAST_COSTS.get(run.factors["variant"], 1.0)
             ],
         )  # fmt: skip
         results = made_up(is_claimed)
@@ -141,11 +167,42 @@ def learned(is_claimed):
 @pytest.mark.parametrize(("is_claimed", "word"), [(True, "holds"), (False, "equal")])
 def test_depth_and_features_are_compared(is_claimed, word):
     found = words(supervised.supervised_statistics(learned(is_claimed)))
+    other = "holds" if is_claimed else "does not hold"
     assert found == {
         "deeper-chooses-better": word,
         "deeper-knows-more-results": word,
         "features-help-supervised-learning": word,
+        "features-gain-0.2-points": other,
+        "one-position-per-game-learns-better": word,
+        "random-moves-make-positions-harder": other,
+        "late-positions-make-sets-easier": other,
     }
+
+
+def test_sets_are_compared_at_equal_depth_and_equal_plies():
+    """The accuracies by ply of a run are those of its set, besides a small part of its share."""
+    found = supervised.supervised_statistics(learned(is_claimed=True))
+    assert found[VERSIONS_CLAIM].value == pytest.approx(0.01, abs=1e-3)
+    assert len(found[VERSIONS_CLAIM].estimates) == 6
+    assert found[EASY_SET_CLAIM].value == pytest.approx(0.04, abs=1e-3)
+    # Of 100 hard positions 40 are late, of 200 easy ones 140.
+    hard, easy = (
+        {"5": 0.5 + lead, "30": 0.8 + lead + late}
+        for lead, late in ((0.0, 0.55 / 9), (0.02, 0.59 / 9))
+    )
+    whole = 0.3 * easy["5"] + 0.7 * easy["30"] - 0.6 * hard["5"] - 0.4 * hard["30"]
+    rest = 0.6 * 0.02 + 0.4 * (0.02 + 0.04 / 9)
+    assert found[GAME_LENGTH_CLAIM].value == pytest.approx(whole - 2 * rest, abs=1e-3)
+
+
+def test_part_of_a_difference_due_to_plies():
+    """Accuracy depends only on the ply, then only on the set; a ply of one set does not count."""
+    hard = {"1": [3, 0.5], "9": [1, 0.9]}
+    assert part_due_to_plies(hard, {"1": [1, 0.5], "9": [3, 0.9]}) == pytest.approx(0.8 - 0.6)
+    better = {"1": [30, 0.6], "9": [10, 1.0]}
+    assert part_due_to_plies(hard, better) == pytest.approx(0.1 - 0.2)
+    with_more = {**better, "20": [40, 1.0]}
+    assert part_due_to_plies(hard, with_more) == pytest.approx(0.85 - 0.6 - 0.2)
 
 
 def test_features_are_compared_with_networks_of_the_same_size_and_set():
@@ -157,7 +214,7 @@ def test_features_are_compared_with_networks_of_the_same_size_and_set():
                                       features=WITHOUT_FEATURES)
     }  # fmt: skip
     for run in results.runs_where(SUPERVISED, features=POLICY_FEATURES):
-        pairs[run.seed].append(0.5 + 0.05 + 0.003 + noise(run.planned, 1e-4))
+        pairs[run.seed].append(0.5 + 0.05 + 0.002 + noise(run.planned, 1e-4))
     assert found.value == pytest.approx(np.mean([b - a for a, b in pairs.values()]), abs=1e-9)
     table = next(
         block for block in supervised.supervised_blocks(results)
@@ -180,9 +237,24 @@ def test_every_claim_can_hold_and_can_be_decided_otherwise(judged):
             "league-is-no-better", "features-do-not-help", "slow-window-does-no-harm",
             "squeeze-excite-does-no-harm", "retry-is-no-better", "big-tree-is-no-better",
             "service-ends-as-high", "extensions-gain-little", "novelty-is-no-more-diverse-early",
-            "merging-weight-0.8-no-worse",
+            "merging-weight-0.8-no-worse", "drops-are-temporary", "small-network-costs-much",
+            "features-do-not-pay",
         }  # fmt: skip
         assert "undecided" not in found.values(), found
+
+
+def test_most_and_second_most_effort_are_saved_by_two_of_three_extensions(judged):
+    _, _, results = judged
+    runs = costs.measured_accuracy_points(results)
+    found = costs.training_statistics(results, runs)
+    counted = costs._with_cost_of_small_networks(runs)
+    least, middle, most = sorted(
+        costs.cost_saving(counted, name, "extended").value
+        for name in ("service", "features", "league")
+    )
+    assert least < middle < most
+    assert found[EFFORT_CLAIM].value == most
+    assert found[EXTENSIONS_CLAIM].value == middle
 
 
 def test_all_variants_estimate_the_variance():
@@ -225,7 +297,7 @@ def test_shorter_runs_do_not_estimate_the_variance():
 def test_random_moves_of_the_best_player_follow_from_its_check_parameter(judged):
     is_claimed, _, results = judged
     (found,) = analysis.diversity.check_statistics(results).values()
-    assert found.value == pytest.approx(0.04 if is_claimed else 0.6, abs=5e-3)
+    assert found.value == pytest.approx(0.02 if is_claimed else 0.6, abs=5e-3)
 
 
 def test_growth_is_reported_by_iteration(judged):
@@ -246,7 +318,24 @@ def test_runs_that_end_before_they_grow_are_missing():
     short = replace(results, runs=[replace(run, records=run.records[:1]) for run in results.runs])
     found = smaller_findings.growth_statistics(short)
     note = MissingEstimate("some runs end before their network grows")
-    assert found == {DROP_CLAIM: note, LATE_DROP_CLAIM: note}
+    assert found == {DROP_CLAIM: note, LATE_DROP_CLAIM: note, RECOVERY_CLAIM: note}
+
+
+def test_recovery_is_measured_before_the_next_growth():
+    """Accuracies of iterations 1 to 12; the network grows after iterations 4 and 10."""
+    planned = next(
+        run for run in design_of(Connect4EfficiencyStudy, "mini").runs
+        if run.factors.get("variant") == "growing"
+    )  # fmt: skip
+    strong = [0.1, 0.2, 0.3, 0.4, 0.3, 0.4, 0.5, 0.5, 0.5, 0.6, 0.2, 0.55]
+    records = [
+        AccuracyRecord.model_construct(iteration=at, search_strong=each)
+        for at, each in enumerate(strong, start=1)
+    ]
+    run = TrainedRun(planned, records)
+    assert planned.settings.growth.after[:2] == (4, 10)
+    assert list(smaller_findings.growth_changes(run).values()) == pytest.approx([-0.1, -0.4])
+    assert smaller_findings.changes_until_next_growth(run) == pytest.approx([0.2, -0.05])
 
 
 def test_other_weights_of_the_outcome_are_shown_but_not_compared():

@@ -29,6 +29,7 @@ from zerolab.studies.results import Results
 from zerolab.studies.study_folder import FinishedRun
 from zerolab.training.configure import resolve_settings
 from zerolab.training.context import reconstruct_league
+from zerolab.training.records import SelfPlayRecord
 
 # The first game has 5 distinct positions, and the second adds 2.
 PLAYED = [(0, 1, 3, 2, 6), (3, 1, 0, 2, 6)]
@@ -132,9 +133,23 @@ def test_diversity_is_compared_by_phase_of_training(tmp_path):
     early, late = found["big-tree-is-more-diverse-early"], found["big-tree-is-less-diverse-later"]
     assert early.value == pytest.approx((7 - 5) / (3 * GENERATION / 5))
     assert late.value == 0
+    whole = diversity._difference("big-tree", diversity._WHOLE, measured_diversities(results))
+    assert whole.value == pytest.approx((7 - 5) / (3 * GENERATION))
     unknown = MissingEstimate("league by novelty is not studied at this scale")
-    assert found["novelty-is-more-diverse-later"] == unknown
+    assert found["novelty-is-more-diverse-later"] == found["novelty-is-more-diverse"] == unknown
     assert not list(league_blocks(results_of([])))
+
+
+def test_share_of_requests_without_a_search():
+    """A run answers 30 of 100 and 20 of 300 requests without a search: 50 of 400."""
+    planned = PlannedRun("training", {"variant": "service", "seed": 1}, None)
+    records = [
+        SelfPlayRecord.model_construct(iteration=at, asked=asked, searched=searched)
+        for at, (asked, searched) in enumerate([(100, 70), (300, 280)], start=1)
+    ]
+    results = Results("mini", Design([planned]), [TrainedRun(planned, records)], {})
+    found = diversity.filter_statistics(results)[diversity.FILTER_CLAIM]
+    assert found.value == pytest.approx(50 / 400)
 
 
 @pytest.mark.parametrize("scale", ["mini", "small", "paper"])

@@ -1,4 +1,4 @@
-"""Training Elo and tournament Elo: measurement errors and correlation."""
+"""Training Elo and tournament Elo: measurement errors, correlation, and ranked leads."""
 
 from __future__ import annotations
 
@@ -7,19 +7,20 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from made_up_runs import alike, design_of, made_up_run
+from made_up_runs import alike, design_of, made_up_results, made_up_run, noise
 from scipy.stats import spearmanr
 
-from zerolab.papers.elo import (
+from zerolab.papers.elo import correlation_with_elo, ranked_lead
+from zerolab.papers.loss_functions.analysis import (
     RunElos,
     attenuation,
     candidate_elo_errors,
-    observed_elo_correlation,
     rank_correlation,
     training_elo_errors,
 )
-from zerolab.papers.loss_functions.study import LossFunctionsStudy
+from zerolab.papers.loss_functions.study import TARGETS, LossFunctionsStudy
 from zerolab.report.table import Z95
+from zerolab.studies.block_model import fit_games
 from zerolab.studies.claims import MissingEstimate
 from zerolab.training.records import GateRecord
 
@@ -76,9 +77,85 @@ def test_measurement_errors_reduce_the_correlation_to_the_attainable_one():
         groups.append([RunElos(one, 100.0, other, 10.0) for one, other in pairs])
     measured = math.sqrt(1 / (2 * 1.01))
     ranked = 6 / math.pi * math.asin(measured / 2)
-    assert observed_elo_correlation(groups).value == pytest.approx(ranked, abs=0.1)
+    observed = np.mean([rank_correlation(group) for group in groups])
+    assert observed == pytest.approx(ranked, abs=0.1)
     assert np.mean([attenuation(group) for group in groups]) == pytest.approx(measured, abs=0.1)
 
 
+def correlated(groups, seed_count=None):
+    """Return the correlation for runs whose Elo and training Elo depend on the loss alone, except
+    for independent noise."""
+    level = {"policy": 0.0, "value": 1000.0, "sum": 2000.0, "product": 3000.0}
+
+    def elo(planned):
+        return level[planned.factors["loss"]] + noise(planned)
+
+    def measure(planned):
+        return {**alike(planned), "elo": elo(planned) + 100 * noise(planned, 0.1, "training")}
+
+    design = design_of(LossFunctionsStudy, "mini", seed_count).only(["othello-5x5", "gobang-5x5"])
+    results = made_up_results("mini", design, measure, elo)
+    return correlation_with_elo(
+        results, design.parts, "loss", groups, lambda run: run.training_elos[-1]
+    )
+
+
+def test_correlation_includes_differences_between_the_levels_of_a_group():
+    between, within = correlated([[*TARGETS]]), correlated([[target] for target in TARGETS])
+    assert between.value > 0.9
+    assert between.p_value(0.5) < 0.01
+    assert within.value < 0.9
+
+
 def test_correlation_needs_three_runs_per_group():
-    assert isinstance(observed_elo_correlation([exactly((1, 1), (2, 2))]), MissingEstimate)
+    assert isinstance(correlated([["sum"]], seed_count=2), MissingEstimate)
+    assert not isinstance(correlated([["sum", "value"]], seed_count=2), MissingEstimate)
+
+
+def leads_of(values, rank):
+    return ranked_lead(fit_games(values), "a", ["b", "c"], [*values], rank)
+
+
+def table_of_leads(true_leads, seeds=4, spread=5.0, generator=None):
+    """Return values by game, variant and seed: "a" leads "b" by the given number and "c" by 100
+    more."""
+    rng = generator or np.random.default_rng(3)
+    return {
+        game: {
+            variant: {seed: mean + rng.normal(0, spread) for seed in range(seeds)}
+            for variant, mean in (("a", lead), ("b", 0.0), ("c", -100.0))
+        }
+        for game, lead in enumerate(true_leads)
+    }
+
+
+def test_ranked_lead_is_that_over_the_closest_rival():
+    values = table_of_leads([60, -40, 20, 90, -70, 30])
+    for rank, lead in ((1, 90), (3, 30), (4, 20), (5, -40), (6, -70)):
+        found = leads_of(values, rank)
+        assert found.value == pytest.approx(lead, abs=8)
+        assert found.interval.low < lead < found.interval.high
+        assert found.p_value(lead) > 0.05
+    majority = leads_of(values, 4)
+    assert majority.interval.low > 0
+    assert majority.p_value(0.0) < 0.05
+    assert leads_of(values, 5).p_value(0.0) < 0.05
+
+
+def test_small_leads_of_one_sign_add_up():
+    """A lead of -14 with a standard error of 7 on each of six boards is below 0 on most of them."""
+    values = table_of_leads([-14] * 6, seeds=4, spread=10.0)
+    found = leads_of(values, 4)
+    single = leads_of({0: values[0]}, 1)
+    assert found.p_value(0.0) < 0.05 < single.p_value(0.0)
+
+
+@pytest.mark.parametrize("true_leads", [(0,) * 6, (0, 0, 0, 0, -90, -90), (90, 90, 90, 0, 0, 0)])
+def test_ranked_lead_of_zero_is_rarely_rejected(true_leads):
+    """At most 5 % of decisions, plus three standard deviations, are wrong in 100 studies."""
+    rng = np.random.default_rng(1)
+    wrong = sum(
+        leads_of(table_of_leads(true_leads, spread=20.0, generator=rng), 4).p_value(0.0) < 0.05
+        for _ in range(100)
+    )
+    assert wrong <= 100 * 0.05 + 3 * math.sqrt(100 * 0.05 * 0.95)

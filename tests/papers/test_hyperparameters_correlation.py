@@ -16,9 +16,11 @@ from made_up_runs import design_of, made_up_results
 
 from zerolab.papers.hyperparameters import correlation as report
 from zerolab.papers.hyperparameters import regression
-from zerolab.papers.hyperparameters.findings import (
+from zerolab.papers.hyperparameters.correlation import grid_statistics
+from zerolab.papers.hyperparameters.grid import (
+    COMPOSITION_CLAIM,
     EACH_CLAIMS,
-    FEWEST_EPOCHS_CLAIM,
+    FEW_EPOCHS_CLAIM,
     GRID_CLAIMS,
     LEAD_CLAIMS,
     MORE_CLAIM,
@@ -27,11 +29,8 @@ from zerolab.papers.hyperparameters.findings import (
     OVERTRAINED_CLAIM,
     SATURATED_CLAIM,
     SUBSUMED_CLAIM,
-    WORK_CLAIM,
-    grid_statistics,
-)
-from zerolab.papers.hyperparameters.grid import (
     SYMBOLS,
+    WORK_CLAIM,
     counted_time_deviation,
     counted_work,
     fit_unit_costs,
@@ -149,7 +148,8 @@ def test_built_in_claims_hold(results):
     assert set(words) == set(GRID_CLAIMS)
     # 10 Elo per doubling of epochs, but at most 6 from ep = 10 to 15, are too few for one cell.
     assert words.pop(OVERTRAINED_CLAIM) == "undecided"
-    assert words.pop(FEWEST_EPOCHS_CLAIM) == "undecided"
+    assert words.pop(FEW_EPOCHS_CLAIM) == "undecided"
+    assert words.pop(COMPOSITION_CLAIM) in ("equal", "undecided")  # the effects are additive
     assert words[OUTER_MATTERS_CLAIM] == "holds"
     # Examples come from games, which help, and from epochs, which do not.
     assert words.pop(WORK_CLAIM) != "does not hold"
@@ -186,7 +186,7 @@ def test_inner_hyperparameters_that_hurt_or_matter_most(of_epochs, word):
         return 30 * i + 30 * e + of_epochs * ep + strength_noise(planned)
 
     words = words_of(made_up_results("mini", design, measured, elo))
-    assert (words[FEWEST_EPOCHS_CLAIM], words[OUTER_MATTERS_CLAIM]) == (word, word)
+    assert (words[FEW_EPOCHS_CLAIM], words[OUTER_MATTERS_CLAIM]) == (word, word)
 
 
 def test_late_epochs_are_those_of_the_largest_levels(results):
@@ -236,8 +236,24 @@ def test_iterations_and_games_are_compared_with_simulations_and_epochs(results):
     fitted = regression.fit_grid(grid).elo
     assert leads[2].value == pytest.approx(fitted["E"].value - fitted["m"].value)
     means = [np.mean([run.elo for run in grid.runs_at(I=6, E=30, ep=ep)]) for ep in (5, 10, 15)]
-    epochs = [each.value for each in regression.leads_of_fewest_epochs(grid)]
-    assert epochs == pytest.approx([means[0] - means[1], means[0] - means[2]])
+    epochs = [each.value for each in regression.leads_of_few_epochs(grid)]
+    assert epochs == pytest.approx([means[0] - means[2], means[1] - means[2]])
+
+
+@pytest.mark.parametrize(("gain", "word"), [(90.0, "holds"), (-90.0, "does not hold")])
+def test_iterations_are_worth_more_with_more_work_in_each(gain, word):
+    """A doubling of E, m and ep together, as of one of them by 8, adds to the worth of I."""
+    design = design_of(HyperparameterCorrelationStudy, "mini", 1)
+
+    def elo(planned):
+        i, e, m, ep = logs(planned).values()
+        return 300 * i + gain * i * (e + m + ep) / 3 + strength_noise(planned)
+
+    results = made_up_results("mini", design, measured, elo)
+    found = regression.interaction_of_iterations(read_grid(results))
+    assert found.value == pytest.approx(gain, abs=3 * found.error)
+    assert found.error < 6
+    assert words_of(results)[COMPOSITION_CLAIM] == word
 
 
 def test_cheap_long_runs_are_compared_at_equal_time_and_with_costly_ones(results):

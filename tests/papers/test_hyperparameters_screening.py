@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 import math
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 from made_up_runs import design_of, made_up_results, noise
 
 from zerolab.papers.hyperparameters.findings import (
-    EPOCHS_CLAIM,
+    EFFECT_CLAIMS,
     FREE_CLAIM,
-    ITERATIONS_CLAIM,
-    LOSS_CLAIMS,
+    IMPORTANT_LOSS_CLAIM,
+    IMPORTANT_TIME_CLAIM,
+    RISE_CLAIM,
     SENSITIVE_CLAIM,
-    STABLE_CLAIM,
+    THRESHOLD_CLAIM,
     TIME_CLAIM,
     TIME_SIGNS,
 )
 from zerolab.papers.hyperparameters.runs import (
+    VariedRun,
+    differences_between_values,
     doubling_effects,
     final_loss,
+    largest_lead,
+    late_change,
+    late_rise,
+    leads_of_effects,
     log2_seconds,
     range_effects,
     screened_runs,
@@ -34,6 +42,7 @@ from zerolab.papers.hyperparameters.sweep import screening_report, screening_ver
 from zerolab.report.claims import ClaimTable
 from zerolab.studies.looks import FIRST_SEED
 from zerolab.studies.results import Results
+from zerolab.studies.statistics import StudentEstimate
 
 EXPONENTS = {symbol: each.published_exponent for symbol, each in HYPERPARAMETERS.items()}
 LOSS_CHANGES = {"E": -0.5, "T'": 0.3, "m": -0.4, "c": 0.3, "rs": 0.6, "ep": -0.5, "bs": -0.3,
@@ -62,7 +71,8 @@ def measured(planned):
     log_time += 0.5 * level["E"] * level["ep"] + noise(planned, 0.05, "time")
     loss = 3.0 + sum(change / 2 * level[symbol] for symbol, change in LOSS_CHANGES.items())
     loss += 0.2 * level["lr"] * level["bs"] + noise(planned, 0.05, "loss")
-    return {"seconds": {"selfplay": 2.0**log_time, "learn": 0.0, "gate": 0.0}, "loss": loss}
+    seconds = {"selfplay": 2.0**log_time, "learn": 0.0, "gate": 0.0}
+    return {"seconds": seconds, "loss": loss, "fall": 0.2}
 
 
 def strength(planned):
@@ -123,10 +133,51 @@ def test_published_effects_decide_every_claim(results, seeds):
     words = {each.claim: each.word for each in screening_verdicts(part)}
     # One seed shows no spread between seeds.
     assert words.pop(SENSITIVE_CLAIM) == ("holds" if seeds == 2 else "no data")
-    assert set(words) == {
-        TIME_CLAIM, FREE_CLAIM, STABLE_CLAIM, EPOCHS_CLAIM, ITERATIONS_CLAIM, *LOSS_CLAIMS.values()
-    }  # fmt: skip
+    assert set(words) == set(EFFECT_CLAIMS)
+    # The invented losses always fall and do not depend on I or u. Published times depend on rs more
+    # than on ep.
+    assert words.pop(THRESHOLD_CLAIM) == "equal"
+    not_so = (RISE_CLAIM, IMPORTANT_TIME_CLAIM, IMPORTANT_LOSS_CLAIM)
+    assert {words.pop(claim) for claim in not_so} == {"does not hold"}
     assert set(words.values()) == {"holds"}
+
+
+def test_late_losses_rise_and_fall():
+    """Of 12 iterations, the losses after 8, 10, 11 and 12 count; shorter runs do not."""
+
+    def run(iterations, late):
+        losses = [9.0] * 7 + [3.0, 5.0, *late]
+        last = [{"policy": 0.75 * loss, "value": 0.25 * loss} for loss in losses]
+        return VariedRun(Mock(last_epoch_losses=last), {"I": iterations}, 0)
+
+    runs = [run(12, [2.0, 3.0, 2.5]), run(12, [2.0, 3.2, 2.9]), run(8, [0.0, 0.0, 0.0])]
+    rise, fall = late_rise("mini", runs).estimates
+    assert (rise.value, fall.value) == pytest.approx((1.1, 0.4))
+    assert late_rise("mini", runs).value == pytest.approx(0.4)
+    assert late_change("mini", runs).value == pytest.approx(2.7 - 3.0)
+
+
+def test_two_values_are_compared_by_the_fit(results):
+    """The screening has no defaults, so the largest difference is the size of the effect."""
+    runs = screened_runs(results)
+    effect = range_effects("mini", runs, final_loss)["lr"]
+    (least,), default, (most,) = (
+        differences_between_values("mini", runs, final_loss, "lr", index) for index in range(3)
+    )
+    assert (least.value, default, most.value) == (-effect.value, [], effect.value)
+    assert largest_lead("mini", runs, final_loss, "lr", None).value == effect.value
+    assert largest_lead("mini", runs, final_loss, "lr", 0).value == -effect.value
+
+
+def test_leading_effects_are_compared_with_the_size_of_the_others():
+    effects = {
+        name: StudentEstimate(value, error, 30)
+        for name, value, error in (("a", -3.0, 0.3), ("b", -2.0, 0.4), ("c", 1.5, 0.3))
+    }
+    found = leads_of_effects(effects, ["a", "b"], -1.0)
+    assert [each.value for each in found.estimates] == pytest.approx([1.5, 4.5, 0.5, 3.5])
+    assert found.value == pytest.approx(0.5)
+    assert found.estimates[2].error == pytest.approx(0.5)
 
 
 def test_opposite_effects_are_found(results):

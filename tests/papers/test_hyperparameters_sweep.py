@@ -16,13 +16,19 @@ from zerolab.papers.hyperparameters.effects import (
     time_ratio,
 )
 from zerolab.papers.hyperparameters.findings import (
+    DEFAULT_ITERATIONS_CLAIM,
     FREE_CLAIM,
+    GATE_CLAIM,
+    LEVEL_CLAIM,
+    LONG_EQUAL_CLAIM,
     LOSS_CLAIMS,
+    THRESHOLD_CLAIM,
     TIME_CLAIM,
     effect_statistics,
 )
 from zerolab.papers.hyperparameters.runs import (
     Sweep,
+    differences_between_values,
     doubling_effects,
     final_loss,
     log2_seconds,
@@ -136,6 +142,38 @@ def test_times_are_as_published(results):
     assert verdicts[FREE_CLAIM] == "equal"
 
 
+def test_values_in_the_middle_are_compared():
+    """The default of d is the best, which a line through all values cannot show."""
+
+    def losses(planned):
+        symbol, side = place(planned)
+        loss = 2.0 + 0.01 * noise(planned, "loss") - 0.3 * (symbol == "m" and side == 1)
+        loss += 0.3 * (symbol == "d" and side != 0) + 0.4 * (symbol == "u" and side == 1)
+        fall = 1.0 + 0.5 * (symbol == "E" and side == 1) - 0.5 * (symbol == "E" and side == -1)
+        return {**measured(planned), "loss": loss, "fall": fall}
+
+    design = design_of(HyperparameterSweepStudy, "mini")
+    made_up = made_up_results("mini", design, losses, strength)
+    runs = Sweep(made_up).varied_runs
+    to_least, to_default = differences_between_values("mini", runs, final_loss, "m", 2)
+    assert (to_least.value, to_default.value) == pytest.approx((-0.3, -0.3), abs=0.02)
+    assert to_least.freedom == 75 - 25
+    assert to_least.error == pytest.approx(0.01 * math.sqrt(2 / 3), rel=0.3)
+    found = report.sweep_statistics(made_up)
+    assert found[LOSS_CLAIMS["m"]].value == pytest.approx(-0.3, abs=0.02)
+    assert found[LOSS_CLAIMS["d"]].value == pytest.approx(0.3, abs=0.02)
+    assert found[LOSS_CLAIMS["n"]].value == pytest.approx(0.0, abs=0.03)
+    assert found[THRESHOLD_CLAIM].value == pytest.approx(0.4, abs=0.02)
+    assert found[DEFAULT_ITERATIONS_CLAIM].value == pytest.approx(0.0, abs=0.03)
+    assert found[LEVEL_CLAIM].value == pytest.approx(-0.3, abs=0.02)
+    # After half of the iterations, half of `fall` is left, times 4 / 3 for both losses.
+    assert found[LONG_EQUAL_CLAIM].value == pytest.approx(1.0 * 0.5 * 4 / 3, abs=0.03)
+    assert found[GATE_CLAIM].value == pytest.approx(0.1)
+    words = {each.claim: each.word for each in judge_claims(found)}
+    assert words[LOSS_CLAIMS["d"]] == words[LONG_EQUAL_CLAIM] == "does not hold"
+    assert words[LOSS_CLAIMS["n"]] == words[THRESHOLD_CLAIM] == "holds"
+
+
 def test_curves_have_a_point_per_epoch(results):
     runs = results.runs_where(changed="ep=5")
     curve = loss_curve(runs, ("policy", "value"))
@@ -176,7 +214,7 @@ def test_partial_results_are_reported(results, kept, played):
         Results("mini", results.design, results.runs[:kept], tournaments)
     )
     (claims,) = [each for each in document.blocks if isinstance(each, ClaimTable)]
-    assert len(claims.verdicts) == 16
+    assert len(claims.verdicts) == 24
     if kept < 40:
         assert {each.word for each in claims.verdicts} == {"no data"}
         assert f"{75 - kept} of 75 runs are not finished" in claims.verdicts[0].note

@@ -18,6 +18,7 @@ from zerolab.papers.warm_start.study import (
     RANDOM,
     RAVE,
     RHEA,
+    SINGLE_RHEA,
     TREE_ONLY,
     Table51Study,
 )
@@ -210,17 +211,20 @@ def test_order_is_decided_by_its_weakest_pair():
 
 def test_every_claim_is_decided_by_some_outcome():
     scores = {(part, RHEA, name): (260, 0, 240) for part in BOARDS for name in CHANGED_RHEA}
+    wins_by_direction = {"above": 450, "not below": 260, "below": 50, "not above": 50}
     for pair, each in TABLE_CLAIMS.items():
-        wins = 450 if each.direction in ("above", "not below") else 50
+        wins = wins_by_direction[each.direction]
         scores[pair] = (wins, 0, 500 - wins)
     found = verdicts(Table51Study().document(results(*all_played(scores))))
     assert {each.word for each in found.values()} == {"holds"}
 
 
+@pytest.mark.parametrize("name", ["RHEA, horizon 5", SINGLE_RHEA])
 @pytest.mark.parametrize("wins", [30, 470])
-def test_one_sensitive_parameter_of_rhea_is_enough(wins):
-    even = {(part, RHEA, name): (250, 0, 250) for part in BOARDS for name in CHANGED_RHEA}
-    sensitive = {("othello", RHEA, "RHEA, horizon 5"): (wins, 0, 500 - wins)}
+def test_one_sensitive_parameter_of_rhea_is_enough(wins, name):
+    changed = (*CHANGED_RHEA, SINGLE_RHEA)
+    even = {(part, RHEA, name): (250, 0, 250) for part in BOARDS for name in changed}
+    sensitive = {("othello", RHEA, name): (wins, 0, 500 - wins)}
     found = verdicts(Table51Study().document(results(*all_played(even | sensitive))))
     assert found["rhea-is-not-sensitive"].word == "does not hold"
     assert found["rhea-is-not-sensitive"].estimate.value == pytest.approx(0.06)
@@ -231,8 +235,8 @@ def test_exceptions_in_othello_are_claims_of_their_own():
     uneven = {("othello", RHEA, RANDOM): (450, 0, 50), ("othello", RAVE, MCTS): (320, 0, 180)}
     for changes, word in ((published, "holds"), (uneven, "does not hold")):
         found = verdicts(Table51Study().document(results(*all_played(changes))))
-        assert found["rhea-is-no-better-than-random-othello"].word == word
-        assert found["rave-is-no-better-than-mcts-othello"].word == word
+        assert found["rhea-does-not-convincingly-beat-random-othello"].word == word
+        assert found["rave-does-not-convincingly-beat-mcts-othello"].word == word
 
 
 def test_claims_use_distinct_decisive_games():

@@ -12,6 +12,7 @@ from zerolab.report.table import wilson_interval
 from zerolab.studies.joint_estimates import (
     contrast,
     estimate_largest,
+    estimate_ranked,
     estimate_smallest,
     range_of_means,
     relative_spread,
@@ -103,6 +104,35 @@ def test_largest_is_the_negated_smallest_of_negated_values():
     )
     assert estimate.value == pytest.approx(24.5 / 3)
     assert estimate.p_value(5.0) == negated.p_value(-5.0)
+
+
+THREE = [StudentEstimate(value, error, 20) for value, error in ((30, 9), (-5, 20), (12, 4))]
+
+
+def test_second_largest_of_three_needs_two_values():
+    """Two of three values are above or below a threshold: twice the second smallest p-value."""
+    ranked = estimate_ranked(THREE, 2)
+    assert ranked.value == 12
+    assert ranked.p_value(0.0) == pytest.approx(2 * THREE[2].p_value(0.0))
+    assert ranked.p_value(25.0) == pytest.approx(2 * THREE[1].p_value(25.0))
+    low, high = ranked.interval[1:]
+    assert ranked.p_value(low) == pytest.approx(0.05)
+    assert ranked.p_value(high) == pytest.approx(0.05)
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3, 5])
+def test_wrong_decisions_on_ranks_are_rare(rank):
+    """The true value with this rank is 0, and others are equal or far away."""
+    random = np.random.default_rng(rank)
+    for means in ([0.0] * 5, [9.0] * (rank - 1) + [0.0] + [-9.0] * (5 - rank)):
+        samples = random.normal(means, 1.0, (400, 8, 5))
+        errors = samples.std(axis=1, ddof=1) / math.sqrt(8)
+        rejected = 0
+        for sample, sample_errors in zip(samples, errors, strict=True):
+            pairs = zip(sample.mean(axis=0), sample_errors, strict=True)
+            estimates = [StudentEstimate(value, error, 7) for value, error in pairs]
+            rejected += estimate_ranked(estimates, rank).p_value(0.0) < 0.05
+        assert rejected / 400 <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / 400)
 
 
 def test_range_of_means_agrees_with_tukey_hsd():

@@ -1,9 +1,10 @@
-"""Tournament Elo and training Elo of runs, their correlation, tables, and mixed models of runs."""
+"""Tournament Elo of runs, its correlation with measures, tables, and mixed models of runs."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import combinations, product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 
 from zerolab.ratings.ratings import Rating
 from zerolab.report.figures import RunSample
-from zerolab.report.table import Z95, Cell, Column, Table
+from zerolab.report.table import Z95, Cell, Column, Interval, Table
 from zerolab.studies.block_model import GamesModel, fit_games
 from zerolab.studies.claims import MissingEstimate
 from zerolab.studies.design import Level
@@ -19,14 +20,15 @@ from zerolab.studies.finished_work import PlayedTournament, TrainedRun
 from zerolab.studies.joint_estimates import bootstrap_in_batch, estimate_smallest
 from zerolab.studies.results import Results
 from zerolab.studies.statistics import (
+    LEVEL,
     BootstrapEstimate,
     ClaimEstimate,
     StudentEstimate,
     mean_of,
     plot_sample,
     spread_components,
+    weighted_sum,
 )
-from zerolab.training.records import GateRecord
 
 GAME_TITLES: Mapping[str, str] = {
     "othello": "Othello", "connect_four": "Connect Four", "gobang": "Gobang"
@@ -132,40 +134,30 @@ def fit_elo(
     return removed_runs_note(results, empty[0]) if empty else fit_games(values)
 
 
-def training_elo_errors(run: TrainedRun) -> list[float]:
-    """Return the standard error of a run's training Elo after each gate.
+def weakest_elo(
+    results: Results, parts: Sequence[str], factor: str, levels: Sequence[Level]
+) -> ClaimEstimate | MissingEstimate:
+    """Return the Elo, relative to Random, of the weakest combination of part and level.
 
-    Training Elo is the sum of the Elo differences measured by the gates of accepted candidates.
-    Gates are independent, so their squared errors add up. Rejected candidates and gates without
-    games change neither the Elo nor the error. The errors exclude the bias of gates towards lucky
-    candidates.
+    The estimate accounts for the selection of the weakest combination after the fact. In a
+    tournament of all seeds, it includes the error of Random's own rating; with a tournament per
+    seed, this error is part of the spread.
     """
-    return [best_error for _, best_error in _elo_errors(run)]
-
-
-def candidate_elo_errors(run: TrainedRun) -> list[float]:
-    """Return the standard error of the training Elo of every candidate with an Elo.
-
-    It includes the error of the best network's Elo, since a candidate is rated relative to it.
-    """
-    gates = run.records_of(GateRecord)
-    return [
-        candidate_error
-        for gate, (candidate_error, _) in zip(gates, _elo_errors(run), strict=True)
-        if gate.candidate_elo is not None
-    ]
-
-
-def _elo_errors(run: TrainedRun) -> Iterator[tuple[float, float]]:
-    """Yield the errors of the candidate's Elo and of the best network's after each gate."""
-    variance = 0.0
-    for gate in run.records_of(GateRecord):
-        low, high = gate.candidate_elo_low, gate.candidate_elo_high
-        measured = 0.0 if low is None or high is None else (high - low) / (2 * Z95)
-        candidate_variance = variance + measured**2
-        if gate.accepted:
-            variance = candidate_variance
-        yield math.sqrt(candidate_variance), math.sqrt(variance)
+    if missing := unfinished_tournaments_note(results, parts):
+        return missing
+    above = []
+    for part in parts:
+        tournament = results.tournaments[part]
+        randoms = tournament.agent_ratings()
+        shared_error = standard_error(randoms[0]) if len(randoms) == 1 else 0.0
+        for level in levels:
+            runs = results.runs_where(part, **{factor: level})
+            if not runs:
+                return removed_runs_note(results, part)
+            lead = mean_of([tournament.elo_above_agent(run) for run in runs])
+            error = StudentEstimate(0.0, shared_error, math.inf)
+            above.append(weighted_sum([(1.0, lead), (1.0, error)]))
+    return estimate_smallest(above)
 
 
 def elo_table(
@@ -198,82 +190,52 @@ def elo_table(
     return Table(name, title, columns, rows)
 
 
-class RunElos(NamedTuple):
-    """A run's training Elo and tournament Elo, with their standard errors."""
-
-    training_elo: float
-    training_elo_error: float
-    tournament_elo: float
-    tournament_elo_error: float
-
-
-def run_elos(tournament: PlayedTournament, runs: Sequence[TrainedRun]) -> list[RunElos]:
-    """Return each run's training Elo and its tournament Elo relative to Random."""
-    return [
-        RunElos(
-            run.training_elos[-1],
-            training_elo_errors(run)[-1],
-            tournament.elo_above_agent(run),
-            standard_error(tournament.final_rating(run)),
-        )
-        for run in runs
-    ]
-
-
-def observed_elo_correlation(
-    groups: Sequence[Sequence[RunElos]],
+def correlation_with_elo(
+    results: Results,
+    parts: Sequence[str],
+    factor: str,
+    groups: Sequence[Sequence[Level]],
+    measure: Callable[[TrainedRun], float],
 ) -> BootstrapEstimate | MissingEstimate:
-    """Return the mean rank correlation over groups of runs.
+    """Return the rank correlation between a measure and tournament Elo, mean over parts and groups.
 
-    Measurement error attenuates a correlation; see `attenuation` for the largest value that can be
-    observed.
+    Each correlation is over the runs of a part with the levels of a group, so it includes
+    differences between these levels. Bootstrap samples consist of whole seeds, each with one run
+    per level. Errors of measurement attenuate a correlation.
     """
-    if not all(len(group) > 2 for group in groups):
+    if missing := unfinished_tournaments_note(results, parts):
+        return missing
+    tables = []
+    for part, levels in product(parts, groups):
+        by_seed: dict[Level, list[tuple[float, float]]] = {}
+        for run in results.runs_where(part):
+            if run.factors[factor] in levels:
+                elo = results.tournaments[part].elo_above_agent(run)
+                by_seed.setdefault(run.seed, []).append((measure(run), elo))
+        complete = [pairs for pairs in by_seed.values() if len(pairs) == len(levels)]
+        if not complete:
+            return removed_runs_note(results, part)
+        tables.append(np.array(complete, np.float64))
+    if min(table.size for table in tables) < 6:  # two numbers per run
         return MissingEstimate("fewer than three runs per group: no correlation to compute")
-    return bootstrap_in_batch(*map(_pairs, groups), statistic=_rank_correlations)
+    return bootstrap_in_batch(*tables, statistic=rank_correlations)
 
 
-def rank_correlation(elos: Sequence[RunElos]) -> float:
-    """Return Spearman's rank correlation, or 0 if either Elo is constant."""
-    return float(_rank_correlations(_pairs(elos)[None])[0])
-
-
-def _pairs(elos: Sequence[RunElos]) -> NDArray[np.float64]:
-    """Return training Elo and tournament Elo, float64[runs, 2]."""
-    return np.array([[each.training_elo, each.tournament_elo] for each in elos], np.float64)
-
-
-def _rank_correlations(pairs: NDArray[np.float64]) -> NDArray[np.float64]:
+def rank_correlations(pairs: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the rank correlation of each sample, float64[samples].
 
-    `pairs` are float64[samples, runs, 2]. The correlation is 0 if either number is constant. Ties
-    share their mean rank.
+    `pairs` are float64[samples, runs, 2]; axes between the first and the last are merged. The
+    correlation is 0 if either number is constant. Ties share their mean rank.
     """
     from scipy.stats import rankdata
 
+    pairs = pairs.reshape(len(pairs), math.prod(pairs.shape[1:-1]), 2)
     ranks = rankdata(pairs, axis=1) - (pairs.shape[1] + 1) / 2
     products = np.einsum("sri,srj->sij", ranks, ranks)
     scales = np.sqrt(products[:, 0, 0] * products[:, 1, 1])
     correlations = np.zeros(len(pairs))
     np.divide(products[:, 0, 1], scales, out=correlations, where=scales > 0.0)
     return correlations
-
-
-def attenuation(elos: Sequence[RunElos]) -> float:
-    """Return the factor by which measurement error reduces a correlation.
-
-    This is the square root of the product of the two reliabilities. The reliability of a
-    measurement is the share of its variance that is not error.
-    """
-    training = _reliability([(each.training_elo, each.training_elo_error) for each in elos])
-    tournament = _reliability([(each.tournament_elo, each.tournament_elo_error) for each in elos])
-    return math.sqrt(training * tournament)
-
-
-def _reliability(measured: Sequence[tuple[float, float]]) -> float:
-    values, errors = zip(*measured, strict=True)
-    components = spread_components(values, errors)
-    return 1.0 - components.error_share if components else 0.0
 
 
 def fit_runs(
@@ -301,6 +263,28 @@ def fit_runs(
     return fit_games(values)
 
 
+class Term(NamedTuple):
+    """Weighted mean of a measure over the runs of a part with a level of a factor."""
+
+    weight: float
+    part: str
+    level: Level
+    measure: Callable[[TrainedRun], float]
+
+
+def sum_of_means(
+    results: Results, factor: str, terms: Sequence[Term]
+) -> StudentEstimate | MissingEstimate:
+    """Return the sum of the weighted means, or why one of them is missing."""
+    means = []
+    for weight, part, level, measure in terms:
+        runs = results.runs_where(part, **{factor: level})
+        if not runs:
+            return MissingEstimate(results.unfinished_message(part) or f"no runs of {part}")
+        means.append((weight, mean_of([measure(run) for run in runs])))
+    return weighted_sum(means)
+
+
 def contrast(
     model: GamesModel | MissingEstimate,
     weights: Mapping[Any, float],
@@ -322,5 +306,94 @@ def smallest_lead(
     """
     if isinstance(model, MissingEstimate):
         return model
-    leads = (model.contrast({level: 1.0, rival: -1.0}, parts) for rival in rivals)
-    return estimate_smallest([*leads])
+    return estimate_smallest(leads(model, [level], rivals, parts))
+
+
+def leads(
+    model: GamesModel, levels: Sequence[Level], rivals: Sequence[Level], parts: Sequence[str] = ()
+) -> list[StudentEstimate]:
+    """Return the mean lead of each level over each rival in `parts`, by default all."""
+    return [
+        model.contrast({level: 1.0, rival: -1.0}, parts) for level in levels for rival in rivals
+    ]
+
+
+_Choices = Sequence[Sequence[tuple[int, StudentEstimate]]]
+"""Estimates by choice, each with the number by which its p-value is multiplied."""
+
+
+class RankedLead(NamedTuple):
+    """Lead of a level over its closest rival in the part where this lead has a given rank.
+
+    With rank k of n parts, it is above a threshold unless n - k + 1 parts have leads up to it. Each
+    choice of so many parts, and of a rival in each, is refuted by their mean lead or by one of
+    their leads; both tests share the level. That it is below is tested likewise: each choice of k
+    parts is refuted by a mean lead over one rival or by one of their leads. The interval contains
+    the thresholds that are not rejected.
+    """
+
+    value: float
+    above: _Choices
+    """Leads of which one must be above the threshold, by choice."""
+    below: _Choices
+    """Negated leads of which one must be above the negated threshold, by choice."""
+
+    @property
+    def interval(self) -> Interval:
+        """Lead with its 95 % confidence interval."""
+        return Interval(self.value, _lower_end(self.above), -_lower_end(self.below))
+
+    def p_value(self, threshold: float) -> float:
+        """Return the two-sided p-value of the hypothesis that the lead is the threshold."""
+        below = _p_above(self.below, -threshold)
+        return min(1.0, 2.0 * _p_above(self.above, threshold), 2.0 * below)
+
+
+def _lower_end(choices: _Choices) -> float:
+    return min(
+        max(each.value - each.margin(LEVEL / count) for count, each in choice) for choice in choices
+    )
+
+
+def _p_above(choices: _Choices, threshold: float) -> float:
+    """Return the one-sided p-value for a value above the threshold in every choice."""
+    return max(
+        min(
+            count * each.p_value(threshold) / 2.0 if each.value > threshold else 1.0
+            for count, each in choice
+        )
+        for choice in choices
+    )
+
+
+def ranked_lead(
+    model: GamesModel | MissingEstimate,
+    level: Level,
+    rivals: Sequence[Level],
+    parts: Sequence[str],
+    rank: int,
+) -> RankedLead | MissingEstimate:
+    """Return the lead of a level that has a rank among `parts`; the largest lead has rank 1."""
+    if isinstance(model, MissingEstimate):
+        return model
+    lead = {
+        (part, rival): model.contrast({level: 1.0, rival: -1.0}, [part])
+        for part, rival in product(parts, rivals)
+    }
+
+    def mean(pairs: Sequence[tuple[str, Level]], sign: float) -> StudentEstimate:
+        size = sign / len(pairs)
+        return model.contrast_of_games({part: {level: size, rival: -size} for part, rival in pairs})
+
+    above = [
+        [(min(2, len(pairs)), mean(pairs, 1.0)), *((2 * len(pairs), lead[pair]) for pair in pairs)]
+        for chosen in combinations(parts, len(parts) - rank + 1)
+        for pairs in product(*(product([part], rivals) for part in chosen))
+    ]
+    below = []
+    for chosen in combinations(parts, rank):
+        means = [mean([(part, rival) for part in chosen], -1.0) for rival in rivals]
+        singles = [mean([pair], -1.0) for pair in product(chosen, rivals)]
+        below.append([(2 * len(group), each) for group in (means, singles) for each in group])
+    closest = [min(lead[part, rival].value for rival in rivals) for part in parts]
+    return RankedLead(sorted(closest, reverse=True)[rank - 1], above, below)

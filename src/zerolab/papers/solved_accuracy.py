@@ -6,10 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+import numpy as np
+
 from zerolab.agents.agent import Agent, NetworkOptions, parse_search_options
 from zerolab.agents.run_agents import agent_of_run
 from zerolab.core.errors import UserError, quoted
-from zerolab.evaluation.accuracy import accuracy_report, player_choices
+from zerolab.evaluation.accuracy import accuracy_report, grade_moves, player_choices
 from zerolab.evaluation.positions import read_positions
 from zerolab.papers.elo import fit_runs
 from zerolab.report.document import Block, Heading, Paragraph, Picture
@@ -27,6 +29,7 @@ from zerolab.studies.statistics import (
     with_pooled_intervals,
 )
 from zerolab.studies.study_folder import FinishedRun
+from zerolab.training.window_facts import split_by_game
 
 
 class SolvedAccuracy(NamedTuple):
@@ -72,6 +75,47 @@ def measure_final_accuracy(run: FinishedRun) -> dict[str, Any]:
         "search": search.strong,
         "regret": search.regret,
     }
+
+
+AccuracyByPly = Mapping[str, Sequence[float]]
+"""Number of positions and share of strongest moves, by ply."""
+
+
+def measure_test_accuracy(run: FinishedRun) -> AccuracyByPly | None:
+    """Return the policy's accuracy on the test positions of a supervised run, by ply.
+
+    The result has the number of positions and the share of strongest moves for each ply. It is None
+    if the positions are missing.
+    """
+    (planned,) = run.planned.datasets
+    path = run.study_folder.dataset_path(planned)
+    if not path.is_file():
+        return None
+    test = split_by_game(read_positions(path, parse_game(planned.game))[0]).test
+    settings = run.planned.settings
+    options = parse_search_options(NetworkOptions, "simulations=0", settings.search)
+    agent = agent_of_run(run.folder, run.folder.progress.best, options)
+    strong = grade_moves(test, player_choices(agent, test, settings.seed).actions).strong
+    return {
+        str(ply): [int((test.plies == ply).sum()), float(strong[test.plies == ply].mean())]
+        for ply in np.unique(test.plies).tolist()
+    }
+
+
+def part_due_to_plies(hard: AccuracyByPly, easy: AccuracyByPly) -> float:
+    """Return the part of a difference in accuracy that is due to the plies, minus the other part.
+
+    The other part is the mean difference at equal plies, with the `hard` numbers of positions at
+    the plies of both sets.
+    """
+    one, other = (
+        sum(count * share for count, share in each.values()) / sum(n for n, _ in each.values())
+        for each in (easy, hard)
+    )
+    common = [ply for ply in hard if ply in easy]
+    counts = [hard[ply][0] for ply in common]
+    differences = [easy[ply][1] - hard[ply][1] for ply in common]
+    return one - other - 2.0 * float(np.average(differences, weights=counts))
 
 
 def fit_accuracy(

@@ -22,83 +22,80 @@ from zerolab.studies.statistics import (
 )
 
 
-class SmallestEstimate(NamedTuple):
-    """Smallest of several true values, with an estimate of each value.
+class RankedEstimate(NamedTuple):
+    """Largest, second largest, and so on, of several true values, with an estimate of each value.
 
-    The smallest value is above a threshold if all values are. The intersection-union test therefore
-    uses the largest of the one-sided p-values, without adjustment [Berger1982]. The smallest value
-    is below the threshold if any value is. In this direction, the test uses the smallest p-value
-    multiplied by the number of estimates, which is the first step of [Holm1979]. Neither test
-    requires independent estimates. The two-sided p-value is twice the smaller one-sided p-value,
-    and the interval contains the thresholds that are not rejected.
+    The k-th largest of n values is above a threshold if every n - k + 1 of them include one above
+    it. Each such set is tested by its smallest one-sided p-value, multiplied by their number as in
+    the first step of [Holm1979], and all sets together by the largest result [Berger1982]. That is
+    the k-th smallest p-value multiplied by n - k + 1. The k-th largest value is below a threshold
+    if every k values include one below it, which is tested accordingly. The two-sided p-value is
+    twice the smaller one-sided p-value, and the interval contains the thresholds that are not
+    rejected. Estimates need not be independent.
 
-    The smallest of several noisy estimates is biased downwards. The test and the interval are not
-    biased because they consider each estimate separately.
+    The smallest of several noisy estimates is biased downwards, and the largest upwards. The test
+    and the interval are not biased because they consider each estimate separately.
     """
 
-    estimates: tuple[StudentEstimate | BinomialEstimate, ...]
+    estimates: tuple[StudentEstimate | BinomialEstimate | RankedEstimate, ...]
+    rank: int
+    """1 for the largest value, and the number of values for the smallest."""
 
     @property
     def value(self) -> float:
-        """Smallest estimate."""
-        return min(each.value for each in self.estimates)
+        """Estimate with this rank."""
+        return self._ranked([each.value for each in self.estimates])
 
     @property
     def interval(self) -> Interval:
-        """Smallest estimate with its 95 % confidence interval.
+        """Value with its 95 % confidence interval."""
+        return Interval(self.value, self.end(-1.0), self.end(1.0))
 
-        The interval extends from the smallest lower end to the smallest upper end. The upper ends
-        are those of intervals widened for the number of estimates.
-        """
-        level = LEVEL / len(self.estimates)
-        low = min(each.interval.low for each in self.estimates)
-        return Interval(
-            self.value, low, min(each.value + each.margin(level) for each in self.estimates)
-        )
+    def end(self, sign: float, level: float = LEVEL) -> float:
+        """Return the upper (`sign` 1) or lower (-1) end of the interval of coverage 1 - level."""
+        part = level / self._set_size(-sign)
+        return self._ranked([each.end(sign, part) for each in self.estimates])
 
     def p_value(self, threshold: float) -> float:
-        """Return the two-sided p-value of the hypothesis that the minimum is the threshold."""
-        above = max(_one_sided(each, threshold, 1.0) for each in self.estimates)
-        below = min(_one_sided(each, threshold, -1.0) for each in self.estimates)
-        return min(1.0, 2.0 * min(above, len(self.estimates) * below))
+        """Return the two-sided p-value of the hypothesis that the true value is the threshold."""
+        return min(1.0, 2.0 * min(self.one_sided(threshold, sign) for sign in (1.0, -1.0)))
+
+    def one_sided(self, threshold: float, sign: float) -> float:
+        """Return the one-sided p-value for a value above (`sign` 1) or below (-1) the threshold."""
+        p_values = sorted(_one_sided(each, threshold, sign) for each in self.estimates)
+        size = self._set_size(sign)
+        return min(1.0, size * p_values[-size])
+
+    def _set_size(self, sign: float) -> int:
+        """Return the size of the sets that need a value above (`sign` 1) or below (-1)."""
+        return len(self.estimates) - self.rank + 1 if sign > 0.0 else self.rank
+
+    def _ranked(self, values: Sequence[float]) -> float:
+        return sorted(values, reverse=True)[self.rank - 1]
 
 
 def estimate_smallest(
     estimates: Sequence[StudentEstimate | BinomialEstimate],
-) -> SmallestEstimate:
+) -> RankedEstimate:
     """Estimate the smallest of several true values; empty `estimates` raise ValueError."""
-    if not estimates:
-        raise ValueError("expected at least one estimate")
-    return SmallestEstimate(tuple(estimates))
+    return estimate_ranked(estimates, len(estimates))
 
 
-class LargestEstimate(NamedTuple):
-    """Largest of several true values: `SmallestEstimate` with all signs reversed."""
-
-    negated: SmallestEstimate
-    """Estimate of the smallest of the negated values."""
-
-    @property
-    def value(self) -> float:
-        """Largest estimate."""
-        return -self.negated.value
-
-    @property
-    def interval(self) -> Interval:
-        """Largest estimate with its 95 % confidence interval."""
-        value, low, high = self.negated.interval
-        return Interval(-value, -high, -low)
-
-    def p_value(self, threshold: float) -> float:
-        """Return the two-sided p-value of the hypothesis that the maximum is the threshold."""
-        return self.negated.p_value(-threshold)
-
-
-def estimate_largest(estimates: Sequence[StudentEstimate]) -> LargestEstimate:
+def estimate_largest(estimates: Sequence[StudentEstimate]) -> RankedEstimate:
     """Estimate the largest of several true values; empty `estimates` raise ValueError."""
-    return LargestEstimate(
-        estimate_smallest([each._replace(value=-each.value) for each in estimates])
-    )
+    return estimate_ranked(estimates, 1)
+
+
+def estimate_ranked(
+    estimates: Sequence[StudentEstimate | BinomialEstimate | RankedEstimate], rank: int
+) -> RankedEstimate:
+    """Estimate the true value with a rank, 1 for the largest.
+
+    Raises ValueError if there are fewer values.
+    """
+    if not 1 <= rank <= len(estimates):
+        raise ValueError(f"rank {rank} of {len(estimates)}: expected at least one estimate")
+    return RankedEstimate(tuple(estimates), rank)
 
 
 def unless_missing(
@@ -112,9 +109,11 @@ def unless_missing(
 
 
 def _one_sided(
-    estimate: StudentEstimate | BinomialEstimate, threshold: float, sign: float
+    estimate: StudentEstimate | BinomialEstimate | RankedEstimate, threshold: float, sign: float
 ) -> float:
     """Return the one-sided p-value for a value above (`sign` 1) or below (-1) the threshold."""
+    if isinstance(estimate, RankedEstimate):
+        return estimate.one_sided(threshold, sign)
     half = estimate.p_value(threshold) / 2.0
     return half if sign * (estimate.value - threshold) > 0.0 else 1.0 - half
 

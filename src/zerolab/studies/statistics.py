@@ -58,8 +58,11 @@ class StudentEstimate(NamedTuple):
     @property
     def interval(self) -> Interval:
         """Value with its 95 % confidence interval."""
-        margin = self.margin()
-        return Interval(self.value, self.value - margin, self.value + margin)
+        return Interval(self.value, self.end(-1.0), self.end(1.0))
+
+    def end(self, sign: float, level: float = LEVEL) -> float:
+        """Return the upper (`sign` 1) or lower (-1) end of the interval of coverage 1 - level."""
+        return self.value + sign * self.margin(level)
 
     def margin(self, level: float = LEVEL) -> float:
         """Return half the length of the confidence interval with coverage 1 - level."""
@@ -132,15 +135,15 @@ class BinomialEstimate(NamedTuple):
         # Rounding can put a share of 0 or 1 just outside its interval.
         return Interval(value, min(value, low), max(value, high))
 
-    def margin(self, level: float = LEVEL) -> float:
-        """Return the distance from the share to the upper end of Wilson's interval.
+    def end(self, sign: float, level: float = LEVEL) -> float:
+        """Return the upper (`sign` 1) or lower (-1) end of Wilson's interval.
 
         The interval has coverage 1 - level.
         """
         from scipy.special import ndtri  # noqa: PLC0415  slow to import
 
-        interval = wilson_interval(self.value, self.trials, float(ndtri(1.0 - level / 2.0)))
-        return max(0.0, interval.high - self.value)
+        value, low, high = wilson_interval(self.value, self.trials, float(ndtri(1.0 - level / 2.0)))
+        return max(value, high) if sign > 0.0 else min(value, low)
 
     def p_value(self, threshold: float) -> float:
         """Return the p-value of the exact binomial test for a threshold in [0, 1]."""

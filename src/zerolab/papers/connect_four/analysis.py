@@ -21,9 +21,8 @@ from zerolab.papers.connect_four.costs import (
 )
 from zerolab.papers.connect_four.findings import (
     ABLATIONS,
+    EFFORT_CLAIM,
     ENDS,
-    EVOLVED_CLAIM,
-    EVOLVED_WINS_CLAIM,
     EXTENDED_CLAIM,
     EXTENSIONS_CLAIM,
     FEATURES_CLAIM,
@@ -33,6 +32,8 @@ from zerolab.papers.connect_four.findings import (
     LEAGUE_CLAIM,
     PEAKS,
     SERVICE_CLAIM,
+    SERVICE_OR_BASELINE_CLAIM,
+    SMALL_COST_CLAIM,
 )
 from zerolab.papers.connect_four.study import MAIN_VARIANTS, TimedMoveKind, timed_move_kinds
 from zerolab.papers.connect_four.variants import (
@@ -90,9 +91,12 @@ _FIGURES: Mapping[str, tuple[str, Sequence[str]]] = {
 
 
 _EXTENSION_CLAIMS = frozenset({
-    EXTENDED_CLAIM, SERVICE_CLAIM, GROWING_CLAIM, GROWING_EARLY_CLAIM, FEATURES_CLAIM,
-    FREE_FEATURES_CLAIM, LEAGUE_CLAIM, EXTENSIONS_CLAIM, EVOLVED_CLAIM, EVOLVED_WINS_CLAIM,
-    smaller_findings.EASY_CLAIM, smaller_findings.DROP_CLAIM, smaller_findings.LATE_DROP_CLAIM,
+    EXTENDED_CLAIM, SERVICE_CLAIM, SERVICE_OR_BASELINE_CLAIM, diversity.FILTER_CLAIM, GROWING_CLAIM,
+    GROWING_EARLY_CLAIM, FEATURES_CLAIM, FREE_FEATURES_CLAIM, SMALL_COST_CLAIM, LEAGUE_CLAIM,
+    EFFORT_CLAIM, EXTENSIONS_CLAIM,
+    smaller_findings.EVOLVED_CLAIM, smaller_findings.EVOLVED_WINS_CLAIM,
+    smaller_findings.EASY_CLAIM, smaller_findings.DROP_CLAIM,
+    smaller_findings.LATE_DROP_CLAIM, smaller_findings.RECOVERY_CLAIM,
     *(claim for claim, pair in {**PEAKS, **ENDS}.items() if set(pair) <= set(MAIN_VARIANTS)),
 })  # fmt: skip
 """Claims about the variants in the study of extensions."""
@@ -106,6 +110,7 @@ def efficiency_statistics(results: Results) -> dict[Claim, ClaimEstimate | Missi
         **smaller_findings.easy_statistics(results),
         **smaller_findings.evolved_statistics(results),
         **diversity.check_statistics(results),
+        **diversity.filter_statistics(results),
         **diversity.diversity_statistics(results, diversity.measured_diversities(results)),
     }
 

@@ -1,20 +1,19 @@
 """Cost of self-play on a reference machine, accuracy at a given cost, and the claims about it.
 
 [Clausen2021] measures training cost in hours on one graphics card, as the time per move multiplied
-by the number of moves. Here, moves are timed on a reference machine, and runs can be trained on
-other machines. Moves are timed with untrained networks in random games, on one core, so the number
-of workers does not affect the cost. All networks are timed together, under the same load.
+by the number of moves. Here, a reference machine times moves with untrained networks in random
+games, on one core and under the same load for all networks. Runs can be trained on other machines.
 
-The accuracy of a single iteration is noisy, and the maximum of noisy measurements grows with their
-number. Accuracies are therefore smoothed and evaluated at the same number of points in every run.
+The accuracy of one iteration is noisy, and the maximum of noisy numbers grows with their number.
+Accuracies are therefore smoothed and evaluated at the same number of points in every run.
 
-The variation between runs of a variant is estimated from the runs of all variants (see
-`block_model`). The small network is left out because the variation between runs of its size may be
-different.
+The variation between runs of a variant is estimated from the runs of all variants (`block_model`),
+except the small network, whose variation may be different.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -25,6 +24,7 @@ from zerolab.core.config import validate
 from zerolab.core.processes import pinned_to_one_core
 from zerolab.papers.connect_four.findings import (
     ABLATIONS,
+    EFFORT_CLAIM,
     ENDS,
     EXTENDED_CLAIM,
     EXTENSIONS_CLAIM,
@@ -35,8 +35,11 @@ from zerolab.papers.connect_four.findings import (
     LEAGUE_CLAIM,
     PEAKS,
     SERVICE_CLAIM,
+    SERVICE_OR_BASELINE_CLAIM,
+    SMALL_COST_CLAIM,
     SQUEEZE_EARLY_CLAIM,
     TREE_CLAIMS,
+    TREE_EARLY_CLAIM,
     WEIGHT_CLAIM,
 )
 from zerolab.papers.connect_four.variants import (
@@ -57,9 +60,14 @@ from zerolab.report.table import Cell
 from zerolab.studies.block_model import fit_blocks
 from zerolab.studies.claims import MissingEstimate
 from zerolab.studies.finished_work import TrainedRun
-from zerolab.studies.joint_estimates import estimate_largest, estimate_smallest, unless_missing
+from zerolab.studies.joint_estimates import (
+    estimate_largest,
+    estimate_ranked,
+    estimate_smallest,
+    unless_missing,
+)
 from zerolab.studies.results import Results
-from zerolab.studies.statistics import ClaimEstimate, StudentEstimate
+from zerolab.studies.statistics import ClaimEstimate, StudentEstimate, mean_of
 from zerolab.training.costs import iteration_costs
 from zerolab.training.move_times import (
     MeasurementSubject,
@@ -130,8 +138,8 @@ def final_accuracy(points: Sequence[AccuracyPoint]) -> float | None:
     return accuracy_at_cost(points, points[-1].cost)
 
 
-def _smoothed(points: Sequence[AccuracyPoint]) -> list[AccuracyPoint]:
-    costs = np.linspace(0, points[-1].cost, _POINTS + 1)[1:].tolist()
+def _smoothed(points: Sequence[AccuracyPoint], count: int = _POINTS) -> list[AccuracyPoint]:
+    costs = np.linspace(0, points[-1].cost, count + 1)[1:].tolist()
     accuracies = ((cost, accuracy_at_cost(points, cost)) for cost in costs)
     return [AccuracyPoint(cost, each) for cost, each in accuracies if each is not None]
 
@@ -194,6 +202,7 @@ PointsByVariant = Mapping[str, PointsBySeed]
 _Measure = Callable[[Sequence[AccuracyPoint]], float | None]
 """Function from the points of a run to an accuracy, or to None if the run is too short."""
 
+_BELOW_PEAK = 0.01  # where smoothed accuracies still rise
 _EARLY_SHARE = 0.25
 """Share of the common cost at which networks are compared early in training."""
 
@@ -201,13 +210,20 @@ _COMPARED: Mapping[Claim, tuple[str, str, float]] = {
     EXTENDED_CLAIM: (EXTENDED, BASELINE, 1.0),
     GROWING_EARLY_CLAIM: ("growing", EXTENDED, _EARLY_SHARE),
     SQUEEZE_EARLY_CLAIM: (EXTENDED, "no-squeeze-excite", _EARLY_SHARE),
-    **{claim: (EXTENDED, name, 1.0) for name, claim in ABLATIONS.items()},
+    TREE_EARLY_CLAIM: ("big-tree", "service", _EARLY_SHARE),
+    **{
+        claim: (EXTENDED, name, 1.0)
+        for name, claim in ABLATIONS.items()
+        if name not in ("no-cycle", "no-reply")
+    },
     **{claim: (name, "service", 1.0) for name, claim in TREE_CLAIMS.items()},
 }
 """Pair of variants that each claim compares, and the share of their common cost to use."""
 
 _AVERAGED: Mapping[Claim, tuple[str, str]] = {
     SERVICE_CLAIM: ("service", EXTENDED),
+    SERVICE_OR_BASELINE_CLAIM: ("service", BASELINE),
+    ABLATIONS["no-cycle"]: (EXTENDED, "no-cycle"),
     GROWING_CLAIM: ("growing", EXTENDED),
     LEAGUE_CLAIM: (LEAGUE_BY_RESULTS, EXTENDED),
     FREE_FEATURES_CLAIM: (FEATURES, EXTENDED),
@@ -236,9 +252,13 @@ def training_statistics(
     """Return the statistic of each claim about training, or the reason why it is missing."""
     if unfinished_message := results.unfinished_message(TRAINING):
         claims = (*_COMPARED, *_AVERAGED, *PEAKS, *ENDS)
-        others = (FEATURES_CLAIM, EXTENSIONS_CLAIM, WEIGHT_CLAIM)
+        others = (
+            FEATURES_CLAIM, SMALL_COST_CLAIM, EFFORT_CLAIM, EXTENSIONS_CLAIM, WEIGHT_CLAIM,
+            ABLATIONS["no-reply"],
+        )  # fmt: skip
         return dict.fromkeys((*claims, *others), MissingEstimate(unfinished_message))
     counted = _with_cost_of_small_networks(runs)
+    savings = [cost_saving(counted, name, EXTENDED) for name in _EXTENSIONS]
     return {
         **{
             claim: difference_at_equal_cost(runs, one, other, share)
@@ -248,10 +268,16 @@ def training_statistics(
         FEATURES_CLAIM: difference_along_curves(counted, FEATURES, EXTENDED),
         **{claim: _difference(runs, *pair, peak_accuracy) for claim, pair in PEAKS.items()},
         **{claim: _difference(runs, *pair, final_accuracy) for claim, pair in ENDS.items()},
-        EXTENSIONS_CLAIM: unless_missing(
+        SMALL_COST_CLAIM: _loss_by_cost(runs, counted),
+        ABLATIONS["no-reply"]: unless_missing(
             estimate_largest,
-            [difference_along_curves(counted, name, EXTENDED) for name in _EXTENSIONS],
+            [
+                difference_along_curves(runs, EXTENDED, "no-reply", (part / 4, (part + 1) / 4))
+                for part in range(4)
+            ],
         ),
+        EFFORT_CLAIM: unless_missing(estimate_largest, savings),
+        EXTENSIONS_CLAIM: unless_missing(partial(estimate_ranked, rank=2), savings),
         WEIGHT_CLAIM: unless_missing(
             estimate_smallest,
             [difference_at_equal_cost(runs, EXTENDED, name) for name in LIGHT_MERGING],
@@ -276,16 +302,45 @@ def _accuracy_within_run(points: Sequence[AccuracyPoint], cost: float) -> float 
 
 
 def difference_along_curves(
-    runs: PointsByVariant, one: str, other: str
+    runs: PointsByVariant, one: str, other: str, part: tuple[float, float] = (0.0, 1.0)
 ) -> StudentEstimate | MissingEstimate:
     """Return the accuracy of variant `one` minus that of `other`, averaged over equal costs.
 
     The costs range from the latest first measurement to the lowest total cost of the compared runs.
+    `part` are the ends of the part of this range to use, from 0 to 1.
     """
     pair = [points for name in (one, other) for points in runs.get(name, {}).values()]
-    first = max((points[0].cost for points in pair), default=0.0)
-    last = min((points[-1].cost for points in pair), default=0.0)
-    return _difference(runs, one, other, partial(_mean_accuracy, first=first, last=last))
+    first, last = _common_costs(pair)
+    begin, end = (first + share * (last - first) for share in part)
+    return _difference(runs, one, other, partial(_mean_accuracy, first=begin, last=end))
+
+
+def _common_costs(runs: Sequence[Sequence[AccuracyPoint]]) -> tuple[float, float]:
+    """Return the ends of the range of costs that all runs cover; equal ends without runs."""
+    first = max((points[0].cost for points in runs), default=0.0)
+    return first, min((points[-1].cost for points in runs), default=0.0)
+
+
+def cost_saving(runs: PointsByVariant, one: str, other: str) -> StudentEstimate | MissingEstimate:
+    """Return log2 of the cost of variant `other` divided by that of `one`, at equal accuracy.
+
+    It is `_BELOW_PEAK` less than the highest smoothed accuracy that all runs of both reach.
+    """
+    pair = [points for name in (one, other) for points in runs.get(name, {}).values()]
+    peaks = [peak for points in pair if (peak := peak_accuracy(points)) is not None]
+    level = min(peaks, default=0.0) - _BELOW_PEAK
+    return _difference(runs, one, other, partial(_log_saving, level=level))
+
+
+def _log_saving(points: Sequence[AccuracyPoint], level: float) -> float | None:
+    """Return minus log2 of the interpolated cost to reach a smoothed accuracy, or None."""
+    smoothed = _smoothed(points, 4 * _POINTS)
+    reached = [at for at, point in enumerate(smoothed) if point.strong_accuracy >= level]
+    if not reached:
+        return None
+    steps = smoothed[max(0, reached[0] - 1) : reached[0] + 1]
+    accuracies = [point.strong_accuracy for point in steps]
+    return -math.log2(float(np.interp(level, accuracies, [point.cost for point in steps])))
 
 
 def _mean_accuracy(points: Sequence[AccuracyPoint], first: float, last: float) -> float | None:
@@ -311,6 +366,20 @@ def _with_cost_of_small_networks(runs: PointsByVariant) -> PointsByVariant:
     }
     others = {name: by_seed for name, by_seed in runs.items() if name != FEATURES}
     return {**others, FEATURES: counted} if counted else others
+
+
+def _loss_by_cost(
+    runs: PointsByVariant, counted: PointsByVariant
+) -> StudentEstimate | MissingEstimate:
+    """Return the accuracy with free features minus that with the cost of the small network."""
+    free, paid = (each.get(FEATURES, {}) for each in (runs, counted))
+    first, last = _common_costs([*free.values(), *paid.values()])
+    pairs = [
+        [_mean_accuracy(each[seed], first, last) for each in (free, paid)]
+        for seed in free if SMALL in runs and seed in runs[SMALL]
+    ]  # fmt: skip
+    lost = [one - other for one, other in pairs if one is not None and other is not None]
+    return mean_of(lost) if lost else MissingEstimate("no costs with and without overlap")
 
 
 def _difference(

@@ -13,21 +13,18 @@ from zerolab.league.league_report import TITLES
 from zerolab.league.league_settings import ParameterRanges
 from zerolab.league.playing import random_move_probability
 from zerolab.league.population import ranking
-from zerolab.papers.connect_four.findings import (
-    CHECK_CLAIM,
-    DIVERSITY_CLAIMS,
-    EARLY,
-    PHASE_SHARE,
-)
+from zerolab.papers.connect_four.findings import LEAGUE_CLAIM, SERVICE_CLAIM
 from zerolab.papers.connect_four.variants import (
+    BIG_TREES,
     EXTENDED,
     LEAGUE,
+    LEAGUE_BY_NOVELTY,
     LEAGUE_WITH_CHECK,
     TRAINING,
     TREES,
     VARIANTS,
 )
-from zerolab.report.claims import Claim
+from zerolab.report.claims import Claim, Direction
 from zerolab.report.document import Block, Heading, Picture
 from zerolab.report.table import Cell, Column, Table
 from zerolab.report.xy_plots import Curve, draw_curves
@@ -37,8 +34,81 @@ from zerolab.studies.results import Results
 from zerolab.studies.statistics import ClaimEstimate, mean_of, paired_difference
 from zerolab.studies.study_folder import FinishedRun
 from zerolab.training.context import reconstruct_league
+from zerolab.training.records import SelfPlayRecord
 
 _POINTS = 40  # per curve over games
+
+FILTER_CLAIM = Claim(
+    "service-filters-duplicates",
+    "A service can filter out duplicate evaluations.",
+    "[Clausen2021, section 4.1]",
+    "share of the requests to the service that need no search, over a whole run, by seed",
+    0.0,
+    "above",
+    0.01,
+    SERVICE_CLAIM.key,
+)
+CHECK_CLAIM = Claim(
+    "check-parameter-is-optimised",
+    "An artificial parameter with a known best value is perfectly optimised, so the evolution"
+    " works.",
+    "[Clausen2021, section 4.3]",
+    "probability of a random move of the best player after the last generation, 0 at the best value"
+    " of the check parameter and 0.5 by chance, by seed",
+    0.0,
+    "not above",
+    0.05,
+    LEAGUE_CLAIM.key,
+    "league-parameters",
+)
+
+_EARLY, _LATE, _WHOLE = "the first fifth of", "the last fifth of", ""
+_PHASE_SHARE = 0.2
+"""Share of the games in each phase of training."""
+_SMALLEST_DIVERSITY = 0.5  # positions per game
+
+
+def _diversity_claim(
+    key: str, text: str, source: str, name: str, phase: str, direction: Direction, opener: Claim
+) -> Claim:
+    statistic = (
+        f"new distinct positions per game in {phase} the first N games,"
+        f" {VARIANTS[name].title} minus {VARIANTS[EXTENDED].title}, by seed, where N is the number"
+        " of games in the shortest run of either"
+    )
+    figure = "diversity-league" if opener is LEAGUE_CLAIM else "diversity"
+    return Claim(
+        key, text, source, statistic, 0.0, direction, _SMALLEST_DIVERSITY, opener.key, figure
+    )
+
+
+_TREE, _, _TREE_WITH_LARGE_C = BIG_TREES
+_FIG_9, _FIG_13 = "[Clausen2021, section 4.1, Fig. 9]", "[Clausen2021, section 4.3, Fig. 13]"
+
+_DIVERSITY_ROWS: Sequence[tuple[str, str, str, str, str, Direction, Claim]] = (
+    ("big-tree-is-more-diverse-early", "Early in training, one large tree causes a quick spike"
+     " in the diversity of games.", _FIG_9, _TREE, _EARLY, "above", SERVICE_CLAIM),
+    ("big-tree-is-less-diverse-later", "Later, one large tree gets stuck on a few game paths,"
+     " which reduces the diversity of positions.", _FIG_9, _TREE, _LATE, "below",
+     SERVICE_CLAIM),
+    ("large-c-does-not-help", "Even a massively increased exploration constant does not"
+     " prevent the loss of diversity.", _FIG_9, _TREE_WITH_LARGE_C, _LATE, "below",
+     SERVICE_CLAIM),
+    ("novelty-is-no-more-diverse-early", "Early in training, even pure novelty search produces"
+     " no more novel games than the original settings.", _FIG_13, LEAGUE_BY_NOVELTY, _EARLY,
+     "not above", LEAGUE_CLAIM),
+    ("novelty-is-more-diverse-later", "Towards the end of training, novelty search produces"
+     " more novel games than the original settings.", _FIG_13, LEAGUE_BY_NOVELTY, _LATE,
+     "above", LEAGUE_CLAIM),
+    ("novelty-is-more-diverse", "Novelty search finds (marginally) more new positions than the"
+     " original settings.", "[Clausen2021, section 4.3]", LEAGUE_BY_NOVELTY, _WHOLE, "above",
+     LEAGUE_CLAIM),
+)  # fmt: skip
+DIVERSITY_CLAIMS: Mapping[Claim, tuple[str, str]] = {
+    _diversity_claim(key, text, source, name, phase, direction, opener): (name, phase)
+    for key, text, source, name, phase, direction, opener in _DIVERSITY_ROWS
+}
+"""Claims about diversity, and the variant and phase of training that each concerns."""
 
 Diversities = Mapping[str, Mapping[Cell, Diversity]]
 """Diversity by variant (as name or title) and seed."""
@@ -78,8 +148,8 @@ def _difference(name: str, phase: str, runs: Diversities) -> ClaimEstimate | Mis
             return MissingEstimate(f"{VARIANTS[needed].title} is not studied at this scale")
     one, other = runs[name], runs[EXTENDED]
     games = min(run.game_count for run in (*one.values(), *other.values()))
-    count = max(1, round(PHASE_SHARE * games))
-    begin = 0 if phase == EARLY else games - count
+    count = games if phase == _WHOLE else max(1, round(_PHASE_SHARE * games))
+    begin = games - count if phase == _LATE else 0
     per_game = (
         [_new_positions(by_seed[seed], begin, count) for seed in one] for by_seed in (one, other)
     )
@@ -208,6 +278,20 @@ def measure_league(run: FinishedRun) -> dict[str, Any]:
         "best": players.values[ranking(players)[0]].tolist(),
         "games": state.game_count,
     }
+
+
+def filter_statistics(results: Results) -> dict[Claim, ClaimEstimate | MissingEstimate]:
+    """Return the statistic of the claim about duplicate evaluations, or why it is missing."""
+    if unfinished_message := results.unfinished_message(TRAINING):
+        return {FILTER_CLAIM: MissingEstimate(unfinished_message)}
+    runs = results.runs_where(TRAINING, variant="service")
+    records = [run.records_of(SelfPlayRecord) for run in runs]
+    return {
+        FILTER_CLAIM: mean_of(
+            [1.0 - sum(one.searched for one in each) / sum(one.asked for one in each)
+             for each in records]
+        )
+    }  # fmt: skip
 
 
 def check_statistics(results: Results) -> dict[Claim, ClaimEstimate | MissingEstimate]:

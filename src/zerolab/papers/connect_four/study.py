@@ -8,14 +8,18 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from zerolab.evaluation.collecting import DatasetSettings
 from zerolab.papers.connect_four.variants import (
+    ALL_POSITIONS,
     BASELINE,
     BASELINE_PRESET,
+    EASY,
     EXTENDED,
     FEATURES,
     LEAGUE,
     LEAGUE_BY_RESULTS,
     MOVE_TIMING,
+    ONE_PER_GAME,
     POLICY_FEATURES,
+    POLICY_FEATURES_HEAD,
     SELFPLAY_CHANGES,
     SMALL,
     SUPERVISED,
@@ -24,6 +28,7 @@ from zerolab.papers.connect_four.variants import (
     TRAINING,
     VARIANTS,
     WITHOUT_FEATURES,
+    SupervisedTargets,
     changes_for_scale,
     length_changes,
     move_kind_key,
@@ -55,14 +60,14 @@ _BOARD: Mapping[Scale, str] = {
 
 _DATASET_SIZE: Mapping[Scale, int] = {
     "smoke": 150,
-    "mini": 200_000,
+    "mini": 50_000,
     "small": 200_000,
     "paper": 1_000_000,
 }
 """Number of positions in each supervised data set."""
 _MEASURED: Mapping[Scale, int] = {"smoke": 20, "mini": 1000, "small": 2000, "paper": 10_000}
 """Number of positions on which accuracy is measured after each iteration."""
-_SECONDS = {False: 0.015, True: 0.055}
+_SECONDS = {False: 0.015, True: 0.035}
 """Seconds to solve a position, by `DatasetSettings.one_per_game`."""
 _PERFECT = 0.9
 """Share of perfect plies in the games that produce easy positions."""
@@ -85,10 +90,6 @@ _BLOCKS: Mapping[Scale, tuple[int, ...]] = {
     "small": (5, 10, 20),
     "paper": (5, 10, 20),
 }
-
-_POLICY_FEATURES_HEAD = {"name": "features", "heads": ["policy"], "plies": [0, 2], "weight": 1.0}
-"""Head for the best of ten choices of features in supervised learning [ClausenCode]: those of the
-policy head, for the position and the position two plies later."""
 
 _TIMED_THREADS = 2
 _SECONDS_PER_SIMULATION = 1e-4
@@ -197,9 +198,9 @@ class Connect4SupervisedStudy(Study):
     """Train networks of 5, 10 and 20 blocks on solved positions of Connect Four, as in Table 1.
 
     The sets contain all positions of each game, or one position per game. Further networks learn
-    the published labels, some of which are wrong, give the outcome as much weight as the move, or
-    also learn the features of a small network trained by self-play. The accuracies on unseen
-    positions show the limits of networks of these sizes.
+    the published labels, some of which are wrong, give the outcome as much weight as the move,
+    learn from games with fewer random moves, or also learn the features of a small network trained
+    by self-play. The accuracies on unseen positions show the limits of networks of these sizes.
 
     Examples:
       zerolab study connect4-supervised
@@ -208,11 +209,18 @@ class Connect4SupervisedStudy(Study):
 
     name: ClassVar[str] = "connect4-supervised"
 
+    measurement_version: ClassVar[int] = 1
+
     def seed_count(self, scale: Scale) -> int:
         return _SEEDS[scale]
 
     def design(self, scale: Scale, seeds: Sequence[int]) -> Design:
         return Design(list(_supervised_runs(scale, seeds)))
+
+    def measure(self, run: FinishedRun) -> Mapping[str, Any]:
+        from zerolab.papers.connect_four.supervised import measure_accuracy_by_ply
+
+        return measure_accuracy_by_ply(run)
 
     def verdicts(self, results: Results) -> list[Verdict]:
         from zerolab.papers.connect_four.supervised import supervised_statistics
@@ -321,41 +329,35 @@ def planned_move_timing(runs: Iterable[PlannedRun]) -> PlannedComputation:
 
 
 def _supervised_datasets(scale: Scale) -> dict[str, PlannedDataset]:
-    """Plan the sets of Table 1: every position of each game (v1), or one per game (v2)."""
+    """Plan the two sets of Table 1, and the set of easy positions."""
     count = _DATASET_SIZE[scale]
     return {
-        "v1": _planned_dataset(scale, "v1", count),
-        "v2": _planned_dataset(scale, "v2", count if scale != "smoke" else 60, one_per_game=True),
+        ALL_POSITIONS: _planned_dataset(scale, ALL_POSITIONS, count),
+        ONE_PER_GAME: _planned_dataset(
+            scale, ONE_PER_GAME, count if scale != "smoke" else 60, one_per_game=True
+        ),
+        EASY: _planned_dataset(scale, EASY, count, perfect=_PERFECT),
     }
-
-
-class _SupervisedTargets(NamedTuple):
-    """Targets of a network that learns from solved positions."""
-
-    labels: str = "right"
-    weight: float = 0.01
-    """Weight of the outcome."""
-    features: str = WITHOUT_FEATURES
 
 
 def _supervised_runs(scale: Scale, seeds: Sequence[int]) -> Iterator[PlannedRun]:
     """Yield the runs of Table 1, and runs with other labels, weights or features.
 
-    Features are learnt from set v1, because the games of set v2 have no later positions. The small
-    networks are runs of the efficiency study.
+    Features are learnt from set v1, because the games of set v2 have no later positions. Only the
+    smallest networks learn easy positions. The small networks are runs of the efficiency study.
     """
     small = {seed: _selfplay_run(scale, SMALL, seed) for seed in seeds}
     yield from small.values()
     fewest = _BLOCKS[scale][0]
     for name, dataset in _supervised_datasets(scale).items():
-        for blocks in _BLOCKS[scale]:
-            choices = [_SupervisedTargets()]
-            if blocks == fewest or scale != "mini":  # too slow for deep networks
-                choices.append(_SupervisedTargets("published"))
-            if blocks == fewest:
-                choices.append(_SupervisedTargets(weight=1.0))
-            if blocks == fewest and name == "v1":
-                choices.append(_SupervisedTargets(features=POLICY_FEATURES))
+        for blocks in _BLOCKS[scale] if name != EASY else [fewest]:
+            choices = [SupervisedTargets()]
+            if name != EASY and (blocks == fewest or scale != "mini"):  # too slow if deep
+                choices.append(SupervisedTargets("published"))
+            if name != EASY and blocks == fewest:
+                choices.append(SupervisedTargets(weight=1.0))
+            if blocks == fewest and name == ALL_POSITIONS:
+                choices.append(SupervisedTargets(features=POLICY_FEATURES))
             for targets in choices:
                 for seed in seeds:
                     yield _supervised_run(scale, name, dataset, blocks, targets, seed, small[seed])
@@ -366,13 +368,13 @@ def _supervised_run(
     name: str,
     dataset: PlannedDataset,
     blocks: int,
-    targets: _SupervisedTargets,
+    targets: SupervisedTargets,
     seed: int,
     small: PlannedRun,
 ) -> PlannedRun:
     """Plan a run on a set of solved positions; any features it learns come from the run `small`."""
     learns_features = targets.features != WITHOUT_FEATURES
-    heads = {"network.heads": ["policy", "outcome", _POLICY_FEATURES_HEAD]}
+    heads = {"network.heads": ["policy", "outcome", POLICY_FEATURES_HEAD]}
     factors: dict[str, Level] = {"set": name, "blocks": blocks, **targets._asdict()}
     changes = {
         **SUPERVISED_CHANGES[scale],

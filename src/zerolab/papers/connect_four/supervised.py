@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from zerolab.papers.connect_four.findings import DEEPER_CLAIMS, SUPERVISED_FEATURES_CLAIM
-from zerolab.papers.connect_four.variants import POLICY_FEATURES, SUPERVISED, WITHOUT_FEATURES
+from zerolab.papers.connect_four.findings import (
+    DEEPER_CLAIMS,
+    EASY_SET_CLAIM,
+    FEATURES_GAIN_CLAIM,
+    GAME_LENGTH_CLAIM,
+    SUPERVISED_CLAIMS,
+    SUPERVISED_FEATURES_CLAIM,
+    VERSIONS_CLAIM,
+)
+from zerolab.papers.connect_four.variants import (
+    ALL_POSITIONS,
+    EASY,
+    ONE_PER_GAME,
+    POLICY_FEATURES,
+    SUPERVISED,
+    WITHOUT_FEATURES,
+)
+from zerolab.papers.solved_accuracy import measure_test_accuracy, part_due_to_plies
 from zerolab.report.claims import Claim
 from zerolab.report.document import Block, Document, Heading, Paragraph, Picture
 from zerolab.report.interval_plots import draw_grouped_runs
@@ -16,20 +33,22 @@ from zerolab.report.xy_plots import Curve, draw_curves
 from zerolab.studies.block_model import GamesModel, fit_games
 from zerolab.studies.claims import MissingEstimate
 from zerolab.studies.finished_work import TrainedRun
-from zerolab.studies.joint_estimates import estimate_smallest
+from zerolab.studies.joint_estimates import contrast, estimate_smallest
 from zerolab.studies.results import Results, finding_blocks, provenance
-from zerolab.studies.statistics import ClaimEstimate, mean_of, plot_sample
+from zerolab.studies.statistics import ClaimEstimate, StudentEstimate, mean_of, plot_sample
 from zerolab.studies.study import scale_caveats
+from zerolab.studies.study_folder import FinishedRun
 from zerolab.training.records import SupervisedRecord
 
-SETS = ("v1", "v2")
-"""Sets of positions: every position of each game (v1), or one position per game (v2)."""
+SETS = (ALL_POSITIONS, ONE_PER_GAME)
+"""Sets of Table 1."""
+_SHOWN = (*SETS, EASY)
 RIGHT, PUBLISHED_LABELS = "right", "published"
 """Labels: true outcomes, or the published ones, which count losses as draws if the first player is
 to move [ClausenCode]."""
 WEIGHT, FULL_WEIGHT = 0.01, 1.0
 """Weights of the outcome in the loss: as in [Clausen2021, Eq. 3], and equal to the policy's."""
-FEATURES_SET = "v1"
+FEATURES_SET = ALL_POSITIONS
 """Set from which networks learn features. Its games have several positions each."""
 
 
@@ -43,13 +62,10 @@ class _PublishedAccuracy(NamedTuple):
 
 
 PUBLISHED: Mapping[tuple[str, int], _PublishedAccuracy] = {
-    ("v1", 5): _PublishedAccuracy(0.9163, 0.7747),
-    ("v2", 5): _PublishedAccuracy(0.9244, 0.7923),
-    ("v1", 10): _PublishedAccuracy(0.9237, 0.7787),
-    ("v2", 10): _PublishedAccuracy(0.9300, 0.7967),
-    ("v1", 20): _PublishedAccuracy(0.9268, 0.7823),
-    ("v2", 20): _PublishedAccuracy(0.9349, 0.7993),
-}
+    ("v1", 5): _PublishedAccuracy(0.9163, 0.7747), ("v2", 5): _PublishedAccuracy(0.9244, 0.7923),
+    ("v1", 10): _PublishedAccuracy(0.9237, 0.7787), ("v2", 10): _PublishedAccuracy(0.9300, 0.7967),
+    ("v1", 20): _PublishedAccuracy(0.9268, 0.7823), ("v2", 20): _PublishedAccuracy(0.9349, 0.7993),
+}  # fmt: skip
 """Published results with 128 filters and 800,000 training positions, by set and blocks."""
 
 PUBLISHED_FEATURES: Mapping[str, _PublishedAccuracy] = {
@@ -75,9 +91,8 @@ def supervised_report(results: Results) -> Document:
 
 def supervised_statistics(results: Results) -> dict[Claim, ClaimEstimate | MissingEstimate]:
     """Return the statistic of each claim about supervised learning, or why it is missing."""
-    claims = (*DEEPER_CLAIMS.values(), SUPERVISED_FEATURES_CLAIM)
     if unfinished_message := results.unfinished_message(SUPERVISED):
-        return dict.fromkeys(claims, MissingEstimate(unfinished_message))
+        return dict.fromkeys(SUPERVISED_CLAIMS, MissingEstimate(unfinished_message))
     models = {measure: _fit_shares(results, measure) for measure in DEEPER_CLAIMS}
     counts = _block_counts(results)
     fewest, most = counts[0], counts[-1]
@@ -92,7 +107,53 @@ def supervised_statistics(results: Results) -> dict[Claim, ClaimEstimate | Missi
             for measure, claim in DEEPER_CLAIMS.items()
         },
         SUPERVISED_FEATURES_CLAIM: gain,
-    }
+        FEATURES_GAIN_CLAIM: gain,
+        VERSIONS_CLAIM: estimate_smallest(
+            [
+                _difference_of_sets(results, ONE_PER_GAME, depth, measure)
+                for depth in counts for measure in DEEPER_CLAIMS
+            ]
+        ),
+        EASY_SET_CLAIM: _difference_of_sets(results, EASY, fewest, "strong"),
+        GAME_LENGTH_CLAIM: _lead_of_game_length(results),
+    }  # fmt: skip
+
+
+def _difference_of_sets(results: Results, name: str, depth: int, measure: str) -> StudentEstimate:
+    """Return a share for networks of a depth on a set, minus that on the set of all positions.
+
+    The variance between runs is pooled over both sets and all depths.
+    """
+    groups = {
+        (each, blocks): _shares(results, each, blocks, measure)
+        for each in (ALL_POSITIONS, name) for blocks in _block_counts(results)
+    }  # fmt: skip
+    terms = [(1.0, groups[name, depth]), (-1.0, groups[ALL_POSITIONS, depth])]
+    return contrast(terms, [*groups.values()])
+
+
+def measure_accuracy_by_ply(run: FinishedRun) -> Mapping[str, Any]:
+    """Return the accuracy by ply of the smallest networks on the sets of all positions."""
+    factors = {"labels": RIGHT, "weight": WEIGHT, "features": WITHOUT_FEATURES}
+    factors["blocks"] = min(each.factors.get("blocks", math.inf) for each in run.design.runs)
+    own = run.planned.factors
+    is_compared = own.get("set") in (ALL_POSITIONS, EASY) and factors.items() <= own.items()
+    return {"by_ply": measure_test_accuracy(run)} if is_compared else {}
+
+
+def _lead_of_game_length(results: Results) -> ClaimEstimate | MissingEstimate:
+    """Return the part of the lead of easy positions that is due to their plies, minus the rest."""
+    fewest = _block_counts(results)[0]
+    hard, easy = (
+        {run.seed: run.measurements.get("by_ply") for run in _runs(results, name, fewest, RIGHT)}
+        for name in (ALL_POSITIONS, EASY)
+    )
+    parts = [
+        part_due_to_plies(each, other)
+        for seed, each in hard.items()
+        if each and (other := easy.get(seed))
+    ]
+    return mean_of(parts) if parts else MissingEstimate("no accuracy by ply has been measured")
 
 
 def _compare_depths(
@@ -172,7 +233,8 @@ def supervised_blocks(results: Results) -> Iterator[Block]:
     yield Heading("Learning from solved positions")
     yield Paragraph(
         "The positions come from games in which half of the plies are perfect and half random. Set"
-        " v1 contains every position of each game, set v2 one position per game. A tenth of the"
+        " v1 contains every position of each game, set v2 one position per game, and set easy every"
+        " position of games in which a tenth of the plies are random. A tenth of the"
         " games forms the test set. In the published labels, losses count as draws if the first"
         " player is to move [ClausenCode], so the published accuracies are not an upper bound for"
         " correct labels. The outcome has a weight of 0.01 in the loss, as in [Clausen2021, Eq. 3];"
@@ -187,9 +249,11 @@ def supervised_blocks(results: Results) -> Iterator[Block]:
 def _table(results: Results) -> Table:
     rows: list[list[Cell]] = []
     for depth in _block_counts(results):
-        for name in SETS:
+        for name in _SHOWN:
+            if not (runs := _runs(results, name, depth, RIGHT)):
+                continue
             published = PUBLISHED.get((name, depth))
-            row: list[Cell] = [name, depth, len(_runs(results, name, depth, RIGHT))]
+            row: list[Cell] = [name, depth, len(runs)]
             row += [
                 _cell(_shares(results, name, depth, "strong")),
                 published.move if published else None,
@@ -229,14 +293,15 @@ def _cell(values: Sequence[float]) -> Cell:
 
 def _bars(results: Results) -> Iterator[Block]:
     measures = {"strong": "strongest move", "result": "outcome predicted"}
+    moves = {key: published.move for key, published in PUBLISHED.items()}
     for measure, axis in measures.items():
         groups = {
             f"{depth} blocks": {
                 name: plot_sample(
                     _shares(results, name, depth, measure),
-                    published=_published_move(name, depth) if measure == "strong" else None,
+                    published=moves.get((name, depth)) if measure == "strong" else None,
                 )
-                for name in SETS
+                for name in _SHOWN
             }
             for depth in _block_counts(results)
         }
@@ -309,11 +374,6 @@ def _features_table(runs: Mapping[str, Sequence[TrainedRun]]) -> Table:
         ],
         rows,
     )
-
-
-def _published_move(name: str, depth: int) -> float | None:
-    published = PUBLISHED.get((name, depth))
-    return published.move if published else None
 
 
 def _validation(results: Results) -> Iterator[Block]:

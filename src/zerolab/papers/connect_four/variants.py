@@ -16,6 +16,10 @@ SUPERVISED = "supervised"
 TRAINING = "training"
 """Part of the study that learns by self-play."""
 
+ALL_POSITIONS, ONE_PER_GAME, EASY = "v1", "v2", "easy"
+"""Sets of solved positions: every position of each game or one position per game, with half of the
+plies random, or every position of games in which a tenth of the plies are random."""
+
 BASELINE_PRESET = "connect4-baseline"
 _EXTENDED_PRESET = "connect4-extended"
 
@@ -91,6 +95,20 @@ SMALL, FEATURES = "small", "features"
 WITHOUT_FEATURES, POLICY_FEATURES = "without features", "policy features"
 """Additional targets of networks that learn from solved positions: none, or features of the small
 network's policy head."""
+
+POLICY_FEATURES_HEAD = {"name": "features", "heads": ["policy"], "plies": [0, 2], "weight": 1.0}
+"""Head for the best of ten choices of features in supervised learning [ClausenCode]: those of the
+policy head, for the position and the position two plies later."""
+
+
+class SupervisedTargets(NamedTuple):
+    """Targets of a network that learns from solved positions."""
+
+    labels: str = "right"
+    weight: float = 0.01
+    """Weight of the outcome."""
+    features: str = WITHOUT_FEATURES
+
 
 VARIANTS: Mapping[str, TrainingVariant] = {
     BASELINE: TrainingVariant(
@@ -282,9 +300,9 @@ SUPERVISED_CHANGES: Mapping[Scale, Mapping[str, Any]] = {
         "search.simulations": 4, "learn.batch_size": 32, "learn.schedule": "constant",
     },
     "mini": {
-        "iterations": 4, "network.filters": 16, "network.stem_filters": 8,
+        "iterations": 8, "network.filters": 16, "network.stem_filters": 8,
         "network.head_filters": 8,
-        "learn.schedule": {"name": "steps", "iterations": [3, 4], "factor": 0.1},
+        "learn.schedule": {"name": "steps", "iterations": [5, 7], "factor": 0.1},
     },
     "small": {
         "iterations": 8, "network.filters": 32, "network.stem_filters": 16,

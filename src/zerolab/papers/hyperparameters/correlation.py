@@ -9,10 +9,24 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from zerolab.papers.hyperparameters.findings import grid_statistics
 from zerolab.papers.hyperparameters.grid import (
+    CHEAP_CLAIM,
+    COMPOSITION_CLAIM,
+    EACH_CLAIMS,
+    FEW_EPOCHS_CLAIM,
+    FRUGAL_CLAIM,
+    GRID_CLAIMS,
+    LEAD_CLAIMS,
+    LONG_SEARCH_CLAIM,
+    MORE_CLAIM,
     OUTER,
+    OUTER_CLAIM,
+    OUTER_MATTERS_CLAIM,
+    OVERTRAINED_CLAIM,
+    SATURATED_CLAIM,
+    SUBSUMED_CLAIM,
     SYMBOLS,
+    WORK_CLAIM,
     Grid,
     RatedGridRun,
     counted_work,
@@ -20,13 +34,23 @@ from zerolab.papers.hyperparameters.grid import (
     read_grid,
 )
 from zerolab.papers.hyperparameters.regression import (
-    pareto_front_table,
+    elo_in_long_sessions,
+    elo_per_work,
+    fit_grid,
+    interaction_of_iterations,
+    last_step_of_epochs,
+    lead_at_equal_time,
+    lead_of_iterations,
+    lead_over_costly_runs,
+    leads_of_few_epochs,
+    leads_of_iterations_and_games,
+    pareto_front_shares,
     regression_blocks,
     run_spread,
 )
-from zerolab.report.claims import Verdict
+from zerolab.report.claims import Claim, Verdict
 from zerolab.report.document import Block, Document, Heading, Paragraph, Picture
-from zerolab.report.table import Cell, Table, cell_text, time_unit
+from zerolab.report.table import Cell, Column, Table, cell_text, time_unit
 from zerolab.report.xy_plots import (
     HeatMap,
     MapPoint,
@@ -34,9 +58,13 @@ from zerolab.report.xy_plots import (
     draw_heat_maps,
     draw_point_map,
     draw_scatter,
+    pareto_front_indices,
 )
+from zerolab.studies.claims import MissingEstimate
 from zerolab.studies.finished_work import TrainedRun
+from zerolab.studies.joint_estimates import estimate_largest, estimate_smallest, unless_missing
 from zerolab.studies.results import Results, finding_blocks, provenance, times_caveat
+from zerolab.studies.statistics import ClaimEstimate
 from zerolab.studies.study import scale_caveats
 
 if TYPE_CHECKING:
@@ -170,6 +198,31 @@ def _bootstrap_note(grid: Grid) -> str:
     )
 
 
+def pareto_front_table(grid: Grid) -> Table:
+    """Return a table of combinations, with their means and the share of samples on the front."""
+    combinations = list(grid.runs_by_combination().values())
+    unit = time_unit(run.training_seconds for run in grid.runs)
+    points = [
+        mean_elo_point(runs, [run.training_seconds for run in runs], unit) for runs in combinations
+    ]
+    front = pareto_front_indices(
+        [point.cost for point in points], [point.value for point in points]
+    )
+    shares = pareto_front_shares(grid)
+    rows: list[list[Cell]] = [
+        [
+            points[i].label, len(combinations[i]), points[i].cost, points[i].value,
+            "yes" if i in front else "no", shares[i],
+        ]
+        for i in sorted(range(len(points)), key=lambda i: -shares[i])
+    ]  # fmt: skip
+    columns: list[str | Column] = [
+        "combination", "runs", Column(f"mean time ({unit.symbol})", ".3g"),
+        Column("mean Elo above Random", "+.0f"), "on the front", Column("share of samples", ".0%"),
+    ]  # fmt: skip
+    return Table("front-shares", "Combinations on the Pareto front", columns, rows)
+
+
 def _stage_seconds(name: str) -> Cost:
     return lambda run: run.trained_run.seconds_by_stage[name]
 
@@ -207,6 +260,33 @@ def _time_map(combinations: Iterable[Sequence[RatedGridRun]]) -> Figure:
 
 
 _SUBJECT = "whether time is better spent on more iterations or on more work within each iteration"
+
+
+def grid_statistics(grid: Grid) -> dict[Claim, ClaimEstimate | MissingEstimate]:
+    """Return the statistic of each claim about the grid, or the reason why it is missing."""
+    unfinished_message = grid.results.unfinished_message()
+    if unfinished_message or not grid.runs:
+        return dict.fromkeys(
+            GRID_CLAIMS, MissingEstimate(unfinished_message or "nothing is planned")
+        )
+    fits = fit_grid(grid)
+    leads = {symbol: lead_of_iterations(grid, fits, symbol) for symbol in LEAD_CLAIMS}
+    return {
+        MORE_CLAIM: estimate_smallest([fits.elo[symbol] for symbol in SYMBOLS]),
+        SUBSUMED_CLAIM: unless_missing(estimate_smallest, [*leads.values()]),
+        **{claim: fits.elo[symbol] for symbol, claim in EACH_CLAIMS.items()},
+        OVERTRAINED_CLAIM: last_step_of_epochs(grid),
+        SATURATED_CLAIM: elo_in_long_sessions(grid, "ep", "m"),
+        LONG_SEARCH_CLAIM: elo_in_long_sessions(grid, "m", "ep"),
+        WORK_CLAIM: estimate_smallest(elo_per_work(grid)),
+        FEW_EPOCHS_CLAIM: estimate_largest(leads_of_few_epochs(grid)),
+        CHEAP_CLAIM: lead_at_equal_time(grid),
+        FRUGAL_CLAIM: lead_over_costly_runs(grid),
+        OUTER_MATTERS_CLAIM: estimate_smallest(leads_of_iterations_and_games(grid)),
+        COMPOSITION_CLAIM: interaction_of_iterations(grid),
+        OUTER_CLAIM: fits.elo_at_equal_counted_time[OUTER],
+        **{claim: leads[symbol] for symbol, claim in LEAD_CLAIMS.items()},
+    }
 
 
 def correlation_verdicts(results: Results) -> list[Verdict]:

@@ -1,4 +1,4 @@
-"""Levels, Elo, work and training time of the runs of the full grid.
+"""Claims about the full grid, and levels, Elo, work and training time of its runs.
 
 Measured times depend on the machine and are noisy because several runs share it. In a fit, noise in
 a regressor biases its coefficient towards 0 and distorts the other coefficients. Counts of work
@@ -16,6 +16,8 @@ from typing import NamedTuple
 import numpy as np
 
 from zerolab.papers.elo import standard_error
+from zerolab.papers.hyperparameters.study import HYPERPARAMETERS
+from zerolab.report.claims import Claim, Direction
 from zerolab.report.table import TimeUnit
 from zerolab.report.xy_plots import ScatterPoint
 from zerolab.studies.finished_work import PlayedTournament, TrainedRun
@@ -224,3 +226,152 @@ def mean_elo_point(
 def combination_name(levels: Sequence[int]) -> str:
     """Return the name of a combination, such as ``I 75, E 30, m 25, ep 5``."""
     return ", ".join(f"{symbol} {level}" for symbol, level in zip(SYMBOLS, levels, strict=True))
+
+
+_ABSTRACT, _FIG_4 = "[Wang2020a, abstract]", "[Wang2020a, section 6.2, Fig. 4]"
+
+
+def _grid_claim(
+    key: str,
+    text: str,
+    source: str,
+    statistic: str,
+    figure: str,
+    opened_by: Claim | None = None,
+    direction: Direction = "above",
+    smallest: float = 10.0,
+) -> Claim:
+    opener = opened_by.key if opened_by else ""
+    return Claim(key, text, source, statistic, 0.0, direction, smallest, opener, figure)
+
+
+MORE_CLAIM = _grid_claim(
+    "more-of-each",
+    "Higher values of all four hyper-parameters (I, E, m, ep) lead to higher playing strength.",
+    "[Wang2020a, conclusion]",
+    "Elo per doubling of a hyper-parameter with the others unchanged, from a fit over all runs,"
+    " smallest of four",
+    "doubling",
+)
+SUBSUMED_CLAIM = _grid_claim(
+    "iterations-subsume",
+    "Iterations subsume games, simulations and epochs. At equal time, more iterations are worth"
+    " more than more of any of these.",
+    _ABSTRACT,
+    f"Elo per doubling of {OUTER} minus Elo per doubling of {', '.join(INNER)}, each at equal"
+    " counted time, smallest difference",
+    "doubling",
+)
+EACH_CLAIMS = {
+    symbol: _grid_claim(
+        f"more-{HYPERPARAMETERS[symbol].title.replace(' ', '-')}",
+        f"More {HYPERPARAMETERS[symbol].title} ({symbol}) train stronger players.",
+        _FIG_4,
+        f"Elo per doubling of {symbol} with the others unchanged, from a fit over all runs",
+        "doubling",
+        MORE_CLAIM,
+    )
+    for symbol in SYMBOLS
+}
+OVERTRAINED_CLAIM = _grid_claim(
+    "too-many-epochs",
+    "Sometimes more training makes players weaker: with the largest I, E and m, the largest number"
+    " of epochs is worse than the middle one.",
+    _FIG_4,
+    "mean Elo with the largest ep minus that with the middle ep, at the largest I, E and m",
+    "elo", MORE_CLAIM, "below", 30.0,
+)  # fmt: skip
+SATURATED_CLAIM = _grid_claim(
+    "epochs-bring-nothing",
+    "With the largest I and E, more epochs within an iteration do not improve Elo.",
+    "[Wang2020a, Fig. 6]",
+    "Elo per doubling of ep with m unchanged, over the runs with the largest I and E",
+    "elo", MORE_CLAIM, "not above", 20.0,
+)  # fmt: skip
+LONG_SEARCH_CLAIM = _grid_claim(
+    "simulations-help-long-sessions",
+    "With the largest I and E, more simulations per move generally improve Elo.",
+    "[Wang2020a, Fig. 6]",
+    "Elo per doubling of m with ep unchanged, over the runs with the largest I and E",
+    "elo", MORE_CLAIM, smallest=20.0,
+)  # fmt: skip
+FEW_EPOCHS_CLAIM = _grid_claim(
+    "few-epochs-best",
+    "In long sessions, with the largest I and E, low numbers of epochs reach the highest Elo.",
+    "[Wang2020a, section 6.2, Fig. 6]",
+    "mean Elo with each smaller ep minus that with the largest, at the largest I and E, over all m"
+    " (the figure has the best m), largest difference",
+    "front-most", MORE_CLAIM, smallest=20.0,
+)  # fmt: skip
+WORK_CLAIM = _grid_claim(
+    "more-time-helps",
+    "In general, spending more time in self-play and in training gives higher Elo.",
+    "[Wang2020a, section 6.2, Fig. 5]",
+    "Elo per doubling of all self-play simulations and Elo per doubling of all training examples,"
+    " from one fit over all runs, smaller of the two",
+    "elo-both-times",
+    MORE_CLAIM,
+)
+CHEAP_CLAIM = _grid_claim(
+    "high-elo-at-low-cost",
+    "Combinations with little self-play and training time reach a high Elo: many iterations with"
+    " few epochs and simulations.",
+    "[Wang2020a, section 6.2, Fig. 5]",
+    "Elo with the largest I and the smallest m and ep, over all E, minus that of all other runs at"
+    " equal counted time, from a fit with log2 of the counted time and a constant per tournament",
+    "elo-both-times", MORE_CLAIM, smallest=20.0,
+)  # fmt: skip
+FRUGAL_CLAIM = _grid_claim(
+    "long-sessions-need-little",
+    "Long sessions with many iterations can get by with few epochs and simulations.",
+    "[Wang2020a, conclusion]",
+    "mean Elo with the smallest m and ep minus that with the largest, at the largest I, over all E",
+    "elo", MORE_CLAIM, "not below", 50.0,
+)  # fmt: skip
+OUTER_MATTERS_CLAIM = _grid_claim(
+    "iterations-and-games-matter-more",
+    "Iterations and games per iteration are more important for Elo than simulations and epochs.",
+    _FIG_4,
+    "Elo per doubling of I and of E minus Elo per doubling of m and of ep, with the others"
+    " unchanged, smallest of four differences",
+    "doubling",
+    MORE_CLAIM,
+)
+COMPOSITION_CLAIM = _grid_claim(
+    "more-than-its-parts",
+    "Self-play is more sample-efficient than the simple composition of its parts would predict.",
+    "[Wang2020a, conclusion]",
+    "change in Elo per doubling of I per doubling of E, m and ep together, from a fit over all runs"
+    " with this product",
+    "doubling", MORE_CLAIM,
+)  # fmt: skip
+OUTER_CLAIM = _grid_claim(
+    "iterations-at-equal-time",
+    "Within a limited budget, time is well spent on iterations. At equal time, more iterations"
+    " train stronger players.",
+    "[Wang2020a, conclusion]",
+    f"Elo per doubling of {OUTER} at equal time, from a fit over all runs with log2 of the counted"
+    " time and a constant per tournament",
+    "doubling",
+    SUBSUMED_CLAIM,
+)
+LEAD_CLAIMS = {
+    symbol: _grid_claim(
+        f"iterations-above-{symbol}",
+        f"Iterations subsume {HYPERPARAMETERS[symbol].title}. At equal time, more iterations are"
+        f" worth more than more {HYPERPARAMETERS[symbol].title}.",
+        _ABSTRACT,
+        f"Elo per doubling of {OUTER} minus Elo per doubling of {symbol}, both at equal counted"
+        " time",
+        "doubling",
+        SUBSUMED_CLAIM,
+    )
+    for symbol in INNER
+}
+GRID_CLAIMS = (
+    MORE_CLAIM, SUBSUMED_CLAIM, *EACH_CLAIMS.values(), OVERTRAINED_CLAIM, SATURATED_CLAIM,
+    LONG_SEARCH_CLAIM, WORK_CLAIM, FEW_EPOCHS_CLAIM, CHEAP_CLAIM, FRUGAL_CLAIM,
+    OUTER_MATTERS_CLAIM, COMPOSITION_CLAIM, OUTER_CLAIM,
+    *LEAD_CLAIMS.values(),
+)  # fmt: skip
+"""All claims about the grid."""

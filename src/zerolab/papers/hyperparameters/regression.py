@@ -35,6 +35,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zerolab.papers.hyperparameters.grid import (
+    INNER,
     OUTER,
     SYMBOLS,
     Grid,
@@ -45,7 +46,7 @@ from zerolab.papers.hyperparameters.grid import (
 from zerolab.papers.hyperparameters.study import HYPERPARAMETERS
 from zerolab.report.document import Block, Heading, Paragraph, Picture
 from zerolab.report.interval_plots import IntervalRow, draw_intervals
-from zerolab.report.table import Cell, Column, Table, time_unit
+from zerolab.report.table import Column, Table, time_unit
 from zerolab.report.xy_plots import pareto_front_indices
 from zerolab.studies.claims import MissingEstimate
 from zerolab.studies.statistics import (
@@ -122,31 +123,6 @@ def pareto_front_shares(grid: Grid) -> list[float]:
     for cost, elo in zip(costs.tolist(), elos.tolist(), strict=True):
         counts[pareto_front_indices(cost, elo)] += 1
     return [float(count) / _RESAMPLES for count in counts]
-
-
-def pareto_front_table(grid: Grid) -> Table:
-    """Return a table of combinations, with their means and the share of samples on the front."""
-    combinations = list(grid.runs_by_combination().values())
-    unit = time_unit(run.training_seconds for run in grid.runs)
-    points = [
-        mean_elo_point(runs, [run.training_seconds for run in runs], unit) for runs in combinations
-    ]
-    front = pareto_front_indices(
-        [point.cost for point in points], [point.value for point in points]
-    )
-    shares = pareto_front_shares(grid)
-    rows: list[list[Cell]] = [
-        [
-            points[i].label, len(combinations[i]), points[i].cost, points[i].value,
-            "yes" if i in front else "no", shares[i],
-        ]
-        for i in sorted(range(len(points)), key=lambda i: -shares[i])
-    ]  # fmt: skip
-    columns: list[str | Column] = [
-        "combination", "runs", Column(f"mean time ({unit.symbol})", ".3g"),
-        Column("mean Elo above Random", "+.0f"), "on the front", Column("share of samples", ".0%"),
-    ]  # fmt: skip
-    return Table("front-shares", "Combinations on the Pareto front", columns, rows)
 
 
 class GridFits(NamedTuple):
@@ -258,17 +234,25 @@ def elo_per_work(grid: Grid) -> list[StudentEstimate]:
     return [fit[kind] for kind in kinds]
 
 
-def leads_of_fewest_epochs(grid: Grid) -> list[StudentEstimate]:
-    """Return the mean Elo of the fewest epochs minus that of each larger number.
+def leads_of_few_epochs(grid: Grid) -> list[StudentEstimate]:
+    """Return the mean Elo of each smaller number of epochs minus that of the largest.
 
     I and E have their largest levels; the mean is over m.
     """
-    fewest, *others = (
+    *fewer, most = (
         np.array([_is_largest(grid, run, "I", "E") and run.level("ep") == level
                   for run in grid.runs])
         for level in grid.levels["ep"]
     )  # fmt: skip
-    return [_sum_of_elos(grid, fewest / fewest.sum() - each / each.sum()) for each in others]
+    return [_sum_of_elos(grid, each / each.sum() - most / most.sum()) for each in fewer]
+
+
+def interaction_of_iterations(grid: Grid) -> StudentEstimate:
+    """Return the change in Elo per doubling of I for a doubling of E, m and ep together."""
+    x = _logs(grid.runs) - _logs(grid.runs).mean(axis=0)
+    product_of_logs = x[:, SYMBOLS.index(OUTER)] * x[:, 1:].sum(axis=1) / len(INNER)
+    constants = np.column_stack([np.ones(len(x)), _constants(grid)[0]])
+    return _sum_of_elos(grid, np.linalg.pinv(np.column_stack([product_of_logs, x, constants]))[0])
 
 
 def lead_at_equal_time(grid: Grid) -> StudentEstimate:

@@ -36,9 +36,23 @@ from zerolab.report.figures import RunSample
 from zerolab.studies.claims import MissingEstimate
 from zerolab.studies.design import Level
 from zerolab.studies.finished_work import PlayedTournament, TrainedRun
-from zerolab.studies.joint_estimates import RelativeSpread, relative_spread
+from zerolab.studies.joint_estimates import (
+    RankedEstimate,
+    RelativeSpread,
+    contrast,
+    estimate_largest,
+    estimate_smallest,
+    relative_spread,
+    unless_missing,
+)
 from zerolab.studies.results import Results
-from zerolab.studies.statistics import StudentEstimate, linear_regression, mean_of, plot_sample
+from zerolab.studies.statistics import (
+    ClaimEstimate,
+    StudentEstimate,
+    linear_regression,
+    mean_of,
+    plot_sample,
+)
 
 RANDOM = "random"
 
@@ -250,14 +264,100 @@ def range_effects(
     return {symbol: _times(effect, doublings(scale, symbol)) for symbol, effect in effects.items()}
 
 
+def gate_share(run: TrainedRun) -> float:
+    """Return the share of a run's training time that its gates take."""
+    return run.seconds_by_stage["gate"] / run.total_seconds
+
+
 def late_change(scale: str, runs: Sequence[VariedRun]) -> StudentEstimate:
     """Return the change of the loss in the last third of the runs with the largest I."""
-    longest = scaled_values(scale, "I")[2]
     return mean_of(
         [
-            final_loss(run.trained_run)
-            - loss_after(run.trained_run, 2 * len(run.trained_run.last_epoch_losses) // 3)
-            for run in runs if run.values["I"] == longest
+            final_loss(run) - loss_after(run, 2 * len(run.last_epoch_losses) // 3)
+            for run in _longest(scale, runs)
+        ]
+    )
+
+
+def late_rise(scale: str, runs: Sequence[VariedRun]) -> RankedEstimate:
+    """Return the rise of the loss from 80 to 90 % of the longest runs, or the fall after it.
+
+    The result is the smaller of the two.
+    """
+    before, top = (loss_after_percent(percent) for percent in (80, 90))
+    longest = _longest(scale, runs)
+    return estimate_smallest(
+        [mean_of([top(run) - other(run) for run in longest]) for other in (before, final_loss)]
+    )
+
+
+def _longest(scale: str, runs: Sequence[VariedRun]) -> list[TrainedRun]:
+    """Return the runs with the largest I."""
+    iterations = scaled_values(scale, "I")[2]
+    return [run.trained_run for run in runs if run.values["I"] == iterations]
+
+
+def differences_between_values(
+    scale: str, runs: Sequence[VariedRun], measure: RunMeasure, symbol: str, index: int
+) -> list[StudentEstimate | MissingEstimate]:
+    """Return a measure with one value of a hyper-parameter minus that with each other value.
+
+    `index` is the place of the value in `VALUE_NAMES`. In the sweep, the differences are between
+    means, with the variance pooled over all settings. The screening has no defaults; the only
+    difference is that between the two ends of the range, from the fit, and the default has none.
+    """
+    defaults = {each: scaled_values(scale, each)[1] for each in HYPERPARAMETERS}
+    groups: dict[tuple[float, ...], list[float]] = {}
+    for run in runs:
+        groups.setdefault(tuple(run.values.values()), []).append(measure(run.trained_run))
+    if tuple(defaults.values()) not in groups:
+        effect = range_effects(scale, runs, measure)[symbol]
+        return [] if index == 1 else [_times(effect, index - 1.0)]
+    values = dict.fromkeys(scaled_values(scale, symbol))
+    by_value = {each: groups.get(tuple({**defaults, symbol: each}.values()), []) for each in values}
+    if not all(by_value.values()):
+        return [MissingEstimate(f"{symbol} is not varied")]
+    one = scaled_values(scale, symbol)[index]
+    return [
+        contrast([(1.0, by_value[one]), (-1.0, by_value[other])], [*groups.values()])
+        for other in values
+        if other != one
+    ]
+
+
+def largest_lead(
+    scale: str, runs: Sequence[VariedRun], measure: RunMeasure, symbol: str, index: int | None
+) -> ClaimEstimate | MissingEstimate:
+    """Return the largest difference between one value of a hyper-parameter and another one.
+
+    Without `index`, it is the largest difference between any two values.
+    """
+    differences = [
+        difference
+        for each in ([index] if index is not None else range(len(VALUE_NAMES)))
+        for difference in differences_between_values(scale, runs, measure, symbol, each)
+    ]
+    return unless_missing(estimate_largest, differences)
+
+
+def leads_of_effects(
+    effects: Mapping[str, StudentEstimate], leading: Sequence[str], sign: float
+) -> RankedEstimate:
+    """Return the smallest lead of the effects of some hyper-parameters over those of all others.
+
+    The `leading` effects are multiplied by `sign`; of the others, only the size counts. The effects
+    are independent because the designs are orthogonal.
+    """
+    return estimate_smallest(
+        [
+            StudentEstimate(
+                sign * effects[one].value - other_sign * effects[other].value,
+                math.hypot(effects[one].error, effects[other].error),
+                effects[one].freedom,
+            )
+            for one in leading
+            for other in effects if other not in leading
+            for other_sign in (1.0, -1.0)
         ]
     )  # fmt: skip
 

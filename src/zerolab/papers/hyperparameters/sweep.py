@@ -17,6 +17,7 @@ from zerolab.papers.hyperparameters.findings import (
     LOSS_FIGURE,
     SENSITIVE_CLAIM,
     TIME_FIGURE,
+    default_statistics,
     effect_statistics,
 )
 from zerolab.papers.hyperparameters.runs import (
@@ -204,7 +205,13 @@ _SUBJECT = "which hyper-parameters matter"
 
 def sweep_verdicts(results: Results) -> list[Verdict]:
     """Return the verdicts on the claims about the sweep."""
-    return results.judge(lambda part: effect_statistics(part, Sweep(part).varied_runs))
+    return results.judge(sweep_statistics)
+
+
+def sweep_statistics(results: Results) -> dict[Claim, ClaimEstimate | MissingEstimate]:
+    """Return the statistics of the claims about effects and about default values."""
+    runs = Sweep(results).varied_runs
+    return {**effect_statistics(results, runs), **default_statistics(results, runs)}
 
 
 def sweep_report(results: Results) -> Document:

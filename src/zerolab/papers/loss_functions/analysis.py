@@ -2,30 +2,42 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from statistics import fmean
+from typing import NamedTuple
+
+import numpy as np
 
 from zerolab.papers.elo import (
     GAME_TITLES,
-    attenuation,
-    candidate_elo_errors,
     elo_sample,
     elo_table,
-    rank_correlation,
-    training_elo_errors,
+    rank_correlations,
+    removed_runs_note,
+    standard_error,
+    unfinished_tournaments_note,
 )
-from zerolab.papers.loss_functions.curve_claims import candidate_elos, part_title
-from zerolab.papers.loss_functions.findings import elos_by_loss, loss_statistics
-from zerolab.papers.loss_functions.study import GAMES, LAMBDA, SIZES, TARGETS
+from zerolab.papers.loss_functions.curve_claims import part_title
+from zerolab.papers.loss_functions.findings import loss_statistics
+from zerolab.papers.loss_functions.study import GAMES, LAMBDA, SIZES, TARGETS, candidate_elos
 from zerolab.papers.solved_accuracy import accuracy_blocks
 from zerolab.report.document import Block, Document, Heading, Paragraph, Picture
 from zerolab.report.figures import RunSample
 from zerolab.report.interval_plots import draw_grouped_runs
+from zerolab.report.table import Z95
 from zerolab.report.xy_plots import Curve, draw_curves
 from zerolab.studies.claims import MissingEstimate
+from zerolab.studies.finished_work import PlayedTournament, TrainedRun
 from zerolab.studies.results import Results, finding_blocks, provenance
-from zerolab.studies.statistics import POOLED_NOTE, plot_sample, with_pooled_intervals
+from zerolab.studies.statistics import (
+    POOLED_NOTE,
+    plot_sample,
+    spread_components,
+    with_pooled_intervals,
+)
 from zerolab.studies.study import scale_caveats
+from zerolab.training.records import GateRecord
 
 
 def loss_report(results: Results) -> Document:
@@ -147,7 +159,7 @@ def _training_elo(results: Results) -> Iterator[Block]:
 
 def _correlation(results: Results) -> Iterator[Block]:
     """Yield the correlation between both kinds of Elo, beside the largest observable value."""
-    groups = elos_by_loss(results)
+    groups = _elos_by_loss(results)
     if isinstance(groups, MissingEstimate):
         return
     observed = fmean(rank_correlation(group) for group in groups)
@@ -157,6 +169,66 @@ def _correlation(results: Results) -> Iterator[Block]:
         f" is {observed:.2f}. Because both are measured with errors, it could be at most about"
         f" {attainable:.2f}."
     )
+
+
+class RunElos(NamedTuple):
+    """A run's training Elo and tournament Elo, with their standard errors."""
+
+    training_elo: float
+    training_elo_error: float
+    tournament_elo: float
+    tournament_elo_error: float
+
+
+def run_elos(tournament: PlayedTournament, runs: Sequence[TrainedRun]) -> list[RunElos]:
+    """Return each run's training Elo and its tournament Elo relative to Random."""
+    return [
+        RunElos(
+            run.training_elos[-1],
+            training_elo_errors(run)[-1],
+            tournament.elo_above_agent(run),
+            standard_error(tournament.final_rating(run)),
+        )
+        for run in runs
+    ]
+
+
+def rank_correlation(elos: Sequence[RunElos]) -> float:
+    """Return Spearman's rank correlation, or 0 if either Elo is constant."""
+    pairs = np.array([[each.training_elo, each.tournament_elo] for each in elos], np.float64)
+    return float(rank_correlations(pairs[None])[0])
+
+
+def attenuation(elos: Sequence[RunElos]) -> float:
+    """Return the factor by which measurement error reduces a correlation.
+
+    This is the square root of the product of the two reliabilities. The reliability of a
+    measurement is the share of its variance that is not error.
+    """
+    training = _reliability([(each.training_elo, each.training_elo_error) for each in elos])
+    tournament = _reliability([(each.tournament_elo, each.tournament_elo_error) for each in elos])
+    return math.sqrt(training * tournament)
+
+
+def _reliability(measured: Sequence[tuple[float, float]]) -> float:
+    values, errors = zip(*measured, strict=True)
+    components = spread_components(values, errors)
+    return 1.0 - components.error_share if components else 0.0
+
+
+def _elos_by_loss(results: Results) -> list[list[RunElos]] | MissingEstimate:
+    """Return training Elo and tournament Elo of the runs of each board and loss."""
+    parts = list(dict.fromkeys(run.part for run in results.design.runs))
+    if missing := unfinished_tournaments_note(results, parts):
+        return missing
+    groups = []
+    for part in parts:
+        for target in TARGETS:
+            runs = results.runs_where(part, loss=target)
+            if not runs:
+                return removed_runs_note(results, part)
+            groups.append(run_elos(results.tournaments[part], runs))
+    return groups
 
 
 def _curve(runs: Sequence[Sequence[float]], errors: Sequence[Sequence[float]] = ()) -> Curve:
@@ -214,3 +286,39 @@ def _grid(results: Results) -> Iterator[Block]:
             " lambda = 1 the policy loss alone. One tournament per game and seed.",
         )
         yield elo_table("lambda-elo", "Tournament Elo by weight", groups, "weight", "game")
+
+
+def training_elo_errors(run: TrainedRun) -> list[float]:
+    """Return the standard error of a run's training Elo after each gate.
+
+    Training Elo is the sum of the Elo differences measured by the gates of accepted candidates.
+    Gates are independent, so their squared errors add up. Rejected candidates and gates without
+    games change neither the Elo nor the error. The errors exclude the bias of gates towards lucky
+    candidates.
+    """
+    return [best_error for _, best_error in _elo_errors(run)]
+
+
+def candidate_elo_errors(run: TrainedRun) -> list[float]:
+    """Return the standard error of the training Elo of every candidate with an Elo.
+
+    It includes the error of the best network's Elo, since a candidate is rated relative to it.
+    """
+    gates = run.records_of(GateRecord)
+    return [
+        candidate_error
+        for gate, (candidate_error, _) in zip(gates, _elo_errors(run), strict=True)
+        if gate.candidate_elo is not None
+    ]
+
+
+def _elo_errors(run: TrainedRun) -> Iterator[tuple[float, float]]:
+    """Yield the errors of the candidate's Elo and of the best network's after each gate."""
+    variance = 0.0
+    for gate in run.records_of(GateRecord):
+        low, high = gate.candidate_elo_low, gate.candidate_elo_high
+        measured = 0.0 if low is None or high is None else (high - low) / (2 * Z95)
+        candidate_variance = variance + measured**2
+        if gate.accepted:
+            variance = candidate_variance
+        yield math.sqrt(candidate_variance), math.sqrt(variance)

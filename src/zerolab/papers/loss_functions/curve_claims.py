@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from statistics import fmean
+from itertools import product
 from typing import NamedTuple
 
-from zerolab.papers.elo import GAME_TITLES
-from zerolab.papers.loss_functions.study import TARGETS
+from zerolab.papers.elo import GAME_TITLES, Term, sum_of_means
+from zerolab.papers.loss_functions import study
+from zerolab.papers.loss_functions.study import GAMES, PUBLISHED_LOSSES, TARGETS
 from zerolab.report.claims import Claim, Direction
 from zerolab.studies.claims import MissingEstimate
 from zerolab.studies.finished_work import TrainedRun
-from zerolab.studies.joint_estimates import estimate_largest
+from zerolab.studies.joint_estimates import estimate_largest, unless_missing
 from zerolab.studies.results import Results
-from zerolab.studies.statistics import ClaimEstimate, mean_of, weighted_sum
-from zerolab.training.records import GateRecord
+from zerolab.studies.statistics import ClaimEstimate
 
 SINGLE = 50.0
 """Smallest Elo difference of practical interest on one board."""
@@ -29,46 +29,99 @@ def part_title(part: str) -> str:
     return f"{GAME_TITLES[game]} {size}"
 
 
+_BOTH_LOSSES = "[Wang2019, section V-A], [Wang2020a, section 6.3.1]"
+_LOSSES: Mapping[str, str] = {
+    "othello-5x5": _BOTH_LOSSES, "othello-6x6": "[Wang2019, section V-A]",
+    "connect_four-5x5": _BOTH_LOSSES, "gobang-5x5": "[Wang2020a, section 6.3.1]",
+}  # fmt: skip
+"""Source of the findings about the losses on a board."""
+_TRAINING_ELO = "[Wang2019, section V-B], [Wang2020a, section 6.3.2]"
+
 BIAS_CLAIM = Claim(
     "training-elo-misleads",
-    "Training Elo cannot replace a tournament: it hardly predicts the ranking of runs trained with"
-    " the same loss.",
+    "Training Elo is biased and cannot replace a tournament: it hardly predicts the ranking of runs"
+    " (tested within each loss, where no difference between losses contributes).",
     "[Wang2019, section V-B], [Wang2020a, conclusion]",
-    "rank correlation between training Elo and tournament Elo over runs trained with the same loss,"
-    " mean over losses and boards",
+    "rank correlation between training Elo and tournament Elo over runs trained with the same loss"
+    " on the same board, mean over losses and boards",
     0.5,
     "below",
     0.2,
     figure="training-elo-final",
 )
-PRODUCT_BOARDS = ("othello-5x5", "othello-6x6", "connect_four-5x5")
-"""Boards for which the papers compare minimising the product with minimising the sum."""
-PRODUCT_CLAIM = Claim(
-    "product-losses-like-sum",
-    "In 5x5 and 6x6 Othello and in 5x5 Connect Four, minimising the product or the sum leads to the"
-    " same policy loss and value loss.",
-    "[Wang2019, section V-A], [Wang2020a, section 6.3.1]",
-    "larger absolute difference between l_x and l_+ in final policy loss or final value loss, each"
-    " averaged over the three boards",
-    SMALLEST_LOSS,
-    "below",
-    SMALLEST_LOSS,
-    figure="losses-othello",
-)
-
+COMBINED_LOSS_CLAIM = Claim(
+    "combinations-reach-lowest-loss", "A combination of both losses reaches the lowest loss.",
+    "[Wang2019, section V-C], [Wang2020a, section 6.3.3]",
+    "policy loss plus value loss at the end, mean of l_+ and l_x minus l_p and minus l_v, larger"
+    " difference, mean over all boards",
+    0.0, "below", SMALLEST_LOSS, figure="losses-othello",
+)  # fmt: skip
+LOSSES_BIAS_CLAIM = Claim(
+    "training-elo-misleads-between-losses",
+    "Training Elo is incomparable among runs, those with different losses included: it hardly"
+    " predicts their ranking.",
+    "[Wang2019, abstract, section V-B], [Wang2020a, conclusion]",
+    "rank correlation between training Elo and tournament Elo over all runs on a board, mean over"
+    " boards", 0.5, "below", 0.2, BIAS_CLAIM.key, "training-elo-final",
+)  # fmt: skip
+COMBINED_BIAS_CLAIM = Claim(
+    "training-elo-of-combinations-misleads",
+    "In 6x6 Othello and 5x5 Connect Four, the training Elo of the sum and the product is"
+    " inconsistent (the captions do not say with what; tested against tournaments).",
+    "[Wang2019, Fig. 5], [Wang2020a, Fig. 10]",
+    "rank correlation between training Elo and tournament Elo over the runs with l_+ or l_x on a"
+    " board, mean over the two boards", 0.5, "below", 0.2, BIAS_CLAIM.key, "training-elo-final",
+)  # fmt: skip
+STRENGTH_CLAIM = Claim(
+    "small-loss-is-not-strength",
+    "A smaller loss does not always mean a stronger player.",
+    "[Wang2019, section IV-B], [Wang2020a, section 5.3]",
+    "rank correlation between the final sum of policy loss and value loss and tournament Elo over"
+    " all runs on a board, mean over boards (-1 if the smaller loss were always stronger)",
+    -0.5, "above", 0.2, BIAS_CLAIM.key, "tournament-elo",
+)  # fmt: skip
+_TREND = "rank correlation over iterations between the minimised loss and candidates' training Elo"
+TREND_CLAIM = Claim(
+    "losses-do-not-tell-training-elo",
+    "Losses and training Elo are by no means exchangeable: during training, they give different"
+    " impressions.", _TRAINING_ELO,
+    f"{_TREND}, mean over runs (-1 if training Elo rose whenever the loss fell)",
+    -0.5, "above", 0.2, BIAS_CLAIM.key, "training-elo",
+)  # fmt: skip
+TREND_CLAIMS = {
+    part: Claim(
+        f"trends-differ-{part}",
+        f"In {part_title(part)}, the trends of losses and of training Elo are inconsistent.",
+        "[Wang2019, section VI]", f"{_TREND}, mean over runs",
+        -0.5, "above", 0.2, BIAS_CLAIM.key, "training-elo",
+    )
+    for part in ("connect_four-5x5", "othello-6x6")
+}  # fmt: skip
 SIZES_CLAIM = Claim(
     "losses-alike-on-6x6",
-    "On 6x6 boards, the curves of the losses are very similar to those on 5x5 boards.",
-    "[Wang2020a, section 6.3.1]",
-    "decrease in a loss from the first to the last iteration, absolute difference between 6x6 and"
-    " 5x5 boards, mean over the three games, largest of the eight combinations of policy loss or"
-    " value loss and loss function",
-    0.2,
-    "below",
-    SMALLEST_LOSS,
-    PRODUCT_CLAIM.key,
-    "losses-othello",
-)
+    "On 6x6 boards, the curves of the losses are very similar to those on 5x5 boards (for Othello,"
+    " [Wang2019] calls the value loss with the sum a contrast).",
+    "[Wang2019, section V-A, Connect Four], [Wang2020a, section 6.3.1]",
+    "decrease in a loss from the first iteration to the middle or to the last, absolute difference"
+    " between 6x6 and 5x5 boards, largest of both points, the three games, and the eight"
+    " combinations of policy loss or value loss and loss function",
+    0.2, "below", SMALLEST_LOSS, COMBINED_LOSS_CLAIM.key, "losses-othello",
+)  # fmt: skip
+START_CLAIM = Claim(
+    "value-loss-starts-low-in-gobang",
+    "While the sum or the product is minimised, the value loss in 5x5 Gobang is low from the"
+    " beginning, unlike in Othello and Connect Four.", _LOSSES["gobang-5x5"],
+    "value loss after the first iteration, mean of l_+ and l_x, 5x5 Gobang minus 5x5 Othello and"
+    " minus 5x5 Connect Four, larger difference",
+    0.0, "below", SMALLEST_LOSS, COMBINED_LOSS_CLAIM.key, "losses-gobang",
+)  # fmt: skip
+LEVELS_CLAIM = Claim(
+    "final-losses-as-published", "The losses end at the published values.",
+    _BOTH_LOSSES,
+    "mean final loss minus the number in the text, largest absolute difference of 15 numbers for"
+    " boards, losses and minimised losses (those of 0 and below 0.1 have findings of their own)",
+    SMALLEST_LOSS, "below", SMALLEST_LOSS, COMBINED_LOSS_CLAIM.key, "losses-othello",
+)  # fmt: skip
 
 
 class CurveClaim(NamedTuple):
@@ -82,265 +135,253 @@ class CurveClaim(NamedTuple):
     runs."""
     smallest_of: Sequence[str] = ()
     """Loss functions whose smallest mean is tested, instead of a weighted sum."""
-    leader: str = ""
-    """Loss function whose smallest lead over the others is tested, instead of a weighted sum."""
-
-
-def final_loss(name: str, run: TrainedRun) -> float:
-    """Return a loss at the end of training."""
-    return run.last_epoch_losses[-1][name]
-
-
-def _fall(name: str, run: TrainedRun) -> float:
-    """Return the decrease in a loss from the first to the last iteration."""
-    losses = run.last_epoch_losses
-    return losses[0][name] - losses[-1][name]
+    leaders: Sequence[str] = ()
+    """Loss functions whose smallest lead over the others is tested, instead of a weighted sum."""
 
 
 def difference_between_sizes(results: Results) -> ClaimEstimate | MissingEstimate:
-    """Return the largest absolute difference in mean decrease between 6x6 and 5x5 boards."""
+    """Return the largest absolute difference in a loss's decrease between 6x6 and 5x5 boards."""
     differences = []
-    for name in ("policy", "value"):
-        for target in TARGETS:
-            terms = []
-            for game in GAME_TITLES:
-                for size, sign in (("6x6", 1.0), ("5x5", -1.0)):
-                    part = f"{game}-{size}"
-                    runs = results.runs_where(part, loss=target)
-                    if not runs:
-                        return MissingEstimate(
-                            results.unfinished_message(part) or f"no runs of {part}"
-                        )
-                    fall = mean_of([_fall(name, run) for run in runs])
-                    terms.append((sign / len(GAME_TITLES), fall))
-            differences.append(weighted_sum(terms))
-    negative = [each._replace(value=-each.value) for each in differences]
-    return estimate_largest([*differences, *negative])
+    for game, loss, name, share in product(GAMES, TARGETS, ("policy", "value"), (0.5, 1.0)):
+        measure = partial(study.fall, name, share=share)
+        for sign in (1.0, -1.0):
+            sizes = (("6x6", sign), ("5x5", -sign))
+            terms = [Term(weight, f"{game}-{size}", loss, measure) for size, weight in sizes]
+            differences.append(sum_of_means(results, "loss", terms))
+    return unless_missing(estimate_largest, differences)
 
 
-def _smaller_fall(run: TrainedRun) -> float:
-    """Return the decrease in the policy loss or in the value loss, whichever is smaller."""
-    return min(_fall("policy", run), _fall("value", run))
+def difference_from_published(results: Results) -> ClaimEstimate | MissingEstimate:
+    """Return the largest absolute difference between mean final losses and published ones."""
+    differences = []
+    for (part, loss), levels in PUBLISHED_LOSSES.items():
+        for name, level in levels.items():
+            mean = sum_of_means(
+                results, "loss", [Term(1.0, part, loss, partial(study.final_loss, name))]
+            )
+            if isinstance(mean, MissingEstimate):
+                return mean
+            excess = mean.value - level
+            differences += [mean._replace(value=excess), mean._replace(value=-excess)]
+    return estimate_largest(differences)
 
 
-def late_fall(name: str, share: float, run: TrainedRun) -> float:
-    """Return the decrease in a loss after the first `share` of the iterations."""
-    losses = run.last_epoch_losses
-    return losses[round(share * (len(losses) - 1))][name] - losses[-1][name]
+def first_value_loss_in_gobang(results: Results) -> ClaimEstimate | MissingEstimate:
+    """Return the larger difference in the first value loss between Gobang and other games."""
+
+    def first_value_loss(run: TrainedRun) -> float:
+        return run.last_epoch_losses[0]["value"]
+
+    return unless_missing(
+        estimate_largest,
+        [
+            sum_of_means(
+                results,
+                "loss",
+                [
+                    Term(weight, part, loss, first_value_loss)
+                    for part, weight in (("gobang-5x5", 0.5), (other, -0.5))
+                    for loss in ("sum", "product")
+                ],
+            )
+            for other in ("othello-5x5", "connect_four-5x5")
+        ],
+    )
 
 
-def margin(run: TrainedRun) -> float:
-    """Return the lowest other final loss minus the minimised one."""
-    losses, target = run.last_epoch_losses[-1], str(run.factors["loss"])
-    return min(losses[name] for name in TARGETS if name != target) - losses[target]
-
-
-def value_margin(run: TrainedRun) -> float:
-    """Return the lowest other final loss minus the final value loss."""
-    losses = run.last_epoch_losses[-1]
-    return min(losses[name] for name in TARGETS if name != "value") - losses["value"]
-
-
-def _last_training_elo(run: TrainedRun) -> float:
-    return run.training_elos[-1]
-
-
-def candidate_elos(run: TrainedRun) -> list[float]:
-    """Return the training Elo of every candidate, including rejected ones.
-
-    Unlike the best network's Elo, it can fall.
-    """
-    gates = [gate for gate in run.records_of(GateRecord) if gate.candidate_elo is not None]
-    return [gate.candidate_elo for gate in gates]
-
-
-def elo_change(run: TrainedRun) -> float:
-    """Return the candidates' mean training Elo in the last quarter minus that in the first."""
-    elos = candidate_elos(run)
-    quarter = max(1, len(elos) // 4)
-    return fmean(elos[-quarter:]) - fmean(elos[:quarter])
-
-
-def late_elo_change(run: TrainedRun) -> float:
-    """Return the candidates' mean training Elo in the last quarter minus that in the second."""
-    elos = candidate_elos(run)
-    quarter = max(1, len(elos) // 4)
-    return fmean(elos[-quarter:]) - fmean(elos[quarter : 2 * quarter] or elos[:1])
+def mean_trend(results: Results, parts: Sequence[str]) -> ClaimEstimate | MissingEstimate:
+    """Return the mean correlation of loss and training Elo over the runs of some boards."""
+    weight = 1.0 / (len(parts) * len(TARGETS))
+    terms = [Term(weight, *each, study.loss_elo_correlation) for each in product(parts, TARGETS)]
+    return sum_of_means(results, "loss", terms)
 
 
 def _on_board(
     key: str,
     part: str,
     text: str,
-    source: str,
     statistic: str,
     measure: Callable[[TrainedRun], float],
     weights: Mapping[str, float],
     direction: Direction,
-    smallest: float,
-    opened_by: Claim,
+    opened_by: Claim = COMBINED_LOSS_CLAIM,
+    smallest: float = SMALLEST_LOSS,
+    *,
+    threshold: float = 0.0,
+    source: str = "",
     smallest_of: Sequence[str] = (),
-    leader: str = "",
+    leaders: Sequence[str] = (),
 ) -> CurveClaim:
+    """Return a claim about the losses or, if `BIAS_CLAIM` opens it, about training Elo."""
+    is_elo = opened_by is BIAS_CLAIM
     losses = f"losses-{part.rpartition('-')[0].replace('_', '-')}"
-    figure = "training-elo" if opened_by is BIAS_CLAIM else losses
     claim = Claim(
-        f"{key}-{part}", f"In {part_title(part)}, {text}", source, statistic, 0.0, direction,
-        smallest, opened_by.key, figure,
+        f"{key}-{part}", f"In {part_title(part)}, {text}",
+        source or (_TRAINING_ELO if is_elo else _LOSSES[part]), statistic, threshold, direction,
+        SINGLE if is_elo else smallest, opened_by.key, "training-elo" if is_elo else losses,
     )  # fmt: skip
-    return CurveClaim(claim, part, measure, weights, smallest_of, leader)
+    return CurveClaim(claim, part, measure, weights, smallest_of, leaders)
 
 
-_TRAINING_ELO = "[Wang2019, Fig. 5], [Wang2020a, Fig. 10]"
-_LOSSES = "[Wang2019, Fig. 2], [Wang2020a, Fig. 7]"
-_LARGE_OTHELLO_LOSSES = "[Wang2019, Fig. 3]"
-_CONNECT_FOUR_LOSSES = "[Wang2019, Fig. 4], [Wang2020a, Fig. 8]"
-_GOBANG_LOSSES = "[Wang2020a, Fig. 9]"
-_GOBANG_TRAINING = "[Wang2020a, section 6.3.3, Fig. 10]"
-_MEAN = dict.fromkeys(TARGETS, 0.25)
+_EQUAL = dict.fromkeys(TARGETS, 0.25)
 _COMBINED = {"sum": 0.5, "product": 0.5}
+_CAPTIONS = {
+    "othello-5x5": "[Wang2019, Fig. 2], [Wang2020a, Fig. 7]",
+    "othello-6x6": "[Wang2019, Fig. 3]",
+    "connect_four-5x5": "[Wang2019, Fig. 4], [Wang2020a, Fig. 8]",
+    "gobang-5x5": "[Wang2020a, Fig. 9]",
+}
+_LAST_MINUS = "training Elo of candidates in the last quarter of the iterations minus that in the"
 
 
-def _weights_against_others(loss: str) -> dict[str, float]:
-    """Return the weights for a loss minus the mean of the others."""
-    return {each: 1.0 if each == loss else -1 / 3 for each in TARGETS}
-
-
-def _loss_falls(fallen: str, minimised: str, part: str, source: str) -> CurveClaim:
+def _loss_falls(fallen: str, minimised: str, part: str, note: str = "") -> CurveClaim:
     """Return the claim that a loss falls while it or another loss is minimised."""
     own = fallen == minimised
     key = f"{fallen}-loss-falls" + ("" if own else f"-with-{minimised}")
     while_ = "while it is minimised" if own else f"too, while the {minimised} loss is minimised"
     return _on_board(
-        key, part, f"the {fallen} loss falls{' ' if own else ', '}{while_}.", source,
-        f"decrease in the {fallen} loss with {TARGETS[minimised]}", partial(_fall, fallen),
-        {minimised: 1.0}, "above", SMALLEST_LOSS, PRODUCT_CLAIM,
+        key, part, f"the {fallen} loss falls{' ' if own else ', '}{while_}{note}.",
+        f"decrease in the {fallen} loss with {TARGETS[minimised]}", partial(study.fall, fallen),
+        {minimised: 1.0}, "above",
     )  # fmt: skip
 
 
 CURVE_CLAIMS: Sequence[CurveClaim] = [
     _on_board("degenerates", "connect_four-5x5",
-              "training Elo degenerates: it falls during training, although the losses fall.",
-              _TRAINING_ELO,
-              "training Elo of candidates in the last quarter of the iterations minus that in the"
-              " first, mean over the losses",
-              elo_change, _MEAN, "below", SINGLE, BIAS_CLAIM),
+              "training Elo degenerates: it falls during training (falling losses have findings of"
+              " their own).", f"{_LAST_MINUS} first, mean over the losses", study.elo_change,
+              _EQUAL, "below", BIAS_CLAIM),
     _on_board("combined-rise-faster", "othello-6x6",
-              "training Elo rises faster with the sum or the product than with a single loss.",
-              _TRAINING_ELO, "final training Elo, mean of l_+ and l_x minus mean of l_p and l_v",
-              _last_training_elo, {"sum": 0.5, "product": 0.5, "policy": -0.5, "value": -0.5},
-              "above", SINGLE, BIAS_CLAIM),
+              "training Elo rises much faster with the sum and the product than with either single"
+              " loss.", "final training Elo of l_+ and of l_x minus that of l_p and of l_v,"
+              " smallest of four differences", study.last_training_elo, {}, "above", BIAS_CLAIM,
+              threshold=100.0, leaders=[*_COMBINED]),
     _on_board("policy-rises-fastest", "othello-5x5",
-              "training Elo rises fastest with the policy loss.", _TRAINING_ELO,
+              "training Elo rises fastest with the policy loss.",
               "final training Elo of l_p minus that of l_v, l_+, l_x, smallest difference",
-              _last_training_elo, {}, "above", SINGLE, BIAS_CLAIM, leader="policy"),
+              study.last_training_elo, {}, "above", BIAS_CLAIM, leaders=["policy"]),
     *(
-        _on_board("value-rises-highest", part,
-                  "training Elo ends highest with the value loss.",
-                  source, "final training Elo of l_v minus that of l_p, l_+, l_x, smallest"
-                  " difference", _last_training_elo, {}, "above", SINGLE, BIAS_CLAIM,
-                  leader="value")
-        for part, source in (("connect_four-6x6", _TRAINING_ELO),
-                             ("gobang-5x5", _GOBANG_TRAINING), ("gobang-6x6", _GOBANG_TRAINING))
+        _on_board("value-rises-highest", part, "training Elo ends highest with the value loss.",
+                  "final training Elo of l_v minus that of l_p, l_+, l_x, smallest difference",
+                  study.last_training_elo, {}, "above", BIAS_CLAIM, source=source,
+                  leaders=["value"])
+        for part, source in (("connect_four-6x6", ""),
+                             ("gobang-5x5", "[Wang2020a, section 6.3.3]"),
+                             ("gobang-6x6", "[Wang2020a, section 6.3.3]"))
     ),
-    _on_board("rises", "connect_four-6x6", "training Elo still clearly improves.", _TRAINING_ELO,
-              "training Elo of candidates in the last quarter of the iterations minus that in the"
-              " first, mean over the losses",
-              elo_change, _MEAN, "above", SINGLE, BIAS_CLAIM),
+    _on_board("rises", "connect_four-6x6",
+              "training Elo still clearly improves (the same section also calls it stagnation).",
+              f"{_LAST_MINUS} first, mean over the losses", study.elo_change, _EQUAL, "above",
+              BIAS_CLAIM),
+    _on_board("stagnates", "connect_four-6x6",
+              "training Elo stagnates (the same section also calls it a clear improvement).",
+              f"{_LAST_MINUS} second, mean over the losses", study.late_elo_change, _EQUAL,
+              "equal to", BIAS_CLAIM),
     _on_board("policy-stagnates", "connect_four-6x6",
               "training Elo soon stagnates, or improves very slowly, while the policy loss is"
-              " minimised.", _TRAINING_ELO,
-              "training Elo of candidates in the last quarter of the iterations minus that in the"
-              " second, l_p minus the mean of the other losses", late_elo_change,
-              _weights_against_others("policy"), "below", SINGLE, BIAS_CLAIM),
+              " minimised.", f"{_LAST_MINUS} second, with l_p", study.late_elo_change,
+              {"policy": 1.0}, "not above", BIAS_CLAIM),
+    _on_board("value-rises-late", "othello-6x6",
+              "training Elo rises with the value loss while that loss stagnates.",
+              f"{_LAST_MINUS} second, with l_v", study.late_elo_change, {"value": 1.0}, "above",
+              BIAS_CLAIM),
+    _on_board("value-loss-stagnates-alone", "othello-6x6",
+              "the value loss stagnates while it is minimised (section V-A says that it falls).",
+              "decrease in the value loss with l_v in the second half of the iterations",
+              partial(study.late_fall, "value", 0.5), {"value": 1.0}, "equal to",
+              source=_TRAINING_ELO),
     *(
         _on_board("policy-loss-stays", part,
-                  "the policy loss hardly changes while the value loss is minimised.", source,
-                  "decrease in the policy loss with l_v", partial(_fall, "policy"), {"value": 1.0},
-                  "equal to", 0.2, PRODUCT_CLAIM)
-        for part, source in (("othello-5x5", _LOSSES), ("othello-6x6", _LARGE_OTHELLO_LOSSES))
+                  "the policy loss hardly changes while the value loss is minimised.",
+                  "decrease in the policy loss with l_v", partial(study.fall, "policy"),
+                  {"value": 1.0}, "equal to", smallest=0.2)
+        for part in ("othello-5x5", "othello-6x6")
     ),
     _on_board("policy-loss-stays", "connect_four-5x5",
               "the policy loss hardly changes while the value loss is minimised, after a slight"
-              " decrease at the beginning.", _CONNECT_FOUR_LOSSES,
+              " decrease at the beginning.",
               "decrease in the policy loss with l_v after a tenth of the iterations",
-              partial(late_fall, "policy", 0.1), {"value": 1.0}, "equal to", 0.2, PRODUCT_CLAIM),
+              partial(study.late_fall, "policy", 0.1), {"value": 1.0}, "equal to", smallest=0.2),
     *(
         _on_board("value-loss-stagnates", part,
-                  "the value loss stops changing early while the policy loss is minimised.", source,
+                  "the value loss stops changing early while the policy loss is minimised.",
                   f"decrease in the value loss with l_p after {100 * share:.0f} % of the"
-                  " iterations",
-                  partial(late_fall, "value", share), {"policy": 1.0}, "equal to", SMALLEST_LOSS,
-                  PRODUCT_CLAIM)
-        for part, share, source in (("othello-5x5", 0.05, _LOSSES),
-                                    ("othello-6x6", 0.1, _LARGE_OTHELLO_LOSSES),
-                                    ("connect_four-5x5", 0.25, _CONNECT_FOUR_LOSSES))
+                  f" iterations ({origin})", partial(study.late_fall, "value", share),
+                  {"policy": 1.0}, "equal to")
+        for part, share, origin in (("othello-5x5", 0.05, "10 of 200 in the papers"),
+                                    ("othello-6x6", 0.1, "10 of 100 in the paper"),
+                                    ("connect_four-5x5", 0.25, "our choice"))
     ),
+    _on_board("value-loss-falls-faster", "connect_four-5x5",
+              "the value loss falls much quicker than the policy loss while the latter is"
+              " minimised.", "decrease in the value loss minus that in the policy loss in the first"
+              " quarter of the iterations, with l_p (a quarter of the published decreases is 0.2)",
+              study.value_falls_faster, {"policy": 1.0}, "above", threshold=0.2),
+    _on_board("value-loss-falls-quickly", "gobang-5x5",
+              "the value loss falls quickly while it is minimised.",
+              "decrease in the value loss in the first quarter of the iterations minus that after"
+              " it, with l_v", study.falls_early, {"value": 1.0}, "above"),
     *(
         _on_board("value-loss-vanishes", part,
                   "the value loss falls to about 0 while the sum or the product is minimised.",
-                  source, "final value loss, mean of l_+ and l_x", partial(final_loss, "value"),
-                  _COMBINED, "equal to", SMALLEST_LOSS, PRODUCT_CLAIM)
-        for part, source in (("othello-5x5", _LOSSES), ("connect_four-5x5", _CONNECT_FOUR_LOSSES))
+                  "final value loss, mean of l_+ and l_x", partial(study.final_loss, "value"),
+                  _COMBINED, "equal to")
+        for part in ("othello-5x5", "connect_four-5x5")
     ),
     _on_board("value-loss-vanishes-alone", "gobang-5x5",
-              "the value loss falls to less than 0.1 while it is minimised.", _GOBANG_LOSSES,
-              "final value loss with l_v", partial(final_loss, "value"), {"value": 1.0}, "equal to",
-              SMALLEST_LOSS, PRODUCT_CLAIM),
+              "the value loss falls to less than 0.1 while it is minimised.",
+              "final value loss with l_v", partial(study.final_loss, "value"), {"value": 1.0},
+              "equal to"),
     _on_board("value-loss-stationary", "gobang-5x5",
               "the value loss is stationary from the beginning while the sum or the product is"
-              " minimised.",
-              _GOBANG_LOSSES, "decrease in the value loss, mean of l_+ and l_x",
-              partial(_fall, "value"), _COMBINED, "equal to", SMALLEST_LOSS, PRODUCT_CLAIM),
+              " minimised.", "decrease in the value loss, mean of l_+ and l_x",
+              partial(study.fall, "value"), _COMBINED, "equal to"),
     _on_board("value-loss-returns", "othello-6x6",
               "the value loss ends about where it began while the sum or the product is minimised.",
-              _LARGE_OTHELLO_LOSSES, "decrease in the value loss, mean of l_+ and l_x",
-              partial(_fall, "value"), _COMBINED, "equal to", SMALLEST_LOSS, PRODUCT_CLAIM),
+              "decrease in the value loss, mean of l_+ and l_x", partial(study.fall, "value"),
+              _COMBINED, "equal to"),
+    _on_board("value-loss-rises-first", "othello-6x6",
+              "the value loss first increases slightly while the sum or the product is minimised.",
+              "value loss in the middle half of the iterations minus the mean of first and last,"
+              " mean of l_+ and l_x", study.value_hump, _COMBINED, "above"),
     _on_board("policy-loss-falls-combined", "othello-6x6",
               "the policy loss falls while the sum or the product is minimised.",
-              _LARGE_OTHELLO_LOSSES, "decrease in the policy loss, mean of l_+ and l_x",
-              partial(_fall, "policy"), _COMBINED, "above", SMALLEST_LOSS, PRODUCT_CLAIM),
+              "decrease in the policy loss, mean of l_+ and l_x", partial(study.fall, "policy"),
+              _COMBINED, "above"),
     *(_loss_falls(*each) for each in (
-        ("policy", "policy", "othello-5x5", _LOSSES),
-        ("policy", "policy", "othello-6x6", _LARGE_OTHELLO_LOSSES),
-        ("policy", "policy", "connect_four-5x5", _CONNECT_FOUR_LOSSES),
-        ("policy", "policy", "gobang-5x5", _GOBANG_LOSSES),
-        ("value", "value", "othello-5x5", _LOSSES),
-        ("value", "value", "othello-6x6", _LARGE_OTHELLO_LOSSES),
-        ("value", "value", "connect_four-5x5", _CONNECT_FOUR_LOSSES),
-        ("value", "policy", "connect_four-5x5", _CONNECT_FOUR_LOSSES),
-        ("value", "policy", "gobang-5x5", _GOBANG_LOSSES),
+        ("policy", "policy", "othello-5x5"), ("policy", "policy", "othello-6x6"),
+        ("policy", "policy", "connect_four-5x5"), ("policy", "policy", "gobang-5x5"),
+        ("value", "value", "othello-5x5"),
+        ("value", "value", "othello-6x6", " (section V-B calls it stagnating)"),
+        ("value", "value", "connect_four-5x5"), ("value", "policy", "connect_four-5x5"),
+        ("value", "policy", "gobang-5x5"),
     )),
     *(
         _on_board("both-losses-fall", part,
-                  "both losses fall while the sum or the product is minimised.", source,
+                  "both losses fall while the sum or the product is minimised.",
                   "decrease in the policy loss or the value loss, whichever is smaller, mean of l_+"
-                  " and l_x", _smaller_fall, _COMBINED, "above", SMALLEST_LOSS, PRODUCT_CLAIM)
-        for part, source in (("othello-5x5", _LOSSES), ("connect_four-5x5", _CONNECT_FOUR_LOSSES))
+                  " and l_x", study.smaller_fall, _COMBINED, "above")
+        for part in ("othello-5x5", "connect_four-5x5")
     ),
     *(
         _on_board("minimised-loss-lowest", part,
                   "the minimised loss is the lowest of the four, except when the sum is minimised.",
-                  source,
                   "lowest other loss minus the minimised loss at the end, smallest of l_p, l_v and"
-                  " l_x", margin, {}, "above", SMALLEST_LOSS, PRODUCT_CLAIM,
+                  " l_x", study.margin, {}, "above", source=_CAPTIONS[part],
                   smallest_of=[target for target in TARGETS if target != "sum"])
-        for part, source in (("othello-5x5", _LOSSES), ("othello-6x6", _LARGE_OTHELLO_LOSSES))
+        for part in ("othello-5x5", "othello-6x6")
     ),
     *(
         _on_board("value-loss-lowest", part,
-                  "the value loss is the lowest of the four, whichever is minimised.", source,
+                  "the value loss is the lowest of the four, whichever is minimised.",
                   "lowest other loss minus the value loss at the end, smallest of the four losses",
-                  value_margin, {}, "above", SMALLEST_LOSS, PRODUCT_CLAIM,
-                  smallest_of=[*TARGETS])
-        for part, source in (("connect_four-5x5", _CONNECT_FOUR_LOSSES),
-                             ("gobang-5x5", _GOBANG_LOSSES))
+                  study.value_margin, {}, "above", source=_CAPTIONS[part], smallest_of=[*TARGETS])
+        for part in ("connect_four-5x5", "gobang-5x5")
     ),
     *(
-        _on_board("rises", part, "training Elo rises with every loss.", _TRAINING_ELO,
-                  "training Elo of candidates in the last quarter of the iterations minus that in"
-                  " the first, smallest of the four losses", elo_change, {}, "above", SINGLE,
-                  BIAS_CLAIM, smallest_of=[*TARGETS])
+        _on_board("rises", part, "training Elo rises with every loss.",
+                  f"{_LAST_MINUS} first, smallest of the four losses", study.elo_change, {},
+                  "above", BIAS_CLAIM, smallest_of=[*TARGETS])
         for part in ("othello-5x5", "othello-6x6")
     ),
 ]  # fmt: skip

@@ -2,38 +2,33 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import permutations
 
 from zerolab.papers.elo import (
-    RunElos,
     contrast,
+    correlation_with_elo,
     elo_sample,
     fit_elo,
     fit_runs,
-    observed_elo_correlation,
+    leads,
+    ranked_lead,
     removed_runs_note,
-    run_elos,
     smallest_lead,
-    standard_error,
     unfinished_tournaments_note,
+    weakest_elo,
 )
+from zerolab.papers.loss_functions import curve_claims
 from zerolab.papers.loss_functions.curve_claims import (
-    BIAS_CLAIM,
+    COMBINED_LOSS_CLAIM,
     CURVE_CLAIMS,
-    PRODUCT_BOARDS,
-    PRODUCT_CLAIM,
     SINGLE,
-    SIZES_CLAIM,
     SMALLEST_LOSS,
     CurveClaim,
-    difference_between_sizes,
-    final_loss,
     part_title,
 )
-from zerolab.papers.loss_functions.study import TARGETS
+from zerolab.papers.loss_functions.study import TARGETS, final_loss, last_training_elo
 from zerolab.papers.solved_accuracy import fit_accuracy
 from zerolab.report.claims import Claim, Direction
 from zerolab.studies.block_model import GamesModel
@@ -41,11 +36,13 @@ from zerolab.studies.claims import MissingEstimate
 from zerolab.studies.finished_work import TrainedRun
 from zerolab.studies.joint_estimates import estimate_largest, estimate_smallest, spread_ratio
 from zerolab.studies.results import Results
-from zerolab.studies.statistics import ClaimEstimate, StudentEstimate, mean_of, weighted_sum
+from zerolab.studies.statistics import ClaimEstimate, mean_of
 
 _FIGURE = "[Wang2019, section V-C, Fig. 6], [Wang2020a, Fig. 11]"
 _SECTION = "[Wang2019, section V-C], [Wang2020a, section 6.3.3]"
 _ANNOUNCED = "announced after earlier runs with other seeds"
+_SMALL = 100.0
+"""Largest Elo difference between losses on a board that counts as small."""
 _POOLED = 30.0
 """Smallest Elo difference worth knowing over several boards."""
 _CLAIMED_BOARDS = ("othello-6x6", "connect_four-5x5", "connect_four-6x6")
@@ -77,188 +74,203 @@ def _claim(
 
 VALUE_CLAIM = _claim(
     "value-loss-best",
-    "In 6x6 Othello and in 5x5 and 6x6 Connect Four, minimising the value loss alone trains the"
-    " strongest players.",
-    _FIGURE,
-    f"{_leads('value')}, mean over the three boards",
-)
+    "In 6x6 Othello and in 5x5 and 6x6 Connect Four alike, minimising the value loss alone trains"
+    " the strongest players.", _FIGURE, f"{_leads('value')} on the three boards", smallest=SINGLE,
+)  # fmt: skip
 SUM_CLAIM = _claim(
     "value-above-sum",
     "On small boards of Othello and Connect Four, minimising the value loss trains stronger players"
-    " than the usual sum.",
-    "[Wang2019, section I, conclusion]",
+    " than the usual sum.", "[Wang2019, introduction, section VI]",
     "tournament Elo of l_v minus that of l_+, mean over the four boards",
-)
+)  # fmt: skip
+MOST_CLAIM = _claim(
+    "value-best-on-most-boards",
+    "For three games of two sizes, the best choice is usually not the sum but the value loss: on"
+    " most of the six boards, it trains the strongest players.", "[Wang2020a, conclusion]",
+    f"{_leads('value')} on a board, fourth largest of the six boards (above 0 if l_v is the best of"
+    " the four losses on at least four boards)", smallest=SINGLE,
+)  # fmt: skip
 EVERYWHERE_CLAIM = _claim(
     "value-above-sum-everywhere",
-    "On three games and two board sizes, the best choice is usually not the sum but the value"
-    " loss.",
-    "[Wang2020a, conclusion]",
-    "tournament Elo of l_v minus that of l_+, mean over the six boards (computed before for earlier"
-    " runs with other seeds)",
-)
+    "On average over all six boards, minimising the value loss trains stronger players than the"
+    " sum.", "zerolab, on [Wang2020a]",
+    f"tournament Elo of l_v minus that of l_+, mean over the six boards ({_ANNOUNCED})",
+    opened_by=MOST_CLAIM,
+)  # fmt: skip
 PRODUCT_ELO_CLAIM = _claim(
     "product-as-strong-as-sum",
     "Over all six boards, minimising the product trains players as strong as the sum.",
     "zerolab, on [Wang2020a]",
     f"tournament Elo of l_x minus that of l_+, mean over the six boards ({_ANNOUNCED})",
-    "equal to",
-    45.0,
-)
+    "equal to", 45.0,
+)  # fmt: skip
 POLICY_CLAIM = _claim(
     "policy-best-gobang-6x6",
     "In 6x6 Gobang, minimising the policy loss alone trains the strongest players.",
-    "[Wang2020a, Fig. 11, section 6.3.3]",
-    _leads("policy"),
-    smallest=SINGLE,
-)
+    "[Wang2020a, Fig. 11, section 6.3.3]", _leads("policy"), smallest=SINGLE,
+)  # fmt: skip
+SMALL_GOBANG_CLAIM = _claim(
+    "policy-best-gobang-5x5",
+    "In 5x5 Gobang, too, minimising the policy loss alone trains the strongest players.",
+    "[Wang2020a, section 6.3.3]", _leads("policy"), smallest=SINGLE, opened_by=POLICY_CLAIM,
+)  # fmt: skip
 BEST_ON_BOARD = {
     part: _claim(
         f"value-best-{part}",
         f"In {part_title(part)}, minimising the value loss alone trains the strongest players.",
-        _FIGURE,
-        _leads("value"),
-        smallest=SINGLE,
-        opened_by=VALUE_CLAIM,
+        _FIGURE, _leads("value"), smallest=SINGLE, opened_by=VALUE_CLAIM,
     )
     for part in _CLAIMED_BOARDS
-}
+}  # fmt: skip
 SMALL_CLAIM = _claim(
-    "small-differences-othello-5x5",
-    "In Othello 5x5, the difference between the losses is small.",
-    _FIGURE,
-    "largest absolute difference between the mean tournament Elo of two losses",
-    "below",
-    SINGLE,
-    VALUE_CLAIM,
-    threshold=100.0,
-)
+    "small-differences-othello-5x5", "In Othello 5x5, the difference between the losses is small.",
+    _FIGURE, "largest absolute difference between the mean tournament Elo of two losses",
+    "below", SINGLE, VALUE_CLAIM, threshold=_SMALL,
+)  # fmt: skip
+HUGE_CLAIM = _claim(
+    "loss-can-matter-much", "The choice of the loss can have a huge impact on strength.",
+    "[Wang2019, section VI]",
+    "largest difference between the mean tournament Elo of two losses on a board, largest of the"
+    " four boards of Othello and Connect Four (twice the limit of a small difference)",
+    "above", SINGLE, VALUE_CLAIM, threshold=2.0 * _SMALL,
+)  # fmt: skip
 DEPENDS_CLAIM = _claim(
     "best-loss-depends-on-game",
     "Which loss trains the strongest players depends on the game: the value loss in Othello and"
-    " Connect Four, the policy loss in Gobang.",
-    "[Wang2020a, section 6.3.3, conclusion]",
+    " Connect Four, the policy loss in Gobang.", "[Wang2020a, section 6.3.3, conclusion]",
     "tournament Elo of l_v minus that of l_p, mean over 6x6 Othello and 5x5 and 6x6 Connect Four,"
     " or of l_p minus l_v, mean over the Gobang boards, whichever is smaller",
-    smallest=SINGLE,
-    opened_by=VALUE_CLAIM,
-)
-STEADY_CLAIM = _claim(
-    "value-loss-varies-less",
-    "In 6x6 Othello and in 5x5 and 6x6 Connect Four, players trained with the value loss differ"
-    " little in strength.",
-    _SECTION,
-    "standard deviation of tournament Elo between runs with l_v, divided by that with the other"
-    " losses",
-    "below",
-    0.5,
-    VALUE_CLAIM,
-    threshold=1.0,
-)
+    smallest=SINGLE, opened_by=VALUE_CLAIM,
+)  # fmt: skip
+STEADY_ON_BOARD = {
+    part: _claim(
+        f"value-loss-varies-less-{part}",
+        f"In {part_title(part)}, players trained with the value loss differ little in strength.",
+        _SECTION,
+        "standard deviation of tournament Elo between runs with l_v, divided by that with the other"
+        " losses", "below", 0.5, VALUE_CLAIM, threshold=1.0,
+    )
+    for part in _CLAIMED_BOARDS
+}  # fmt: skip
 COMPROMISE_CLAIM = _claim(
     "sum-is-a-compromise",
-    "If nothing is known about the game, the sum is a good compromise.",
-    "[Wang2020a, sections 1 and 7]",
-    f"{_leads('sum')}, mean over all boards",
-    "not below",
-    opened_by=SUM_CLAIM,
-)
+    "If nothing is known about the game, the sum may be a good compromise: on no board does it lose"
+    " much strength against the best loss.", "[Wang2020a, sections 1 and 7]",
+    "tournament Elo of l_p, l_v, l_x minus that of l_+, largest difference, largest of the boards"
+    " (the limit is that of a small difference)",
+    "below", SINGLE, SUM_CLAIM, threshold=_SMALL,
+)  # fmt: skip
 PRODUCT_GAINS_CLAIM = _claim(
     "product-above-sum-in-some-games",
     "In some games, minimising the product trains stronger players than the sum.",
-    _SECTION,
-    "tournament Elo of l_x minus that of l_+, largest of the boards",
-    smallest=SINGLE,
+    "[Wang2020a, section 6.3.3]", "tournament Elo of l_x minus that of l_+, largest of the boards",
+    smallest=SINGLE, opened_by=SUM_CLAIM,
+)  # fmt: skip
+PRODUCT_IN_BOTH_CLAIM = _claim(
+    "product-above-sum-in-both-games",
+    "In Othello and Connect Four, minimising the product can train stronger players than the sum.",
+    "[Wang2019, section V-C]", "tournament Elo of l_x minus that of l_+, mean over the four boards",
     opened_by=SUM_CLAIM,
-)
-COMBINED_LOSS_CLAIM = _claim(
-    "combinations-reach-lowest-loss",
-    "A combination of both losses reaches the lowest loss.",
-    _SECTION,
-    "policy loss plus value loss at the end, mean of l_+ and l_x minus l_p and minus l_v, larger"
-    " difference, mean over all boards",
+)  # fmt: skip
+PRODUCT_BOARDS = ("othello-5x5", "othello-6x6", "connect_four-5x5")
+"""Boards for which the papers compare minimising the product with minimising the sum."""
+PRODUCT_CLAIM = Claim(
+    "product-losses-like-sum",
+    "In 5x5 and 6x6 Othello and in 5x5 Connect Four, minimising the product or the sum leads to the"
+    " same policy loss and value loss.",
+    "[Wang2019, section V-A], [Wang2020a, section 6.3.1, without 6x6 Othello]",
+    "absolute difference between l_x and l_+ in final policy loss or final value loss, largest of"
+    " both losses on the three boards",
+    SMALLEST_LOSS,
     "below",
     SMALLEST_LOSS,
-    PRODUCT_CLAIM,
     figure="losses-othello",
 )
 LEARNING_CLAIM = _claim(
-    "all-learn",
-    "With every loss, players become stronger than Random.",
+    "all-learn", "With every loss, players become stronger than Random.",
     "zerolab, on [Wang2020a, Fig. 11]",
     "mean Elo relative to Random of the weakest combination of board and loss",
-    smallest=SINGLE,
-    opened_by=SUM_CLAIM,
-)
+    smallest=SINGLE, opened_by=SUM_CLAIM,
+)  # fmt: skip
 ACCURACY_CLAIM = _claim(
     "value-above-sum-accuracy",
     "According to a solver, minimising the value loss trains better players than the sum.",
     "zerolab, on [Wang2020a]",
     "strong accuracy of search on solved positions, l_v minus l_+, mean over the four boards of"
-    " Othello and Connect Four",
-    smallest=0.01,
-    opened_by=SUM_CLAIM,
-    figure="accuracy",
-)
+    " Othello and Connect Four", smallest=0.01, opened_by=SUM_CLAIM, figure="accuracy",
+)  # fmt: skip
 
 
 def loss_statistics(results: Results) -> dict[Claim, ClaimEstimate | MissingEstimate]:
     """Return the statistic of each claim, or the reason why it is missing."""
     boards = list(dict.fromkeys(run.part for run in results.design.runs))
     everywhere = fit_elo(results, boards, "loss", list(TARGETS))
-
-    losses = _fit(results, boards, lambda run: final_loss("policy", run) + final_loss("value", run))
     single_losses = [
         _fit(results, PRODUCT_BOARDS, partial(final_loss, name)) for name in ("policy", "value")
     ]
+    pairs = [{one: 1.0, other: -1.0} for one, other in permutations(TARGETS, 2)]
 
     def elo_on(parts: Sequence[str]) -> GamesModel | MissingEstimate:
         if isinstance(everywhere, MissingEstimate) or not set(parts) <= set(boards):
             return fit_elo(results, parts, "loss", list(TARGETS))
         return everywhere
 
+    def lead(loss: str, part: str) -> ClaimEstimate | MissingEstimate:
+        return smallest_lead(elo_on([part]), loss, _rivals(loss), [part])
+
+    def lead_on(parts: Sequence[str], rank: int) -> ClaimEstimate | MissingEstimate:
+        return ranked_lead(elo_on(parts), "value", _rivals("value"), parts, rank)
+
     return {
-        VALUE_CLAIM: smallest_lead(
-            elo_on(_CLAIMED_BOARDS), "value", _rivals("value"), _CLAIMED_BOARDS
-        ),
+        VALUE_CLAIM: lead_on(_CLAIMED_BOARDS, len(_CLAIMED_BOARDS)),
         ACCURACY_CLAIM: contrast(
             fit_accuracy(results, _SUM_BOARDS, "loss", list(TARGETS), "search"),
-            {"value": 1.0, "sum": -1.0},
+            _VALUE_MINUS_SUM,
         ),
-        SUM_CLAIM: contrast(elo_on(_SUM_BOARDS), {"value": 1.0, "sum": -1.0}, _SUM_BOARDS),
-        POLICY_CLAIM: smallest_lead(
-            elo_on(["gobang-6x6"]), "policy", _rivals("policy"), ["gobang-6x6"]
-        ),
-        EVERYWHERE_CLAIM: contrast(everywhere, {"value": 1.0, "sum": -1.0}),
+        SUM_CLAIM: contrast(elo_on(_SUM_BOARDS), _VALUE_MINUS_SUM, _SUM_BOARDS),
+        POLICY_CLAIM: lead("policy", "gobang-6x6"),
+        SMALL_GOBANG_CLAIM: lead("policy", "gobang-5x5"),
+        MOST_CLAIM: lead_on(boards, len(boards) // 2 + 1),
+        EVERYWHERE_CLAIM: contrast(everywhere, _VALUE_MINUS_SUM),
         PRODUCT_ELO_CLAIM: contrast(everywhere, _PRODUCT_MINUS_SUM),
-        BIAS_CLAIM: training_elo_correlation(results),
+        **correlations(results, boards),
         PRODUCT_CLAIM: _largest(
-            single_losses, [({"product": sign, "sum": -sign}, ()) for sign in (1.0, -1.0)]
+            single_losses,
+            [
+                ({"product": sign, "sum": -sign}, [board])
+                for sign in (1.0, -1.0) for board in PRODUCT_BOARDS
+            ],
         ),
         COMBINED_LOSS_CLAIM: _largest(
-            [losses],
+            [_fit(results, boards, partial(final_loss, "sum"))],
             [({"sum": 0.5, "product": 0.5, single: -1.0}, ()) for single in ("policy", "value")],
         ),
         DEPENDS_CLAIM: _smaller_lead_by_game(elo_on([*_CLAIMED_BOARDS, *_GOBANG_BOARDS])),
-        COMPROMISE_CLAIM: smallest_lead(everywhere, "sum", _rivals("sum")),
+        COMPROMISE_CLAIM: _largest(
+            [everywhere],
+            [({rival: 1.0, "sum": -1.0}, [board]) for rival in _rivals("sum") for board in boards],
+        ),
         PRODUCT_GAINS_CLAIM: _largest(
             [everywhere], [(_PRODUCT_MINUS_SUM, [board]) for board in boards]
         ),
-        STEADY_CLAIM: _relative_spread(results),
-        **{
-            claim: smallest_lead(elo_on([part]), "value", _rivals("value"), [part])
-            for part, claim in BEST_ON_BOARD.items()
-        },
-        SMALL_CLAIM: _largest(
-            [elo_on(["othello-5x5"])],
-            [({one: 1.0, other: -1.0}, ["othello-5x5"]) for one, other in permutations(TARGETS, 2)],
+        PRODUCT_IN_BOTH_CLAIM: contrast(elo_on(_SUM_BOARDS), _PRODUCT_MINUS_SUM, _SUM_BOARDS),
+        HUGE_CLAIM: _largest(
+            [elo_on(_SUM_BOARDS)], [(pair, [board]) for pair in pairs for board in _SUM_BOARDS]
         ),
-        LEARNING_CLAIM: weakest_elo(results, boards),
-        SIZES_CLAIM: difference_between_sizes(results),
+        **{claim: _relative_spread(results, part) for part, claim in STEADY_ON_BOARD.items()},
+        **{claim: lead("value", part) for part, claim in BEST_ON_BOARD.items()},
+        SMALL_CLAIM: _largest(
+            [elo_on(["othello-5x5"])], [(pair, ["othello-5x5"]) for pair in pairs]
+        ),
+        LEARNING_CLAIM: weakest_elo(results, boards, "loss", [*TARGETS]),
+        curve_claims.SIZES_CLAIM: curve_claims.difference_between_sizes(results),
+        curve_claims.START_CLAIM: curve_claims.first_value_loss_in_gobang(results),
+        curve_claims.LEVELS_CLAIM: curve_claims.difference_from_published(results),
         **{each.claim: _loss_statistic(results, each) for each in CURVE_CLAIMS},
-    }
+    }  # fmt: skip
 
 
+_VALUE_MINUS_SUM = {"value": 1.0, "sum": -1.0}
 _PRODUCT_MINUS_SUM = {"product": 1.0, "sum": -1.0}
 
 
@@ -276,8 +288,9 @@ def _loss_statistic(results: Results, claimed: CurveClaim) -> ClaimEstimate | Mi
     model = _fit(results, [claimed.part], claimed.measure)
     if isinstance(model, MissingEstimate):
         return model
-    if claimed.leader:
-        return smallest_lead(model, claimed.leader, _rivals(claimed.leader))
+    if claimed.leaders:
+        rivals = [target for target in TARGETS if target not in claimed.leaders]
+        return estimate_smallest(leads(model, claimed.leaders, rivals))
     if claimed.smallest_of:
         return estimate_smallest(
             [
@@ -334,63 +347,44 @@ def _smaller_lead_by_game(
     )
 
 
-def _relative_spread(results: Results) -> ClaimEstimate | MissingEstimate:
+def _relative_spread(results: Results, part: str) -> ClaimEstimate | MissingEstimate:
     """Return the spread of Elo between runs with the value loss, relative to other losses."""
-    parts = [part for part in _CLAIMED_BOARDS if part in results.design.parts]
-    if missing := unfinished_tournaments_note(results, _CLAIMED_BOARDS):
+    if missing := unfinished_tournaments_note(results, [part]):
         return missing
-    groups: dict[str, list[Sequence[float]]] = {target: [] for target in TARGETS}
-    for part in parts:
-        for target in TARGETS:
-            runs = results.runs_where(part, loss=target)
-            if not runs:
-                return removed_runs_note(results, part)
-            groups[target].append(elo_sample(results.tournaments[part], runs).values)
-    others = [each for target in _rivals("value") for each in groups[target]]
-    ratio = spread_ratio(groups["value"], others)
+    tournament = results.tournaments[part]
+    groups = {
+        target: elo_sample(tournament, results.runs_where(part, loss=target)).values
+        for target in TARGETS
+    }
+    if not all(groups.values()):
+        return removed_runs_note(results, part)
+    ratio = spread_ratio([groups["value"]], [groups[each] for each in _rivals("value")])
     return MissingEstimate("one run per loss: no spread to compare") if ratio is None else ratio
 
 
-def weakest_elo(results: Results, parts: Sequence[str]) -> ClaimEstimate | MissingEstimate:
-    """Return the Elo, relative to Random, of the weakest combination of board and loss.
+def correlations(
+    results: Results, boards: Sequence[str]
+) -> dict[Claim, ClaimEstimate | MissingEstimate]:
+    """Return the correlations of losses and training Elo with each other and tournament Elo."""
+    within, between = [[target] for target in TARGETS], [list(TARGETS)]
 
-    The estimate accounts for the selection of the weakest combination after the fact. In a
-    tournament of all seeds, it includes the error of Random's own rating; with a tournament per
-    seed, this error is part of the spread.
-    """
-    if missing := unfinished_tournaments_note(results, parts):
-        return missing
-    above = []
-    for part in parts:
-        tournament = results.tournaments[part]
-        randoms = tournament.agent_ratings()
-        shared_error = standard_error(randoms[0]) if len(randoms) == 1 else 0.0
-        for target in TARGETS:
-            runs = results.runs_where(part, loss=target)
-            if not runs:
-                return removed_runs_note(results, part)
-            lead = mean_of([tournament.elo_above_agent(run) for run in runs])
-            error = StudentEstimate(0.0, shared_error, math.inf)
-            above.append(weighted_sum([(1.0, lead), (1.0, error)]))
-    return estimate_smallest(above)
+    def with_elo(
+        measure: Callable[[TrainedRun], float],
+        groups: Sequence[Sequence[str]],
+        parts: Sequence[str] = boards,
+    ) -> ClaimEstimate | MissingEstimate:
+        return correlation_with_elo(results, parts, "loss", groups, measure)
 
-
-def training_elo_correlation(results: Results) -> ClaimEstimate | MissingEstimate:
-    """Return the mean correlation between training and tournament Elo, within boards and losses."""
-    groups = elos_by_loss(results)
-    return groups if isinstance(groups, MissingEstimate) else observed_elo_correlation(groups)
-
-
-def elos_by_loss(results: Results) -> list[list[RunElos]] | MissingEstimate:
-    """Return training Elo and tournament Elo of the runs of each board and loss."""
-    parts = list(dict.fromkeys(run.part for run in results.design.runs))
-    if missing := unfinished_tournaments_note(results, parts):
-        return missing
-    groups = []
-    for part in parts:
-        for target in TARGETS:
-            runs = results.runs_where(part, loss=target)
-            if not runs:
-                return removed_runs_note(results, part)
-            groups.append(run_elos(results.tournaments[part], runs))
-    return groups
+    return {
+        curve_claims.BIAS_CLAIM: with_elo(last_training_elo, within),
+        curve_claims.LOSSES_BIAS_CLAIM: with_elo(last_training_elo, between),
+        curve_claims.COMBINED_BIAS_CLAIM: with_elo(
+            last_training_elo, [["sum", "product"]], [*curve_claims.TREND_CLAIMS]
+        ),
+        curve_claims.STRENGTH_CLAIM: with_elo(partial(final_loss, "sum"), between),
+        curve_claims.TREND_CLAIM: curve_claims.mean_trend(results, boards),
+        **{
+            claim: curve_claims.mean_trend(results, [part])
+            for part, claim in curve_claims.TREND_CLAIMS.items()
+        },
+    }

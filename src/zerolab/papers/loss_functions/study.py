@@ -1,18 +1,24 @@
-"""Four loss functions on three games of two sizes [Wang2019], [Wang2020a, section 6.3]."""
+"""Four loss functions on three games of two sizes [Wang2019], [Wang2020a, section 6.3].
+
+The end of the module has measures of a run's losses and training Elo.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from statistics import fmean
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from zerolab.papers.planning import OPENINGS, WANG2019_SEEDS, planned_positions, wang2019_changes
 from zerolab.studies.design import Design, PlannedRun, PlannedTournament, plan_run
 from zerolab.studies.looks import FIRST_SEED
 from zerolab.studies.study import Scale, Study, register_study
+from zerolab.training.records import GateRecord, LearnRecord
 
 if TYPE_CHECKING:
     from zerolab.report.claims import Verdict
     from zerolab.report.document import Document
+    from zerolab.studies.finished_work import TrainedRun
     from zerolab.studies.results import Results
     from zerolab.studies.study_folder import FinishedRun
 
@@ -42,6 +48,19 @@ _GRID_GAMES: Mapping[Scale, tuple[str, ...]] = {
     "small": GAMES,
     "paper": GAMES,
 }
+PUBLISHED_LOSSES: Mapping[tuple[str, str], Mapping[str, float]] = {
+    ("othello-5x5", "policy"): {"policy": 0.6, "value": 1.0},
+    ("othello-5x5", "value"): {"value": 0.2},
+    ("othello-5x5", "sum"): {"policy": 0.5},
+    ("othello-5x5", "product"): {"policy": 0.5},
+    ("othello-6x6", "policy"): {"policy": 0.75},
+    ("othello-6x6", "value"): {"value": 0.25},
+    ("othello-6x6", "sum"): {"policy": 0.4, "value": 0.2},
+    ("connect_four-5x5", "policy"): {"policy": 0.6, "value": 0.2},
+    ("connect_four-5x5", "value"): {"policy": 1.6, "value": 0.15},
+    ("gobang-5x5", "policy"): {"policy": 1.25, "value": 0.5},
+}
+"""Published final losses that are not about 0, by board and minimised loss."""
 
 
 @register_study
@@ -147,3 +166,97 @@ def _tournament(
         name=name,
         seed=seed,
     )
+
+
+def final_loss(name: str, run: TrainedRun) -> float:
+    """Return a loss at the end of training."""
+    return run.last_epoch_losses[-1][name]
+
+
+def fall(name: str, run: TrainedRun, share: float = 1.0) -> float:
+    """Return the decrease in a loss from the first iteration through a share of all."""
+    losses = run.last_epoch_losses
+    return losses[0][name] - losses[round(share * (len(losses) - 1))][name]
+
+
+def late_fall(name: str, share: float, run: TrainedRun) -> float:
+    """Return the decrease in a loss after the first `share` of the iterations."""
+    return fall(name, run) - fall(name, run, share)
+
+
+def smaller_fall(run: TrainedRun) -> float:
+    """Return the decrease in the policy loss or in the value loss, whichever is smaller."""
+    return min(fall("policy", run), fall("value", run))
+
+
+def value_falls_faster(run: TrainedRun) -> float:
+    """Return the decrease in the value loss in the first quarter minus that in the policy loss."""
+    return fall("value", run, 0.25) - fall("policy", run, 0.25)
+
+
+def falls_early(run: TrainedRun) -> float:
+    """Return the decrease in the value loss in the first quarter minus that after it."""
+    return fall("value", run, 0.25) - late_fall("value", 0.25, run)
+
+
+def value_hump(run: TrainedRun) -> float:
+    """Return the value loss in the middle half of training minus the mean of first and last."""
+    values = [losses["value"] for losses in run.last_epoch_losses]
+    quarter = len(values) // 4
+    return fmean(values[quarter : len(values) - quarter]) - (values[0] + values[-1]) / 2
+
+
+def loss_elo_correlation(run: TrainedRun) -> float:
+    """Return the rank correlation of the minimised loss and candidates' Elo over iterations."""
+    import numpy as np
+
+    from zerolab.papers.elo import rank_correlations
+
+    target = str(run.factors["loss"])
+    elos = {gate.iteration: gate.candidate_elo for gate in run.records_of(GateRecord)}
+    pairs = [
+        (record.loss[target], elos[record.iteration])
+        for record in run.records_of(LearnRecord)
+        if elos.get(record.iteration) is not None
+    ]
+    return float(rank_correlations(np.array([pairs]))[0])
+
+
+def margin(run: TrainedRun) -> float:
+    """Return the lowest other final loss minus the minimised one."""
+    losses, target = run.last_epoch_losses[-1], str(run.factors["loss"])
+    return min(losses[name] for name in TARGETS if name != target) - losses[target]
+
+
+def value_margin(run: TrainedRun) -> float:
+    """Return the lowest other final loss minus the final value loss."""
+    losses = run.last_epoch_losses[-1]
+    return min(losses[name] for name in TARGETS if name != "value") - losses["value"]
+
+
+def last_training_elo(run: TrainedRun) -> float:
+    """Return the training Elo of the best network at the end of training."""
+    return run.training_elos[-1]
+
+
+def candidate_elos(run: TrainedRun) -> list[float]:
+    """Return the training Elo of every candidate, including rejected ones.
+
+    Unlike the best network's Elo, it can fall.
+    """
+    gates = [gate for gate in run.records_of(GateRecord) if gate.candidate_elo is not None]
+    return [gate.candidate_elo for gate in gates]
+
+
+def elo_change(run: TrainedRun) -> float:
+    """Return the candidates' mean training Elo in the last quarter minus that in the first."""
+    elos = candidate_elos(run)
+    quarter = max(1, len(elos) // 4)
+    return fmean(elos[-quarter:]) - fmean(elos[:quarter])
+
+
+def late_elo_change(run: TrainedRun) -> float:
+    """Return the candidates' mean training Elo in the last quarter minus that in the second."""
+    elos = candidate_elos(run)
+    quarter = max(1, len(elos) // 4)
+    return fmean(elos[-quarter:]) - fmean(elos[quarter : 2 * quarter] or elos[:1])

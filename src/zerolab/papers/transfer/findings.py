@@ -1,9 +1,10 @@
 """Claims about transfer and their statistics.
 
 [Hongcharoen2018] publishes a method without results, so its claims are expectations: training on a
-game should be faster and yield a better network if it continues from a network of another game. The
-primary claims state these expectations for the paper's method (new heads on a fine-tuned trunk) and
-for pairs of different games. The claims with source ``zerolab`` were fixed before any measurement.
+game should be faster and yield a better network if it continues from a network of another game. Its
+only pair is Connect Four and Othello. The primary claims state these expectations for its method
+(new heads on a fine-tuned trunk) and for all pairs of different games. The claims with source
+``zerolab`` were fixed before any measurement.
 """
 
 from __future__ import annotations
@@ -38,11 +39,15 @@ _ALL = "averaged over all pairs of boards, by seed"
 _GAMES = "averaged over the pairs of different games, by seed"
 _SIZES = "averaged over the pairs of sizes of a game, by seed"
 _ACCURACY = "strong accuracy of the policy on solved positions"
+_EXPECTED = (
+    "(the thesis expects this but reports no result, and transfers only from Connect Four to"
+    " Othello)"
+)
 
 BETTER = Claim(
     "helps-training",
     "Transfer should improve performance: networks that start from the trunk of another game are"
-    " better after the same number of iterations.",
+    f" better after the same number of iterations {_EXPECTED}.",
     "[Hongcharoen2018, sections 1.1 and 1.3]",
     f"{_ACCURACY}, mean over all iterations, fine-tuned minus from scratch, {_GAMES}",
     0.0,
@@ -52,8 +57,9 @@ BETTER = Claim(
 )
 SAVES = Claim(
     "saves-iterations",
-    "Training should be faster from the network of another game: starting from its trunk, it takes"
-    " fewer iterations to reach the accuracy attained halfway by training from scratch.",
+    "Training is hoped to be faster from the network of another game: starting from its trunk, it"
+    " takes fewer iterations to reach the accuracy attained halfway by training from scratch"
+    f" {_EXPECTED}.",
     "[Hongcharoen2018, abstract]",
     f"iterations to reach the mean {_ACCURACY} attained halfway by runs from scratch (all"
     f" iterations if never reached), from scratch minus fine-tuned, {_GAMES}",
@@ -65,7 +71,7 @@ SAVES = Claim(
 STRONGER = Claim(
     "stronger-at-the-end",
     "Transfer should improve performance: a trained network that started from the trunk of another"
-    " game is stronger.",
+    f" game is stronger {_EXPECTED}.",
     "[Hongcharoen2018, section 1.1]",
     f"tournament Elo of the final networks, fine-tuned minus from scratch, {_GAMES}",
     0.0,
@@ -112,7 +118,7 @@ NOTHING_LEFT = Claim(
 NOT_RANDOM = Claim(
     "frozen-not-random",
     "A frozen trunk trained on another board is better than a frozen random trunk.",
-    "[Yosinski2014]",
+    "zerolab, on [Yosinski2014]",
     f"tournament Elo of the final networks, frozen minus random frozen, {_ALL}",
     0.0,
     "above",
@@ -123,7 +129,7 @@ NOT_RANDOM = Claim(
 SIZES_AT_ONCE = Claim(
     "mapped-sizes-play-at-once",
     "Before training, a network from another size of the game plays better than an untrained one.",
-    "[Soemers2023]",
+    "zerolab, on [Soemers2023]",
     f"tournament Elo of the networks before training, mapped minus from scratch, {_SIZES}",
     0.0,
     "above",
@@ -135,7 +141,7 @@ GAMES_AT_ONCE = Claim(
     "mapped-games-play-at-once",
     "Before training, a network with planes and actions mapped from another game plays better than"
     " an untrained one.",
-    "[Soemers2023]",
+    "zerolab, on [Soemers2023]",
     f"tournament Elo of the networks before training, mapped minus from scratch, {_GAMES}",
     0.0,
     "above",

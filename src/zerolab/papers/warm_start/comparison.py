@@ -1,11 +1,14 @@
-"""Comparison of measured and published score rates."""
+"""Comparisons of players: differences in Elo, and measured with published score rates."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import permutations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from zerolab.papers.elo import elo_sample, unfinished_tournaments_note
+from zerolab.papers.warm_start.study import BASELINE
 from zerolab.ratings.results import MatchScore
 from zerolab.report.figures import (
     PUBLISHED_STYLE,
@@ -16,10 +19,123 @@ from zerolab.report.figures import (
     with_minus_sign,
 )
 from zerolab.report.table import Z95, Interval, wilson_interval
+from zerolab.studies.block_model import GamesModel
+from zerolab.studies.claims import MissingEstimate
+from zerolab.studies.joint_estimates import (
+    RankedEstimate,
+    estimate_largest,
+    estimate_ranked,
+    estimate_smallest,
+    spread_ratio,
+)
+from zerolab.studies.results import Results
+from zerolab.studies.statistics import ClaimEstimate, StudentEstimate
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+
+def gain_of(variants: Sequence[str]) -> dict[str, float]:
+    """Return the weights of the mean of some variants minus the baseline."""
+    return {each: 1.0 / len(variants) for each in variants} | {BASELINE: -1.0}
+
+
+def smallest_difference(
+    model: GamesModel, better: Sequence[str], worse: Sequence[str], games: Sequence[str]
+) -> RankedEstimate:
+    """Return the smallest lead of a variant in `better` over one in `worse` in any of `games`."""
+    return estimate_smallest(
+        [
+            model.contrast({one: 1.0, other: -1.0}, [game])
+            for game in games
+            for one in better
+            for other in worse
+        ]
+    )
+
+
+def largest_difference(model: GamesModel, variants: Sequence[str], game: str) -> RankedEstimate:
+    """Return the largest difference between any two variants in a game."""
+    return estimate_largest(
+        [
+            model.contrast({one: 1.0, other: -1.0}, [game])
+            for one, other in permutations(variants, 2)
+        ]
+    )
+
+
+def largest_change(
+    model: GamesModel, contrasts: Sequence[Mapping[str, float]], games: Sequence[str]
+) -> RankedEstimate:
+    """Return the largest change of any contrast from one game to another."""
+    return estimate_largest(
+        [
+            model.contrast_of_games({one: weights, other: {v: -w for v, w in weights.items()}})
+            for weights in contrasts
+            for one, other in permutations(games, 2)
+        ]
+    )
+
+
+def mean_change(
+    model: GamesModel, weights: Mapping[str, float], game: str, others: Sequence[str]
+) -> StudentEstimate:
+    """Return the mean change of a contrast from a game to each of some other games."""
+    shares = {game: -1.0, **dict.fromkeys(others, 1.0 / len(others))}
+    return model.contrast_of_games(
+        {each: {v: share * w for v, w in weights.items()} for each, share in shares.items()}
+    )
+
+
+def ranked_gain(model: GamesModel, cases: Sequence[tuple[str, str]], rank: int) -> RankedEstimate:
+    """Return the gain over the baseline with a rank among `cases`: pairs of variant and game."""
+    gains = [model.contrast(gain_of([variant]), [game]) for variant, game in cases]
+    return estimate_ranked(gains, rank)
+
+
+def smallest_best_gain(
+    model: GamesModel, variants: Sequence[str], games: Sequence[str]
+) -> RankedEstimate:
+    """Return the gain of the best variant of each game, in the game in which it is smallest."""
+    best = [ranked_gain(model, [(each, game) for each in variants], 1) for game in games]
+    return estimate_ranked(best, len(games))
+
+
+def lead_over_most_constant(
+    model: GamesModel, variants: Sequence[str], games: Sequence[str]
+) -> RankedEstimate:
+    """Return the largest lead in any game over the variant for which this lead is smallest.
+
+    It is above 0 unless a variant is the best in all games.
+    """
+    leads = [
+        estimate_ranked(
+            [
+                model.contrast({rival: 1.0, variant: -1.0}, [game])
+                for game in games
+                for rival in variants
+                if rival != variant
+            ],
+            1,
+        )
+        for variant in variants
+    ]
+    return estimate_ranked(leads, len(variants))
+
+
+def relative_spread(
+    results: Results, game: str, variant: str, others: Sequence[str]
+) -> ClaimEstimate | MissingEstimate:
+    """Return the spread of a variant's Elo in a game relative to that of other variants."""
+    if missing := unfinished_tournaments_note(results, [game]):
+        return missing
+    one, *rest = [
+        elo_sample(results.tournaments[game], results.runs_where(game, variant=level)).values
+        for level in (variant, *others)
+    ]
+    ratio = spread_ratio([one], rest)
+    return MissingEstimate("one run per variant: no spread to compare") if ratio is None else ratio
 
 
 class ScoreComparison(NamedTuple):
