@@ -16,7 +16,7 @@ from evaluation.exhaustive import Exhaustive, exhaustive
 from forks import wait_for
 from zerolab.core.errors import UserError
 from zerolab.evaluation.collecting import DatasetSettings, collect_positions
-from zerolab.evaluation.dataset import collect_in_memory, make_dataset
+from zerolab.evaluation.dataset import collect_in_memory, make_dataset, stored_share
 from zerolab.evaluation.positions import read_positions
 from zerolab.oracles.oracle import ILLEGAL, Oracle
 from zerolab.rules import compiled_rules, encoding
@@ -155,6 +155,22 @@ def test_parts_of_other_settings_are_refused(tmp_path):
     ):
         make(path, DatasetSettings(seed=4))
     assert make(path, count=40)["positions"] == 40  # the requested number of positions can change
+
+
+def test_stored_share_grows_with_the_parts(tmp_path):
+    path = tmp_path / "made.parquet"
+    assert stored_share(path, COUNT) == 0.0
+    with pytest.raises(KeyboardInterrupt):
+        make(path, report=interrupt)  # after the first part
+    (part,) = Path(f"{path}.parts").glob("*.parquet")
+    count = len(read_positions(part)[0])
+    assert stored_share(path, 4 * count) == 0.25
+    (part.parent / "0000001.parquet").write_bytes(part.read_bytes())
+    assert stored_share(path, 4 * count) == 0.5
+    assert stored_share(path, count) == 1.0
+    for each in part.parent.glob("*.parquet"):
+        each.write_bytes(b"damaged")
+    assert stored_share(path, COUNT) == 0.0
 
 
 def interrupt(_):

@@ -11,6 +11,7 @@ from zerolab.evaluation.collecting import DatasetSettings
 from zerolab.evaluation.positions import read_positions
 from zerolab.rules.catalogue import parse_game
 from zerolab.store.run_folder import RunFolder
+from zerolab.studies import queues
 from zerolab.studies.design import Design, PlannedDataset, plan_run
 from zerolab.studies.tasks import LocalWorkers
 from zerolab.training.configure import saved_settings
@@ -103,3 +104,11 @@ def test_impossible_positions_are_reported(tmp_path):
     assert list(failures) == ["play: positions late"]
     assert "before ply 9" in " ".join(failures["play: positions late"])
     assert execution.progress().finished_runs == 0
+
+
+def test_progress_includes_positions_that_are_already_stored(tmp_path, monkeypatch):
+    execution = execution_in(tmp_path, Solved())
+    assert execution.progress().done_seconds == pytest.approx(0.0)
+    monkeypatch.setattr(queues, "stored_share", lambda path, positions: positions / 400)
+    expected = 200 / 400 * ALL.estimated_seconds + 20 / 400 * FEW.estimated_seconds
+    assert execution.progress().done_seconds == pytest.approx(expected)

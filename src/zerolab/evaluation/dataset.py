@@ -176,6 +176,19 @@ def make_dataset(
     )
 
 
+def stored_share(path: Path, positions: int) -> float:
+    """Return the share of a data set of `positions` that is stored in parts, from 0 to 1.
+
+    It is an estimate: all parts are assumed to have as many new positions as one of them. It is 0
+    without readable parts.
+    """
+    parts = list(_sibling(path, ".parts").glob("*.parquet"))
+    try:
+        return min(1.0, len(parts) * len(read_positions(parts[0])[0]) / positions) if parts else 0.0
+    except UserError:
+        return 0.0
+
+
 def check_dataset_path(path: Path) -> None:
     """Raise UserError if a data set cannot be written to this path."""
     check_output_path(path)

@@ -8,6 +8,7 @@ from typing import Any
 
 from zerolab.core.config import validate
 from zerolab.core.errors import UserError
+from zerolab.evaluation.dataset import stored_share
 from zerolab.play.pairings import Pairing
 from zerolab.play.tournament import Tournament, TournamentSettings
 from zerolab.rules.catalogue import parse_game
@@ -242,6 +243,7 @@ class ComputationQueue:
         self._queue = [
             planned for planned in self._unfinished.values() if planned.title not in self.failures
         ]
+        self._shares: dict[str, float] = {}
 
     def _is_unfinished(self, planned: _Planned) -> bool:
         if isinstance(planned, PlannedDataset):
@@ -275,15 +277,24 @@ class ComputationQueue:
         if isinstance(planned, PlannedComputation):
             self._folder.save_computation_result(planned, result)
 
+    def update_progress(self) -> None:
+        """Read which share of each unfinished data set is stored."""
+        self._shares = {
+            planned.key: stored_share(self._folder.dataset_path(planned), planned.position_count)
+            for planned in self._unfinished.values()
+            if isinstance(planned, PlannedDataset)
+        }
+
     def total_and_remaining_count(self, part: str | None = None) -> tuple[int, int]:
         """Return the numbers of all and of unfinished computations, in all parts or in one."""
         return len(_in_part(self._planned, part)), len(_in_part(self._unfinished.values(), part))
 
     def total_and_remaining_seconds(self, part: str | None = None) -> tuple[float, float]:
         """Estimate the total and the remaining time of computations on one core, in seconds."""
-        total, remaining = (
-            sum(planned.estimated_seconds for planned in _in_part(plans, part))
-            for plans in (self._planned, self._unfinished.values())
+        total = sum(each.estimated_seconds for each in _in_part(self._planned, part))
+        remaining = sum(
+            each.estimated_seconds * (1.0 - self._shares.get(each.key, 0.0))
+            for each in _in_part(self._unfinished.values(), part)
         )
         return total, remaining
 

@@ -231,11 +231,12 @@ class Scheduler:
                 yield f"waiting for {title} (another process)"
 
     def _update(self) -> None:
-        """Read the progress of active runs, at most once per second.
+        """Read the progress of active runs and of data sets, at most once per second.
 
         In studies with many runs, tasks finish faster than the progress of all runs can be read.
         """
         if time.monotonic() >= self._update_due:
+            self._computations.update_progress()
             self._iterations = {
                 title: self._runs.update_progress(task.key)
                 for title, (task, _) in self._active.items()
