@@ -280,8 +280,10 @@ def _show_status(execution: StudyExecution, json: bool) -> None:
 
 def show_report(execution: StudyExecution, output: Path, json: bool) -> None:
     """Write and print the report on the finished work."""
-    results = execution.results()
-    document = execution.study.document(results)
+    numbers = {run.title: number for number, run in enumerate(execution.design.runs)}
+    with progress_bar(f"report on {execution.folder.path.name}", len(numbers), "runs") as update:
+        results = execution.results(lambda title: update(numbers[title], title))
+        document = execution.study.document(results)
     _show_document(execution.study, execution.scale, document, results, output, json)
 
 

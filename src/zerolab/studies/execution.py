@@ -123,8 +123,11 @@ class StudyExecution:
             with self.folder.locked(self._design_digest, self.seeds):
                 self.scheduler().forget_failures()
 
-    def results(self) -> Results:
-        """Return the results so far; a study that has not begun raises UserError."""
+    def results(self, on_run: Callable[[str], None] = lambda title: None) -> Results:
+        """Return the results so far; a study that has not begun raises UserError.
+
+        `on_run` is called with the title of each run before it is measured, which can take seconds.
+        """
         if not self.folder.has_begun:
             raise UserError(
                 f"{quoted(self.folder.path)} contains no study: expected the folder of"
@@ -133,7 +136,7 @@ class StudyExecution:
         self.folder.require_design(self._design_digest, self.seeds)
         self.record_last_look()  # a killed process may not have done so
         ledger, damage_messages = collect_ledger(
-            self.study, self.scale, self.folder, self.design, self.seeds
+            self.study, self.scale, self.folder, self.design, self.seeds, on_run
         )
         write_ledger(self.folder.ledger_path, ledger)
         results = read_results(self.design, ledger)

@@ -284,21 +284,26 @@ class FinishedRun:
 
 
 def collect_ledger(
-    study: Study, scale: Scale, folder: StudyFolder, design: Design, seeds: Sequence[int]
+    study: Study,
+    scale: Scale,
+    folder: StudyFolder,
+    design: Design,
+    seeds: Sequence[int],
+    on_run: Callable[[str], None] = lambda title: None,
 ) -> tuple[Ledger, list[str]]:
     """Return the ledger of the finished work, and messages about damaged files.
 
     `seeds` are all planned seeds, in ascending order. Damaged files do not count as finished.
-    Measurements are cached in the study folder.
+    Measurements are cached in the study folder; `on_run` is called before each run is measured.
     """
     messages: list[str] = []
+
+    def read_run(planned: PlannedRun) -> LedgerRow | None:
+        on_run(planned.title)
+        return _read_run(study, folder, design, planned, played)
+
     played = list(_readable(lambda each: _read_scores(folder, each), design.tournaments, messages))
-    rows = [
-        row
-        for _, row in _readable(
-            lambda planned: _read_run(study, folder, design, planned, played), design.runs, messages
-        )
-    ]
+    rows = [row for _, row in _readable(read_run, design.runs, messages)]
     for planned, by_player in played:
         rows += [
             LedgerRow(
