@@ -167,7 +167,7 @@ def _default_folder(settings: TournamentSettings) -> Path:
 def _play(folder: Path, settings: TournamentSettings, agents: Sequence[Agent]) -> TournamentReport:
     """Play the remaining games and write the results."""
     with (
-        resume_advice("finished games are saved", resume_command(folder, settings)),
+        resume_advice("finished blocks of games are saved", resume_command(folder, settings)),
         Tournament.open_locked(folder, settings) as tournament,
     ):
         if total := tournament.remaining_game_count():
