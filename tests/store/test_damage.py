@@ -77,7 +77,7 @@ KINDS = [
         guarded=True,
     ),
     Kind("examples/0002.npz", lambda f: RunFolder.open(f).load_examples(2), 19),  # dates
-    Kind("examples/0001.npz", lambda f: {"": RunFolder.open(f).load_features(1)}, 19),
+    Kind("examples/0001.npz", lambda f: {"": RunFolder.open(f).load_target_features(1)}, 19),
     Kind("games.sqlite", _read_games, 89),  # unused space
 ]
 
@@ -228,7 +228,7 @@ def test_run_of_other_version_is_refused(folder, monkeypatch, write, version, ex
                 folder / "state.json", folder_module.RunState(progress=run.progress)
             )
         elif write == "config":
-            run.save_config(CONFIG)
+            run.save_settings(CONFIG)
     if write == "metrics":
         content = (folder / "metrics.jsonl").read_text()
         version -= version == 1  # metrics have version 1

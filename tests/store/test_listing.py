@@ -75,7 +75,7 @@ def test_damaged_run_is_listed_with_reason(tmp_path, name):
 @pytest.mark.parametrize("iterations", ["many", [1], {"a": 1}, float("inf")], ids=str)
 def test_settings_of_wrong_type_are_damage(tmp_path, iterations):
     run = train(tmp_path / "run", iterations=1)
-    run.save_config({**CONFIG, "iterations": iterations})
+    run.save_settings({**CONFIG, "iterations": iterations})
     assert summarise_run(run.path).status.startswith(f"damaged: {run.path}/config.toml is damaged")
 
 

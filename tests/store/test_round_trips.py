@@ -17,7 +17,7 @@ from hypothesis.extra import numpy as hnp
 from store.toy import CONFIG, examples, games
 from zerolab.core.errors import UserError
 from zerolab.store.arrays import load_arrays, save_arrays
-from zerolab.store.examples import Examples, load_examples, load_features, save_examples
+from zerolab.store.examples import Examples, load_examples, load_target_features, save_examples
 from zerolab.store.folder import encode_metrics, extend_metrics_digest, read_metrics
 from zerolab.store.games import GameRecord, GameStore, network_name
 from zerolab.store.run_folder import RunFolder
@@ -85,9 +85,9 @@ def test_examples_and_features_round_trip(count, words, actions, data):
         loaded, about = load_examples(Path(folder) / "one")
         if features is None:
             with pytest.raises(UserError, match="is damaged"):
-                load_features(Path(folder) / "one")
+                load_target_features(Path(folder) / "one")
         else:
-            restored, _ = load_features(Path(folder) / "one")
+            restored, _ = load_target_features(Path(folder) / "one")
             assert (restored.tobytes(), restored.shape) == (features.tobytes(), features.shape)
     assert about == {"schema": 2, "iteration": 3}
     for name, column in loaded.columns().items():

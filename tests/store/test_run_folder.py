@@ -74,7 +74,7 @@ def test_reading_writes_nothing(run):
 def test_concurrently_extended_run_is_not_overwritten(run):
     late = RunFolder.open(run.path)
     with run.locked():
-        run.save_config(CONFIG | {"iterations": 9})
+        run.save_settings(CONFIG | {"iterations": 9})
     with pytest.raises(UserError, match="changed by another process"), late.locked():
         pass
     assert RunFolder.open(run.path).config["iterations"] == 9
@@ -137,7 +137,7 @@ FULL = {
     "0001.npz": lambda run: run.save_examples(1, examples(1, 5000)),
     "games.sqlite": lambda run: run.games.write_stage(1, "gate", games(1, 5000)),
     "metrics.jsonl": _write_metrics,
-    "config.toml": lambda run: run.save_config(CONFIG | {"note": "x" * 20_000}),
+    "config.toml": lambda run: run.save_settings(CONFIG | {"note": "x" * 20_000}),
 }
 
 

@@ -293,11 +293,11 @@ def test_regression_of_too_few_runs():
 def test_spread_agrees_with_hand_computed_values():
     """The observed variance of 4 includes an error variance of 1."""
     result = spread_components([1.0, 3.0, 5.0], [1.0, 1.0, 1.0])
-    assert result.observed == pytest.approx(2)
-    assert result.between_runs == pytest.approx(math.sqrt(3))
+    assert result.observed_sd == pytest.approx(2)
+    assert result.between_runs_sd == pytest.approx(math.sqrt(3))
     assert result.error_share == pytest.approx(1 / 4)
     drowned = spread_components([1.0, 1.1], [5.0, 5.0])
-    assert (drowned.between_runs, drowned.error_share) == (0.0, 1.0)
+    assert (drowned.between_runs_sd, drowned.error_share) == (0.0, 1.0)
     equal = spread_components([0.1] * 3, [0.0] * 3)
     assert equal == (0.0, 0.0, 0.0)
     assert equal.error_share == 0.0
@@ -309,8 +309,8 @@ def test_spread_recovers_a_simulated_value():
     rng = np.random.default_rng(3)
     runs = rng.normal(0, 30, 4000) + rng.normal(0, 40, 4000)
     result = spread_components(runs, [40.0] * 4000)
-    assert result.observed == pytest.approx(50, rel=0.03)
-    assert result.between_runs == pytest.approx(30, rel=0.1)
+    assert result.observed_sd == pytest.approx(50, rel=0.03)
+    assert result.between_runs_sd == pytest.approx(30, rel=0.1)
 
 
 def test_pareto_front_agrees_with_brute_force():

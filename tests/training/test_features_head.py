@@ -113,7 +113,7 @@ def test_targets_are_features_of_the_same_game_at_later_plies(trained):
     """Expected features are computed by replaying the games of an iteration."""
     run, network = RunFolder.open(trained / "large"), source_module(trained)
     settings = saved_settings(run)
-    examples, stored = run.load_examples(2), run.load_features(2)
+    examples, stored = run.load_examples(2), run.load_target_features(2)
     targets = (
         inputs.read_feature_source(settings, run)
         .feature_targets(examples, stored)
@@ -143,7 +143,9 @@ def test_features_are_learnt(trained):
     run = RunFolder.open(trained / "large")
     losses = [line["loss"]["features"] for line in learn_lines(run)]
     source = inputs.read_feature_source(saved_settings(run), run)
-    expected = source.feature_targets(run.load_examples(3), run.load_features(3)).astype(np.float32)
+    expected = source.feature_targets(run.load_examples(3), run.load_target_features(3)).astype(
+        np.float32
+    )
     assert losses[2] < 0.7 * losses[0]
     assert losses[2] < 0.7 * np.nanvar(expected, axis=0).mean(), (
         "predictions are no better than the mean"
@@ -205,7 +207,7 @@ def test_wrong_feature_count_is_refused(here, trained):
     run = RunFolder.open(here / "large")
     data = saved_settings(run).model_dump()
     data["network"]["heads"][-1]["width"] = 7
-    run.save_config(data)
+    run.save_settings(data)
     with pytest.raises(UserError, match=r"features.width = 7: expected the 18 .*source.safetens"):
         Trainer(run, saved_settings(run))
 
@@ -220,7 +222,7 @@ def test_features_of_continuous_self_play_without_merging(here):
         "iterations=2",
     ]
     run = train(here / "large", resolve_settings(None, "smoke", [*LARGE, *changes, HEADS]))
-    examples, stored = run.load_examples(2), run.load_features(2)
+    examples, stored = run.load_examples(2), run.load_target_features(2)
     assert len(run.load_unfinished_games(2).games) > 0
     expected = head_activations(source_module(here), examples.states)
     np.testing.assert_allclose(stored, expected, atol=2e-3)

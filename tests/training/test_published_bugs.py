@@ -201,7 +201,7 @@ def test_no_bugs_change_nothing():
 
 def test_run_of_an_earlier_version_has_no_bugs(tmp_path):
     run = train(tmp_path / "run", *QUICK, "iterations=1")
-    run.save_config({key: value for key, value in run.config.items() if key != "published_bugs"})
+    run.save_settings({key: value for key, value in run.config.items() if key != "published_bugs"})
     earlier = RunFolder.open(run.path)
     assert "published_bugs" not in earlier.config
     assert saved_settings(earlier) == resolve_settings(

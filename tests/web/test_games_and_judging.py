@@ -184,7 +184,7 @@ def test_solver_judges_every_move_of_tic_tac_toe(client):
 def test_agent_judges_with_its_own_values(client):
     moves = ["b2", "b1", "a1", "c3", "a3", "a2", "c1"]
     position = {"game": GAME, "moves": moves}
-    messages = judge(client, position=position, exactly=False, agent="mcts:400")
+    messages = judge(client, position=position, use_solver=False, agent="mcts:400")
     by_ply = {each["judged"]["ply"]: each["judged"] for each in messages if "judged" in each}
     assert sorted(by_ply) == list(range(len(moves)))
     for ply in range(len(moves) - 1):  # the next mover's value, negated

@@ -42,7 +42,7 @@ from zerolab.play.executors import (
     executor_for,
     play_progress,
 )
-from zerolab.play.observers import MoveBatch
+from zerolab.play.observers import ChosenMoves
 from zerolab.play.pairings import Pairing
 from zerolab.search.evaluator import Evaluator
 
@@ -134,7 +134,7 @@ class _ChoiceRecorder:
         nothing = np.empty(0, np.int64)
         self._parts = [_Choices(nothing, nothing, np.empty(0, np.float32))]
 
-    def on_moves_chosen(self, moves: MoveBatch) -> None:
+    def on_moves_chosen(self, moves: ChosenMoves) -> None:
         if isinstance(moves.player, SearchPlayer):
             values = moves.player.search.root_values(moves.player_slots)
         else:

@@ -29,7 +29,7 @@ from zerolab.evaluation.positions import (
 from zerolab.oracles.oracle import ILLEGAL, Oracle, best_mask
 from zerolab.oracles.solver import SolverBudget
 from zerolab.play.engine import EngineSetup, play_pairings
-from zerolab.play.observers import MoveBatch
+from zerolab.play.observers import ChosenMoves
 from zerolab.play.pairings import Pairing
 from zerolab.rules import compiled_rules
 from zerolab.rules.rules import Game, action_count
@@ -153,7 +153,7 @@ class Collector:
         self._seed = seed
         self._last_ply = last_ply
 
-    def on_moves_chosen(self, moves: MoveBatch) -> None:
+    def on_moves_chosen(self, moves: ChosenMoves) -> None:
         raise NotImplementedError
 
     def collected_positions(self) -> list[SolvedPosition]:
@@ -177,7 +177,7 @@ class _AllCollector(Collector):
         super().__init__(game, oracle, seed, last_ply)
         self._collected: list[SolvedPosition] = []
 
-    def on_moves_chosen(self, moves: MoveBatch) -> None:
+    def on_moves_chosen(self, moves: ChosenMoves) -> None:
         player = moves.player
         assert isinstance(player, _SolvingPlayer)
         rows = np.flatnonzero(player.is_candidate)
@@ -215,7 +215,7 @@ class _OnePerGameCollector(Collector):
         self._candidates: dict[int, list[_Candidate]] = defaultdict(list)
         self._collected: list[SolvedPosition] = []
 
-    def on_moves_chosen(self, moves: MoveBatch) -> None:
+    def on_moves_chosen(self, moves: ChosenMoves) -> None:
         player = moves.player
         assert isinstance(player, _LazySolvingPlayer)
         rows = np.flatnonzero(player.is_candidate)

@@ -48,7 +48,7 @@ class GtpCommandError(Exception):
     """Error for a command that cannot be executed; its message is the error response."""
 
 
-class Command(NamedTuple):
+class GtpCommand(NamedTuple):
     """A parsed command line."""
 
     id: str
@@ -66,17 +66,17 @@ def read_lines(stream: BinaryIO) -> Iterator[bytes]:
         yield line
 
 
-def parse_command(line: bytes) -> Command | None:
+def parse_command(line: bytes) -> GtpCommand | None:
     """Return the command in a line, or None for empty lines and comments (section 2.6)."""
     text = line.translate(None, _CONTROL).partition(b"#")[0]
     parts = [word.decode(errors="replace") for word in text.split()]
     if not parts:
         return None
     number = parts.pop(0) if _is_integer(parts[0]) else ""
-    return Command(number, parts[0] if parts else "", tuple(parts[1:]))
+    return GtpCommand(number, parts[0] if parts else "", tuple(parts[1:]))
 
 
-def format_response(command: Command, text: str, success: bool) -> bytes:
+def format_response(command: GtpCommand, text: str, success: bool) -> bytes:
     """Return the response to a command, without empty lines, because these end a response.
 
     Text that begins with a newline, such as a diagram, starts on the line after the mark.

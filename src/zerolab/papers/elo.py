@@ -177,8 +177,8 @@ def elo_table(
             rows.append(
                 [
                     heading, label, len(sample.values), sample.mean,
-                    components.observed if components else None,
-                    components.between_runs if components else None,
+                    components.observed_sd if components else None,
+                    components.between_runs_sd if components else None,
                     components.measurement_error if components else sample.standard_errors[0],
                 ]
             )  # fmt: skip

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from zerolab.agents.agent import FORFEIT, Actions, Agent, Player, ProgramPlayer
 from zerolab.core import streams
-from zerolab.play.observers import GameHistories, GameObserver, MoveBatch, MoveObserver
+from zerolab.play.observers import ChosenMoves, GameHistories, GameObserver, MoveObserver
 from zerolab.play.pairings import Decision, Ints, Pairing, SearchGroups, SlotPool, slots_by_agent
 from zerolab.rules import compiled_rules
 from zerolab.rules.rules import LOSS, ONGOING, Game
@@ -236,7 +236,7 @@ class EngineThread:
     def _observe(self, decision: Decision, slots: Ints) -> None:
         if not self._observers:
             return
-        moves = MoveBatch(
+        moves = ChosenMoves(
             decision.pool.player,
             decision.player_slots,
             self._numbers[slots],

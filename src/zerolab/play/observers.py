@@ -30,7 +30,7 @@ class GameHistories:
         return self._actions[self._slots[at]]
 
 
-class MoveBatch(NamedTuple):
+class ChosenMoves(NamedTuple):
     """Moves chosen by one player in n games, before they are played."""
 
     player: Player
@@ -53,7 +53,7 @@ class MoveBatch(NamedTuple):
 class MoveObserver(Protocol):
     """Observer of every move; several engine threads can call it concurrently."""
 
-    def on_moves_chosen(self, moves: MoveBatch) -> None:
+    def on_moves_chosen(self, moves: ChosenMoves) -> None:
         """Receive the moves of one player."""
         ...
 

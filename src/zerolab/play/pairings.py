@@ -74,7 +74,7 @@ def alternating_colours(first: str, second: str, numbers: Iterable[int]) -> list
     ]
 
 
-class GameBlock(NamedTuple):
+class PairBlock(NamedTuple):
     """A block of games of one pair of agents; `first` moves first in even-numbered games."""
 
     first: str
@@ -84,7 +84,7 @@ class GameBlock(NamedTuple):
     """Index of the block, whose first game has the number 20 * block_index."""
 
     @classmethod
-    def containing(cls, one: str, other: str, number: int) -> GameBlock:
+    def containing(cls, one: str, other: str, number: int) -> PairBlock:
         """Return the block that contains game `number` of two agents."""
         return cls(min(one, other), max(one, other), number // GAMES_PER_BLOCK)
 
@@ -111,15 +111,15 @@ class GameBlock(NamedTuple):
         return [game._replace(stream=(pair >> 3 << 1) + game.number) for game in games]
 
 
-def round_robin_blocks(agents: Iterable[str], games: int) -> list[GameBlock]:
+def round_robin_blocks(agents: Iterable[str], games: int) -> list[PairBlock]:
     """Return all blocks of a tournament in which every pair of agents plays `games` games."""
     indices = range(-(-games // GAMES_PER_BLOCK))
     pairs = list(combinations(sorted(agents), 2))
-    return [GameBlock(*pair, index) for index in indices for pair in pairs]
+    return [PairBlock(*pair, index) for index in indices for pair in pairs]
 
 
 def thread_batches(
-    blocks: Sequence[GameBlock], games: int, slots: int, threads: int
+    blocks: Sequence[PairBlock], games: int, slots: int, threads: int
 ) -> list[list[Pairing]]:
     """Divide the games of some blocks into batches, each played by one thread.
 
@@ -127,7 +127,7 @@ def thread_batches(
     twice the number of `slots` per thread. If there are only a few cells, each cell is divided
     among the threads. Games 2j and 2j + 1 of a pair stay together.
     """
-    cells: dict[tuple[int, int], list[GameBlock]] = {}
+    cells: dict[tuple[int, int], list[PairBlock]] = {}
     team = _teams(blocks, games, slots)
     for block in blocks:
         cells.setdefault((team[block.first], team[block.second]), []).append(block)
@@ -136,7 +136,7 @@ def thread_batches(
     return [batch for cell in divided for batch in cell if batch]
 
 
-def _teams(blocks: Sequence[GameBlock], games: int, slots: int) -> dict[str, int]:
+def _teams(blocks: Sequence[PairBlock], games: int, slots: int) -> dict[str, int]:
     agents = sorted({agent for block in blocks for agent in (block.first, block.second)})
     size = max(2, math.ceil(math.sqrt(2 * slots / games)))
     if len(agents) <= 2 * size:
@@ -144,7 +144,7 @@ def _teams(blocks: Sequence[GameBlock], games: int, slots: int) -> dict[str, int
     return {agent: number // size for number, agent in enumerate(agents)}
 
 
-def _divide(cell: Sequence[GameBlock], games: int, parts: int) -> list[list[Pairing]]:
+def _divide(cell: Sequence[PairBlock], games: int, parts: int) -> list[list[Pairing]]:
     """Divide a cell into `parts` batches so that all pairs of agents progress evenly."""
     game_pairs = sorted(
         (number, block) for block in cell for number in block.game_numbers(games)[::2]

@@ -22,7 +22,7 @@ from zerolab.play.game_starts import (
     count_random_plies,
     given_moves,
 )
-from zerolab.play.observers import GameRecorder, MoveBatch, draw_played_on, gives_up
+from zerolab.play.observers import ChosenMoves, GameRecorder, draw_played_on, gives_up
 from zerolab.play.pairings import Pairing
 from zerolab.play.selfplay_settings import SelfPlaySettings
 from zerolab.rules.facts import SearchFacts
@@ -293,7 +293,7 @@ class _ExampleRecorder:
         self.move_count = 0
         self._chunks: list[Examples] = []
 
-    def on_moves_chosen(self, moves: MoveBatch) -> None:
+    def on_moves_chosen(self, moves: ChosenMoves) -> None:
         assert isinstance(moves.player, SelfPlayer)
         count = len(moves.actions)
         self.move_count += count

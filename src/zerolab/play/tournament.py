@@ -33,7 +33,7 @@ from zerolab.play.engine import (
 from zerolab.play.observers import GameRecorder
 from zerolab.play.pairings import (
     GAMES_PER_BLOCK,
-    GameBlock,
+    PairBlock,
     Pairing,
     check_opening_length,
     round_robin_blocks,
@@ -111,11 +111,11 @@ class Tournament:
                 TOURNAMENT.write_settings(path, settings.model_dump())
             yield cls(path, settings)
 
-    def blocks(self) -> list[GameBlock]:
+    def blocks(self) -> list[PairBlock]:
         """Return all blocks of the tournament."""
         return round_robin_blocks(self.settings.players, self.settings.games)
 
-    def remaining_blocks(self) -> list[GameBlock]:
+    def remaining_blocks(self) -> list[PairBlock]:
         """Return the blocks that are not yet stored."""
         played = set(self.store.stages())
         return [block for block in self.blocks() if (block.block_index, block.stage) not in played]
@@ -136,7 +136,7 @@ class Tournament:
 
     def record_games(self, games: Sequence[GameRecord]) -> int:
         """Store the games of a slice that are not yet stored, and return their number."""
-        blocks: dict[GameBlock, list[GameRecord]] = {}
+        blocks: dict[PairBlock, list[GameRecord]] = {}
         for game in games:
             if (block := _block_of(game)) in self._unrecorded:
                 blocks.setdefault(block, []).append(game)
@@ -147,7 +147,7 @@ class Tournament:
         return sum(map(len, blocks.values()))
 
     @cached_property
-    def _unrecorded(self) -> set[GameBlock]:
+    def _unrecorded(self) -> set[PairBlock]:
         """Blocks that `record_games` has not yet stored; the caller must hold the lock."""
         return set(self.remaining_blocks())
 
@@ -203,8 +203,8 @@ def play_slice(
     return recorder.games
 
 
-def _block_of(game: Pairing | GameRecord) -> GameBlock:
-    return GameBlock.containing(game.first, game.second, game.number)
+def _block_of(game: Pairing | GameRecord) -> PairBlock:
+    return PairBlock.containing(game.first, game.second, game.number)
 
 
 def parse_tournament_agents(
@@ -259,7 +259,7 @@ class _BlockRecorder:
     def __init__(self, store: GameStore, games: int) -> None:
         self._store = store
         self._games = games
-        self._partial: dict[GameBlock, list[GameRecord]] = {}
+        self._partial: dict[PairBlock, list[GameRecord]] = {}
         self._ready: list[tuple[int, str, list[GameRecord]]] = []
         self._stored = time.monotonic()
 

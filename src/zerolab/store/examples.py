@@ -239,7 +239,7 @@ def count_fully_searched(path: Path) -> tuple[int, dict[str, Any]]:
     return int(columns["full"].sum()), metadata
 
 
-def load_features(path: Path) -> tuple[NDArray[np.float16], dict[str, Any]]:
+def load_target_features(path: Path) -> tuple[NDArray[np.float16], dict[str, Any]]:
     """Return the features in an npz file, float16[N, width], and its metadata.
 
     Raises UserError like `load_examples`, and if there are no features.

@@ -25,7 +25,7 @@ from zerolab.store.examples import (
     UnfinishedGames,
     count_fully_searched,
     load_examples,
-    load_features,
+    load_target_features,
     load_unfinished_games,
     save_examples,
     save_unfinished_games,
@@ -184,7 +184,7 @@ class RunFolder:
         if not is_saved:
             write_bytes(path, content)
 
-    def save_config(self, config: Mapping[str, Any]) -> None:
+    def save_settings(self, config: Mapping[str, Any]) -> None:
         """Replace the saved settings."""
         self.config = RUN.write_settings(self.path, config)
 
@@ -282,10 +282,10 @@ class RunFolder:
         self._check_origin(path, iteration, metadata)
         return examples
 
-    def load_features(self, iteration: int) -> NDArray[np.float16]:
+    def load_target_features(self, iteration: int) -> NDArray[np.float16]:
         """Return the features of an iteration's examples; raise UserError like `load_examples`."""
         path = self._examples_path(iteration)
-        features, metadata = load_features(path)
+        features, metadata = load_target_features(path)
         self._check_origin(path, iteration, metadata)
         return features
 

@@ -92,19 +92,21 @@ def nominal_levels(level: float, fractions: tuple[float, ...]) -> tuple[float, .
         raise ValueError(f"{fractions}: expected positive fractions in ascending order")
     first, *later = fractions
     levels = [spent_level(level, first)]
-    walks = _Walks.between(-float(ndtri(levels[0] / 2.0)) * math.sqrt(first), first)
+    density = _ContinuationDensity.at_first_look(
+        -float(ndtri(levels[0] / 2.0)) * math.sqrt(first), first
+    )
     for fraction in later:
-        spent = spent_level(level, fraction) - spent_level(level, walks.fraction)
-        bound = walks.bound(fraction, spent)
+        spent = spent_level(level, fraction) - spent_level(level, density.fraction)
+        bound = density.bound(fraction, spent)
         levels.append(2.0 * float(ndtr(-bound / math.sqrt(fraction))))
-        walks = walks.next(bound, fraction)
+        density = density.at_next_look(bound, fraction)
     return tuple(levels)
 
 
-class _Walks(NamedTuple):
-    """Random walks between the boundaries at a look, as a density [Armitage1969].
+class _ContinuationDensity(NamedTuple):
+    """Density of cumulative data between the boundaries at a look [Armitage1969].
 
-    The cumulative data form a walk; its variance is the share of the data.
+    The cumulative data are a random walk from 0 whose variance is the share of the data.
     """
 
     points: NDArray[np.float64]
@@ -112,13 +114,13 @@ class _Walks(NamedTuple):
     fraction: float
 
     @classmethod
-    def between(cls, bound: float, fraction: float) -> _Walks:
-        """Return the walks from 0 that are at most `bound` from 0 at the first look."""
+    def at_first_look(cls, bound: float, fraction: float) -> _ContinuationDensity:
+        """Return the density of data at most `bound` from 0 at the first look."""
         points = np.linspace(-bound, bound, _POINTS)
         return cls(points, _normal(points, math.sqrt(fraction)), fraction)
 
     def bound(self, fraction: float, probability: float) -> float:
-        """Return the boundary at the next look that walks cross with the given probability."""
+        """Return the boundary at the next look that the data cross with the given probability."""
         from scipy.integrate import simpson  # noqa: PLC0415  slow to import
         from scipy.optimize import brentq  # noqa: PLC0415
         from scipy.special import ndtr  # noqa: PLC0415
@@ -131,13 +133,15 @@ class _Walks(NamedTuple):
 
         return float(brentq(excess, 0.0, _FARTHEST, xtol=1e-12))
 
-    def next(self, bound: float, fraction: float) -> _Walks:
-        """Return the walks that are also at most `bound` from 0 at the next look."""
+    def at_next_look(self, bound: float, fraction: float) -> _ContinuationDensity:
+        """Return the density of data that are also at most `bound` from 0 at the next look."""
         from scipy.integrate import simpson  # noqa: PLC0415  slow to import
 
         points = np.linspace(-bound, bound, _POINTS)
         steps = _normal(points[:, None] - self.points[None, :], math.sqrt(fraction - self.fraction))
-        return _Walks(points, simpson(steps * self.density, x=self.points, axis=1), fraction)
+        return _ContinuationDensity(
+            points, simpson(steps * self.density, x=self.points, axis=1), fraction
+        )
 
 
 def spent_level(level: float, fraction: float) -> float:

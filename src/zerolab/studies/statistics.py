@@ -311,9 +311,9 @@ def linear_regression(
 class SpreadComponents(NamedTuple):
     """Components of the standard deviation between runs that differ only in their seed."""
 
-    observed: float
+    observed_sd: float
     """Standard deviation of the measured values."""
-    between_runs: float
+    between_runs_sd: float
     """Standard deviation of the true values."""
     measurement_error: float
     """Standard error of one measured value."""
@@ -321,9 +321,9 @@ class SpreadComponents(NamedTuple):
     @property
     def error_share(self) -> float:
         """Share of the observed variance that is measurement error, from 0 to 1."""
-        if self.observed == 0.0:
+        if self.observed_sd == 0.0:
             return 0.0 if self.measurement_error == 0.0 else 1.0
-        return min(1.0, (self.measurement_error / self.observed) ** 2)
+        return min(1.0, (self.measurement_error / self.observed_sd) ** 2)
 
 
 def spread_components(

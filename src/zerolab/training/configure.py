@@ -159,7 +159,7 @@ def amend_settings(
         )
     for path, value in assigned:
         assign(data, path, value)
-    amended = with_saved_values(validate(TrainSettings, data), settings)
+    amended = with_values_set_by_run(validate(TrainSettings, data), settings)
     RUN.require_equal_settings(
         run.path,
         settings.model_dump(),
@@ -179,7 +179,7 @@ def amend_settings(
     return amended
 
 
-def with_saved_values(settings: TrainSettings, saved: TrainSettings) -> TrainSettings:
+def with_values_set_by_run(settings: TrainSettings, saved: TrainSettings) -> TrainSettings:
     """Return settings with the saved values of the fields that were set when the run began.
 
     This lets a run be resumed with the settings as first given.

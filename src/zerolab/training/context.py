@@ -177,7 +177,7 @@ class TrainingContext:
 
     def restore_examples(self, iteration: int) -> None:
         """Add the stored examples of an iteration to the window; call it in order of iterations."""
-        features = self.run.load_features(iteration) if self.inputs.feature_source else None
+        features = self.run.load_target_features(iteration) if self.inputs.feature_source else None
         self._add_to_window(self.run.load_examples(iteration), features)
 
     def _add_to_window(self, examples: Examples, features: NDArray[np.float16] | None) -> None:

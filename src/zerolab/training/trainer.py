@@ -146,7 +146,7 @@ class Trainer:
         self._log.update()
         # This is last, so that a finished run with damaged files stays finished.
         if context.settings != saved_settings(run):
-            run.save_config(context.settings.model_dump())
+            run.save_settings(context.settings.model_dump())
         if self._current_stage() is FINAL_STAGE and not self._is_over():
             context.update_progress(stage=self.stages[0].name, finished=False)
             run.commit(context.progress, [])
@@ -158,7 +158,7 @@ class Trainer:
             return  # network 0 was saved before the run was killed
         if (initial := context.inputs.initial_weights) is not None:
             context.settings = context.settings.model_copy(update={"start": initial.start_settings})
-            run.save_config(context.settings.model_dump())
+            run.save_settings(context.settings.model_dump())
             context.learner.restore(initial.transferred.weights, initial.optimizer_state)
             context.reporter.message(initial.describe())
         context.save_network(0)

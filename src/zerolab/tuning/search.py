@@ -24,7 +24,7 @@ from zerolab.report.figures import save_figure
 from zerolab.report.table import Interval
 from zerolab.report.text import titled_markdown_table
 from zerolab.store.run_folder import RUN, RunFolder, is_run
-from zerolab.training.configure import saved_settings, with_saved_values
+from zerolab.training.configure import saved_settings, with_values_set_by_run
 from zerolab.training.learner import DivergedError
 from zerolab.training.records import AccuracyRecord, LearnRecord, OpponentRecord, Record
 from zerolab.training.reporting import NullReporter, Reporter, RunClock, read_records
@@ -101,7 +101,7 @@ def _open(path: Path, settings: TrainSettings) -> RunFolder:
         return RunFolder.create(path, settings.model_dump())
     run = RunFolder.open(path)
     saved = saved_settings(run)
-    expected = with_saved_values(settings, saved)
+    expected = with_values_set_by_run(settings, saved)
     RUN.require_equal_settings(
         path, saved.model_dump(), expected.model_dump(), except_for=_MACHINE_KEYS
     )

@@ -320,7 +320,7 @@ def _spread_note(grid: Grid) -> str:
         )
     return (
         f"{ANCHOR} Runs of a combination vary with a standard deviation of"
-        f" {components.observed:.0f} Elo. This excludes common shifts of all networks in a"
+        f" {components.observed_sd:.0f} Elo. This excludes common shifts of all networks in a"
         " tournament, such as the error of Random's own rating, which the constants of the fits"
         f" absorb. Measurement error accounts for {cell_text(components.error_share, '.0%')} of"
         f" that variance ({components.measurement_error:.0f} Elo per run)."

@@ -193,10 +193,10 @@ def _spread_note(samples: Sequence[RunSample]) -> str:
         )
     return (
         "Pooled over all settings, runs of a setting vary with a standard deviation of"
-        f" {components.observed:.0f} Elo. Measurement error accounts for"
+        f" {components.observed_sd:.0f} Elo. Measurement error accounts for"
         f" {cell_text(components.error_share, '.0%')} of that variance"
         f" ({components.measurement_error:.0f} Elo per run). The standard deviation of the true"
-        f" strengths is {components.between_runs:.0f} Elo."
+        f" strengths is {components.between_runs_sd:.0f} Elo."
     )
 
 

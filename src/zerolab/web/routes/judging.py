@@ -57,7 +57,7 @@ class JudgeRequest(SocketRequest):
     position: PositionRequest
     given_plies: int = Field(default=0, ge=0, le=10_000)
     """Number of moves at the start that are not judged, because no player chose them."""
-    exactly: bool = True
+    use_solver: bool = True
     """True to judge with the solver."""
     seconds: float = Field(default=3.0, gt=0, le=MAX_SECONDS)
     """Time limit for solving each position."""
@@ -143,7 +143,7 @@ class _Judging:
         if not end.history:
             raise UserError("the game has no moves to judge yet")
         async with asyncio.TaskGroup() as group:
-            if request.exactly:
+            if request.use_solver:
                 verdicts = judge_exactly(
                     self._lab.solver, self._client, end, request.seconds, request.given_plies
                 )

@@ -278,7 +278,7 @@ function askJudges() {
   const request = {
     id: state.request, do: "judge", position: { game: state.game.game, moves: state.game.moves },
     given_plies: state.game.given_plies,
-    exactly: byId("exactly").checked, seconds: Number(byId("seconds").value),
+    use_solver: byId("use-solver").checked, seconds: Number(byId("seconds").value),
   };
   gameValues.want({ position: request.position, agent });
   const search = agent === "random" || agent === "perfect" ? {} : { agent, simulations: Number(byId("simulations").value) };
@@ -377,7 +377,7 @@ byId("flip").addEventListener("click", () => {
   board.flip();
   draw();
 });
-for (const id of ["exactly", "seconds", "simulations"]) byId(id).addEventListener("change", askJudges);
+for (const id of ["use-solver", "seconds", "simulations"]) byId(id).addEventListener("change", askJudges);
 document.addEventListener("keydown", (event) => {
   if (event.target.matches("input, select, textarea, .target") || event.ctrlKey || event.metaKey || event.altKey) return;
   const keys = { ArrowLeft: "back", ArrowRight: "forward", Home: "begin", End: "end", n: "next", b: "better", f: "flip" };
