@@ -169,10 +169,10 @@ def test_replaced_agent_file_is_detected(work):
     later = parse_agent("replaced.zerolab?simulations=3")
     assert former.name != later.name
     assert former.identity != later.identity
-    with pytest.raises(UserError, match="replaced by another agent"):
+    with pytest.raises(UserError, match="replaced by a different agent"):
         parse_agent(former.name)
     gc.collect()  # drop evaluators loaded by earlier tests
-    with pytest.raises(UserError, match="replaced by another agent"):
+    with pytest.raises(UserError, match="replaced by a different agent"):
         former.load_evaluator()
 
 
@@ -399,8 +399,8 @@ def test_newer_schema_is_refused(content):
 
 def test_oversized_files_are_refused_unread(content, monkeypatch, tmp_path):
     monkeypatch.setattr(agent_files, "MAX_AGENT_BYTES", len(content) - 1)
-    assert f"it has {len(content):,} bytes: expected an agent of at most" in refusal(content)
-    with pytest.raises(UserError, match=r"the agent has 25,\d+ bytes: expected at most"):
+    assert f"it is {len(content):,} bytes: expected an agent of at most" in refusal(content)
+    with pytest.raises(UserError, match=r"the agent is 25,\d+ bytes: expected at most"):
         encode_agent_of_run(RunFolder.open(Path("runs/demo")), 1)
     with open(tmp_path / "huge.zerolab", "wb") as file:
         file.truncate(1 << 40)
@@ -424,13 +424,13 @@ def test_deep_nesting_is_refused(content):
         ({"game": "chess:8x8"}, 'it: unknown game "chess"'),
         ({"game": "gobang:03x3:3"}, "it: game = gobang:03x3:3: expected gobang:3x3:3"),
         ({"game": "gobang:99x3"}, "rows = 99: expected at most 8"),
-        ({"game": "othello:6x6"}, "it: these weights belong to another network"),
+        ({"game": "othello:6x6"}, "it: these weights belong to a different network"),
         ({"game": 3}, "it: game = 3: expected a string"),
         ({"game": "x" * 300}, "it: game ="),
         ({"network": {"channels": 8}}, "network: no name"),
         ({"network": {"name": "mlp"}}, 'it: unknown network "mlp"'),
         ({"network": {"name": "conv", "filters": 3}}, 'unknown setting "filters"'),
-        ({"network": {"name": "resnet"}}, "it: these weights belong to another network"),
+        ({"network": {"name": "resnet"}}, "it: these weights belong to a different network"),
         ({"network": []}, "it: network = []: expected a table"),
         ({"search": {"simulations": 0}}, "it: simulations = 0: expected at least 1"),
         ({"search": {"selection": "ucb"}}, 'it: selection.name = "ucb": expected one of'),
@@ -455,7 +455,8 @@ def test_terminal_escape_sequences_are_refused(content):
 
 def test_huge_network_is_refused_without_allocation(content):
     huge = {"name": "resnet", "blocks": 256, "filters": 4096, "hidden": 65536}
-    assert "these weights belong to another network" in refusal(with_header(content, network=huge))
+    line = refusal(with_header(content, network=huge))
+    assert "these weights belong to a different network" in line
     wide = {"name": "features", "width": 10**18}
     heads = ["policy", "value", wide]
     message = refusal(with_header(content, network={"name": "conv", "heads": heads}))
@@ -468,10 +469,10 @@ def test_mismatched_and_non_finite_weights_are_refused(content):
     weight = arrays[name]
     assert f"{name} is missing" in refusal(with_arrays(content, **{name: None}))
     assert "extra is unexpected" in refusal(with_arrays(content, extra=weight))
-    assert f"{name} is float32[1, 9], expected float32[9, 16]" in refusal(
+    assert f"{name} is float32[1, 9], not float32[9, 16]" in refusal(
         with_arrays(content, **{name: weight[:1, :9]})
     )
-    assert "is float64[9, 16], expected float32" in refusal(
+    assert "is float64[9, 16], not float32" in refusal(
         with_arrays(content, **{name: weight.astype(np.float64)})
     )
     for value in (np.nan, np.inf):

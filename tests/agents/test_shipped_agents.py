@@ -133,7 +133,7 @@ def test_pages_may_use_names_but_no_folders_of_these_names(work):
         ("gobang-3x33?simulations=3", f'did you mean "{NAME}"?'),
         ("shipped:gobang-3x33", f'did you mean "{NAME}"?'),
         ("shipped:", f"expected one of {NAME}, {OTHER}"),
-        (f"shipped:../shipped/{NAME}", "is not an agent of this package"),
+        (f"shipped:../shipped/{NAME}", "is not an agent shipped with this package"),
         (f"{NAME}@77777777", "not 77777777: this version of zerolab has a different agent"),
         (f"{NAME}@best", f'did you mean "{NAME}"?'),
         (f"{NAME}?simulatons=9", 'did you mean "simulations"?'),
@@ -165,7 +165,7 @@ def test_package_without_agents(monkeypatch, work):
     assert not names_agent(NAME)
     assert default_opponent(GAME) == "mcts:1000"
     assert "is neither a run nor one of" in refusal(NAME)
-    assert "expected one of none" in refusal(f"shipped:{NAME}")
+    assert "this package contains no agents" in refusal(f"shipped:{NAME}")
 
 
 def test_export_of_a_shipped_agent(work):

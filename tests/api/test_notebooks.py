@@ -182,7 +182,7 @@ def test_training_shows_a_progress_bar_in_notebooks_only(run, monkeypatch, capfd
     reporter.progress(6, "<slow>")
     reporter.stage_finished(parse_records(run.metrics("learn"))[0])
     begun, started, halfway, finished = fake.shown
-    assert begun == "training begins"
+    assert begun == "starting training"
     assert '<progress value="0" max="8"' in started
     assert "iteration 2/3, self-play: 6 of 8 games, &lt;slow&gt;" in halfway
     assert "policy loss" in finished

@@ -73,7 +73,7 @@ def test_tables_show_cost_and_advise_measuring(run, reference, capsys):
         (["{run}", "--reference", "nowhere.json"], "does not exist"),
         (["{run}", "--levels", "88;90"], "expected percentages separated by commas"),
         (["{run}", "--levels", "nan"], "expected percentages separated by commas"),
-        (["--measure", "{run}", "--plies", "0"], "plies = 0: expected from 1"),
+        (["--measure", "{run}", "--plies", "0"], "plies = 0: expected 1"),
         (["--measure", "{run}@7"], "has no network 7"),
         ([], "expected a run folder"),
     ],

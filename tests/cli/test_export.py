@@ -227,7 +227,7 @@ def test_onnx_model_is_verified_and_describes_itself(model, monkeypatch, capsys)
     with monkeypatch.context() as patch:
         patch.setattr(arrays, "MAX_AGENT_BYTES", 20_000)
         line = refusal(capsys, "export", "runs/demo", "large.zerolab")
-        assert "the agent has" in line
+        assert "the agent is" in line
         assert "expected at most 20,000" in line
         assert not Path("large.zerolab").exists()
         descriptions = replace_models(patch)

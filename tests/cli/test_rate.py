@@ -143,7 +143,7 @@ def test_unsuitable_files_are_refused_unread(tmp_path, capsys):
     (tmp_path / "loop.pgn").symlink_to("loop.pgn")
     mistakes = {
         "zeros": "zeros/games.sqlite is damaged (file is not a database)",
-        "huge.pgn": "huge.pgn: it has 8,589,934,592 bytes; expected at most",
+        "huge.pgn": "huge.pgn: it is 8,589,934,592 bytes; expected at most",
         "link": "link/games.sqlite: it is a device; expected a file",
         "pipe": "pipe/games.sqlite: it is a named pipe; expected a file",
         "loop.pgn": "loop.pgn does not exist",

@@ -72,7 +72,7 @@ def test_every_study_has_help_with_examples(name, capsys):
         (["table-5.1", "--hours", "9"], "has no seeds at scale mini"),
         (["table-5.1", "--folder", "full"], "full/table-5.1-mini is not a study and not empty"),
         (["table-5.1", "--folder", "letter"], "letter"),
-        (["table-5.1", "--folder", "begun"], "begun/table-5.1-mini was begun by a version of"),
+        (["table-5.1", "--folder", "begun"], "begun/table-5.1-mini was started by a version of"),
     ],
 )
 def test_mistakes_print_one_line_and_exit_with_2(arguments, expected, capsys):
@@ -169,7 +169,7 @@ def test_status_of_new_study_counts_all_games(capsys):
         (["table-5.1", "--ledger", "letter", "--output", "out"], "letter is not a Parquet file"),
         (["table-5.1", "--ledger", "a", "--ledger", "./a", "--output", "out"], "a file twice"),
         (["table-5.1", "--ledger", "loss", "--output", "out"], 'is a ledger of "loss-functions"'),
-        (["loss-functions", "--ledger", "loss", "--output", "out"], "another design of loss-"),
+        (["loss-functions", "--ledger", "loss", "--output", "out"], "a different design of loss-"),
     ],
 )
 def test_report_mistakes_print_one_line_and_exit_with_2(arguments, expected, capsys):

@@ -202,7 +202,7 @@ def _large(path: Path) -> None:
         (_socket, "it is a socket; expected a file"),
         (lambda path: path.symlink_to("/dev/zero"), "it is a device; expected a file"),
         (lambda path: path.mkdir(), "it is a folder; expected a file"),
-        (_large, "it has 1,099,511,627,776 bytes; expected at most 100"),
+        (_large, "it is 1,099,511,627,776 bytes; expected at most 100"),
         (lambda path: path.symlink_to("/proc/self/environ"), "more than 100 bytes"),
         (lambda path: None, "No such file or directory"),
         (lambda path: path.symlink_to(path), "Too many levels of symbolic links"),

@@ -34,7 +34,7 @@ def test_highly_compressed_columns_are_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(parquet, "_FREE_VALUES", 1000)
     first = POSITIONS.take(np.zeros(40_000, np.int64))
     write_positions(tmp_path / "bomb.parquet", first, {})
-    with pytest.raises(UserError, match=r"bomb\.parquet is damaged \(it has 520,000 values"):
+    with pytest.raises(UserError, match=r"bomb\.parquet is damaged \(it contains 520,000 values"):
         read_positions(tmp_path / "bomb.parquet")
 
 

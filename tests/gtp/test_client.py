@@ -32,7 +32,7 @@ def test_responses_and_refusals_are_returned(log):
         client.request("boardsize 9")
     assert client.request("name") == "name"
     client.close()
-    with pytest.raises(GtpEngineError, match="has ended"):
+    with pytest.raises(GtpEngineError, match="has exited"):
         client.request("name")
 
 
@@ -40,7 +40,7 @@ def test_responses_and_refusals_are_returned(log):
     ("fault", "reason"),
     [
         ("hang", 'no response to "genmove b" within 0.5 seconds'),
-        ("crash", 'it has ended with the message "out of luck"'),
+        ("crash", 'it exited with the message "out of luck"'),
         ("flood", 'its response to "genmove b" is too long'),
         ("garbage", 'it printed "Segmentation fault, just joking" instead of a response'),
     ],
@@ -52,7 +52,7 @@ def test_failures_are_described(fault, reason, log):
     with pytest.raises(GtpEngineError) as failure:
         client.request("genmove b")
     assert str(failure.value) == reason
-    with pytest.raises(GtpEngineError, match="has ended"):
+    with pytest.raises(GtpEngineError, match="has exited"):
         client.request("name")
 
 

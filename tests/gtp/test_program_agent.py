@@ -83,7 +83,7 @@ def test_engine_with_search_beats_random():
     ("fault", "reason", "starts"),
     [
         ("hang", "no response", 2),
-        ("crash", 'it has ended with the message "out of luck"', 2),
+        ("crash", 'it exited with the message "out of luck"', 2),
         ("flood", "is too long", 2),
         ("garbage", "instead of a response", 2),
         ("occupied", 'it played "C3", which is not legal', 1),
@@ -153,7 +153,7 @@ def choose_one(player):
     ("words", "game", "reason"),
     [
         ("no-such-engine", "gobang:3x3:3", "cannot be started: No such file"),
-        ("false", "gobang:3x3:3", "it has ended"),
+        ("false", "gobang:3x3:3", "it has exited"),
         ("cat", "gobang:3x3:3", 'it printed "list_commands" instead of a response'),
         ("sleep 60", "gobang:3x3:3", "no response to"),
     ],

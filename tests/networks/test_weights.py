@@ -71,8 +71,8 @@ def change_dtype(arrays):
     [
         (remove_bias, f"{BIAS} is missing"),
         (add_array, "heads.reply.bias is unexpected"),
-        (change_shape, f"{BIAS} is float32[8], expected float32[7]"),
-        (change_dtype, f"{BIAS} is float64[7], expected float32[7]"),
+        (change_shape, f"{BIAS} is float32[8], not float32[7]"),
+        (change_dtype, f"{BIAS} is float64[7], not float32[7]"),
     ],
 )
 def test_mismatched_weights_are_refused_without_partial_loading(game, damage, message):
@@ -97,12 +97,12 @@ def test_weights_are_checked_against_settings(name, game):
     first, array = next(iter(weights.items()))
     with pytest.raises(UserError, match=f"{first} is float64"):
         require_matching_weights(SMALL[name], game, {**weights, first: array.astype(np.float64)})
-    with pytest.raises(UserError, match="these weights belong to another network"):
+    with pytest.raises(UserError, match="these weights belong to a different network"):
         require_matching_weights(SMALL[name], parse_game("othello:6x6"), weights)
 
 
 def test_checking_weights_allocates_no_network(game):
     """256 blocks of 4,096 filters have 77 billion weights."""
     huge = NETWORKS["resnet"](blocks=256, filters=4096)
-    with pytest.raises(UserError, match="these weights belong to another network"):
+    with pytest.raises(UserError, match="these weights belong to a different network"):
         require_matching_weights(huge, game, {})

@@ -400,7 +400,7 @@ def test_tournament_scales_are_removed(results):
 def test_spread_excludes_tournament_differences(results):
     """Runs have noise of 10 Elo, of which 5 are said to be measuring; seeds are 500 apart."""
     found = regression.run_spread(read_grid(results))
-    assert found.observed == pytest.approx(10.0, rel=0.2)
+    assert found.observed_sd == pytest.approx(10.0, rel=0.2)
     assert found.measurement_error == pytest.approx(5.0)
     assert regression.residuals(read_grid(results)).freedom == 162 - 81 - 1
 

@@ -237,7 +237,7 @@ def test_claims_recover_built_in_effects(results):
 def test_unfinished_parts_are_missing_and_others_are_reported(results):
     some = replace(results, runs=results.runs[:-1])
     found = findings.transfer_statistics(some)
-    assert {each.note for each in found.values()} == {"1 of 192 runs are not finished"}
+    assert {each.note for each in found.values()} == {"1 of 192 runs is not finished"}
     unplayed = replace(results, tournaments={})
     found = findings.transfer_statistics(unplayed)
     missing = [claim.key for claim, each in found.items() if isinstance(each, MissingEstimate)]

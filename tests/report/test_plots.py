@@ -157,11 +157,11 @@ def test_wide_interval_does_not_determine_axis():
     )
     low, high = figure.axes[0].get_ylim()
     assert 0 <= low < 100 and 180 < high < 300
-    assert any("leave the axis" in text for text in legend(figure))
+    assert any("extend beyond the axis" in text for text in legend(figure))
     three = draw_grouped_runs({"a": {"": plot_sample([100.0, 110.0, 120.0])}}, "", "")
     low, high = three.axes[0].get_ylim()
     assert low < 110 - 24.8 and high > 110 + 24.8  # 4.303 times 10 / sqrt(3)
-    assert not any("leave the axis" in text for text in legend(three))
+    assert not any("extend beyond the axis" in text for text in legend(three))
 
 
 def test_curves_are_means_with_standard_deviations():

@@ -98,5 +98,5 @@ def test_malformed_members_are_reported(tmp_path, name, content, expected):
 def test_archive_with_thousands_of_members_is_refused(tmp_path):
     path = tmp_path / "0001.npz"
     _write_archive(path, {**_members(_zeros(10)), **{f"{i}": b"" for i in range(2000)}})
-    with pytest.raises(UserError, match="its directory has"):
+    with pytest.raises(UserError, match="its directory is"):
         examples_module.load_examples(path)

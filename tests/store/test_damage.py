@@ -253,7 +253,7 @@ def test_named_pipes_are_refused_immediately(folder, kind):
 def test_huge_files_are_not_read(folder, name):
     with open(folder / name, "wb") as file:
         file.truncate(8 << 30)  # a sparse file
-    with pytest.raises(UserError, match=f"{name}: it has 8,589,934,592 bytes; expected at most"):
+    with pytest.raises(UserError, match=f"{name}: it is 8,589,934,592 bytes; expected at most"):
         RunFolder.open(folder)
 
 
@@ -342,7 +342,7 @@ def test_run_does_not_write_through_links(tmp_path, name):
 @pytest.mark.parametrize(
     ("header", "expected"),
     [
-        ({"zerolab": "[" * 5_000_000}, "its header has 5,[0-9,]* bytes"),
+        ({"zerolab": "[" * 5_000_000}, "its header is 5,[0-9,]* bytes long"),
         ({"zerolab": "[" * 100_000}, "recursion"),
         ({"zerolab": json.dumps({"schema": 1})}, "float8"),
     ],

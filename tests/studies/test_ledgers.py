@@ -216,7 +216,7 @@ def test_different_games_of_the_same_players_are_refused(folders):
 def test_run_with_other_settings_is_refused(folders):
     ledger = read_ledger(folders["one"])
     rows = [replace(row, key="other") if row.kind == "run" else row for row in ledger.rows]
-    with pytest.raises(UserError, match="settings of another version of the study"):
+    with pytest.raises(UserError, match="settings from a different version of the study"):
         page(replace(ledger, rows=rows))
 
 

@@ -258,9 +258,9 @@ def test_folder_of_another_design_is_refused(tmp_path):
             return Design([planned("sum", 7)])
 
     StudyExecution.plan(Grown(), "smoke", tmp_path).begin()
-    with pytest.raises(UserError, match="another design of this study"):
+    with pytest.raises(UserError, match="a different design of this study"):
         execution_in(tmp_path).perform_all(Reusing(), lambda view: None)
-    with pytest.raises(UserError, match="another design of this study"):
+    with pytest.raises(UserError, match="a different design of this study"):
         execution_in(tmp_path).results()
 
 

@@ -27,7 +27,7 @@ def test_failed_run_is_listed_and_others_continue(tmp_path):
     results = small.results()
     assert [run.planned.label for run in results] == ["value/seed=100"]
     assert (
-        results.unfinished_message() == "1 of 2 runs are not finished; tournaments not finished: a"
+        results.unfinished_message() == "1 of 2 runs is not finished; tournaments not finished: a"
     )
     (path / "letter").unlink()
     assert small.perform_all(Reusing(), lambda view: None) == {}

@@ -194,7 +194,7 @@ def test_offsets_beyond_the_longest_game_are_refused(here):
     resolve_settings(None, "smoke", [*LARGE, HEADS, f"{at}=[0, 8]"])
     with pytest.raises(
         UserError,
-        match=r"features looks 9 plies ahead.*: expected plies of at most 8",
+        match=r"features looks 9 plies ahead.*: expected at most 8 plies",
     ):
         resolve_settings(None, "smoke", [*LARGE, HEADS, f"{at}=[0, 9]"])
 

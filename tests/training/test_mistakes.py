@@ -109,7 +109,7 @@ MISTAKES = [
     ),
     (
         ["--set", "league.parameters=['c']", "--set", "selfplay.max_plies=40"],
-        "selfplay.max_plies does not fit self-play in a league",
+        "selfplay.max_plies cannot be used with self-play in a league",
     ),
     (
         ["--set", "selfplay.resignation.threshold=0.5"],

@@ -345,7 +345,7 @@ MISTAKES = [
     ),
     (
         ["selfplay.progressive.first=2", 'league.parameters=["c"]'],
-        r"selfplay\.progressive does not fit self-play in a league",
+        r"selfplay\.progressive cannot be used with self-play in a league",
     ),
 ]
 

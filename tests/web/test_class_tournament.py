@@ -27,7 +27,7 @@ def test_tournament_needs_two_agents_for_its_game(members):
     members.bring("Ada")
     response = members.start()
     assert response.status_code == 400
-    assert "1 of 2 pupils have an agent for gobang:3x3:3" in response.json()["error"]
+    assert "1 of 2 pupils has an agent for gobang:3x3:3" in response.json()["error"]
 
 
 def test_restarted_server_has_same_tokens_agents_and_results(members, group_of, at_once):

@@ -2,7 +2,7 @@
 
 A spec such as ``mcts:100`` names an agent. An agent creates one player per thread, and each player
 can play many games in parallel. To add a kind of agent, add a file to this package and import it in
-`agents.specs`, or register a module of another package as a plug-in entry point (see
+`agents.specs`, or register a module from another package as a plug-in entry point (see
 `core.registry`).
 """
 

@@ -4,8 +4,8 @@ Agent files are exported from runs (`agents.exporting`) and can come from untrus
 `parse_agent_file` validates every file and returns only agents that are safe to use.
 
 The specs are ``FILE.zerolab[?OPTIONS]`` and, for shipped agents, ``NAME[?OPTIONS]``. Shipped agents
-are named after the game, without its default size, such as ``connect-four`` or ``othello-6x6``
-(docs/decisions/0098).
+are named after the game, omitting the size if it is the default, as in ``connect-four`` and
+``othello-6x6`` (docs/decisions/0098).
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def parse_agent_file(content: bytes, source: str = _UPLOAD) -> SharedAgent:
     """Return the agent in the content of an agent file; error messages call the file `source`.
 
     Raises UserError, with one line per error, if `store.arrays.decode_agent` fails, if the game,
-    network or search is unknown, or if the weights do not fit the network or are not finite.
+    network or search is unknown, or if the weights are incompatible with the network or not finite.
     """
     stored = decode_agent(content, source)
     try:
@@ -174,7 +174,7 @@ def read_agent_file(path: Path, digits: str = "") -> SharedAgent:
     if not agent.digest.startswith(digits):
         raise UserError(
             f"{quoted(path)} has the digest {agent.digest[:_DIGEST_DIGITS]}, not {digits}: the file"
-            " has been replaced by another agent"
+            " has been replaced by a different agent"
         )
     return agent
 
@@ -244,8 +244,8 @@ def shipped_path(name: str) -> Path:
 def shipped_name(game: Game) -> str:
     """Return the name of a game's shipped agent, whether or not it exists.
 
-    This is the game's name with hyphens, without its default size. The names of other agents for
-    the game begin with it, such as ``connect-four-small``.
+    This is the game's name with hyphens, omitting the size if it is the default. The names of other
+    agents for the game begin with it, such as ``connect-four-small``.
     """
     name, _, size = game_name(game).partition(":")
     is_default = game == registered_games()[name].default_game()
@@ -297,9 +297,11 @@ class _Shipped(StoredAgentKind):
         assert match is not None  # any text matches
         name, digits = match["name"], match["digits"] or ""
         if name not in (names := shipped_names()):
+            none = "this package contains no agents"
+            expected = f"expected one of {', '.join(names)}" if names else none
             raise UserError(
-                f"{quoted(name)} is not an agent of this package: expected one of"
-                f" {', '.join(names) or 'none'}{did_you_mean(name, names)}"
+                f"{quoted(name)} is not an agent shipped with this package: {expected}"
+                f"{did_you_mean(name, names)}"
             )
         agent = read_agent_file(shipped_path(name))
         if not agent.digest.startswith(digits):

@@ -57,7 +57,7 @@ class StoredNetwork(NamedTuple):
 
 
 def build_evaluator(settings: NetworkSettings, game: Game, weights: Arrays) -> NetworkEvaluator:
-    """Return the evaluator of a network; raise UserError if the weights do not fit."""
+    """Return the evaluator of a network; raise UserError if the weights are incompatible."""
     from zerolab.networks.inference import NetworkEvaluator
     from zerolab.networks.network import set_weights
 

@@ -228,8 +228,8 @@ def _common_game(specs: Sequence[_Spec], game: Game | None, game_example: str) -
         if common is None:
             common, source = own, f"{each.text} plays"
     if common is None:
-        agent = specs[0].text if specs else "no agent"
-        raise UserError(f"{agent} can play any game: expected {game_example}")
+        problem = f"{specs[0].text} can play any game" if specs else "no agent determines the game"
+        raise UserError(f"{problem}: expected {game_example}")
     return common
 
 

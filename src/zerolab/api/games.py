@@ -125,7 +125,7 @@ def play_tournament(
     can add agents when you resume it; the agents and settings of the saved tournament need not be
     repeated. A new tournament has 20 games per pair, no random opening plies and seed 0 by default.
     Raises UserError for invalid specs, fewer than two agents, settings that differ from the saved
-    ones, or a folder with other content.
+    ones, or a folder with other files.
     """
     if isinstance(agents, str) or not isinstance(agents, Sequence):
         raise UserError(f'agents = {quoted(agents)}: expected a list such as ["random", "mcts:10"]')

@@ -67,7 +67,7 @@ class Run(NotebookView):
         return load_network(folder if iteration is None else f"{folder}@{iteration}")
 
     def to_pandas(self) -> DataFrame:
-        """Return one row per finished stage, with a column for every number of its record.
+        """Return one row per finished stage, with a column for each numeric value in its record.
 
         Raises MissingExtraError if pandas is not installed.
         """
@@ -114,8 +114,8 @@ def train(
     record of each stage (docs/metrics.md) once the stage is saved. If it raises an exception, such
     as KeyboardInterrupt, training stops, and the next call resumes the run. Programs that the
     resumed run or the preset file names, but `settings` does not, require `allow_programs`.
-    Notebooks show a progress bar. `log` names programs that also receive the numbers of all stages:
-    ``"trackio"``, ``"wandb"``, ``"mlflow"``, or plug-ins.
+    Notebooks show a progress bar. `log` names programs that also receive the metrics of every
+    stage: ``"trackio"``, ``"wandb"``, ``"mlflow"``, or plug-ins.
 
     Raises UserError for programs that are not allowed, for invalid settings, for settings that
     differ from those of the resumed run (except more iterations or a different device), and if
@@ -233,7 +233,7 @@ _SECONDS = 0.2
 
 
 def in_notebook() -> bool:
-    """Return whether the program runs in the kernel of a notebook."""
+    """Return whether the program is running in a notebook kernel."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
     return getattr(shell, "kernel", None) is not None
@@ -297,4 +297,4 @@ class NotebookReporter:
         return f"<div><progress {bar}></progress> {status}<br>{escape(self._last)}</div>"
 
     def __repr__(self) -> str:
-        return self._status() if self._stage else self._last or "training begins"
+        return self._status() if self._stage else self._last or "starting training"

@@ -105,7 +105,7 @@ SUITES = {
     "studies": "programs:measure_study_workers",
     "cluster": "tournaments:measure_cluster",
 }
-"""Module of zerolab.bench and function in it, by suite name."""
+"""Module in zerolab.bench and function in it, by suite name."""
 
 
 def run_suite(suite: str, rounds: int) -> Iterator[BenchmarkResult]:

@@ -165,7 +165,7 @@ class _Filling:
         assert len(self._window) == _WINDOW
 
     def add(self) -> float:
-        """Add an iteration; return its number of positions."""
+        """Add an iteration; return how many positions it contains."""
         states = self._iterations[self._window.contents.iteration % _DISTINCT_ITERATIONS]
         self._window.add(states, self._facts)
         return float(_NEW)
@@ -339,7 +339,7 @@ def _quantised(model: nn.Module, planes: Tensor) -> nn.Module:
 
 
 def _run(model: nn.Module, planes: Tensor) -> float:
-    """Evaluate all positions in batches; return their number."""
+    """Evaluate all positions in batches; return how many there are."""
     with torch.inference_mode():
         for first in range(0, len(planes), _INT8_BATCH):
             model(planes[first : first + _INT8_BATCH])

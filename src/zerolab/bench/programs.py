@@ -252,7 +252,7 @@ class _EmptyTask:
 
 
 def _perform(workers: Workers) -> float:
-    """Perform empty tasks one after another; return their number."""
+    """Perform empty tasks one after another; return how many were performed."""
     for _ in range(_TASKS):
         workers.submit(_EmptyTask())
         while not workers.wait_for_outcomes(1.0):

@@ -38,7 +38,7 @@ WORKLOADS: tuple[tuple[str, dict[str, Any], int, int], ...] = (
 
 
 def measure_self_play(rounds: int) -> Iterator[BenchmarkResult]:
-    """Measure self-play for every workload, without and with deduplication and a cache."""
+    """Measure self-play for every workload, with and without deduplication and a cache."""
     for title, settings, games, simulations in WORKLOADS:
         for name in GAMES:
             for saving in (False, True):
@@ -68,7 +68,8 @@ def _measure_without_tail(rounds: int) -> Iterator[BenchmarkResult]:
         rate, limit_rate = alternating_rates(lanes.play, episodes.play, rounds)
         yield BenchmarkResult(
             f"selfplay/resnet4x32/{name}/continuous", "positions/s", rate, limit_rate,
-            "episodes' positions/s, as many games at once", lanes.time_shares(),
+            "positions/s of episodic self-play with the same number of parallel games",
+            lanes.time_shares(),
         )  # fmt: skip
 
 
@@ -175,7 +176,7 @@ class FastestEvaluation:
             self._repeats *= 2
 
     def evaluate(self) -> float:
-        """Evaluate positions for about a second in the fastest mode; return their number."""
+        """Evaluate positions for about a second in the fastest mode; return how many."""
         return self._run(*self._mode)
 
     def _run(self, size: int, shared: bool) -> float:
@@ -202,13 +203,16 @@ _STARTS = (("random-starts", 24), ("one-start", 0))
 
 
 def measure_search_service(rounds: int) -> Iterator[BenchmarkResult]:
-    """Measure the search service's moves, with positions that repeat rarely and often."""
+    """Measure the search service's moves per second.
+
+    It is measured once with positions that rarely repeat and once with positions that often do.
+    """
     for title, plies in _STARTS:
         served, plain = ServedSelfPlay(plies), PlainSelfPlay(plies)
         rate, limit_rate = alternating_rates(served.play, plain.play, rounds)
         yield BenchmarkResult(
             f"service/resnet4x32/{_GAME}/{title}", "moves/s", rate, limit_rate,
-            "plain self-play's moves/s, without kept trees", served.time_shares(),
+            "moves/s of plain self-play, without tree reuse", served.time_shares(),
             f"{percent(served.saved, 0)} of the searches saved",
         )  # fmt: skip
 

@@ -48,7 +48,7 @@ def train_for_hours(
 ) -> None:
     """Train one run until its hours are used up, resuming it if it was interrupted.
 
-    Raises UserError if the settings do not fit the game or the folder cannot be written.
+    Raises UserError if the settings are incompatible with the game or the folder cannot be written.
     """
     train_settings = variant_run_settings(variant, seed, settings)
     if is_run(folder):

@@ -39,7 +39,7 @@ _SAMPLED_PLIES = 14  # the default of self-play, so that games are similar
 
 
 def measure_tournament(rounds: int) -> Iterator[BenchmarkResult]:
-    """Measure a tournament against self-play, without and with deduplication and a cache."""
+    """Measure a tournament against self-play, with and without deduplication and a cache."""
     evaluators = [untrained_evaluator(_GAME_NAME, _NETWORK, seed) for seed in range(_NETWORKS)]
     for saving in (False, True):
         cache = {} if saving else {"cache": 0}
@@ -149,7 +149,7 @@ class _League:
         """Mean plies per game in the latest league."""
 
     def play(self) -> float:
-        """Play one league; return its number of games."""
+        """Play one league; return how many games were played."""
         torch.set_num_threads(1)
         self._seed += 1
         settings = LeagueSettings.model_validate({**self._fields, "seed": self._seed})
@@ -183,7 +183,7 @@ class _LeagueSelfPlay:
         """Mean plies per game in the latest iteration."""
 
     def play(self) -> float:
-        """Play one iteration; return its number of games."""
+        """Play one iteration; return how many games were played."""
         torch.set_num_threads(1)
         self._iteration += 1
         played = play_episodes(

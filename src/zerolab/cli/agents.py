@@ -362,13 +362,13 @@ def _exported(run: str, file: Path, overwrite: bool) -> tuple[StoredAgent, Train
     path = card_path(file)
     check_output_path(path)
     if path.exists() and not overwrite:
-        raise UserError(f"{quoted(path)} exists: expected another file, or --overwrite")
+        raise UserError(f"{quoted(path)} exists: expected a different file, or --overwrite")
     if overwrite or not file.exists():
         export(run, file, half=True, overwrite=overwrite)
     stored = _find(f"file:{file}")
     origin = shared_agent_of_run(folder, iteration).header.origin
     if stored.agent.header.origin != origin:
-        raise UserError(f"{quoted(file)} is not the agent of {run}: expected another file")
+        raise UserError(f"{quoted(file)} is not the agent of {run}: expected a different file")
     return stored, training_facts(folder, origin)
 
 

@@ -218,7 +218,7 @@ def _measure(networks: Sequence[str], path: Path, plies: int, json: bool) -> Non
     )
 
     if not 1 <= plies <= _MOST_PLIES:
-        raise UserError(f"plies = {quoted(plies)}: expected from 1 to {_MOST_PLIES}")
+        raise UserError(f"plies = {quoted(plies)}: expected 1 to {_MOST_PLIES}")
     check_output_path(path)
     reference = cost_reference_to_extend(path, current_machine())
     subjects = [MeasurementSubject.from_run(*find_network(each)) for each in networks]
@@ -321,7 +321,7 @@ def bench(
 ) -> None:
     """Measure speed, comparing every rate with a limit measured in the same run.
 
-    The suites are {suites}. All suites together take about 45 minutes.
+    The suites are {suites}. All suites take about 45 minutes in total.
     To measure strength against training time, use zerolab bench strength, which has its own --help.
 
     Example: zerolab bench tree selfplay --json

@@ -213,8 +213,8 @@ def _collect_solved_positions(console: Console, game: Game, seed: int) -> Collec
         return None
     if unsolved := collection.counts.unsolved:
         console.print(
-            f"left out {unsolved} positions that were not solved within {_QUICK_BUDGET.nodes:,}"
-            f" nodes, from {collection.counts.games} games"
+            f"left out {unsolved} {'position' if unsolved == 1 else 'positions'} not solved within"
+            f" {_QUICK_BUDGET.nodes:,} nodes, from {collection.counts.games} games"
         )
     return collection
 

@@ -67,7 +67,7 @@ def call_command(function: Callable[..., Any], command: str, arguments: Sequence
 
 
 def _plain_message(message: str, function: Callable[..., Any]) -> str:
-    """Return one of Tyro's messages in the style of zerolab."""
+    """Return one of Tyro's messages in zerolab's style."""
     if match := _INVALID_CHOICE.fullmatch(message):
         word, option, listed = match.groups()
         choices = ast.literal_eval(listed)

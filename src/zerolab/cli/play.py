@@ -344,6 +344,6 @@ def _check(runs: Sequence[str], port: int, workers: int) -> None:
         if not Path(run).is_dir():
             raise UserError(f"{run} is not a folder: expected a run or a folder of runs")
     if not 0 <= port <= _MOST_PORT:
-        raise UserError(f"port = {port}: expected from 0 to {_MOST_PORT}")
+        raise UserError(f"port = {port}: expected 0 to {_MOST_PORT}")
     if not 1 <= workers <= 64:
-        raise UserError(f"workers = {workers}: expected from 1 to 64")
+        raise UserError(f"workers = {workers}: expected 1 to 64")

@@ -115,7 +115,7 @@ class _Interruption:
 
     @property
     def exit_code(self) -> int:
-        """Exit code that shells report for a program ended by this signal."""
+        """Exit code that shells report for a program terminated by this signal."""
         return 128 + (self.number or 0)
 
     @contextmanager

@@ -252,7 +252,7 @@ def puzzles(
         raise UserError(
             f"no puzzles of {name} found: expected a smaller game, or more than {seconds} seconds"
         )
-    say(f"{output}: {len(measured)} puzzles of {name}")
+    say(f"{output}: {len(measured)} {'puzzle' if len(measured) == 1 else 'puzzles'} of {name}")
     if len(measured) < count:
         say(f"only {len(measured)} of {count} found in {_TRIES_PER_PUZZLE * count} random games")
 

@@ -363,7 +363,7 @@ def report(
 def _only_scale(study: Study, folder: Path) -> Scale:
     """Return the only scale at which a study was started in a folder; mini if there is none.
 
-    With several scales, return mini if it is one of them; otherwise, raise UserError.
+    If there are several scales, return mini if it is one of them; otherwise, raise UserError.
     """
     from zerolab.studies.study_folder import StudyFolder
 

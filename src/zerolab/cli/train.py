@@ -79,8 +79,8 @@ def train(
             during training, the heads, all weights, or all weights with channels matched by
             meaning (docs/transfer.md).
         set: Setting to change, such as learn.epochs=5; can be repeated.
-        log: Program that also receives the numbers of all stages: trackio, wandb or mlflow, on this
-            machine; can be repeated. TensorBoard logs are always written if it is installed.
+        log: Program that also receives the metrics of every stage: trackio, wandb or mlflow, on
+            this machine; can be repeated. TensorBoard logs are always written if it is installed.
         ray: Ray cluster whose machines play the games while this machine learns: HOST:PORT of a
             cluster that includes this machine, or local to start one here (docs/clusters.md). Does
             not affect results if devices and precision are the same; can be added or left out when
@@ -130,7 +130,7 @@ def train(
 
 
 class ClusterOptions(NamedTuple):
-    """Options of a run on a Ray cluster."""
+    """Options for a run on a Ray cluster."""
 
     address: str
     actors: int

@@ -157,7 +157,8 @@ def settings_error(model: type[BaseModel], error: ValidationError, source: str =
     details = error.errors(include_url=False)
     lines = [prefix + _explain(model, detail) for detail in details[:_MAX_ERRORS]]
     if others := len(details) - len(lines):
-        lines.append(f"{prefix}and {others:,} more errors")
+        noun = "error" if others == 1 else "errors"
+        lines.append(f"{prefix}and {others:,} more {noun}")
     return UserError("\n".join(lines))
 
 

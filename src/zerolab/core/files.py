@@ -175,7 +175,7 @@ def _check_type(path: Path, status: os.stat_result, limit: int) -> None:
 
 
 def _too_large(path: Path, size: str, limit: int) -> UserError:
-    return UserError(f"cannot read {quoted(path)}: it has {size} bytes; expected at most {limit:,}")
+    return UserError(f"cannot read {quoted(path)}: it is {size} bytes; expected at most {limit:,}")
 
 
 def _unreadable(path: Path, error: OSError | ValueError) -> UserError:

@@ -142,7 +142,7 @@ def _without_reference_counts(context: Any) -> Any:
 
 
 class _FragmentCompiler(Compiler):  # type: ignore[misc]
-    """Compiler of helpers, which only kernels call."""
+    """Compiler for helpers, which are called only from kernels."""
 
     def define_pipelines(self) -> list[Any]:
         """Return numba's passes, with the lowering replaced."""
@@ -157,9 +157,9 @@ class _FragmentCompiler(Compiler):  # type: ignore[misc]
 
 @register_default(types.NamedTuple)  # type: ignore[attr-defined]
 class _SingleArgument(TupleModel):  # type: ignore[misc]
-    """Data model that passes a NamedTuple of zerolab as one argument, not one per leaf.
+    """Data model that passes a zerolab NamedTuple as a single argument, not one per leaf.
 
-    NamedTuples of other packages are passed as usual, since cached machine code may rely on this.
+    NamedTuples from other packages are passed as usual, since cached machine code may rely on this.
     """
 
     def __init__(self, manager: Any, numba_type: Any) -> None:
@@ -177,7 +177,7 @@ class _SingleArgument(TupleModel):  # type: ignore[misc]
 
 
 _OPTIONS = {**KERNEL_OPTIONS, "forceinline": True, "no_cpython_wrapper": True}
-"""Compiler options of code that only kernels call.
+"""Compiler options for code called only from kernels.
 
 They omit the entry points for C and Python, which would take as long to compile as the code itself
 (docs/decisions/0021).

@@ -13,7 +13,7 @@ TESTED_NUMBA = (0, 68)
 """Newest version of numba that is known to work with `zerolab.core.fragments`."""
 
 KERNEL_OPTIONS = {"error_model": "numpy", "no_cfunc_wrapper": True}
-"""Compiler options of kernels: division as in numpy, and no entry point for C."""
+"""Compiler options for kernels: division as in numpy, and no entry point for C."""
 
 
 class Inlining(NamedTuple):

@@ -35,7 +35,7 @@ from zerolab.core.errors import UserError
 from zerolab.core.files import read_limited, read_text, write_bytes, write_text
 
 _KERNEL_PACKAGES = ("rules", "games", "search", "oracles", "replay")
-"""Packages of zerolab whose code or constants can become part of any kernel."""
+"""zerolab's packages whose code or constants can become part of any kernel."""
 
 _KERNEL_MODULES = tuple(
     f"core/{name}.py"
@@ -233,7 +233,7 @@ _PACKAGE = Path(__file__).parents[1]
 
 
 def kernel_sources(package: Path = _PACKAGE) -> Iterator[tuple[str, bytes]]:
-    """Yield the name and content of every file of zerolab that can affect kernels."""
+    """Yield the name and content of every zerolab file that can affect kernels."""
     for file in sorted(package.rglob("*.py")):
         name, content = file.relative_to(package), file.read_bytes()
         is_listed = name.parts[0] in _KERNEL_PACKAGES or name.as_posix() in _KERNEL_MODULES
@@ -279,7 +279,7 @@ def _digest_of_code(sources: Mapping[str, bytes]) -> str:
 
 @functools.cache
 def cache_root() -> Path | None:
-    """Return the folder of all caches; None without an environment variable or home directory."""
+    """Return the folder of all caches; None if neither a variable nor a home directory is set."""
     if folder := os.environ.get("NUMBA_CACHE_DIR"):
         return Path(folder)
     try:

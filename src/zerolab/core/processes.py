@@ -5,9 +5,9 @@ Worker processes are forked from a server that has already imported their module
 parent.
 
 The fork server imports this module first, so that it exits silently with its parent. Otherwise it
-would check only between requests whether its parent had ended: it would finish imports that take
-many seconds and then fork a process that prints a traceback because the parent has ended. The
-module watches the parent only in a fork server, since other processes, such as one that another
+would check only between requests whether its parent had exited: it would finish imports that take
+many seconds and then fork a process that prints a traceback because the parent has exited.
+The module watches the parent only in a fork server, since other processes, such as one that another
 thread starts at the same time, can inherit the environment variable `PARENT_VARIABLE`.
 """
 
@@ -112,7 +112,7 @@ def fork_server_context(*modules: str) -> BaseContext:
     The processes are forked from a server that has imported the modules and does nothing else. A
     fork takes milliseconds, whereas importing torch takes seconds. On systems without fork, they
     are spawned. A program has only one server, which imports the modules named in the first call
-    and keeps the environment variables and cores that the program had then. It ends with the
+    and keeps the environment variables and cores that the program had then. It exits with the
     program, even during imports. Each process must call `exit_with_parent`.
     """
     if "forkserver" not in multiprocessing.get_all_start_methods():
@@ -168,11 +168,11 @@ def _exit_after_parent() -> None:
 
 _POLL_SECONDS = 0.05
 _ERRORS_WITHOUT_PARENT = EOFError, OSError, pickle.UnpicklingError
-"""Errors of multiprocessing after the parent has ended, such as broken pipes or removed locks."""
+"""Errors of multiprocessing after the parent has exited, such as broken pipes or removed locks."""
 
 
 def _exit_server_with_parent(parent: int) -> None:
-    """Watch the parent until the first fork, and exit when it ends."""
+    """Watch the parent until the first fork, and exit when it does."""
     is_forking = threading.Event()
 
     def watch_parent() -> None:

@@ -78,7 +78,7 @@ class RayCluster:
 
     @property
     def is_local(self) -> bool:
-        """True if this process started the cluster, which then ends with the process."""
+        """True if this process started the cluster, which then shuts down with the process."""
         return self.address == LOCAL
 
     @classmethod

@@ -67,7 +67,7 @@ def network_choices(evaluator: Evaluator, positions: Positions) -> MoveChoices:
     actions = np.empty(len(positions), np.int64)
     values = np.empty(len(positions), np.float32)
     legal = positions.legal
-    with limit_torch_threads(1):  # as in games; with several cores the last bits can differ
+    with limit_torch_threads(1):  # as in games; on several cores the last bits can differ
         for begin in range(0, len(positions), _NETWORK_BATCH):
             rows = slice(begin, begin + _NETWORK_BATCH)
             priors, values[rows] = evaluator.evaluate(positions.states[rows])

@@ -198,7 +198,7 @@ def read_card(agent_file: Path, agent: SharedAgent) -> AgentCard | None:
         card = validate(AgentCard, table)
     except UserError as error:
         reason, *others = str(error).splitlines()
-        more = f", and {len(others)} more errors" if others else ""
+        more = f", and {len(others)} more error{'s' * (len(others) > 1)}" if others else ""
         raise UserError(f"{quoted(path)} is not a card of an agent: {reason}{more}") from None
     if (card.digest, card.game) != (agent.digest, game_name(agent.game)):
         raise UserError(

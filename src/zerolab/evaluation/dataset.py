@@ -148,7 +148,8 @@ def make_dataset(
     processes, because starting one takes seconds. Positions where every move is best, and
     duplicates under symmetries, are excluded. If further games have no new positions, the file
     contains fewer positions than requested. `make_oracle` is imported and called in every process.
-    Raises UserError if an existing file or the parts of an interrupted command have other settings,
+    Raises UserError if an existing file or the parts of an interrupted command have different
+    settings,
     if the oracle cannot solve the game within its budget, or if no suitable position is found.
     """
     request = {"requested": positions, **settings.model_dump()}
@@ -171,8 +172,8 @@ def make_dataset(
         return manifest
     shutil.rmtree(folder)
     raise UserError(
-        f"{collection.counts.games} games have no suitable position: games of {name} can end before"
-        f" ply {settings.first_ply}, or every move is a best move"
+        f"none of {collection.counts.games} games has a suitable position: games of {name} can end"
+        f" before ply {settings.first_ply}, or every move is a best move"
     )
 
 
@@ -332,7 +333,7 @@ def _play_chunk(chunk: _Chunk) -> CollectedPositions:
 
 
 def _check_settings(folder: Path, game: Game, settings: DatasetSettings) -> None:
-    """Save the settings of new parts; raise UserError if existing parts have other settings."""
+    """Save the settings of new parts; raise UserError if existing parts have different settings."""
     table = {"game": game_name(game), **settings.model_dump(exclude_none=True)}
     if _PARTS.matches(folder):
         _PARTS.require_equal_settings(folder, _PARTS.read_settings(folder), table)

@@ -242,8 +242,8 @@ def read_positions(path: Path, game: Game | None = None) -> tuple[Positions, dic
     """Return the positions of a file and the `about` table in its metadata.
 
     The state of every position is computed from its moves, and its values are checked against its
-    legal moves. Raises UserError if the file is missing, damaged, of another kind or version, or if
-    its positions are from a game other than `game`.
+    legal moves. Raises UserError if the file is missing, damaged, of a different kind or version,
+    or if its positions are from a game other than `game`.
     """
     head, table = read_table(path, _COLUMNS, _KIND, SCHEMA, written_by="zerolab dataset")
     fields = (("game", str), ("digest", str), ("about", dict))

@@ -45,7 +45,7 @@ _SAVE_SECONDS = 20.0
 
 
 def cache_folder() -> Path | None:
-    """Return the folder of solved sets, which may not exist; None without a home directory."""
+    """Return the folder of solved sets, which may not exist; None if there is no home directory."""
     root = cache_root()
     return None if root is None else root / "solved-sets"
 
@@ -136,7 +136,7 @@ def _as_positions(public: PublicSet, values: NDArray[np.int32]) -> Positions:
 def _cached_values(path: Path | None, public: PublicSet) -> NDArray[np.int32]:
     """Return the cached values of the first k positions of a set, int32[k, actions]."""
     if path is not None and path.is_file():
-        with suppress(UserError):  # a damaged file, or one of another version, is replaced
+        with suppress(UserError):  # a damaged file, or one from a different version, is replaced
             positions, _ = read_positions(path, public.game)
             count = len(positions)
             if np.array_equal(positions.states, public.states[:count]):
@@ -169,7 +169,8 @@ def _check_scores(public: PublicSet, values: NDArray[np.int32]) -> None:
             f"move score {public.move_scores[row, action]} of column {action + 1}, but the solver"
             f" finds {values[row, action]}"
         )
-    others = f" ({int(wrong.sum())} of {len(public)} lines disagree)"
+    count = int(wrong.sum())
+    others = f" ({count} of {len(public)} lines {'disagrees' if count == 1 else 'disagree'})"
     raise public.error(row, reason + others)
 
 

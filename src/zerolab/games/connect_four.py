@@ -45,7 +45,7 @@ def _playable_cells(game, occupied):
 
 @inlined
 def _list_columns(game, cells, out):
-    """Write the columns of `cells` to `out`, from the middle outwards; return their number."""
+    """Write the columns of `cells` to `out`, from the middle outwards; return how many."""
     count = 0
     middle = (game.columns - 1) // 2
     for i in range(game.columns):

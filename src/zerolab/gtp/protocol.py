@@ -208,7 +208,7 @@ _CHUNK = 1 << 16
 
 
 class GtpEngineError(Exception):
-    """Error for an engine that is missing, has ended, hangs, or sends invalid output."""
+    """Error for an engine that is missing, has exited, hangs, or sends invalid output."""
 
 
 class GtpResponseError(GtpEngineError):
@@ -240,10 +240,10 @@ class GtpClient:
         """Send a command and return the text of the response.
 
         Raises GtpResponseError if the engine responds with an error. Raises GtpEngineError if it
-        does not respond in time, has ended, or prints anything other than a response.
+        does not respond in time, has exited, or prints anything other than a response.
         """
         if not self._terminate.alive:
-            raise GtpEngineError("it has ended")
+            raise GtpEngineError("it has exited")
         try:
             self._send(command)
             text = self._receive(command)
@@ -322,12 +322,12 @@ class GtpClient:
         return self._process.stdout in self._selector.get_map()
 
     def _exit_message(self) -> str:
-        """Return an error message for an engine that ended, with the last line of its stderr."""
+        """Return an error message for an engine that exited, with the last line of its stderr."""
         deadline = time.monotonic() + _QUIT_SECONDS
         while self._selector.get_map() and time.monotonic() < deadline:
             self._read(deadline)
         lines = [line for line in self._stderr.decode(errors="replace").split("\n") if line.strip()]
-        return f'it has ended with the message "{excerpt(lines[-1])}"' if lines else "it has ended"
+        return f'it exited with the message "{excerpt(lines[-1])}"' if lines else "it has exited"
 
 
 def _spawn(command: str) -> subprocess.Popen[bytes]:

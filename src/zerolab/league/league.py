@@ -59,11 +59,11 @@ class LeagueNetwork(NamedTuple):
     load_evaluator: Callable[[], Evaluator]
     """Function that loads the network."""
     name: str = ""
-    """Canonical name, such as ``runs/demo@12``; empty without a network."""
+    """Canonical name, such as ``runs/demo@12``; empty if there is no network."""
     identity: str = ""
     """Identity of the weights."""
     settings: dict[str, Any] | None = None
-    """Network settings; None without a network."""
+    """Network settings; None if there is no network."""
     predicts_draws: bool = False
     """True if a head predicts the probability of a draw."""
 
@@ -71,7 +71,7 @@ class LeagueNetwork(NamedTuple):
 def league_network(spec: str | None, game: Game) -> LeagueNetwork:
     """Return the network of the run named by `spec`; if `spec` is None, all priors are equal.
 
-    Raises UserError for agents without a network, for networks of other games, and for search
+    Raises UserError for agents without a network, for networks for other games, and for search
     options in the spec, because a league has separate search settings.
     """
     if spec is None:
@@ -302,7 +302,7 @@ class ReconstructedLeague:
     """The league of a run, reconstructed from the settings and the stored games.
 
     Each game is read once: an iteration reads the games of the previous iteration, and a resumed
-    run begins by reading all games.
+    run starts by reading all games.
     """
 
     def __init__(self, store: GameStore, settings: LeagueSettings) -> None:
@@ -339,7 +339,7 @@ class ReconstructedLeague:
             except ValueError as error:
                 raise damaged_file_error(self._store.path, error) from None
             if players != pairs.tolist():
-                reason = f"games of iteration {self._next_iteration} belong to another league"
+                reason = f"games of iteration {self._next_iteration} belong to a different league"
                 raise damaged_file_error(self._store.path, reason)
             state.rate_records(self.game, self.settings, pairs, batch)
 

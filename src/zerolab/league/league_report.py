@@ -82,7 +82,7 @@ class LeagueReport:
 
     league: League
     network_settings: Mapping[str, Any] | None = None
-    """Settings of the network shared by all players; None without a network."""
+    """Settings of the network shared by all players; None if there is no network."""
 
     @property
     def settings(self) -> LeagueSettings:
@@ -143,7 +143,7 @@ class LeagueReport:
         return statistics
 
     def _random_move_rate(self, values: NDArray[np.float64]) -> float | None:
-        """Return the mean probability of a random move, or None without a check parameter."""
+        """Return the mean probability of a random move, or None if there is no check parameter."""
         if "check" not in self.settings.parameters:
             return None
         column = values[:, self.settings.parameters.index("check")]

@@ -208,7 +208,7 @@ class LeagueSettings(EvolutionSettings):
     """Game specification, name:ROWSxCOLUMNS[:K]."""
 
     network: str = ""
-    """Network of a run, shared by all players; empty without a network."""
+    """Network of a run, shared by all players; empty if there is none."""
 
     identity: str = ""
     """Identity of the network weights."""

@@ -179,7 +179,7 @@ class FullyConvolutionalSettings(ResidualSettings):
             if head.output_size(actions) != actions:
                 raise UserError(
                     f"network = {quoted(self.name)} has one output per action, but the head"
-                    f" {quoted(head.name)} needs more: expected another network"
+                    f" {quoted(head.name)} needs more: expected a different network"
                 )
             return PlacewiseLayer(head, self.head_filters, action_layout(game))
         pooled = POOLS * self.head_filters

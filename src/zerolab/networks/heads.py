@@ -232,7 +232,7 @@ class ReplyHead(Head):
         return facts.reply_policies.astype(np.float32, copy=False)
 
     def error(self, prediction: Tensor, target: Tensor) -> Tensor:
-        """Return the cross-entropies, float32[N]; NaN without a reply."""
+        """Return the cross-entropies, float32[N]; NaN if there is no reply."""
         masked = target.isnan().any(dim=1)
         errors = cross_entropy(prediction.float(), target.nan_to_num(0))
         return errors.masked_fill(masked, float("nan"))
@@ -242,7 +242,7 @@ HEADS.add("reply", ReplyHead)
 
 
 _PLIES_PER_UNIT = 20.0
-"""Plies per unit of the predictions, chosen so that the errors are about as large as those of other
+"""Plies per unit of the predictions, chosen so that the errors are about as large as for other
 heads."""
 _HUBER_THRESHOLD = 0.5
 """Largest difference with a quadratic error, in units of 20 plies. Beyond it, the error is linear,
@@ -297,14 +297,14 @@ class FeaturesHead(Head):
     same game. The run keeps a copy of the network."""
 
     digest: str = ""
-    """Digest of the weights of `source`. Set when the run begins."""
+    """Digest of the weights of `source`. Set when the run starts."""
 
     heads: tuple[str, ...] = ()
     """Heads of `source` whose features are learnt; empty for all heads. [Clausen2021]: policy and
     outcome; the best choice in supervised learning was policy [ClausenCode]."""
 
     width: int = Field(default=0, ge=0)
-    """Number of features per position. Set when the run begins. [Clausen2021]: 42 for each head of
+    """Number of features per position. Set when the run starts. [Clausen2021]: 42 for each head of
     the small network."""
 
     plies: tuple[Annotated[int, Field(ge=0, le=1000)], ...] = Field(default=(0, 2, 4), min_length=1)

@@ -109,8 +109,8 @@ class Network(nn.Module):
         }
         if not conv_heads:
             raise UserError(
-                "no head of the network has a convolution: expected another architecture, such as"
-                ' "resnet"'
+                "no head of the network has a convolution: expected a different architecture, such"
+                ' as "resnet"'
             )
         if unknown := [name for name in names if name not in conv_heads]:
             expected = ", ".join(map(quoted, conv_heads))
@@ -251,12 +251,12 @@ def require_matching_arrays(
     unmatched = sorted(set(expected_forms) ^ set(arrays))
     if unmatched:
         problem = "missing" if unmatched[0] in expected_forms else "unexpected"
-        raise UserError(f"these weights belong to another network: {unmatched[0]} is {problem}")
+        raise UserError(f"these weights belong to a different network: {unmatched[0]} is {problem}")
     for name, expected in expected_forms.items():
         form = array_form(arrays[name])
         if form != expected:
             raise UserError(
-                f"these weights belong to another network: {name} is {form}, expected {expected}"
+                f"these weights belong to a different network: {name} is {form}, not {expected}"
             )
 
 

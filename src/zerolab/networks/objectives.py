@@ -73,7 +73,7 @@ class Head(VariantSettings):
     prediction_meaning: ClassVar[str] = ""
     """Meaning of the prediction, written into exported models."""
     fields_set_by_run: ClassVar[tuple[str, ...]] = ()
-    """Fields that are set when a run begins, not by the user."""
+    """Fields that are set when a run starts, not by the user."""
 
     @property
     def plies_ahead(self) -> int:

@@ -94,7 +94,8 @@ def unfinished_tournaments_note(results: Results, keys: Sequence[str]) -> Missin
         for run in each.run_by_player.values()
     }  # fmt: skip
     untrained = len(run_keys - trained)
-    runs = [f"{untrained} of {len(run_keys)} runs are not finished"] if untrained else []
+    verb = "is" if untrained == 1 else "are"
+    runs = [f"{untrained} of {len(run_keys)} runs {verb} not finished"] if untrained else []
     tournaments = f"tournaments not finished: {', '.join(unfinished_keys)}"
     return MissingEstimate("; ".join([*runs, tournaments]))
 

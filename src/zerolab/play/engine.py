@@ -303,7 +303,7 @@ _MEMORY = 1 << 30
 
 
 def slots_within_memory(agents: Sequence[Agent], threads: int) -> int:
-    """Return the number of games per thread that fit in about 1 GiB for all threads together.
+    """Return the number of games per thread that fit in about 1 GiB across all threads.
 
     The number is at least 16 and at most 1024. Both sides of a game need memory. More games allow
     larger network batches.

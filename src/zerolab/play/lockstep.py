@@ -247,7 +247,7 @@ class BranchFinder:
     """Finder of untried moves at the plies where the losers' expected scores dropped."""
 
     def __init__(self, max_per_game: int) -> None:
-        """Allow at most `max_per_game` branches per game and call."""
+        """Allow at most `max_per_game` branches per game in each call."""
         self._max_per_game = max_per_game
         self._tried: defaultdict[bytes, set[int]] = defaultdict(set)
 

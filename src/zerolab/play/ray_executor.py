@@ -124,7 +124,7 @@ class RayExecutor:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End all actors and leave the cluster, which ends if it is local."""
+        """End all actors and leave the cluster, which shuts down if it is local."""
         self._closed.set()
         self._thread.join(_CLOSE_SECONDS)
         self._fail("the executor was closed")

@@ -126,7 +126,7 @@ class ActorGroup:
         return cls.current
 
     def terminate(self) -> None:
-        """Terminate the actors and leave the cluster, which ends if it is local."""
+        """Terminate the actors and leave the cluster, which shuts down if it is local."""
         ActorGroup.current = None
         for handle in self.handles:
             with suppress(ray.exceptions.RayError, ValueError):

@@ -36,8 +36,9 @@ class ServiceMode(VariantSettings):
     """Number of Ray actors that search in place of the threads of this process; 0 uses threads.
     Requires the extra `cluster`. Each actor has a separate cache and an equal share of the cores
     and GPUs of the cluster. The environment variable RAY_ADDRESS, HOST:PORT, selects the cluster;
-    by default, a cluster is started on this machine and ends with the process. Lost actors are
-    restarted. Affects only the amount of work, under the same condition as `search.deduplicate`."""
+    by default, a cluster is started on this machine and shut down when the process exits. Lost
+    actors are restarted. Affects only the amount of work, under the same condition as
+    `search.deduplicate`."""
 
 
 class RetryMode(ServiceMode):
@@ -128,7 +129,7 @@ class ContinuousMode(VariantSettings):
     name: Literal["continuous"] = "continuous"
 
     plies: int = Field(default=30, ge=1, le=1_000_000)
-    """Plies per lane and iteration; multiply by `selfplay.parallel_games` for the number of
+    """Plies per lane in each iteration; multiply by `selfplay.parallel_games` for the number of
     positions per iteration."""
 
 
@@ -161,7 +162,8 @@ class ResignationSettings(Settings):
 class ProgressiveSettings(Settings):
     """Searches that become larger during a run: progressive simulation [Wu2023].
 
-    Games of the first, weak networks are cheap, which leaves more time for games of later networks.
+    Games played by the weak early networks are cheap, which leaves more time for games by later
+    networks.
     The number of simulations of a full search depends on the fraction of the run completed before
     the iteration: the fraction of its iterations or, if larger, of the hours or evaluations to
     which `stop` limits the run. Matches and measurements always use `search.simulations`. A run
@@ -182,7 +184,7 @@ class ProgressiveSettings(Settings):
         if not budget.follows_search:
             raise ValueError(
                 f"selfplay.progressive: selfplay.budget = {quoted(budget.name)} ignores"
-                ' search.simulations; expected another budget, such as "fixed"'
+                ' search.simulations; expected a different budget, such as "fixed"'
             )
         if self.first >= search.simulations:
             raise ValueError(
@@ -268,7 +270,7 @@ class SelfPlaySettings(Settings):
         le=_MAX_THREADS,
         json_schema_extra={"default": "one per core"},
     )
-    """Number of game threads; with several, search and network can work at the same time. By
+    """Number of game threads; with more than one, search and network evaluation can overlap. By
     default, one per core available to this process, at most 64. With a network on a GPU, one thread
     plays all games."""
 
@@ -342,5 +344,5 @@ def require_splittable(settings: SelfPlaySettings) -> Iterator[str]:
         )
     yield (
         f"selfplay.mode = {quoted(mode.name)} searches for all games together, so this machine"
-        " plays them; the cluster plays the other stages"
+        " plays them; the cluster handles the other stages"
     )

@@ -135,7 +135,7 @@ class Tournament:
         ]
 
     def record_games(self, games: Sequence[GameRecord]) -> int:
-        """Store the games of a slice that are not yet stored, and return their number."""
+        """Store the games of a slice that are not yet stored; return how many there were."""
         blocks: dict[PairBlock, list[GameRecord]] = {}
         for game in games:
             if (block := _block_of(game)) in self._unrecorded:

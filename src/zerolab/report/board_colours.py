@@ -156,7 +156,7 @@ def _theme_rules() -> Iterator[str]:
 
 
 def _paint_rule(name: str) -> str:
-    """Return the rule for a class of shapes on boards and in texts."""
+    """Return the rule for a class of shapes on boards and in text."""
     colours = THEMES.keys() | _PIECES["red_and_blue"].keys()
     values = {
         attribute: f"var(--{value})" if value in colours else value

@@ -28,7 +28,7 @@ class Hint(NamedTuple):
     """Hint on a move, from an analysis."""
 
     share: float
-    """Share of the visits, or the prior without a search; 0 to 1."""
+    """Share of the visits, or the prior if there was no search; 0 to 1."""
     value: float | None
     """Value for the side to move, from -1 to 1."""
     is_best: bool
@@ -43,7 +43,7 @@ class Hint(NamedTuple):
         return "draws" if self.score == 0 else "wins" if self.score > 0 else "loses"
 
     def lines(self) -> list[str]:
-        """Return the texts on the board, such as ``45 %`` and ``+0.12``, or ``W +8``."""
+        """Return the labels on the board, such as ``45 %`` and ``+0.12``, or ``W +8``."""
         share = f"{math.floor(100 * self.share + 0.5)} %" if self.share >= _LEAST_SHARE else ""
         if self.kind is not None and self.score is not None:
             letter = self.kind[0].upper()
@@ -53,7 +53,7 @@ class Hint(NamedTuple):
         return [share, value] if share and value else [share or value]
 
     def words(self) -> str:
-        """Return the texts in words, such as ``45 %, +0.12, best`` or ``wins +8``."""
+        """Return the labels spelled out, such as ``45 %, +0.12, best`` or ``wins +8``."""
         lines = self.lines()
         if self.kind is not None:
             lines[-1] = self.kind + lines[-1][1:]
@@ -62,8 +62,8 @@ class Hint(NamedTuple):
     def fill(self) -> str:
         """Return the fill colour.
 
-        A known result has its colour at full strength. Otherwise, the value determines the tone and
-        the share its strength.
+        A known result is shown in its colour at full strength. Otherwise, the value determines the
+        tone and the share its strength.
         """
         if self.kind is not None:
             return hint_fill(self.kind, 1.0, 1.0)
@@ -99,7 +99,7 @@ class Board:
 
 
 def signed(value: float, digits: int = 2) -> str:
-    """Return a number with its sign, and a minus sign instead of a hyphen."""
+    """Return a number with an explicit sign, using a true minus sign rather than a hyphen."""
     size = math.floor(abs(value) * 10**digits + 0.5) / 10**digits
     sign = "+" if value >= 0 else "\N{MINUS SIGN}"
     return f"{sign}{size:.{digits}f}"

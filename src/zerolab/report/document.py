@@ -52,7 +52,7 @@ class Provenance:
         return hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
 
     def summary(self) -> str:
-        """Return the provenance in one line; without runs, only software and machine."""
+        """Return the provenance in one line; if there are no runs, only software and machine."""
         versions = ", ".join(f"{name} {number}" for name, number in self.versions.items())
         if not self.run_count:
             return f"No runs; {versions}; {self.machine}."

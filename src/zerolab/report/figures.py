@@ -84,8 +84,8 @@ def check_figure_path(path: Path) -> None:
 def save_figure(figure: Figure, path: Path) -> None:
     """Write a figure to a file atomically, in the format given by the extension of the path.
 
-    Equal figures have equal bytes. Raises UserError if the extension is unknown or the file cannot
-    be written.
+    Equal figures result in identical bytes. Raises UserError if the extension is unknown or the
+    file cannot be written.
     """
     check_figure_path(path)
     with atomic_replace(path) as temporary:

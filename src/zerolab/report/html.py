@@ -332,9 +332,9 @@ def is_report_file_name(name: str) -> bool:
 def save_document(document: Document, folder: Path) -> None:
     """Write a document as the files of a report, and remove the other files of a previous report.
 
-    Equal documents have equal bytes. Raises UserError if writing fails. Also raises UserError,
-    without writing anything, if the folder contains pages from another source or a damaged list of
-    files.
+    Equal documents result in identical bytes. Raises UserError if writing fails. Also raises
+    UserError, without writing anything, if the folder contains pages from another source or a
+    damaged list of files.
     """
     make_folder(folder)
     previous = _listed_files(folder)

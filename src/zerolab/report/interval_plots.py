@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _GROUP_FILL = 0.82  # fraction of a group's width that is filled with series
 _SERIES_INCHES = 0.42  # width of a series in a group
 _LABEL_LETTER = 0.085  # inches
-_REACH = 1.25  # extension of the axis beyond the drawn numbers, relative to their range
+_REACH = 1.25  # how far the axis may extend beyond the plotted values, relative to their range
 
 
 def draw_grouped_runs(
@@ -110,7 +110,10 @@ def _draw_sample(
 def _cut_intervals(
     axes: Axes, groups: Mapping[str, Mapping[str, RunSample]], baseline: float | None
 ) -> bool:
-    """Limit the y axis to the drawn numbers and a margin; return True if this cuts intervals."""
+    """Limit the y axis to the plotted values plus a margin.
+
+    Returns True if this cuts off any interval.
+    """
     samples = [sample for group in groups.values() for sample in group.values()]
     numbers = [value for sample in samples for value in sample.values]
     for each in samples:
@@ -143,7 +146,8 @@ def _group_legend_handles(
     samples = [sample for group in groups.values() for sample in group.values()]
     handles = [series_legend_handle(colour(number), name) for number, name in enumerate(series)]
     handles = handles if len(series) > 1 else []
-    interval = f"mean of runs and its 95 % interval{' (some leave the axis)' if is_cut else ''}"
+    cut = " (some extend beyond the axis)" if is_cut else ""
+    interval = f"mean of runs and its 95 % interval{cut}"
     handles += [run_legend_handle(), series_legend_handle("0.8", interval)]
     if any(sample.standard_errors for sample in samples):
         handles.append(error_legend_handle())
@@ -176,7 +180,7 @@ def draw_intervals(
     threshold: float | None = None,
     number_format: str = "",
 ) -> Figure:
-    """Draw one row per name: an estimate and its 95 % interval over runs, drawn and as numbers.
+    """Draw one row per name: an estimate and its 95 % interval over runs, plotted and printed.
 
     Hollow squares are estimates without an interval, such as those from a single run.
     """

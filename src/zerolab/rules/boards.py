@@ -177,7 +177,7 @@ def lowest_bit_index(board):
 
 @inlined
 def list_cells(board, out):
-    """Write the indices of the set bits to `out` in ascending order; return their number."""
+    """Write the indices of the set bits to `out` in ascending order; return how many."""
     count = 0
     while board:
         out[count] = lowest_bit_index(board)

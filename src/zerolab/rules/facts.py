@@ -97,7 +97,7 @@ class SearchFacts(ColumnTable):
     policies: Annotated[Numbers, _ACTIONS_16]
     """[N, actions]: policy recommended by the search, such as the visit distribution."""
     root_values: Annotated[Numbers, _NUMBER_16]
-    """[N]: expected outcome for the mover; NaN without a search, as for random plies."""
+    """[N]: expected outcome for the mover; NaN if there was no search, as for random plies."""
     root_draws: Annotated[Numbers, _NUMBER_16]
     """[N]: probability of a draw; NaN if the search did not estimate it."""
     action_values: Annotated[Numbers, _ACTIONS_16]

@@ -72,7 +72,7 @@ GAMES = CompiledInterface("game")
 
 @GAMES.declare
 def word_count(game: Game) -> int:
-    """Return the number of 64-bit words of a state."""
+    """Return the number of 64-bit words in a state."""
     raise AssertionError
 
 
@@ -248,10 +248,10 @@ def score_bounds(game: Game, state: State) -> tuple[int, int]:
 
 @SOLVER_RULES.declare
 def solver_moves(game: Game, state: State, out: NDArray[np.int16]) -> int:
-    """Write the legal actions that a solver must try to `out`, best first; return their number.
+    """Write to `out` the legal actions that a solver must try, best first; return how many.
 
-    They must include at least one action of the highest value; by default, they are all legal
-    actions. `state` is ongoing, and `out` is int16[actions].
+    They must include at least one action with the highest value; by default, all legal actions are
+    written. `state` is ongoing, and `out` is int16[actions].
     """
     raise AssertionError
 

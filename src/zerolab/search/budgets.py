@@ -56,7 +56,7 @@ class BudgetSettings(VariantSettings):
     """True if searches become larger with `search.simulations`."""
 
     def check(self, search: SearchSettings) -> None:
-        """Raise ValueError, naming the settings, if the budget does not fit the search."""
+        """Raise ValueError, naming the settings, if the budget cannot be used with the search."""
 
     def new_budget(self, search: SearchSettings, trees: int, actions: int) -> Budget:
         """Return a budget for a search of `trees` trees in a game with `actions` actions."""
@@ -185,7 +185,7 @@ class KlGainSettings(BudgetSettings):
         if plans_ahead(search.root.build()):
             raise ValueError(
                 f'selfplay.budget = "kl_gain": search.root = {quoted(search.root.name)} plans all'
-                ' simulations of a move in advance; expected another budget, such as "fixed"'
+                ' simulations of a move in advance; expected a different budget, such as "fixed"'
             )
 
     def new_budget(self, search: SearchSettings, trees: int, actions: int) -> KlGainBudget:

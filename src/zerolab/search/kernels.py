@@ -228,7 +228,7 @@ def cache_evaluations(handle, evaluations):
 def _gather_waiting_leaves(tree, search_state, begin, end, place, workspace):
     """Collect the trees from `begin` to `end` - 1 that have a waiting leaf at index `place`.
 
-    Return their number and prefetch the nodes that their backups need.
+    Return how many there are, and prefetch the nodes that their backups need.
     """
     count = 0
     nodes = min(workspace.legal_mask.shape[0], EXPECTED_CHILDREN)

@@ -73,7 +73,7 @@ class Search:
         """Create `trees` trees without roots.
 
         Up to `threads` threads share the playouts of a batch. `per_tree` contains settings that
-        differ between trees; raises ValueError if they do not fit `settings`.
+        differ between trees; raises ValueError if they are incompatible with `settings`.
         """
         per_tree.check(settings)
         self.game = game

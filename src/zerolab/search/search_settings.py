@@ -1,7 +1,7 @@
 """Search settings, with values from the papers, and settings that differ between trees.
 
 The rules for different trees are `Puct`, `FixedFpu` and `DrawValueUtility` with arrays in place of
-numbers. They are separate types, so kernels of other searches are compiled without them.
+numbers. They are separate types, so kernels for other searches are compiled without them.
 """
 
 from __future__ import annotations

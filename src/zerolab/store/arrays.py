@@ -50,7 +50,7 @@ def save_arrays(path: Path, kind: str, arrays: Mapping[str, NDArray[Any]], **met
 
     Equal contents result in identical bytes. Raises UserError if the file cannot be written.
     """
-    # The writer of safetensors is not used: it does not raise OSError if the disk is full.
+    # safetensors' own writer is not used: it does not raise OSError if the disk is full.
     write_bytes(path, encode_arrays(_header_of(kind, metadata), arrays))
 
 
@@ -74,7 +74,7 @@ def _header_of(kind: str, metadata: Mapping[str, Any]) -> dict[str, Any]:
 def load_arrays(path: Path, kind: str) -> tuple[Arrays, dict[str, Any]]:
     """Return the arrays and metadata of a file.
 
-    Raises UserError if the file is missing, damaged, of another kind or of another version.
+    Raises UserError if the file is missing, damaged, of a different kind or version.
     """
     with _open_safetensors(path) as file:
         header = _header(path, file.metadata() or {})
@@ -90,7 +90,7 @@ def read_digest(path: Path, kind: str) -> str:
     """Return the digest of a file's entire content, as recorded in its header.
 
     Only the header is read. Raises UserError if the file is missing, if its header is damaged, or
-    if it is of another kind or version.
+    if it is of a different kind or from a different version.
     """
     with _open_safetensors(path) as file:
         header = _header(path, file.metadata() or {})
@@ -107,7 +107,7 @@ def _open_safetensors(path: Path) -> Iterator[Any]:
         with open(path, "rb") as file:
             length = int.from_bytes(file.read(_LENGTH_BYTES), "little")
         if length > _MAX_HEADER_BYTES:
-            raise damaged_file_error(path, f"its header has {length:,} bytes")
+            raise damaged_file_error(path, f"its header is {length:,} bytes long")
         with safe_open(path, framework="numpy") as opened:
             yield opened
 
@@ -278,7 +278,7 @@ def encode_agent(header: AgentHeader, weights: Arrays) -> bytes:
     content = encode_arrays(_header_table(header), weights)
     if len(content) > MAX_AGENT_BYTES:
         raise UserError(
-            f"the agent has {len(content):,} bytes: expected at most {MAX_AGENT_BYTES:,}"
+            f"the agent is {len(content):,} bytes: expected at most {MAX_AGENT_BYTES:,}"
         )
     return content
 
@@ -296,11 +296,12 @@ def decode_agent(content: bytes, source: str) -> AgentFile:
     """Return the agent in the content of a file after checking its digest.
 
     `source` is the name of the file in error messages. Raises UserError for content that is too
-    large, damaged, of another kind, or of another version.
+    large, damaged, of a different kind, or from a different version.
     """
     if len(content) > MAX_AGENT_BYTES:
         raise UserError(
-            f"{source} has {len(content):,} bytes: expected an agent of at most {MAX_AGENT_BYTES:,}"
+            f"{source} is {len(content):,} bytes: expected an agent of at most"
+            f" {MAX_AGENT_BYTES:,} bytes"
         )
     table = _agent_header(content, source)
     check_schema_version(Path(source), table.get("schema"), AGENT_SCHEMA)
@@ -321,7 +322,7 @@ def decode_agent(content: bytes, source: str) -> AgentFile:
 def _agent_header(content: bytes, source: str) -> dict[str, Any]:
     """Return the zerolab header of a safetensors file.
 
-    Raises UserError if the file has other metadata or arrays that do not contain numbers.
+    Raises UserError if the file has unexpected metadata or non-numeric arrays.
     """
     with _guarded_decode(source):
         length = int.from_bytes(content[:_LENGTH_BYTES], "little")

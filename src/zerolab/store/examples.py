@@ -77,7 +77,7 @@ class NpzArchive:
         """Return the content of a member of at most 32 MiB, such as a text."""
         member = self._member(name)
         if member.file_size > _MAX_MEMBER_BYTES:
-            raise damaged_file_error(self._path, f"{name} has {member.file_size:,} bytes")
+            raise damaged_file_error(self._path, f"{name} is {member.file_size:,} bytes long")
         return bytes(self._content(member))
 
     def read_columns(self, forms: Mapping[str, tuple[str, int]]) -> dict[str, NDArray[Any]]:
@@ -151,13 +151,13 @@ def _check_directory(end: bytes) -> None:
     if end[-42:-38] == _END_64:  # for files of 4 GiB or more
         (size,) = struct.unpack_from("<Q", end, 40)
     if size > _MAX_DIRECTORY_BYTES:
-        raise ValueError(f"its directory has {size:,} bytes")
+        raise ValueError(f"its directory is {size:,} bytes long")
 
 
 SCHEMA = 2
 _HEADER = "zerolab.json"
 _FEATURES = "features"
-_TIMESTAMP = (1980, 1, 1, 0, 0, 0)  # constant, so that equal runs have equal bytes
+_TIMESTAMP = (1980, 1, 1, 0, 0, 0)  # constant, so that equal runs result in identical bytes
 
 
 @dataclass(frozen=True, eq=False)
@@ -221,7 +221,7 @@ def _members(
 def load_examples(path: Path) -> tuple[Examples, dict[str, Any]]:
     """Return the examples and metadata of an npz file.
 
-    Raises UserError if the file is missing, damaged, foreign or of another version.
+    Raises UserError if the file is missing, damaged, foreign or from a different version.
     """
     columns, metadata = _read_columns(path, _FORMS)
     for name in _OPTIONAL:

@@ -75,8 +75,8 @@ class FolderKind(NamedTuple):
     def locked(self, path: Path) -> Iterator[None]:
         """Create the folder if necessary, and lock it against other processes.
 
-        Temporary files of killed processes are removed. Raises UserError if the folder has other
-        content or another process is using it.
+        Temporary files of killed processes are removed. Raises UserError if the folder contains
+        other files or another process is using it.
         """
         make_folder(path)
         self.require_own_or_empty(path)  # first, to avoid creating a lock file in a foreign folder
@@ -226,7 +226,7 @@ def write_state(path: Path, state: RunState) -> None:
 
 
 def read_state(path: Path) -> RunState:
-    """Read state.json; raise UserError if it is missing, damaged, foreign or of another version."""
+    """Read state.json; raise UserError if missing, damaged, foreign or from another version."""
     content = read_bytes(path, _MAX_BYTES)
     with user_errors_on_read(path):
         fields = json.loads(content.decode())
@@ -264,7 +264,7 @@ def write_settings_file(
 
 
 def read_settings_file(path: Path, noun: str = "run") -> dict[str, Any]:
-    """Read a settings file; raise UserError if missing, damaged, foreign or of another version."""
+    """Read a settings file; raise UserError if missing, damaged, foreign or of a wrong version."""
     content = read_bytes(path, _MAX_BYTES)
     with user_errors_on_read(path):
         text = content.decode()
@@ -289,8 +289,8 @@ _MAX_METRICS_BYTES = 1 << 27
 def read_metrics(path: Path, byte_count: int | None = None) -> list[dict[str, Any]]:
     """Return the lines in the first `byte_count` bytes, by default all lines, as dictionaries.
 
-    Raises UserError if the file is shorter than `byte_count`, of another version or damaged. The
-    message contains the number of the damaged line.
+    Raises UserError if the file is shorter than `byte_count`, from a different version or damaged.
+    The message contains the number of the damaged line.
     """
     content = read_bytes(path, _MAX_METRICS_BYTES) if path.exists() else b""
     if byte_count is not None and len(content) < byte_count:
@@ -356,7 +356,7 @@ class Environment(Settings):
 def read_environments(run: Path) -> list[Environment]:
     """Return the environments of the run in a folder, in order.
 
-    Raises UserError if their file is damaged or of another version.
+    Raises UserError if their file is damaged or from a different version.
     """
     path = run / _ENVIRONMENT_FILE
     if not path.exists():

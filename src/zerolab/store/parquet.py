@@ -1,4 +1,4 @@
-"""Parquet files of zerolab: a header in the metadata, checks before reading, atomic writes.
+"""zerolab's Parquet files: a header in the metadata, checks before reading, atomic writes.
 
 The sizes that a file declares in its footer are read and checked before its columns. pyarrow offers
 the same numbers, but reading a column's metadata with it aborts the process if the column's
@@ -31,8 +31,8 @@ _MAX_BYTES = 1 << 30
 _FREE_VALUES = 1_000_000
 _VALUES_PER_BYTE = 50
 """Maximum number of values per byte of a file, beyond the first `_FREE_VALUES`. Constant columns
-take almost no space in a file, but full space in memory. Real files have at most three values per
-byte."""
+take up almost no space in a file but their full size in memory. Real files have at most three
+values per byte."""
 
 
 def write_table(path: Path, table: pa.Table, header: Mapping[str, Any]) -> None:
@@ -60,9 +60,9 @@ def read_table(
     """Return the header and the columns of a file, checking the header before reading the columns.
 
     `written_by` names the command that writes such files. Files with long strings should be read
-    with small `rows_at_once`, which bounds the memory for strings that are stored once and repeated
-    many times. `max_bytes` limits the file and its columns in memory. Raises UserError if the file
-    is missing, damaged, too large, or of another kind or version.
+    with a small `rows_at_once`, which bounds the memory used by strings that are stored once and
+    repeated many times. `max_bytes` limits the file and its columns in memory. Raises UserError if
+    the file is missing, damaged, too large, or of a different kind or version.
     """
     check_path(path)
     if not path.is_file():
@@ -80,7 +80,7 @@ def read_table(
                     raise damaged_file_error(path, f"its columns are not those of {kind}")
                 sizes = declared_sizes(memoryview(content))
                 if sizes.value_count > _FREE_VALUES + _VALUES_PER_BYTE * content.size:
-                    raise damaged_file_error(path, f"it has {sizes.value_count:,} values")
+                    raise damaged_file_error(path, f"it contains {sizes.value_count:,} values")
                 if sizes.uncompressed_bytes > max_bytes:
                     raise damaged_file_error(path, _too_large(max_bytes))
                 table = _read_columns(path, file, rows_at_once, max_bytes)
@@ -122,7 +122,7 @@ def _too_large(max_bytes: int) -> str:
 _TAIL = 8  # length of the footer, int32, and a magic number
 _MAX_DEPTH = 16  # real footers nest structs about 6 levels deep
 
-# Numbers of fields in parquet.thrift
+# Field IDs in parquet.thrift
 _ROW_GROUPS = 4  # of FileMetaData
 _COLUMNS = 1  # of RowGroup
 _COLUMN_METADATA = 3  # of ColumnChunk

@@ -76,7 +76,10 @@ class RunFolder:
 
     @classmethod
     def create(cls, path: Path, config: Mapping[str, Any]) -> RunFolder:
-        """Create a run; raise UserError if the folder has other content or cannot be written."""
+        """Create a run.
+
+        Raises UserError if the folder already contains other files or cannot be written to.
+        """
         with RUN.locked(path):
             if is_run(path):
                 raise ExistingRunError(
@@ -88,7 +91,7 @@ class RunFolder:
 
     @classmethod
     def open(cls, path: Path) -> RunFolder:
-        """Open a run; raise UserError if it is missing, damaged or of another version."""
+        """Open a run; raise UserError if it is missing, damaged or from a different version."""
         if not is_run(path):
             raise UserError(f"{path} is not a run: expected a folder with a config.toml")
         run = cls(path, RUN.read_settings(path))

@@ -282,7 +282,7 @@ class RunStorage(FolderStorage):
         """Copy the stored run here unless there is a local run; return whether it was copied.
 
         Raises UserError if the local run is behind the stored one or is a different run, or if the
-        folder has other content.
+        folder contains other files.
         """
         if STATE not in self._digests:
             return False

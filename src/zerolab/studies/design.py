@@ -134,7 +134,7 @@ def run_key(settings: TrainSettings) -> str:
     The digest ignores the name of the preset, the device, the numbers of threads and chunks, and
     newer settings without effect. It also ignores values that follow from other settings: the
     digest of a data set, which its file name determines, and the fields of heads and of ``start``
-    that are filled in when a run begins. Empty values are omitted so that adding an optional list
+    that are filled in when a run starts. Empty values are omitted so that adding an optional list
     of options does not change existing keys.
     """
     data = without_newer_settings(settings.model_dump(mode="json", exclude={"preset", "device"}))
@@ -280,7 +280,7 @@ class Design:
         return list(distinct.values())
 
     def of_seeds(self, seeds: Iterable[int]) -> Design:
-        """Return the design without runs of other seeds or the tournaments in which they play."""
+        """Return the design without runs with other seeds or the tournaments in which they play."""
         chosen = set(seeds)
         return replace(
             self,

@@ -124,7 +124,7 @@ class StudyExecution:
                 self.scheduler().forget_failures()
 
     def results(self, on_run: Callable[[str], None] = lambda title: None) -> Results:
-        """Return the results so far; a study that has not begun raises UserError.
+        """Return the results so far; a study that has not started raises UserError.
 
         `on_run` is called with the title of each run before it is measured, which can take seconds.
         """

@@ -51,15 +51,16 @@ class JudgedStudy:
 
     @property
     def largest(self) -> JudgedScale | None:
-        """Verdicts at the largest scale; None without a ledger."""
+        """Verdicts at the largest scale; None if there is no ledger."""
         return next((self.scales[each] for each in reversed(SCALES) if each in self.scales), None)
 
 
 def read_ledgers(folder: Path) -> tuple[dict[Path, Ledger], list[str]]:
     """Return the ledgers in the subfolders of `folder`, and a message for each refused one.
 
-    A ledger is refused if it is damaged, belongs to an unknown study or another design, or is the
-    second for its study and scale. Ledgers of scale `smoke` are ignored because they prove nothing.
+    A ledger is refused if it is damaged, belongs to an unknown study or a different design, or is
+    the second for its study and scale. Ledgers of scale `smoke` are ignored because they prove
+    nothing.
     """
     ledgers: dict[Path, Ledger] = {}
     refused: list[str] = []
@@ -287,7 +288,7 @@ def _power_text(verdict: Verdict) -> str:
 
 
 def findings_as_dict(studies: Iterable[JudgedStudy]) -> list[dict[str, Any]]:
-    """Return all findings for JSON, by claim and scale; the scale is None without a ledger."""
+    """Return all findings for JSON, by claim and scale; the scale is None if there is no ledger."""
     entries: list[dict[str, Any]] = []
     for each in studies:
         for claim in each.claims:

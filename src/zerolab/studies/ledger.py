@@ -110,7 +110,7 @@ class Ledger:
 
 
 def write_ledger(path: Path, ledger: Ledger) -> None:
-    """Write a ledger; equal ledgers have equal bytes."""
+    """Write a ledger; equal ledgers result in identical bytes."""
     rows = sorted(ledger.rows, key=lambda row: row.identity)
     columns = {
         "kind": [row.kind for row in rows],
@@ -128,7 +128,7 @@ def write_ledger(path: Path, ledger: Ledger) -> None:
 
 
 def read_ledger(path: Path) -> Ledger:
-    """Read a ledger; raise UserError if the file is missing, damaged or of another kind."""
+    """Read a ledger; raise UserError if the file is missing, damaged or of a different kind."""
     header, table = read_table(
         path, _COLUMNS, KIND, SCHEMA, written_by="zerolab study", rows_at_once=1,
         max_bytes=_MOST_BYTES,

@@ -43,7 +43,7 @@ class TakenLook(NamedTuple):
 
 
 def check_looks(tables: Any, seeds: Sequence[int]) -> list[TakenLook]:
-    """Parse the looks in a file; raise an error of `UNREADABLE` if they are impossible.
+    """Parse the looks in a file; raise one of the `UNREADABLE` errors if they are invalid.
 
     Each look must include the seeds of the previous look, and `seeds` those of all looks.
     """
@@ -83,8 +83,8 @@ def nominal_levels(level: float, fractions: tuple[float, ...]) -> tuple[float, .
     """Return the significance level of a two-sided test at each look.
 
     `fractions` are the shares of the planned data at the looks, in ascending order and at most 1.
-    Together, looks up to the share 1 reject a true hypothesis with probability `level`. Fractions
-    that are not positive and ascending raise ValueError.
+    Together, the looks up to a share of 1 reject a true hypothesis with probability `level`.
+    Fractions that are not positive and ascending raise ValueError.
     """
     from scipy.special import ndtr, ndtri  # noqa: PLC0415  slow to import
 
@@ -145,7 +145,10 @@ class _ContinuationDensity(NamedTuple):
 
 
 def spent_level(level: float, fraction: float) -> float:
-    """Return the part of a two-sided `level` that looks may spend up to a share of the data."""
+    """Return how much of a two-sided `level` the looks may have spent at a point in the data.
+
+    `fraction` is the fraction of the data that has been seen by then.
+    """
     from scipy.special import ndtr, ndtri  # noqa: PLC0415  slow to import
 
     return max(_LEAST, 4.0 * float(ndtr(ndtri(level / 4.0) / math.sqrt(fraction))))
@@ -176,7 +179,7 @@ def look_sizes(seed_count: int) -> list[int]:
 def parse_seeds(text: str) -> list[int]:
     """Return the seeds written as numbers and ranges, such as ``100-107,112``, in order.
 
-    Raises UserError if the text has another form, or if a seed is out of range or repeated.
+    Raises UserError if the text is in a different format, or if a seed is out of range or repeated.
     """
     matches = [_RANGE.fullmatch(part.strip()) for part in text.split(",")]
     if not all(matches):

@@ -73,13 +73,16 @@ class Results:
         )
         messages = []
         if untrained:
-            messages.append(f"{untrained} of {len(planned)} runs are not finished")
+            verb = "is" if untrained == 1 else "are"
+            messages.append(f"{untrained} of {len(planned)} runs {verb} not finished")
         uncomputed = [
             each.label for each in self.design.computations
             if part in (None, each.part) and each.title not in self.computation_results
         ]  # fmt: skip
         if uncomputed:
-            messages.append(f"{len(uncomputed)} computations are not finished")
+            count = len(uncomputed)
+            unfinished = "1 computation is" if count == 1 else f"{count} computations are"
+            messages.append(f"{unfinished} not finished")
         if unplayed:
             messages.append(f"tournaments not finished: {', '.join(unplayed)}")
         return "; ".join(messages)
@@ -87,7 +90,8 @@ class Results:
     def missing_runs_message(self) -> str:
         """Return a message about missing runs, or an empty string."""
         missing = len(self.design.runs) - len(self.runs)
-        return f"{missing} of {len(self.design.runs)} runs are missing" if missing else ""
+        verb = "is" if missing == 1 else "are"
+        return f"{missing} of {len(self.design.runs)} runs {verb} missing" if missing else ""
 
     @property
     def training_seconds(self) -> float:
@@ -197,7 +201,7 @@ def with_last_look(ledger: Ledger, design: Design) -> Ledger:
 def _trained_run(planned: PlannedRun, row: LedgerRow) -> TrainedRun:
     if row.key != planned.key:
         raise UserError(
-            f"{planned.title} was trained with settings of another version of the study"
+            f"{planned.title} was trained with settings from a different version of the study"
             f" ({row.key}): expected a ledger from this version of zerolab, with {planned.key}"
         )
     return TrainedRun(planned, row.records, row.weights, row.environments, row.numbers)
@@ -206,7 +210,8 @@ def _trained_run(planned: PlannedRun, row: LedgerRow) -> TrainedRun:
 def provenance(results: Results) -> Provenance:
     """Return the provenance of results.
 
-    Versions and machines are those that trained the runs or, without runs, those of this process.
+    The versions and machines are those used to train the runs or, if there are no runs, those of
+    this process.
     """
     runs = {run.planned.key: run for run in results.runs}
     environments = [each for run in runs.values() for each in run.environments]

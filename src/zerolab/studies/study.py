@@ -90,7 +90,8 @@ class Study(ABC):
     def scale_of(self, path: Path, header: LedgerHeader) -> Scale:
         """Return the scale of a ledger, read from `path`.
 
-        Raises UserError if the ledger belongs to another study or to another design of this study.
+        Raises UserError if the ledger belongs to a different study or a different design of this
+        study.
         """
         scale = next((each for each in SCALES if each == header.scale), None)
         if header.study != self.name or scale is None:
@@ -100,7 +101,7 @@ class Study(ABC):
             )
         if header.design != self.design_digest(scale):
             raise UserError(
-                f"{quoted(path)} belongs to another design of {self.name} at scale {scale}:"
+                f"{quoted(path)} belongs to a different design of {self.name} at scale {scale}:"
                 " expected a ledger written by this version of zerolab"
             )
         return scale

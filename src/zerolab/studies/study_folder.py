@@ -82,13 +82,14 @@ class StudyFolder:
             yield
 
     def require_design(self, design_digest: str, seeds: Sequence[int]) -> None:
-        """Raise UserError if the study has another design or other seeds, or is damaged."""
+        """Raise UserError if the study has a different design or different seeds, or is damaged."""
         saved = STUDY.read_settings(self.path)
         saved_seeds = saved.pop("seeds", None)
         if saved != {**self._settings, "design": design_digest}:
             raise UserError(
-                f"{quoted(self.path)} was begun by a version of zerolab with another design of this"
-                " study: remove that folder (runs are stored elsewhere), or choose another --folder"
+                f"{quoted(self.path)} was started by a version of zerolab with a different design"
+                " of this study: remove that folder (runs are stored elsewhere), or choose another"
+                " --folder"
             )
         with user_errors_on_read(self.path / STUDY.settings_file):
             check_seeds(saved_seeds)
@@ -99,7 +100,7 @@ class StudyFolder:
             )
 
     def saved_seeds(self) -> list[int]:
-        """Return the seeds of a study that has begun; empty if there is none or it is damaged."""
+        """Return the seeds of a study that has started; empty if there is none or it is damaged."""
         with suppress(UserError), user_errors_on_read(self.path / STUDY.settings_file):
             if self.has_begun:
                 return check_seeds(STUDY.read_settings(self.path).get("seeds"))
@@ -115,7 +116,7 @@ class StudyFolder:
         return self.root / "runs" / run.key
 
     def open_run(self, run: PlannedRun) -> RunFolder | None:
-        """Return the folder of a run, or None if the run has not begun.
+        """Return the folder of a run, or None if the run has not started.
 
         Raise UserError if the folder is damaged or contains another run.
         """

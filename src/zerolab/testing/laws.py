@@ -194,7 +194,7 @@ def check_empties(game: Game) -> None:
         for sample in samples:
             empties = compiled_rules.empties(game, sample.state)
             is_valid = 0 <= empties <= previous
-            expect(is_valid, sample, f"empties is {empties}; expected from 0 to {previous}")
+            expect(is_valid, sample, f"empties is {empties}; expected 0 to {previous}")
             previous = empties
 
 

@@ -180,7 +180,7 @@ def amend_settings(
 
 
 def with_values_set_by_run(settings: TrainSettings, saved: TrainSettings) -> TrainSettings:
-    """Return settings with the saved values of the fields that were set when the run began.
+    """Return settings with the saved values of the fields that were set when the run started.
 
     This lets a run be resumed with the settings as first given.
     """

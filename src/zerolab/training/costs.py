@@ -61,7 +61,7 @@ class CumulativeCost(NamedTuple):
     reference_hours: float | None = None
     """Hours of self-play on the reference machine: moves times milliseconds per move [Clausen2021].
     A move with fewer simulations than the measured ones, such as a random ply, counts
-    proportionally. None without a reference."""
+    proportionally. None if there is no reference."""
     accuracy: AccuracyRecord | None = None
     """The accuracy measured in this iteration; None if it was not measured."""
 

@@ -29,7 +29,8 @@ class Gate(VariantSettings):
 
     openings: int = Field(default=0, ge=0, le=1000)
     """Random plies at the start of each game, for variety. Each opening is played twice, with
-    colours swapped. The papers use 0, with which two deterministic networks repeat their games."""
+    colours swapped. The papers use 0, so two deterministic networks keep playing the same
+    games."""
 
     @field_validator("games")
     @classmethod
@@ -51,7 +52,7 @@ GATES: Registry[type[Gate]] = Registry("gate")
 class WinRateGate(Gate):
     """Gate that accepts a candidate if wins / (wins + losses) >= u.
 
-    Draws are ignored. Without any decisive game the candidate is rejected, as in [AZG]. The Leiden
+    Draws are ignored. If no game is decisive, the candidate is rejected, as in [AZG]. The Leiden
     papers write "more than u", but the framework that they ran, [AZG], accepts at exactly u.
     """
 
@@ -144,7 +145,7 @@ class Ramp(VariantSettings):
 
     @property
     def match_size(self) -> MatchSize | None:
-        """Size of the match of plain against warm-start search after each iteration, if any."""
+        """Size of the match, if any, between plain and warm-start search after each iteration."""
         return None
 
     def weight(self, iteration: int) -> float:
@@ -272,7 +273,7 @@ class StopRule(VariantSettings):
         return 0.0
 
     def seconds_left(self, records: Sequence[Record]) -> float | None:
-        """Return the seconds of training left after these records; None without a time limit."""
+        """Return the seconds of training left after these records; None if time is unlimited."""
         return None
 
     def iteration_share(self, records: Sequence[Record], iteration: int) -> IterationShare:

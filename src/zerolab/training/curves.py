@@ -45,7 +45,7 @@ _TITLES = {
     "accuracy-strong": "strong accuracy on solved positions",
     "accuracy-weak": "weak accuracy on solved positions",
 }
-"""Titles of the drawn panels, in order, by key."""
+"""Titles of the plotted panels, in order, by key."""
 _STYLES: tuple[Any, ...] = (
     "solid",
     "dashed",
@@ -59,7 +59,7 @@ _STYLES: tuple[Any, ...] = (
 
 
 class RunCurves(NamedTuple):
-    """The records of a run with their x coordinates, and the panels drawn from them."""
+    """The records of a run with their x coordinates, and the panels plotted from them."""
 
     title: str
     records: list[Record]
@@ -123,7 +123,7 @@ def _panels(curves: Sequence[RunCurves]) -> Mapping[str, _Draw]:
 
 
 def _series_styles(key: str, curves: Sequence[RunCurves]) -> dict[str, _Style]:
-    """Return the line styles of the drawn series of a panel, by series name."""
+    """Return the line styles of the plotted series of a panel, by series name."""
     if key == "elo":
         return {BEST_NETWORK: "solid"}
     panels = [each.panels[key] for each in curves if key in each.panels]

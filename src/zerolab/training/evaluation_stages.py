@@ -72,7 +72,7 @@ def predict_positions(
     """
     extra_outputs: tuple[ExtraOutput, ...] = ("draws",) if predicts_draws else ()
     parts = []
-    with limit_torch_threads(1):  # as in games; with several cores the last bits can differ
+    with limit_torch_threads(1):  # as in games; on several cores the last bits can differ
         for begin in range(0, len(positions), _BATCH):
             rows = slice(begin, begin + _BATCH)
             priors, values, draws, _ = evaluate(evaluator, positions.states[rows], extra_outputs)

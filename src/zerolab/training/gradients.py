@@ -36,7 +36,7 @@ class GradientComputation:
 
     @property
     def device(self) -> torch.device:
-        """Device of the network."""
+        """Device on which the network runs."""
         return next(self.network.parameters()).device
 
     def _tensors(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:

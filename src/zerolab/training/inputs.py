@@ -1,7 +1,7 @@
-"""Inputs of a run, such as its game, solved positions and networks of other runs.
+"""Inputs of a run, such as its game, solved positions and networks from other runs.
 
-A run can start from a network of another run, and can learn the features of such a network. The
-settings name these networks by path. When the run begins, the digests of the networks are added to
+A run can start from the network of another run, and can learn the features of such a network. The
+settings name these networks by path. When the run starts, the digests of the networks are added to
 the settings, and copies of the networks to the run folder, so that the other run can change or
 disappear (docs/decisions/0046). A study puts the copies in the run folder in advance, since its
 runs can be trained on machines without the other run.
@@ -64,9 +64,9 @@ class RunInputs(NamedTuple):
 
 
 def read_inputs(settings: TrainSettings, run: RunFolder | None = None) -> RunInputs:
-    """Return the inputs of a run; raise UserError if one is missing or does not fit.
+    """Return the inputs of a run; raise UserError if one is missing or incompatible.
 
-    A run that has begun reads the copies in its folder and no longer needs its source network.
+    A run that has started reads the copies in its folder and no longer needs its source network.
     """
     game = parse_game(settings.game)
     locate: Callable[[str], Path] = Path if run is None else run.resolve_solved_positions
@@ -105,7 +105,7 @@ def find_source_network(key: str, name: str, run: RunFolder | None) -> tuple[Run
         raise UserError(f"{key} = {quoted(name)}: {error}") from None
     if run is not None and canonical_folder(source.path) == canonical_folder(run.path):
         raise UserError(
-            f"{key} = {quoted(name)} is the run itself: expected a network of another run"
+            f"{key} = {quoted(name)} is the run itself: expected a network from a different run"
         )
     return source, iteration
 
@@ -115,7 +115,7 @@ def require_network_digest(path: Path, network_file: NetworkFile, digest: str) -
     if digest not in ("", network_file.digest):
         raise UserError(
             f"{path} has the digest {network_file.digest}, not {digest}: expected the network with"
-            " which this run began"
+            " which this run started"
         )
 
 
@@ -200,8 +200,8 @@ def read_feature_source(
 ) -> FeatureSource | None:
     """Return the network whose features a run learns, if any.
 
-    A run that has begun uses the copy in its folder. Raises UserError if the network does not
-    exist, differs from the one with which the run began, or has no features for the run's game.
+    A run that has started uses the copy in its folder. Raises UserError if the network does not
+    exist, differs from the one with which the run started, or has no features for the run's game.
     """
     head = features_head(settings)
     if head is None:
@@ -293,7 +293,7 @@ class InitialWeights(NamedTuple):
     """The run's settings `start`, completed with the digest, iteration and game of the source."""
     transferred: TransferredWeights
     optimizer_state: Arrays
-    """Optimiser state of the source; empty if the run begins with a new optimiser."""
+    """Optimiser state of the source; empty if the run starts with a new optimiser."""
     is_trunk_frozen: bool = False
 
     def describe(self) -> str:
@@ -318,7 +318,7 @@ def read_initial_weights(
     """Return the initial weights of a run; None if it starts with an untrained network.
 
     Raises UserError if the source network does not exist, differs from the one with which the run
-    began, or does not fit the run's network.
+    began, or is incompatible with the run's network.
     """
     start = settings.start
     if start is None:

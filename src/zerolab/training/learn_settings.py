@@ -53,17 +53,17 @@ class StartSettings(Settings):
     docs/transfer.md). [Hongcharoen2018]: trunk; [Soemers2023]: channels."""
 
     digest: str = ""
-    """Digest of the weights of `source`. Set when the run begins."""
+    """Digest of the weights of `source`. Set when the run starts."""
 
     iteration: int | None = Field(default=None, ge=0)
-    """Iteration of `source`. Set when the run begins."""
+    """Iteration of `source`. Set when the run starts."""
 
     game: str = ""
-    """Game of `source`. Set when the run begins."""
+    """Game of `source`. Set when the run starts."""
 
 
 SET_BY_RUN = ("digest", "iteration", "game")
-"""Fields of `StartSettings` that are set when the run begins."""
+"""Fields of `StartSettings` that are set when the run starts."""
 
 
 def _number_of_iterations(value: Any) -> Any:

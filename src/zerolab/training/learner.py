@@ -68,7 +68,8 @@ class WeightAverage:
     def restore(self, average: Arrays, state: Mapping[str, NDArray[Any]]) -> None:
         """Restore the average, and load the latest weights into the network.
 
-        Other arrays in `state` are ignored. Raises UserError if arrays do not fit the network.
+        Other arrays in `state` are ignored. Raises UserError if arrays are incompatible with the
+        network.
         """
         set_weights(self._network, average)
         self._mean = {name: tensor.clone() for name, tensor in self._latest.items()}
@@ -289,7 +290,7 @@ class Learner:
         return arrays
 
     def restore(self, weights: Arrays, optimizer_state: Arrays) -> None:
-        """Restore the weights and the optimiser state; raise UserError if they do not fit."""
+        """Restore the weights and the optimiser state; raise UserError if they are incompatible."""
         if self._average:
             self._average.restore(weights, optimizer_state)
         else:

@@ -1,4 +1,4 @@
-"""Loggers, which copy the numbers of a training run to experiment trackers.
+"""Loggers, which copy the metrics of a training run to experiment trackers.
 
 Loggers are the classes at the end of this file. Other packages can register more in modules named
 in the entry-point group ``zerolab.loggers``.
@@ -92,7 +92,7 @@ def open_loggers(names: Iterable[str], run: RunFolder) -> RunLog:
 
 
 class RunLog:
-    """Open logs of a run, which receive the numbers of its finished stages."""
+    """Open logs of a run, which receive the metrics of its finished stages."""
 
     def __init__(self, run: RunFolder) -> None:
         self._run = run

@@ -175,7 +175,7 @@ class CostReference(Settings):
 
 
 def read_cost_reference(path: Path) -> CostReference:
-    """Return the reference in a file; raise UserError if missing, damaged or of another version."""
+    """Return a file's reference; raise UserError if missing, damaged or from another version."""
     if not path.exists():
         raise UserError(
             f"{quoted(path)} does not exist: expected a file written by zerolab cost --measure"

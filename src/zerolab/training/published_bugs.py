@@ -32,7 +32,7 @@ _DEFAULT_RATE = 0.001
 
 @dataclass(frozen=True)
 class EnabledBugs:
-    """Enabled bugs and their effects on a run's data; without bugs, the data are correct."""
+    """Enabled bugs and their effects on a run's data; if there are none, the data are correct."""
 
     names: Sequence[BugName] = ()
 

@@ -43,7 +43,7 @@ class Record(BaseModel):
     wall_seconds: Seconds
     """Duration of the stage, or of the part of the stage that this record describes."""
     wall_elapsed_seconds: Seconds | None = None
-    """Time since the previous record, or since training began or was resumed if that is later.
+    """Time since the previous record, or since training started or was resumed if that is later.
     Absent if the stage has several records, and in runs of earlier versions."""
     wall_processor_seconds: Seconds | None = None
     """Processor time in all threads, hardly affected by other load; absent in the same cases."""
@@ -107,7 +107,7 @@ class SelfPlayRecord(Record):
     """Simulations of a full search in this iteration; only with `selfplay.progressive`."""
     asked: PositionCount | None = None
     """Requests to the search service: one per move or, with a big tree, one per new position.
-    Absent without a service."""
+    Absent if there is none."""
     merged: PositionCount | None = None
     """Requests identical to another request in the same call."""
     remembered: PositionCount | None = None
@@ -119,9 +119,9 @@ class SelfPlayRecord(Record):
     (`played_on`) and games among them that this player did not lose (`false`), and `false` /
     `played_on` (`false_rate`), if defined. Absent without `selfplay.resignation`."""
     warm_start_weight: Share | None = None
-    """Weight of the warm start in this iteration; absent without a warm start."""
+    """Weight of the warm start in this iteration; absent if there is none."""
     generation: Annotated[int, Unit("generations")] | None = None
-    """League generation of the last game, counted from 0; absent without a league."""
+    """League generation of the last game, counted from 0; absent if there is none."""
     simulations: Annotated[int, Unit("simulations")]
     """Simulations of all searches."""
     evaluated: PositionCount

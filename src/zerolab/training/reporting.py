@@ -110,10 +110,10 @@ class NullReporter:
 
 
 class RunClock:
-    """Clock that estimates a run's remaining time from the iterations since the command began.
+    """Clock that estimates a run's remaining time from the iterations since the command started.
 
     `iterations` is None for a run without a fixed number of iterations. `seconds_left` is the time
-    until the stop rule ends the run, None without a time limit.
+    until the stop rule ends the run, None if there is no time limit.
     """
 
     def __init__(self, iterations: int | None, seconds_left: float | None = None) -> None:
@@ -125,7 +125,7 @@ class RunClock:
 
     @classmethod
     def of_run(cls, run: RunFolder, settings: TrainSettings) -> RunClock:
-        """Return the clock of a run whose training begins or is resumed now."""
+        """Return the clock of a run whose training starts or is resumed now."""
         records = of_iterations(read_records(run))
         return cls(settings.iterations, settings.stop.seconds_left(records))
 

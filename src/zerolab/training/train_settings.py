@@ -90,13 +90,13 @@ class TrainSettings(Settings):
     """Seed of all random streams."""
 
     device: Annotated[str, AfterValidator(checked_device_name)] = "auto"
-    """Device of the networks: auto, cpu, cuda, cuda:N or mps. With auto, it is the device named by
-    the environment variable ZEROLAB_DEVICE; if that is unset, the first CUDA GPU, or else the CPU.
-    Can be changed when a run is resumed, but results differ between devices."""
+    """Device on which the networks run: auto, cpu, cuda, cuda:N or mps. With auto, it is the device
+    named by the environment variable ZEROLAB_DEVICE; if that is unset, the first CUDA GPU, or else
+    the CPU. Can be changed when a run is resumed, but results differ between devices."""
 
     iterations: int = Field(default=100, ge=1)
-    """I: number of iterations of self-play, learning and gate. [Wang2020b]: 100; [Wang2019] and
-    [Wang2020a]: 100, and 200 on 5x5 boards; [Hongcharoen2018]: 50."""
+    """I: number of iterations, each consisting of self-play, learning and gating. [Wang2020b]: 100;
+    [Wang2019] and [Wang2020a]: 100, and 200 on 5x5 boards; [Hongcharoen2018]: 50."""
 
     selfplay: SelfPlaySettings = SelfPlaySettings()
     """Self-play."""
@@ -207,7 +207,7 @@ class TrainSettings(Settings):
         return self
 
     def _check_self_play(self, search: SearchSettings, where: str) -> None:
-        """Raise ValueError, with `where` before the message, if a search does not fit self-play."""
+        """Raise ValueError, with the prefix `where`, if a search cannot be used for self-play."""
         try:
             search.check_self_play()
             self.selfplay.budget.check(search)
@@ -291,8 +291,8 @@ class TrainSettings(Settings):
                 if head.plies_ahead >= longest:
                     raise ValueError(
                         f"network.heads.{head.name} looks {head.plies_ahead} plies ahead, but games"
-                        f" of {self.game} last at most {longest} plies: expected plies of at most"
-                        f" {longest - 1}"
+                        f" of {self.game} last at most {longest} plies: expected at most"
+                        f" {longest - 1} plies"
                     )
         return self
 
@@ -338,8 +338,8 @@ class TrainSettings(Settings):
         if last is not None and last > self.iterations:
             raise ValueError(
                 f"learn.window = {quoted(self.learn.window.name)} grows until iteration {last},"
-                f" beyond the {self.iterations} iterations of the run: expected an earlier end of"
-                " its growth or more iterations"
+                f" beyond the {self.iterations} iterations of the run: expected its"
+                " growth to end earlier, or more iterations"
             )
         return self
 
@@ -367,7 +367,7 @@ def league_settings(settings: TrainSettings, evolution: EvolutionSettings) -> Le
 
 
 def _check_league(settings: TrainSettings, evolution: EvolutionSettings) -> None:
-    """Raise UserError or ValueError for settings that do not fit self-play in a league."""
+    """Raise UserError or ValueError for settings incompatible with self-play in a league."""
     play = settings.selfplay
     for key, value, expected in (
         ("selfplay.mode", play.mode.name, "episodic"),
@@ -378,12 +378,12 @@ def _check_league(settings: TrainSettings, evolution: EvolutionSettings) -> None
     ):
         if value != expected:
             raise ValueError(
-                f"{key} = {value} does not fit self-play in a league: expected {expected}"
+                f"{key} = {value} is incompatible with self-play in a league: expected {expected}"
             )
     for name in ("resignation", "max_plies", "progressive"):
         if getattr(play, name) is not None:
             raise ValueError(
-                f"selfplay.{name} does not fit self-play in a league: expected no value"
+                f"selfplay.{name} cannot be used with self-play in a league: leave it unset"
             )
     if evolution.fitness != "results" and play.episodes % 2:
         raise ValueError(

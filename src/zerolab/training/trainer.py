@@ -85,7 +85,7 @@ class Trainer:
         loggers: Sequence[str] = (),
         executor: Executor | None = None,
     ) -> None:
-        """Prepare training; raise UserError if an input or logger is missing or does not fit."""
+        """Prepare training; raise UserError if an input or logger is missing or incompatible."""
         with use_device(settings.device) as device:
             inputs = read_inputs(settings, run) if inputs is None else inputs
         settings = with_feature_source(settings, inputs.feature_source)

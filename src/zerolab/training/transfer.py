@@ -58,7 +58,8 @@ def transfer_weights(
     """Return the initial weights of the network `target`, taken from `source`.
 
     Source heads whose settings depend on their run are dropped, unless the target has them too.
-    Raises UserError if layers do not fit; the message contains both shapes of the first such layer.
+    Raises UserError if layers are incompatible; the message contains both shapes of the first such
+    layer.
     """
     transferred = _METHODS[method](_without_run_heads(source, target), target)
     layers = (name.rpartition(".")[0] for name in source.weights if name not in target.weights)

@@ -86,7 +86,7 @@ class WarmStartSettings(Settings):
         if self.variant == "baseline" and self.search:
             raise ValueError(
                 f"search.{next(iter(self.search))} has no effect with"
-                ' variant = "baseline": expected another variant, such as "custom"'
+                ' variant = "baseline": expected a different variant, such as "custom"'
             )
         for part, rule in WARM_START_VARIANTS[self.variant]._asdict().items():
             setting = self.search.get(part)

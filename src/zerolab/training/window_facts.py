@@ -89,7 +89,7 @@ def _frequencies(surprises: Numbers, full: NDArray[np.bool_], weight: float) -> 
 
 
 def _reply_policies(examples: Examples) -> Numbers:
-    """Return the policies of the opponent's next moves; NaN for moves without a full search."""
+    """Return the policies of the opponent's next moves; NaN for moves not fully searched."""
     replies = np.full_like(examples.policies, np.nan)
     follows = (np.diff(examples.games) == 0) & (np.diff(examples.plies) == 1) & examples.full[1:]
     replies[:-1][follows] = examples.policies[1:][follows]
@@ -182,7 +182,7 @@ def read_solved_split(
     """Return the positions to learn from; None if the run learns from its own games.
 
     `locate` maps a file name in the settings to a path, as `RunFolder.resolve_solved_positions`
-    does. Raises UserError if the file cannot be used or has another digest.
+    does. Raises UserError if the file cannot be used or has a different digest.
     """
     if not settings.positions:
         return None

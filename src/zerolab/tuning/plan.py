@@ -1,4 +1,4 @@
-"""Plan of a hyper-parameter search, checked before the search begins."""
+"""Plan of a hyper-parameter search, checked before the search starts."""
 
 from __future__ import annotations
 

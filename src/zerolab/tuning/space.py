@@ -52,7 +52,7 @@ class Range(NamedTuple):
 
     @property
     def checked_values(self) -> tuple[SettingValue, ...]:
-        """Values with which the settings are checked before the search begins: both ends."""
+        """Values with which the settings are checked before the search starts: both ends."""
         return (self.low, self.high)
 
     def suggest(self, trial: Trial, key: str) -> SettingValue:
@@ -66,11 +66,11 @@ class Alternatives(NamedTuple):
     """Set of alternative values."""
 
     texts: tuple[str, ...]
-    """Alternatives as texts of values."""
+    """Alternatives, each value as text."""
 
     @property
     def checked_values(self) -> tuple[SettingValue, ...]:
-        """Values with which the settings are checked before the search begins: all alternatives."""
+        """Values with which the settings are checked before the search starts: all alternatives."""
         return self.texts
 
     def suggest(self, trial: Trial, key: str) -> SettingValue:

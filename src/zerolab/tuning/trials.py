@@ -195,7 +195,7 @@ class TrialStore:
         return self._study
 
     def trials(self) -> list[FrozenTrial]:
-        """Return all trials ordered by number, including trials of other processes."""
+        """Return all trials ordered by number, including those run by other processes."""
         return self._study.get_trials(deepcopy=False)
 
     @contextmanager

@@ -105,7 +105,7 @@ class Classroom:
         self.folder = folder
         self._record = record
         self.lock = threading.RLock()
-        """Lock for changes of the record and of the uploads."""
+        """Lock for changes to the record and the uploads."""
 
     @classmethod
     def open(cls, folder: Path, names: Sequence[str]) -> Classroom:
@@ -227,7 +227,7 @@ def link_table(record: ClassRecord, address: str) -> str:
 
 def _require_count(count: int, source: str) -> None:
     if not 2 <= count <= MAX_PUPILS:
-        raise UserError(f"{source}: expected from 2 to {MAX_PUPILS} pupils")
+        raise UserError(f"{source}: expected 2 to {MAX_PUPILS} pupils")
 
 
 def _new_token() -> str:
@@ -238,7 +238,7 @@ def _read(path: Path) -> ClassRecord:
     try:
         table = json.loads(read_text(path, _MAX_CLASS_FILE))
     except (ValueError, RecursionError):
-        raise UserError(f"{quoted(path)} is damaged: delete it to begin a new class") from None
+        raise UserError(f"{quoted(path)} is damaged: delete it to start a new class") from None
     return validate(ClassRecord, table, str(path))
 
 
@@ -260,7 +260,7 @@ class ClassPlay:
         """Reason why games of the latest tournament are missing, or an empty string."""
 
     def resume(self) -> None:
-        """Continue the tournament that was being played when the server ended, if any."""
+        """Continue the tournament, if any, that was being played when the server stopped."""
         tournament = self._classroom.record.tournament
         if tournament is not None and tournament.is_playing:
             self.play(tournament)

@@ -152,9 +152,7 @@ def _is_misspelt(path: str) -> bool:
 def _with_simulations(spec: str, simulations: int) -> str:
     """Return a spec with `simulations`; raise UserError if the number is out of range."""
     if not 1 <= simulations <= MAX_SIMULATIONS:
-        raise UserError(
-            f"simulations = {quoted(simulations)}: expected from 1 to {MAX_SIMULATIONS:,}"
-        )
+        raise UserError(f"simulations = {quoted(simulations)}: expected 1 to {MAX_SIMULATIONS:,}")
     head, options = split_options(spec)
     all_options = options.split("&") if options else []
     others = [each for each in all_options if not each.startswith("simulations=")]

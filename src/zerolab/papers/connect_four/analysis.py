@@ -172,8 +172,8 @@ def training_blocks(results: Results, runs: PointsByVariant) -> Iterator[Block]:
         " accuracy of search on solved positions from games in which half of the plies are perfect."
         " All runs are measured on the same positions, so the intervals cover variation between"
         " runs but not the choice of positions. Comparisons at equal cost use the mean accuracy"
-        " over the last fifth of that cost; averages over equal costs cover all costs of both"
-        " curves."
+        " over the last fifth of that cost; averages at equal cost are taken over the whole range"
+        " of costs that both curves cover."
     )
     for name, (title, variants) in _FIGURES.items():
         plotted = {variant: runs[variant] for variant in variants if variant in runs}
@@ -347,8 +347,9 @@ def move_times_table(results: Results) -> Table | None:
         )  # fmt: skip
     return Table(
         "time-of-a-move",
-        "Networks and their time per move on one core of the reference machine. The search itself"
-        " takes most of the time of a small network, so time and operations differ",
+        "Networks and their time per move on one core of the reference machine. With a small"
+        " network, most of the time is spent in the search itself, so time is not proportional to"
+        " operations",
         [
             "network",
             "variants",

@@ -316,7 +316,7 @@ def difference_along_curves(
 
 
 def _common_costs(runs: Sequence[Sequence[AccuracyPoint]]) -> tuple[float, float]:
-    """Return the ends of the range of costs that all runs cover; equal ends without runs."""
+    """Return the ends of the range of costs that all runs cover; equal ends if there are none."""
     first = max((points[0].cost for points in runs), default=0.0)
     return first, min((points[-1].cost for points in runs), default=0.0)
 

@@ -61,8 +61,8 @@ def fit_unit_costs(runs: Sequence[TrainedRun]) -> UnitCosts:
     """Fit non-negative unit costs of work to the training times of `runs`.
 
     Self-play and learning each have a cost per unit and a cost per iteration. The costs minimise
-    the squared relative errors, so short and long runs have equal weight. Without runs, all
-    costs are 0.
+    the squared relative errors, so short and long runs have equal weight. If there are no
+    runs, all costs are 0.
     """
     if not runs:
         return UnitCosts(0.0, 0.0, 0.0)

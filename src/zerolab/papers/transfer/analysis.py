@@ -143,7 +143,7 @@ def _gains(results: Results, board_pairs: Sequence[BoardPair]) -> Iterator[Block
 
 
 def _row(by_seed: Mapping[Level, float]) -> IntervalRow:
-    """Return a plot row with the numbers of all seeds and their mean."""
+    """Return a plot row with the values for all seeds and their mean."""
     numbers = list(by_seed.values())
     return IntervalRow(mean_of(numbers).interval, numbers)
 

@@ -201,7 +201,9 @@ def _unfinished_runs(results: Results) -> MissingEstimate | None:
     unfinished_runs = len(results.design.runs) - len(results.runs)
     if not unfinished_runs:
         return None
-    return MissingEstimate(f"{unfinished_runs} of {len(results.design.runs)} runs are not finished")
+    verb = "is" if unfinished_runs == 1 else "are"
+    total = len(results.design.runs)
+    return MissingEstimate(f"{unfinished_runs} of {total} runs {verb} not finished")
 
 
 def _near_minus_far(results: Results, board_pairs: Sequence[BoardPair]) -> list[BySeed]:

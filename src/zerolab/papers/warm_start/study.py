@@ -23,7 +23,7 @@ VARIANTS = (BASELINE, "rollout", "rave", "rora", "wro", WRORA)
 ADAPTIVE = "wrora-adaptive"
 """Variant of WRoRa whose warm start ends when plain search wins a match [Wang2021a]."""
 UNTIL = "wrora-until-"
-"""Prefix of variants of WRoRa with another value of I', which follows the prefix."""
+"""Prefix of variants of WRoRa with a different value of I', which follows the prefix."""
 SWITCH = "switch"
 """Name of the tournament between the baseline and WRoRa with warm starts of different lengths."""
 BY_ITERATION = "by-iteration"
@@ -168,7 +168,7 @@ def _variants(scale: Scale, game: str, seed: int) -> Iterator[PlannedRun]:
 
 
 def _ends(scale: Scale, game: str, seed: int) -> Iterator[PlannedRun]:
-    """Yield the runs of WRoRa with an adaptive warm start or another value of I'."""
+    """Yield the runs of WRoRa with an adaptive warm start or a different value of I'."""
     # Without a decreasing weight, adaptive WRoRa would be RoRa.
     adaptive = {"name": "adaptive", "games": _MATCH_GAMES, "iterations": _SWITCH[scale]}
     yield _run(scale, game, WRORA, ADAPTIVE, adaptive, seed)

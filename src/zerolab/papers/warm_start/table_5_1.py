@@ -180,7 +180,8 @@ def _repeats(by_game: Mapping[str, list[ComparedPair]]) -> str:
     repeats = sum(result.score.games - result.distinct_score.games for result in pair_results)
     if not repeats:
         return ""
-    return f" {repeats} games repeat another game, which makes the intervals slightly too narrow."
+    games = "1 game repeats" if repeats == 1 else f"{repeats} games repeat"
+    return f" {games} another game, which makes the intervals slightly too narrow."
 
 
 def _picture(name: str, title: str, by_game: Mapping[str, list[ComparedPair]]) -> Picture:

@@ -307,8 +307,9 @@ def _begin(lab: Lab, classroom: Classroom, play: ClassPlay, request: ClassSettin
     agents = {pupil: name for pupil, name in names.items() if name}
     if len(agents) < 2:
         raise UserError(
-            f"{len(agents)} of {len(classroom.record.pupils)} pupils have an agent for"
-            f" {request.game}: expected at least two"
+            f"{len(agents)} of {len(classroom.record.pupils)} pupils"
+            f" {'has' if len(agents) == 1 else 'have'} an agent for {request.game}:"
+            " expected at least two"
         )
     tournament = ClassTournament(
         number=classroom.next_tournament_number(), game=request.game,

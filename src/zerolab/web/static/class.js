@@ -17,7 +17,7 @@ function draw(group) {
     name, agent || el("span", { class: "soft" }, "none yet"), problem ? el("span", { class: "warn" }, problem) : "",
   ]);
   const ready = group.pupils.filter((each) => each.agent && !each.problem).length;
-  byId("ready").textContent = `${ready} of ${group.pupils.length} pupils have an agent.`;
+  byId("ready").textContent = `${ready} of ${group.pupils.length} pupils ${ready === 1 ? "has" : "have"} an agent.`;
   byId("pupils").replaceChildren(table(["Pupil", "Agent", "Problem"], rows, { caption: "Pupils and their agents" }));
   drawTournament(group.tournament, ready);
   if (group.game !== chosen) guarded(() => chooser.load((chosen = group.game)));

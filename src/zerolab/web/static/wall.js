@@ -14,7 +14,7 @@ function draw({ pupils, ready, tournament, ratings, latest }) {
   byId("content").hidden = false;
   byId("state").textContent = tournament
     ? `${tournament.game}: ${count(tournament.games)} of ${count(tournament.planned)} games${tournament.playing ? "" : ", not being played now"}`
-    : `${ready} of ${pupils} pupils have brought an agent.`;
+    : `${ready} of ${pupils} pupils ${ready === 1 ? "has" : "have"} brought an agent.`;
   const rows = ratings.map((each, place) => [
     place + 1, each.player, (each.score_rate * each.games).toLocaleString("en"), each.games, elo(each.elo), margin(each),
   ]);
