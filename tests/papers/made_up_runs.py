@@ -75,6 +75,7 @@ def made_up_run(
     loss=1.0,
     fall=1.0,
     elo=0.0,
+    dip=0.0,
     simulations=10,
     samples=100,
     accuracy=0.5,
@@ -83,8 +84,9 @@ def made_up_run(
     """Return a run with equal iterations.
 
     `seconds` maps stages to total seconds. `simulations` and `samples` are per iteration. The loss
-    falls by about `fall` with epochs and iterations, down to `loss`. `accuracy` is that on solved
-    positions, which `measurements` replace.
+    falls by about `fall` with epochs and iterations, down to `loss`. Training Elo rises by `elo` in
+    each iteration, but that of the second candidate is lower by `dip`. `accuracy` is that on
+    solved positions, which `measurements` replace.
     """
     iterations, epochs = planned.settings.iterations, planned.settings.learn.epochs
     records = _work_records(
@@ -95,7 +97,7 @@ def made_up_run(
     for iteration, work in enumerate(records, start=1):
         gate = GateRecord(
             iteration=iteration, wall_seconds=gate_seconds, accepted=True, elo=elo * iteration,
-            candidate_elo=elo * iteration,
+            candidate_elo=elo * iteration - dip * (iteration == 2),
         )  # fmt: skip
         with_gates += [*work, gate]
         if planned.settings.accuracy.every:

@@ -57,6 +57,12 @@ def one_varies(planned):
     return {"seconds": SECONDS, "elo": 10.0}, elo + 3000.0 * (variant == FIRST)
 
 
+def losses_rise(planned):
+    """Return results in which losses rise with training Elo, less steadily in some runs."""
+    dip = 15.0 * (noise(planned, 1.0, "dip") > 0.0)
+    return {"seconds": SECONDS, "fall": -1.0, "elo": 10.0, "dip": dip}, noise(planned, 1.0)
+
+
 def work_varies(planned):
     """Return results in which time and work are a product of powers of I, E, m and ep."""
     factors = [planned.factors[symbol] for symbol in GRID_SYMBOLS]
@@ -81,7 +87,7 @@ def transfer_helps(planned):
 COMMON = (alike, training_tells_strength, one_varies)
 STUDIES = {
     WarmStartStudy: COMMON,
-    LossFunctionsStudy: COMMON,
+    LossFunctionsStudy: [*COMMON, losses_rise],
     PublishedBugsStudy: COMMON,
     HyperparameterSweepStudy: [alike],
     HyperparameterScreeningStudy: [alike],

@@ -10,7 +10,7 @@ import pytest
 from made_up_runs import alike, design_of, made_up_results, made_up_run, noise
 from scipy.stats import spearmanr
 
-from zerolab.papers.elo import correlation_with_elo, ranked_lead
+from zerolab.papers.elo import correlation_with_elo
 from zerolab.papers.loss_functions.analysis import (
     RunElos,
     attenuation,
@@ -20,7 +20,7 @@ from zerolab.papers.loss_functions.analysis import (
 )
 from zerolab.papers.loss_functions.study import TARGETS, LossFunctionsStudy
 from zerolab.report.table import Z95
-from zerolab.studies.block_model import fit_games
+from zerolab.studies.block_model import fit_games, ranked_lead
 from zerolab.studies.claims import MissingEstimate
 from zerolab.training.records import GateRecord
 

@@ -25,7 +25,7 @@ from zerolab.studies import ledger
 from zerolab.studies.design import Design, PlannedComputation, PlannedTournament
 from zerolab.studies.execution import StudyExecution
 from zerolab.studies.ledger import Ledger, merge_ledgers, read_ledger, write_ledger
-from zerolab.studies.looks import TakenLook
+from zerolab.studies.looks import TakenLook, last_level, nominal_levels
 from zerolab.studies.results import provenance, read_results, with_last_look
 
 CLAIM = Claim("value-best", "The value loss is best.", "nowhere", "Elo", 0.0, "above", 30.0)
@@ -134,6 +134,7 @@ def test_remaining_planned_seeds_complete_a_begun_series_of_looks(folders):
     assert hidden.damage_messages == ["seeds 102, until the next look"]
     complete = with_last_look(merged, design)
     assert complete.looks == [*first.looks, TakenLook([100, 101, 102], 3, [])]
+    assert last_level(0.05, complete.looks) == nominal_levels(0.05, (2 / 3, 1.0))[-1] < 0.05
     assert not read_results(design, complete).damage_messages
     assert with_last_look(complete, design) is complete
 

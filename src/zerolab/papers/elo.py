@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from itertools import combinations, product
+from itertools import product
+from statistics import fmean
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,15 +13,18 @@ from numpy.typing import NDArray
 
 from zerolab.ratings.ratings import Rating
 from zerolab.report.figures import RunSample
-from zerolab.report.table import Z95, Cell, Column, Interval, Table
+from zerolab.report.table import Z95, Cell, Column, Table
 from zerolab.studies.block_model import GamesModel, fit_games
 from zerolab.studies.claims import MissingEstimate
 from zerolab.studies.design import Level
 from zerolab.studies.finished_work import PlayedTournament, TrainedRun
-from zerolab.studies.joint_estimates import bootstrap_in_batch, estimate_smallest
+from zerolab.studies.joint_estimates import (
+    bootstrap_in_batch,
+    estimate_smallest,
+    spread_ratio,
+)
 from zerolab.studies.results import Results
 from zerolab.studies.statistics import (
-    LEVEL,
     BootstrapEstimate,
     ClaimEstimate,
     StudentEstimate,
@@ -52,6 +56,22 @@ def sample_of_ratings(ratings: Sequence[Rating]) -> RunSample:
     """Return the Elo of `ratings`, with standard errors."""
     errors = [standard_error(rating) for rating in ratings]
     return plot_sample([rating.elo for rating in ratings], errors)
+
+
+def elo_spread_ratio(
+    results: Results, part: str, factor: str, level: Level, others: Sequence[Level]
+) -> ClaimEstimate | MissingEstimate:
+    """Return the spread of Elo between the runs with a level, relative to that with `others`."""
+    if missing := unfinished_tournaments_note(results, [part]):
+        return missing
+    one, *rest = [
+        elo_sample(results.tournaments[part], results.runs_where(part, **{factor: each})).values
+        for each in (level, *others)
+    ]
+    if not one or not all(rest):
+        return removed_runs_note(results, part)
+    ratio = spread_ratio([one], rest)
+    return MissingEstimate("one run per level: no spread to compare") if ratio is None else ratio
 
 
 def random_player_sample(tournament: PlayedTournament) -> RunSample:
@@ -201,18 +221,23 @@ def correlation_with_elo(
     """Return the rank correlation between a measure and tournament Elo, mean over parts and groups.
 
     Each correlation is over the runs of a part with the levels of a group, so it includes
-    differences between these levels. Bootstrap samples consist of whole seeds, each with one run
-    per level. Errors of measurement attenuate a correlation.
+    differences between these levels. Both numbers are relative to the runs with the same seed and
+    any of the levels, since Random's rating has an error that all of them share. Bootstrap samples
+    consist of whole seeds, each with one run per level. Errors of measurement attenuate a
+    correlation.
     """
     if missing := unfinished_tournaments_note(results, parts):
         return missing
     tables = []
+    compared = [level for levels in groups for level in levels]
     for part, levels in product(parts, groups):
+        runs = [run for run in results.runs_where(part) if run.factors[factor] in compared]
+        measured = within_seeds(runs, measure)
+        elos = within_seeds(runs, results.tournaments[part].elo_above_agent)
         by_seed: dict[Level, list[tuple[float, float]]] = {}
-        for run in results.runs_where(part):
+        for run, *pair in zip(runs, measured, elos, strict=True):
             if run.factors[factor] in levels:
-                elo = results.tournaments[part].elo_above_agent(run)
-                by_seed.setdefault(run.seed, []).append((measure(run), elo))
+                by_seed.setdefault(run.seed, []).append((pair[0], pair[1]))
         complete = [pairs for pairs in by_seed.values() if len(pairs) == len(levels)]
         if not complete:
             return removed_runs_note(results, part)
@@ -220,6 +245,15 @@ def correlation_with_elo(
     if min(table.size for table in tables) < 6:  # two numbers per run
         return MissingEstimate("fewer than three runs per group: no correlation to compute")
     return bootstrap_in_batch(*tables, statistic=rank_correlations)
+
+
+def within_seeds(runs: Sequence[TrainedRun], measure: Callable[[TrainedRun], float]) -> list[float]:
+    """Return a measure of each run minus the mean of the `runs` with its seed."""
+    values = [measure(run) for run in runs]
+    by_seed: dict[Any, list[float]] = {}
+    for run, value in zip(runs, values, strict=True):
+        by_seed.setdefault(run.seed, []).append(value)
+    return [value - fmean(by_seed[run.seed]) for run, value in zip(runs, values, strict=True)]
 
 
 def rank_correlations(pairs: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -276,14 +310,24 @@ class Term(NamedTuple):
 def sum_of_means(
     results: Results, factor: str, terms: Sequence[Term]
 ) -> StudentEstimate | MissingEstimate:
-    """Return the sum of the weighted means, or why one of them is missing."""
-    means = []
-    for weight, part, level, measure in terms:
-        runs = results.runs_where(part, **{factor: level})
-        if not runs:
+    """Return the sum of the weighted means, or why one of them is missing.
+
+    Runs with the same seed share random numbers, so the terms of a part are first summed by seed.
+    """
+    sums = []
+    for part in dict.fromkeys(term.part for term in terms):
+        by_seed = [
+            {
+                run.seed: term.weight * term.measure(run)
+                for run in results.runs_where(part, **{factor: term.level})
+            }
+            for term in terms if term.part == part
+        ]  # fmt: skip
+        seeds = set.intersection(*map(set, by_seed))
+        if not seeds:
             return MissingEstimate(results.unfinished_message(part) or f"no runs of {part}")
-        means.append((weight, mean_of([measure(run) for run in runs])))
-    return weighted_sum(means)
+        sums.append((1.0, mean_of([sum(each[seed] for each in by_seed) for seed in seeds])))
+    return weighted_sum(sums)
 
 
 def contrast(
@@ -317,84 +361,3 @@ def leads(
     return [
         model.contrast({level: 1.0, rival: -1.0}, parts) for level in levels for rival in rivals
     ]
-
-
-_Choices = Sequence[Sequence[tuple[int, StudentEstimate]]]
-"""Estimates by choice, each with the number by which its p-value is multiplied."""
-
-
-class RankedLead(NamedTuple):
-    """Lead of a level over its closest rival in the part where this lead has a given rank.
-
-    With rank k of n parts, it is above a threshold unless n - k + 1 parts have leads up to it. Each
-    choice of so many parts, and of a rival in each, is refuted by their mean lead or by one of
-    their leads; both tests share the level. That it is below is tested likewise: each choice of k
-    parts is refuted by a mean lead over one rival or by one of their leads. The interval contains
-    the thresholds that are not rejected.
-    """
-
-    value: float
-    above: _Choices
-    """Leads of which one must be above the threshold, by choice."""
-    below: _Choices
-    """Negated leads of which one must be above the negated threshold, by choice."""
-
-    @property
-    def interval(self) -> Interval:
-        """Lead with its 95 % confidence interval."""
-        return Interval(self.value, _lower_end(self.above), -_lower_end(self.below))
-
-    def p_value(self, threshold: float) -> float:
-        """Return the two-sided p-value of the hypothesis that the lead is the threshold."""
-        below = _p_above(self.below, -threshold)
-        return min(1.0, 2.0 * _p_above(self.above, threshold), 2.0 * below)
-
-
-def _lower_end(choices: _Choices) -> float:
-    return min(
-        max(each.value - each.margin(LEVEL / count) for count, each in choice) for choice in choices
-    )
-
-
-def _p_above(choices: _Choices, threshold: float) -> float:
-    """Return the one-sided p-value for a value above the threshold in every choice."""
-    return max(
-        min(
-            count * each.p_value(threshold) / 2.0 if each.value > threshold else 1.0
-            for count, each in choice
-        )
-        for choice in choices
-    )
-
-
-def ranked_lead(
-    model: GamesModel | MissingEstimate,
-    level: Level,
-    rivals: Sequence[Level],
-    parts: Sequence[str],
-    rank: int,
-) -> RankedLead | MissingEstimate:
-    """Return the lead of a level that has a rank among `parts`; the largest lead has rank 1."""
-    if isinstance(model, MissingEstimate):
-        return model
-    lead = {
-        (part, rival): model.contrast({level: 1.0, rival: -1.0}, [part])
-        for part, rival in product(parts, rivals)
-    }
-
-    def mean(pairs: Sequence[tuple[str, Level]], sign: float) -> StudentEstimate:
-        size = sign / len(pairs)
-        return model.contrast_of_games({part: {level: size, rival: -size} for part, rival in pairs})
-
-    above = [
-        [(min(2, len(pairs)), mean(pairs, 1.0)), *((2 * len(pairs), lead[pair]) for pair in pairs)]
-        for chosen in combinations(parts, len(parts) - rank + 1)
-        for pairs in product(*(product([part], rivals) for part in chosen))
-    ]
-    below = []
-    for chosen in combinations(parts, rank):
-        means = [mean([(part, rival) for part in chosen], -1.0) for rival in rivals]
-        singles = [mean([pair], -1.0) for pair in product(chosen, rivals)]
-        below.append([(2 * len(group), each) for group in (means, singles) for each in group])
-    closest = [min(lead[part, rival].value for rival in rivals) for part in parts]
-    return RankedLead(sorted(closest, reverse=True)[rank - 1], above, below)

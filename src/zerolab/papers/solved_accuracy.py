@@ -108,14 +108,14 @@ def part_due_to_plies(hard: AccuracyByPly, easy: AccuracyByPly) -> float:
     The other part is the mean difference at equal plies, with the `hard` numbers of positions at
     the plies of both sets.
     """
-    one, other = (
+    easy_mean, hard_mean = (
         sum(count * share for count, share in each.values()) / sum(n for n, _ in each.values())
         for each in (easy, hard)
     )
     common = [ply for ply in hard if ply in easy]
     counts = [hard[ply][0] for ply in common]
     differences = [easy[ply][1] - hard[ply][1] for ply in common]
-    return one - other - 2.0 * float(np.average(differences, weights=counts))
+    return easy_mean - hard_mean - 2.0 * float(np.average(differences, weights=counts))
 
 
 def fit_accuracy(

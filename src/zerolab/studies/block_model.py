@@ -15,12 +15,14 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations, product
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from zerolab.studies.statistics import StudentEstimate, weighted_sum
+from zerolab.report.table import Interval
+from zerolab.studies.statistics import LEVEL, StudentEstimate, weighted_sum
 
 _LARGEST_LOG_RATIO = 14.0  # a block variance of 10^6 error variances counts as infinite
 _TINY = 1e-12  # errors below this share of the largest value are rounding errors
@@ -253,3 +255,78 @@ def fit_games(values: Mapping[Any, Mapping[Any, Mapping[Any, float]]]) -> GamesM
     for game, variance, freedom in zip(estimated, shrunk.variances, shrunk.freedoms, strict=True):
         models[game] = replace(estimated[game], variance=variance, freedom=freedom)
     return GamesModel(models, total_freedom)
+
+
+_Choices = Sequence[Sequence[tuple[int, StudentEstimate]]]
+"""Estimates by choice, each with the number by which its p-value is multiplied."""
+
+
+class RankedLead(NamedTuple):
+    """Lead of a level over its closest rival in the part where this lead has a given rank.
+
+    With rank k of n parts, it is above a threshold unless n - k + 1 parts have leads up to it. Each
+    choice of so many parts, and of a rival in each, is refuted by their mean lead or by one of
+    their leads; both tests share the level. That it is below is tested likewise: each choice of k
+    parts is refuted by a mean lead over one rival or by one of their leads. The interval contains
+    the thresholds that are not rejected.
+    """
+
+    value: float
+    above: _Choices
+    """Leads of which one must be above the threshold, by choice."""
+    below: _Choices
+    """Negated leads of which one must be above the negated threshold, by choice."""
+
+    @property
+    def interval(self) -> Interval:
+        """Lead with its 95 % confidence interval."""
+        return Interval(self.value, _lower_end(self.above), -_lower_end(self.below))
+
+    def p_value(self, threshold: float) -> float:
+        """Return the two-sided p-value of the hypothesis that the lead is the threshold."""
+        below = _p_above(self.below, -threshold)
+        return min(1.0, 2.0 * _p_above(self.above, threshold), 2.0 * below)
+
+
+def _lower_end(choices: _Choices) -> float:
+    return min(
+        max(each.value - each.margin(LEVEL / count) for count, each in choice) for choice in choices
+    )
+
+
+def _p_above(choices: _Choices, threshold: float) -> float:
+    """Return the one-sided p-value for a value above the threshold in every choice."""
+    return max(
+        min(
+            count * each.p_value(threshold) / 2.0 if each.value > threshold else 1.0
+            for count, each in choice
+        )
+        for choice in choices
+    )
+
+
+def ranked_lead(
+    model: GamesModel, level: Any, rivals: Sequence[Any], parts: Sequence[str], rank: int
+) -> RankedLead:
+    """Return the lead of a level that has a rank among `parts`; the largest lead has rank 1."""
+    lead = {
+        (part, rival): model.contrast({level: 1.0, rival: -1.0}, [part])
+        for part, rival in product(parts, rivals)
+    }
+
+    def mean(pairs: Sequence[tuple[str, Any]], sign: float) -> StudentEstimate:
+        size = sign / len(pairs)
+        return model.contrast_of_games({part: {level: size, rival: -size} for part, rival in pairs})
+
+    above = [
+        [(min(2, len(pairs)), mean(pairs, 1.0)), *((2 * len(pairs), lead[pair]) for pair in pairs)]
+        for chosen in combinations(parts, len(parts) - rank + 1)
+        for pairs in product(*(product([part], rivals) for part in chosen))
+    ]
+    below = []
+    for chosen in combinations(parts, rank):
+        means = [mean([(part, rival) for part in chosen], -1.0) for rival in rivals]
+        singles = [mean([pair], -1.0) for pair in product(chosen, rivals)]
+        below.append([(2 * len(group), each) for group in (means, singles) for each in group])
+    closest = [min(lead[part, rival].value for rival in rivals) for part in parts]
+    return RankedLead(sorted(closest, reverse=True)[rank - 1], above, below)

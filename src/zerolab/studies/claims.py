@@ -1,8 +1,9 @@
 """Verdicts on the claims of a paper.
 
-Claims are constants, fixed before any measurement, because a threshold chosen after seeing the data
-would be meaningless. Each claim also states the smallest effect worth knowing, so a study can
-conclude that two methods are equal, and a report can state how large a study would have to be.
+Claims are constants. A threshold chosen after seeing the data would be meaningless, so claims are
+fixed before the runs that test them; docs/decisions/0079 lists the exceptions. Each claim also
+states the smallest effect worth knowing, so a study can conclude that two methods are equal, and a
+report can state how large a study would have to be.
 
 The primary claims of a study form one family. A secondary claim, for example about a single game,
 is tested only after the primary claim that opens it is decided; all claims with the same opener

@@ -22,26 +22,7 @@ import numpy as np
 
 from zerolab.core.config import validate
 from zerolab.core.processes import pinned_to_one_core
-from zerolab.papers.connect_four.findings import (
-    ABLATIONS,
-    EFFORT_CLAIM,
-    ENDS,
-    EXTENDED_CLAIM,
-    EXTENSIONS_CLAIM,
-    FEATURES_CLAIM,
-    FREE_FEATURES_CLAIM,
-    GROWING_CLAIM,
-    GROWING_EARLY_CLAIM,
-    LEAGUE_CLAIM,
-    PEAKS,
-    SERVICE_CLAIM,
-    SERVICE_OR_BASELINE_CLAIM,
-    SMALL_COST_CLAIM,
-    SQUEEZE_EARLY_CLAIM,
-    TREE_CLAIMS,
-    TREE_EARLY_CLAIM,
-    WEIGHT_CLAIM,
-)
+from zerolab.papers.connect_four import findings
 from zerolab.papers.connect_four.variants import (
     BASELINE,
     EXTENDED,
@@ -207,26 +188,26 @@ _EARLY_SHARE = 0.25
 """Share of the common cost at which networks are compared early in training."""
 
 _COMPARED: Mapping[Claim, tuple[str, str, float]] = {
-    EXTENDED_CLAIM: (EXTENDED, BASELINE, 1.0),
-    GROWING_EARLY_CLAIM: ("growing", EXTENDED, _EARLY_SHARE),
-    SQUEEZE_EARLY_CLAIM: (EXTENDED, "no-squeeze-excite", _EARLY_SHARE),
-    TREE_EARLY_CLAIM: ("big-tree", "service", _EARLY_SHARE),
+    findings.EXTENDED_CLAIM: (EXTENDED, BASELINE, 1.0),
+    findings.GROWING_EARLY_CLAIM: ("growing", EXTENDED, _EARLY_SHARE),
+    findings.SQUEEZE_EARLY_CLAIM: (EXTENDED, "no-squeeze-excite", _EARLY_SHARE),
+    findings.TREE_EARLY_CLAIM: ("big-tree", "service", _EARLY_SHARE),
     **{
         claim: (EXTENDED, name, 1.0)
-        for name, claim in ABLATIONS.items()
+        for name, claim in findings.ABLATIONS.items()
         if name not in ("no-cycle", "no-reply")
     },
-    **{claim: (name, "service", 1.0) for name, claim in TREE_CLAIMS.items()},
+    **{claim: (name, "service", 1.0) for name, claim in findings.TREE_CLAIMS.items()},
 }
 """Pair of variants that each claim compares, and the share of their common cost to use."""
 
 _AVERAGED: Mapping[Claim, tuple[str, str]] = {
-    SERVICE_CLAIM: ("service", EXTENDED),
-    SERVICE_OR_BASELINE_CLAIM: ("service", BASELINE),
-    ABLATIONS["no-cycle"]: (EXTENDED, "no-cycle"),
-    GROWING_CLAIM: ("growing", EXTENDED),
-    LEAGUE_CLAIM: (LEAGUE_BY_RESULTS, EXTENDED),
-    FREE_FEATURES_CLAIM: (FEATURES, EXTENDED),
+    findings.SERVICE_CLAIM: ("service", EXTENDED),
+    findings.SERVICE_OR_BASELINE_CLAIM: ("service", BASELINE),
+    findings.ABLATIONS["no-cycle"]: (EXTENDED, "no-cycle"),
+    findings.GROWING_CLAIM: ("growing", EXTENDED),
+    findings.LEAGUE_CLAIM: (LEAGUE_BY_RESULTS, EXTENDED),
+    findings.FREE_FEATURES_CLAIM: (FEATURES, EXTENDED),
 }
 """Pair of variants whose curves each claim compares."""
 
@@ -251,10 +232,10 @@ def training_statistics(
 ) -> dict[Claim, ClaimEstimate | MissingEstimate]:
     """Return the statistic of each claim about training, or the reason why it is missing."""
     if unfinished_message := results.unfinished_message(TRAINING):
-        claims = (*_COMPARED, *_AVERAGED, *PEAKS, *ENDS)
+        claims = (*_COMPARED, *_AVERAGED, *findings.PEAKS, *findings.ENDS)
         others = (
-            FEATURES_CLAIM, SMALL_COST_CLAIM, EFFORT_CLAIM, EXTENSIONS_CLAIM, WEIGHT_CLAIM,
-            ABLATIONS["no-reply"],
+            findings.FEATURES_CLAIM, findings.SMALL_COST_CLAIM, findings.EFFORT_CLAIM,
+            findings.EXTENSIONS_CLAIM, findings.WEIGHT_CLAIM, findings.ABLATIONS["no-reply"],
         )  # fmt: skip
         return dict.fromkeys((*claims, *others), MissingEstimate(unfinished_message))
     counted = _with_cost_of_small_networks(runs)
@@ -265,20 +246,24 @@ def training_statistics(
             for claim, (one, other, share) in _COMPARED.items()
         },
         **{claim: difference_along_curves(runs, *pair) for claim, pair in _AVERAGED.items()},
-        FEATURES_CLAIM: difference_along_curves(counted, FEATURES, EXTENDED),
-        **{claim: _difference(runs, *pair, peak_accuracy) for claim, pair in PEAKS.items()},
-        **{claim: _difference(runs, *pair, final_accuracy) for claim, pair in ENDS.items()},
-        SMALL_COST_CLAIM: _loss_by_cost(runs, counted),
-        ABLATIONS["no-reply"]: unless_missing(
+        findings.FEATURES_CLAIM: difference_along_curves(counted, FEATURES, EXTENDED),
+        **{
+            claim: _difference(runs, *pair, peak_accuracy) for claim, pair in findings.PEAKS.items()
+        },
+        **{
+            claim: _difference(runs, *pair, final_accuracy) for claim, pair in findings.ENDS.items()
+        },
+        findings.SMALL_COST_CLAIM: _loss_by_cost(runs, counted),
+        findings.ABLATIONS["no-reply"]: unless_missing(
             estimate_largest,
             [
                 difference_along_curves(runs, EXTENDED, "no-reply", (part / 4, (part + 1) / 4))
                 for part in range(4)
             ],
         ),
-        EFFORT_CLAIM: unless_missing(estimate_largest, savings),
-        EXTENSIONS_CLAIM: unless_missing(partial(estimate_ranked, rank=2), savings),
-        WEIGHT_CLAIM: unless_missing(
+        findings.EFFORT_CLAIM: unless_missing(estimate_largest, savings),
+        findings.EXTENSIONS_CLAIM: unless_missing(partial(estimate_ranked, rank=2), savings),
+        findings.WEIGHT_CLAIM: unless_missing(
             estimate_smallest,
             [difference_at_equal_cost(runs, EXTENDED, name) for name in LIGHT_MERGING],
         ),
@@ -324,12 +309,20 @@ def _common_costs(runs: Sequence[Sequence[AccuracyPoint]]) -> tuple[float, float
 def cost_saving(runs: PointsByVariant, one: str, other: str) -> StudentEstimate | MissingEstimate:
     """Return log2 of the cost of variant `other` divided by that of `one`, at equal accuracy.
 
-    It is `_BELOW_PEAK` less than the highest smoothed accuracy that all runs of both reach.
+    It is `_BELOW_PEAK` less than the highest smoothed accuracy that all runs of both reach. Runs
+    are paired by seed, because costs vary much more between runs of some variants than of others.
     """
     pair = [points for name in (one, other) for points in runs.get(name, {}).values()]
     peaks = [peak for points in pair if (peak := peak_accuracy(points)) is not None]
     level = min(peaks, default=0.0) - _BELOW_PEAK
-    return _difference(runs, one, other, partial(_log_saving, level=level))
+    saved, baseline = (
+        {seed: saving for seed, points in runs.get(name, {}).items()
+         if (saving := _log_saving(points, level)) is not None}
+        for name in (one, other)
+    )  # fmt: skip
+    if not (seeds := saved.keys() & baseline.keys()):
+        return MissingEstimate(f"{VARIANTS[one].title} is not studied at this scale")
+    return mean_of([saved[seed] - baseline[seed] for seed in seeds])
 
 
 def _log_saving(points: Sequence[AccuracyPoint], level: float) -> float | None:

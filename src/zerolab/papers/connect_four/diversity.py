@@ -285,6 +285,8 @@ def filter_statistics(results: Results) -> dict[Claim, ClaimEstimate | MissingEs
     if unfinished_message := results.unfinished_message(TRAINING):
         return {FILTER_CLAIM: MissingEstimate(unfinished_message)}
     runs = results.runs_where(TRAINING, variant="service")
+    if not runs:
+        return {FILTER_CLAIM: MissingEstimate("no service is studied at this scale")}
     records = [run.records_of(SelfPlayRecord) for run in runs]
     return {
         FILTER_CLAIM: mean_of(

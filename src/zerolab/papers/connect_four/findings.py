@@ -138,7 +138,8 @@ SMALL_COST_CLAIM = Claim(
     "The time to train the small network, from which the features come, makes a huge difference.",
     "[Clausen2021, section 4.2]",
     "auxiliary features without minus with the self-play cost of the small network: strong accuracy"
-    " of search, averaged over the range of costs that all runs cover either way, by seed",
+    " of search, averaged over the range of costs that all runs cover either way, by seed (the limit is"
+    " ours)",
     0.02,
     "above",
     _POINT,

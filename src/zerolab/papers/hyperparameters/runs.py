@@ -261,7 +261,7 @@ def range_effects(
 ) -> dict[str, StudentEstimate]:
     """Return the change in a measure from the smallest to the largest value, by symbol."""
     effects = doubling_effects(runs, measure)
-    return {symbol: _times(effect, doublings(scale, symbol)) for symbol, effect in effects.items()}
+    return {symbol: scaled(effect, doublings(scale, symbol)) for symbol, effect in effects.items()}
 
 
 def gate_share(run: TrainedRun) -> float:
@@ -312,7 +312,7 @@ def differences_between_values(
         groups.setdefault(tuple(run.values.values()), []).append(measure(run.trained_run))
     if tuple(defaults.values()) not in groups:
         effect = range_effects(scale, runs, measure)[symbol]
-        return [] if index == 1 else [_times(effect, index - 1.0)]
+        return [] if index == 1 else [scaled(effect, index - 1.0)]
     values = dict.fromkeys(scaled_values(scale, symbol))
     by_value = {each: groups.get(tuple({**defaults, symbol: each}.values()), []) for each in values}
     if not all(by_value.values()):
@@ -379,7 +379,8 @@ def doublings(scale: str, symbol: str) -> float:
     return math.log2(high / low)
 
 
-def _times(estimate: StudentEstimate, factor: float) -> StudentEstimate:
+def scaled(estimate: StudentEstimate, factor: float) -> StudentEstimate:
+    """Return an estimate multiplied by a factor."""
     return StudentEstimate(factor * estimate.value, abs(factor) * estimate.error, estimate.freedom)
 
 

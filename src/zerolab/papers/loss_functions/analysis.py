@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from statistics import fmean
 from typing import NamedTuple
@@ -17,6 +18,7 @@ from zerolab.papers.elo import (
     removed_runs_note,
     standard_error,
     unfinished_tournaments_note,
+    within_seeds,
 )
 from zerolab.papers.loss_functions.curve_claims import part_title
 from zerolab.papers.loss_functions.findings import loss_statistics
@@ -181,15 +183,25 @@ class RunElos(NamedTuple):
 
 
 def run_elos(tournament: PlayedTournament, runs: Sequence[TrainedRun]) -> list[RunElos]:
-    """Return each run's training Elo and its tournament Elo relative to Random."""
+    """Return training Elo and tournament Elo, relative to the runs with the same seed.
+
+    The difference to a mean of n independent numbers has the error of one number times
+    sqrt(1 - 1/n).
+    """
+    counts = Counter(run.seed for run in runs)
     return [
         RunElos(
-            run.training_elos[-1],
-            training_elo_errors(run)[-1],
-            tournament.elo_above_agent(run),
-            standard_error(tournament.final_rating(run)),
+            training_elo,
+            training_elo_errors(run)[-1] * math.sqrt(1.0 - 1.0 / counts[run.seed]),
+            elo,
+            standard_error(tournament.final_rating(run)) * math.sqrt(1.0 - 1.0 / counts[run.seed]),
         )
-        for run in runs
+        for run, training_elo, elo in zip(
+            runs,
+            within_seeds(runs, lambda run: run.training_elos[-1]),
+            within_seeds(runs, tournament.elo_above_agent),
+            strict=True,
+        )
     ]
 
 
@@ -223,11 +235,15 @@ def _elos_by_loss(results: Results) -> list[list[RunElos]] | MissingEstimate:
         return missing
     groups = []
     for part in parts:
+        runs = [run for target in TARGETS for run in results.runs_where(part, loss=target)]
+        elos = run_elos(results.tournaments[part], runs)
         for target in TARGETS:
-            runs = results.runs_where(part, loss=target)
-            if not runs:
+            group = [
+                each for run, each in zip(runs, elos, strict=True) if run.factors["loss"] == target
+            ]
+            if not group:
                 return removed_runs_note(results, part)
-            groups.append(run_elos(results.tournaments[part], runs))
+            groups.append(group)
     return groups
 
 

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from itertools import permutations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from zerolab.papers.elo import elo_sample, unfinished_tournaments_note
 from zerolab.papers.warm_start.study import BASELINE
 from zerolab.ratings.results import MatchScore
 from zerolab.report.figures import (
@@ -20,16 +19,13 @@ from zerolab.report.figures import (
 )
 from zerolab.report.table import Z95, Interval, wilson_interval
 from zerolab.studies.block_model import GamesModel
-from zerolab.studies.claims import MissingEstimate
 from zerolab.studies.joint_estimates import (
     RankedEstimate,
     estimate_largest,
     estimate_ranked,
     estimate_smallest,
-    spread_ratio,
 )
-from zerolab.studies.results import Results
-from zerolab.studies.statistics import ClaimEstimate, StudentEstimate
+from zerolab.studies.statistics import StudentEstimate
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -122,20 +118,6 @@ def lead_over_most_constant(
         for variant in variants
     ]
     return estimate_ranked(leads, len(variants))
-
-
-def relative_spread(
-    results: Results, game: str, variant: str, others: Sequence[str]
-) -> ClaimEstimate | MissingEstimate:
-    """Return the spread of a variant's Elo in a game relative to that of other variants."""
-    if missing := unfinished_tournaments_note(results, [game]):
-        return missing
-    one, *rest = [
-        elo_sample(results.tournaments[game], results.runs_where(game, variant=level)).values
-        for level in (variant, *others)
-    ]
-    ratio = spread_ratio([one], rest)
-    return MissingEstimate("one run per variant: no spread to compare") if ratio is None else ratio
 
 
 class ScoreComparison(NamedTuple):

@@ -11,7 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from zerolab.papers.elo import GAME_TITLES, contrast, fit_elo, smallest_lead
+from zerolab.papers.elo import (
+    GAME_TITLES,
+    contrast,
+    elo_spread_ratio,
+    fit_elo,
+    smallest_lead,
+)
 from zerolab.papers.solved_accuracy import fit_accuracy
 from zerolab.papers.warm_start.comparison import (
     gain_of,
@@ -20,7 +26,6 @@ from zerolab.papers.warm_start.comparison import (
     lead_over_most_constant,
     mean_change,
     ranked_gain,
-    relative_spread,
     smallest_best_gain,
     smallest_difference,
 )
@@ -361,7 +366,7 @@ def warm_start_statistics(results: Results) -> dict[Claim, ClaimEstimate | Missi
             claim: smallest_lead(of_game[game], WRORA, RIVALS, [game])
             for game, claim in BEST_IN_GAME.items()
         },
-        SPREAD_CLAIM: relative_spread(results, "gobang", _RAVE, _OTHERS),
+        SPREAD_CLAIM: elo_spread_ratio(results, "gobang", "variant", _RAVE, _OTHERS),
     }
 
 
