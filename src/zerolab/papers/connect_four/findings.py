@@ -138,8 +138,7 @@ SMALL_COST_CLAIM = Claim(
     "The time to train the small network, from which the features come, makes a huge difference.",
     "[Clausen2021, section 4.2]",
     "auxiliary features without minus with the self-play cost of the small network: strong accuracy"
-    " of search, averaged over the range of costs that all runs cover either way, by seed (the limit is"
-    " ours)",
+    " of search, averaged over the costs that all runs cover either way, by seed (limit: ours)",
     0.02,
     "above",
     _POINT,
