@@ -181,7 +181,7 @@ def test_pupil_names_come_from_number_or_file(tmp_path):
 
 @pytest.mark.parametrize(
     ("content", "expected"),
-    [("Ada", "from 2"), ("Ada\nAda", "twice"), ("Ada\n" + 41 * "x", "at most 40"),
+    [("Ada", "expected 2 to"), ("Ada\nAda", "twice"), ("Ada\n" + 41 * "x", "at most 40"),
      ("Ada\nBen\x1b", "printable"), ("Ada\nBen vs Cleo", "without")],
 )  # fmt: skip
 def test_wrong_names_are_explained(tmp_path, content, expected):
@@ -189,7 +189,7 @@ def test_wrong_names_are_explained(tmp_path, content, expected):
     path.write_text(content)
     with pytest.raises(UserError, match=expected):
         class_names(str(path))
-    with pytest.raises(UserError, match="from 2 to 100"):
+    with pytest.raises(UserError, match="expected 2 to 100"):
         class_names("1000000000000000000000")
 
 
