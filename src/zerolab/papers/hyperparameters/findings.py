@@ -104,8 +104,7 @@ STABLE_CLAIM = Claim(
 )
 RISE_CLAIM = Claim(
     "loss-rises-late",
-    "After 80 % of the longest training, the loss unexpectedly rises (to its level at two thirds),"
-    " and then decreases further.",
+    "After 80 % of the longest training, the loss unexpectedly rises, and then decreases further.",
     "[Wang2020a, section 6.1, Fig. 3(a)]",
     "policy loss plus value loss after 90 % of the iterations minus that after 80 %, and minus that"
     " at the end, means over the runs with the largest I, smaller difference",
@@ -117,7 +116,7 @@ RISE_CLAIM = Claim(
 )
 EPOCHS_CLAIM = Claim(
     "loss-falls-with-epochs",
-    "In each iteration, the training loss decreases with the epochs.",
+    "In each iteration, the training loss decreases with the epochs (tested on average).",
     "[Wang2020a, section 6, Fig. 2]",
     "policy loss plus value loss in the last epoch of an iteration minus that in the first, mean"
     " over the iterations and runs",
@@ -141,7 +140,8 @@ ITERATIONS_CLAIM = Claim(
 )
 SENSITIVE_CLAIM = Claim(
     "sensitive",
-    "Training is highly sensitive to the values of hyper-parameters.",
+    "Training is highly sensitive to the values of hyper-parameters (tested as more than the spread"
+    " between seeds).",
     "[Wang2020a, abstract]",
     "policy loss plus value loss at the end: standard deviation between different values of the"
     " twelve divided by that between seeds",
@@ -160,7 +160,8 @@ _DESIGNS = (
 _LOSSES: Sequence[tuple[str, str, _Best, str]] = (
     ("E", "With the most games per iteration, the training loss finally goes down (but Table 4"
      " names the fewest games as best).", "largest", "Fig. 3(b)"),
-    ("T'", "A small step threshold T' leads to a lower training loss.", "smallest", "Fig. 3(c)"),
+    ("T'", "A small step threshold T' leads to a lower training loss.", "smallest",
+     "Fig. 3(c), Table 4"),
     ("m", "After 70 % of the iterations, the most simulations have the smallest training loss.",
      "largest", "Fig. 3(d)"),
     ("c", "More exploitation, a small c, leads to a smaller training loss.", "smallest",

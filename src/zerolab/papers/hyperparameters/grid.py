@@ -247,7 +247,8 @@ def _grid_claim(
 
 MORE_CLAIM = _grid_claim(
     "more-of-each",
-    "Higher values of all four hyper-parameters (I, E, m, ep) lead to higher playing strength.",
+    "Generally, higher values of all four hyper-parameters (I, E, m, ep) lead to higher playing"
+    " strength.",
     "[Wang2020a, conclusion]",
     "Elo per doubling of a hyper-parameter with the others unchanged, from a fit over all runs,"
     " smallest of four",
@@ -265,7 +266,8 @@ SUBSUMED_CLAIM = _grid_claim(
 EACH_CLAIMS = {
     symbol: _grid_claim(
         f"more-{HYPERPARAMETERS[symbol].title.replace(' ', '-')}",
-        f"More {HYPERPARAMETERS[symbol].title} ({symbol}) train stronger players.",
+        f"{'Generally, more' if symbol in ('m', 'ep') else 'More'} {HYPERPARAMETERS[symbol].title}"
+        f" ({symbol}) train stronger players.",
         _FIG_4,
         f"Elo per doubling of {symbol} with the others unchanged, from a fit over all runs",
         "doubling",
@@ -315,7 +317,7 @@ WORK_CLAIM = _grid_claim(
 CHEAP_CLAIM = _grid_claim(
     "high-elo-at-low-cost",
     "Combinations with little self-play and training time reach a high Elo: many iterations with"
-    " few epochs and simulations.",
+    " few epochs and simulations (superiority at equal time is our, stricter reading).",
     "[Wang2020a, section 6.2, Fig. 5]",
     "Elo with the largest I and the smallest m and ep, over all E, minus that of all other runs at"
     " equal counted time, from a fit with log2 of the counted time and a constant per tournament",
@@ -339,7 +341,8 @@ OUTER_MATTERS_CLAIM = _grid_claim(
 )
 COMPOSITION_CLAIM = _grid_claim(
     "more-than-its-parts",
-    "Self-play is more sample-efficient than the simple composition of its parts would predict.",
+    "Self-play is more sample-efficient than the simple composition of its parts would predict"
+    " (tested as a positive interaction, our reading).",
     "[Wang2020a, conclusion]",
     "change in Elo per doubling of I per doubling of E, m and ep together, from a fit over all runs"
     " with this product",

@@ -255,21 +255,28 @@ CURVE_CLAIMS: Sequence[CurveClaim] = [
               _EQUAL, "below", BIAS_CLAIM),
     _on_board("combined-rise-faster", "othello-6x6",
               "training Elo rises much faster with the sum and the product than with either single"
-              " loss.", "final training Elo of l_+ and of l_x minus that of l_p and of l_v,"
-              " smallest of four differences", study.last_training_elo, {}, "above", BIAS_CLAIM,
+              " loss (tested by the final training Elo).", "final training Elo of l_+ and of l_x"
+              " minus that of l_p and of l_v, smallest of four differences (the limit is ours)",
+              study.last_training_elo, {}, "above", BIAS_CLAIM,
               threshold=100.0, leaders=[*_COMBINED]),
     _on_board("policy-rises-fastest", "othello-5x5",
-              "training Elo rises fastest with the policy loss.",
+              "training Elo rises fastest with the policy loss (tested by the final training Elo).",
               "final training Elo of l_p minus that of l_v, l_+, l_x, smallest difference",
               study.last_training_elo, {}, "above", BIAS_CLAIM, leaders=["policy"]),
     *(
-        _on_board("value-rises-highest", part, "training Elo ends highest with the value loss.",
+        _on_board("value-rises-highest", part,
+                  f"training Elo ends highest with the value loss{note}.",
                   "final training Elo of l_v minus that of l_p, l_+, l_x, smallest difference",
                   study.last_training_elo, {}, "above", BIAS_CLAIM, source=source,
                   leaders=["value"])
-        for part, source in (("connect_four-6x6", ""),
-                             ("gobang-5x5", "[Wang2020a, section 6.3.3]"),
-                             ("gobang-6x6", "[Wang2020a, section 6.3.3]"))
+        for part, source, note in (
+            ("connect_four-6x6", "", ""),
+            *(
+                (f"gobang-{size}", "[Wang2020a, section 6.3.3]",
+                 " (the clause does not name the game; the sentence before is about Gobang)")
+                for size in ("5x5", "6x6")
+            ),
+        )
     ),
     _on_board("rises", "connect_four-6x6",
               "training Elo still clearly improves (the same section also calls it stagnation).",

@@ -84,7 +84,8 @@ EVERYWHERE_CLAIM = _claim(
     "value-above-sum-everywhere",
     "On three games and two board sizes, the best choice is usually not the sum but the value"
     " loss.", "[Wang2020a, conclusion]",
-    f"tournament Elo of l_v minus that of l_+, mean over the six boards ({_ANNOUNCED})",
+    "tournament Elo of l_v minus that of l_+, mean difference over the six boards"
+    f" ({_ANNOUNCED}; whether l_v is best on most boards is tested separately)",
 )  # fmt: skip
 MOST_CLAIM = _claim(
     "value-best-on-most-boards",
@@ -165,15 +166,16 @@ PRODUCT_GAINS_CLAIM = _claim(
 PRODUCT_IN_BOTH_CLAIM = _claim(
     "product-above-sum-in-both-games",
     "In Othello and Connect Four, minimising the product can train stronger players than the sum.",
-    "[Wang2019, section V-C]", "tournament Elo of l_x minus that of l_+, mean over the four boards",
+    "[Wang2019, section V-C]", "tournament Elo of l_x minus that of l_+, mean over the four boards"
+    " (our reading; the paper says that the product can do this)",
     opened_by=SUM_CLAIM,
 )  # fmt: skip
 PRODUCT_BOARDS = ("othello-5x5", "othello-6x6", "connect_four-5x5")
 """Boards for which the papers compare minimising the product with minimising the sum."""
 PRODUCT_CLAIM = Claim(
     "product-losses-like-sum",
-    "In 5x5 and 6x6 Othello and in 5x5 Connect Four, minimising the product or the sum leads to the"
-    " same policy loss and value loss.",
+    "Minimising the product or the sum leads to similar policy losses and value losses in 5x5 and"
+    " 6x6 Othello, and to the same in 5x5 Connect Four.",
     "[Wang2019, section V-A], [Wang2020a, section 6.3.1, without 6x6 Othello]",
     "absolute difference between l_x and l_+ in final policy loss or final value loss, largest of"
     " both losses on the three boards",

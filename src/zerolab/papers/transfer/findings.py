@@ -48,7 +48,7 @@ BETTER = Claim(
     "helps-training",
     "Transfer should improve performance: networks that start from the trunk of another game are"
     f" better after the same number of iterations {_EXPECTED}.",
-    "[Hongcharoen2018, sections 1.1 and 1.3]",
+    "[Hongcharoen2018, sections 1.1 and 1.3, expectation]",
     f"{_ACCURACY}, mean over all iterations, fine-tuned minus from scratch, {_GAMES}",
     0.0,
     "above",
@@ -60,7 +60,7 @@ SAVES = Claim(
     "Training is hoped to be faster from the network of another game: starting from its trunk, it"
     " takes fewer iterations to reach the accuracy attained halfway by training from scratch"
     f" {_EXPECTED}.",
-    "[Hongcharoen2018, abstract]",
+    "[Hongcharoen2018, abstract, expectation]",
     f"iterations to reach the mean {_ACCURACY} attained halfway by runs from scratch (all"
     f" iterations if never reached), from scratch minus fine-tuned, {_GAMES}",
     0.0,
@@ -72,7 +72,7 @@ STRONGER = Claim(
     "stronger-at-the-end",
     "Transfer should improve performance: a trained network that started from the trunk of another"
     f" game is stronger {_EXPECTED}.",
-    "[Hongcharoen2018, section 1.1]",
+    "[Hongcharoen2018, section 1.1, expectation]",
     f"tournament Elo of the final networks, fine-tuned minus from scratch, {_GAMES}",
     0.0,
     "above",

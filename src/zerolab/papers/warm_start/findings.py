@@ -1,9 +1,10 @@
 """Claims about warm starts, and their statistics.
 
 Figure and section numbers refer to the thesis [Wang2021b]; its chapter 5 is the paper [Wang2020b].
-The chapter contradicts itself three times. In Othello, RAVE is better than the baseline, but no
+The chapter contradicts itself four times. In Othello, RAVE is better than the baseline, but no
 significant improvement. WRoRa is best in all games, but different methods are in different games,
-and in Gobang, it is about as strong as Rollout, RoRa and WRo. The claims mention this.
+in Gobang, it is about as strong as Rollout, RoRa and WRo, and in Connect Four, it does not improve
+on WRo. The claims mention this.
 """
 
 from __future__ import annotations
@@ -245,13 +246,15 @@ COMPARISONS: Sequence[Comparison] = [
               "enhancements combined with the network's value contribute more than pure ones.",
               [_WRO, WRORA], [_ROLLOUT, _RAVE, _RORA], "above", BEST_CLAIM),
     _compared("wrora-no-gain-over-wro", "connect_four",
-              "the combination shows no improvement in the weighted case (WRoRa against WRo).",
+              "the combination shows no improvement in the weighted case (WRoRa against WRo; the"
+              " section also says that WRoRa is the best).",
               [WRORA], [_WRO], "not above", BEST_CLAIM),
 ]  # fmt: skip
 """Claims about one game."""
 
 _COMBINED: Mapping[str, tuple[str, str, Direction, float]] = {
-    "connect_four": ("rora-above-its-parts", "improves on both", "above", _SINGLE),
+    "connect_four": ("rora-above-its-parts", "shows improvement (our reading: over both)", "above",
+                     _SINGLE),
     "othello": ("rora-no-gain-over-its-parts", "is no significant improvement", "not above",
                 _INSIGNIFICANT),
 }  # fmt: skip

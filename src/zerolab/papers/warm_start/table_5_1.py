@@ -375,7 +375,7 @@ def _table_claim(part: str, player: str, opponent: str, direction: Direction, so
 
 _CLAIMED: Sequence[tuple[str, str, str, Direction, str]] = [
     *((part, RAVE, MCTS, "above", _TABLE) for part in ("gobang", "connect_four")),
-    ("othello", RAVE, MCTS, "not above", _TABLE),
+    ("othello", RAVE, MCTS, "not above", f"zerolab, on {_TABLE}"),
     *((part, RHEA, MCTS, "below", _TABLE) for part in BOARDS),
     *((part, RHEA, RANDOM, "above", _TABLE) for part in ("gobang", "connect_four")),
     ("othello", RHEA, RANDOM, "not above", _RHEA_SECTION),
