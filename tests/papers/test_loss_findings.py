@@ -81,6 +81,8 @@ def test_usually_best_means_best_on_most_boards():
 
         statistics = findings.loss_statistics(made_up_results("mini", design, alike, elo))
         assert words(statistics)["value-best-on-most-boards"] == word
+        if count == 4:  # there, the sum is not the best
+            assert words(statistics)["sum-seldom-best"] == "holds"
         mean = statistics[findings.EVERYWHERE_CLAIM].value
         assert mean == pytest.approx((100 * count - 300 * (6 - count)) / 6, abs=15)
 
@@ -93,6 +95,17 @@ def test_value_loss_must_be_best_on_each_claimed_board():
     design = design_of(LossFunctionsStudy, "mini")
     found = findings.loss_statistics(made_up_results("mini", design, alike, elo))
     assert found[findings.VALUE_CLAIM].value == pytest.approx(-100, abs=40)
+
+
+@pytest.mark.parametrize(("gain", "word"), [(20.0, "holds"), (0.0, "does not hold")])
+def test_value_loss_has_the_highest_training_elo_if_it_beats_each_other_loss(gain, word):
+    def measure(planned):
+        own = gain if planned.factors["loss"] == "value" else 10.0
+        return {**alike(planned), "elo": own + noise(planned, 0.1)}
+
+    design = design_of(LossFunctionsStudy, "mini")
+    found = findings.loss_statistics(made_up_results("mini", design, measure, noise))
+    assert words(found)["value-highest-training-elo"] == word
 
 
 def test_combinations_must_beat_each_single_loss():
@@ -361,6 +374,7 @@ def test_incomplete_studies_report_missing_data():
     found = findings.loss_statistics(part)
     of_losses = {
         findings.PRODUCT_CLAIM,
+        findings.TRAINING_CLAIM,
         findings.ACCURACY_CLAIM,
         curve_claims.SIZES_CLAIM,
         curve_claims.START_CLAIM,

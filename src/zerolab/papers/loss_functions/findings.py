@@ -18,6 +18,7 @@ from zerolab.papers.elo import (
 )
 from zerolab.papers.loss_functions import curve_claims
 from zerolab.papers.loss_functions.curve_claims import (
+    BIAS_CLAIM,
     COMBINED_LOSS_CLAIM,
     CURVE_CLAIMS,
     SINGLE,
@@ -93,6 +94,11 @@ MOST_CLAIM = _claim(
     " shows this on three).", "[Wang2020a, conclusion]",
     f"{_leads('value')} on a board, fourth largest of the six boards (above 0 if l_v is the best of"
     " the four losses on at least four boards)", smallest=SINGLE, opened_by=EVERYWHERE_CLAIM,
+)  # fmt: skip
+SELDOM_CLAIM = _claim(
+    "sum-seldom-best", "The best choice is usually not the sum.", "[Wang2020a, sections 1 and 7]",
+    f"{_leads('sum')} on a board, third largest of the six boards (below 0 if another loss is"
+    " better on at least four boards)", "below", SINGLE, EVERYWHERE_CLAIM,
 )  # fmt: skip
 PRODUCT_ELO_CLAIM = _claim(
     "product-as-strong-as-sum",
@@ -184,6 +190,11 @@ PRODUCT_CLAIM = Claim(
     SMALLEST_LOSS,
     figure="losses-othello",
 )
+TRAINING_CLAIM = _claim(
+    "value-highest-training-elo", "Minimising the value loss achieves the highest training Elo.",
+    _SECTION, "final training Elo of l_v minus that of l_p, l_+, l_x, mean over all boards,"
+    " smallest difference", smallest=SINGLE, opened_by=BIAS_CLAIM, figure="training-elo",
+)  # fmt: skip
 LEARNING_CLAIM = _claim(
     "all-learn", "With every loss, players become stronger than Random.",
     "zerolab, on [Wang2020a, Fig. 11]",
@@ -216,14 +227,14 @@ def loss_statistics(results: Results) -> dict[Claim, ClaimEstimate | MissingEsti
     def lead(loss: str, part: str) -> ClaimEstimate | MissingEstimate:
         return smallest_lead(elo_on([part]), loss, _rivals(loss), [part])
 
-    def lead_on(parts: Sequence[str], rank: int) -> ClaimEstimate | MissingEstimate:
+    def lead_on(loss: str, parts: Sequence[str], rank: int) -> ClaimEstimate | MissingEstimate:
         model = elo_on(parts)
         if isinstance(model, MissingEstimate):
             return model
-        return ranked_lead(model, "value", _rivals("value"), parts, rank)
+        return ranked_lead(model, loss, _rivals(loss), parts, rank)
 
     return {
-        VALUE_CLAIM: lead_on(_CLAIMED_BOARDS, len(_CLAIMED_BOARDS)),
+        VALUE_CLAIM: lead_on("value", _CLAIMED_BOARDS, len(_CLAIMED_BOARDS)),
         ACCURACY_CLAIM: contrast(
             fit_accuracy(results, _SUM_BOARDS, "loss", list(TARGETS), "search"),
             _VALUE_MINUS_SUM,
@@ -231,7 +242,11 @@ def loss_statistics(results: Results) -> dict[Claim, ClaimEstimate | MissingEsti
         SUM_CLAIM: contrast(elo_on(_SUM_BOARDS), _VALUE_MINUS_SUM, _SUM_BOARDS),
         POLICY_CLAIM: lead("policy", "gobang-6x6"),
         SMALL_GOBANG_CLAIM: lead("policy", "gobang-5x5"),
-        MOST_CLAIM: lead_on(boards, len(boards) // 2 + 1),
+        MOST_CLAIM: lead_on("value", boards, len(boards) // 2 + 1),
+        SELDOM_CLAIM: lead_on("sum", boards, len(boards) // 2),
+        TRAINING_CLAIM: smallest_lead(
+            _fit(results, boards, last_training_elo), "value", _rivals("value"), ()
+        ),
         EVERYWHERE_CLAIM: contrast(everywhere, _VALUE_MINUS_SUM),
         PRODUCT_ELO_CLAIM: contrast(everywhere, _PRODUCT_MINUS_SUM),
         **correlations(results, boards),
