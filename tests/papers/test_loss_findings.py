@@ -29,6 +29,13 @@ def losses_results(advantage, scale="small", seed_count=None):
     return made_up_results(scale, design_of(LossFunctionsStudy, scale, seed_count), alike, elo)
 
 
+def judged(measure):
+    """Return statistics and their values by claim key, and the results, of runs with a measure."""
+    results = made_up_results("mini", design_of(LossFunctionsStudy, "mini"), measure, noise)
+    statistics = findings.loss_statistics(results)
+    return statistics, {claim.key: each.value for claim, each in statistics.items()}, results
+
+
 def weakest(results):
     return weakest_elo(results, results.design.parts, "loss", [*TARGETS])
 
@@ -103,9 +110,7 @@ def test_value_loss_has_the_highest_training_elo_if_it_beats_each_other_loss(gai
         own = gain if planned.factors["loss"] == "value" else 10.0
         return {**alike(planned), "elo": own + noise(planned, 0.1)}
 
-    design = design_of(LossFunctionsStudy, "mini")
-    found = findings.loss_statistics(made_up_results("mini", design, measure, noise))
-    assert words(found)["value-highest-training-elo"] == word
+    assert words(judged(measure)[0])["value-highest-training-elo"] == word
 
 
 def test_combinations_must_beat_each_single_loss():
@@ -115,9 +120,7 @@ def test_combinations_must_beat_each_single_loss():
         gain = {"policy": 80.0, "value": 0.0}.get(planned.factors["loss"], 100.0)
         return {**alike(planned), "elo": gain}
 
-    design = design_of(LossFunctionsStudy, "mini")
-    results = made_up_results("mini", design, measure, noise)
-    values = {claim.key: each.value for claim, each in findings.loss_statistics(results).items()}
+    _, values, results = judged(measure)
     iterations = results.runs_where("othello-6x6")[0].planned.settings.iterations
     assert values["combined-rise-faster-othello-6x6"] == pytest.approx(20 * iterations)
 
@@ -129,9 +132,7 @@ def test_product_and_sum_are_compared_on_each_board():
         sign = {"othello-5x5": 1.0, "othello-6x6": -1.0}.get(planned.part, 0.0)
         return {**alike(planned), "loss": 1.0 + 0.5 * sign * (planned.factors["loss"] == "sum")}
 
-    design = design_of(LossFunctionsStudy, "mini")
-    found = findings.loss_statistics(made_up_results("mini", design, measure, noise))
-    assert found[findings.PRODUCT_CLAIM].value == pytest.approx(0.7 * 0.5)
+    assert judged(measure)[1]["product-losses-like-sum"] == pytest.approx(0.7 * 0.5)
 
 
 def test_best_loss_depends_on_game_only_if_it_changes():
@@ -154,9 +155,7 @@ def test_fastest_training_elo_is_compared_with_every_other_loss():
         gain = {"policy": 500.0, "value": 300.0}.get(planned.factors["loss"], 0.0)
         return {**alike(planned), "elo": 10.0 + gain}
 
-    design = design_of(LossFunctionsStudy, "mini")
-    results = made_up_results("mini", design, measure, noise)
-    values = {claim.key: each.value for claim, each in findings.loss_statistics(results).items()}
+    _, values, results = judged(measure)
     for part, key, sign in (
         ("othello-5x5", "policy-rises-fastest", 1), ("gobang-5x5", "value-rises-highest", -1)
     ):  # fmt: skip

@@ -1,4 +1,8 @@
-"""Ledgers: reports without runs, sums of several machines, and wrong or damaged files."""
+"""Ledgers: reports without runs, sums of several machines, and wrong or damaged files.
+
+The file has more than 400 lines because its tests share the folders of one small study, which take
+longer to fill than the tests.
+"""
 
 from __future__ import annotations
 

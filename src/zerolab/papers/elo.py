@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from itertools import product
 from statistics import fmean
 from typing import Any, NamedTuple
 
@@ -230,18 +229,19 @@ def correlation_with_elo(
         return missing
     tables = []
     compared = [level for levels in groups for level in levels]
-    for part, levels in product(parts, groups):
+    for part in parts:
         runs = [run for run in results.runs_where(part) if run.factors[factor] in compared]
         measured = within_seeds(runs, measure)
         elos = within_seeds(runs, results.tournaments[part].elo_above_agent)
-        by_seed: dict[Level, list[tuple[float, float]]] = {}
-        for run, *pair in zip(runs, measured, elos, strict=True):
-            if run.factors[factor] in levels:
-                by_seed.setdefault(run.seed, []).append((pair[0], pair[1]))
-        complete = [pairs for pairs in by_seed.values() if len(pairs) == len(levels)]
-        if not complete:
-            return removed_runs_note(results, part)
-        tables.append(np.array(complete, np.float64))
+        for levels in groups:
+            by_seed: dict[Level, list[tuple[float, float]]] = {}
+            for run, *pair in zip(runs, measured, elos, strict=True):
+                if run.factors[factor] in levels:
+                    by_seed.setdefault(run.seed, []).append((pair[0], pair[1]))
+            complete = [pairs for pairs in by_seed.values() if len(pairs) == len(levels)]
+            if not complete:
+                return removed_runs_note(results, part)
+            tables.append(np.array(complete, np.float64))
     if min(table.size for table in tables) < 6:  # two numbers per run
         return MissingEstimate("fewer than three runs per group: no correlation to compute")
     return bootstrap_in_batch(*tables, statistic=rank_correlations)

@@ -102,17 +102,19 @@ def measure_test_accuracy(run: FinishedRun) -> AccuracyByPly | None:
     }
 
 
-def part_due_to_plies(hard: AccuracyByPly, easy: AccuracyByPly) -> float:
+def part_due_to_plies(hard: AccuracyByPly, easy: AccuracyByPly) -> float | None:
     """Return the part of a difference in accuracy that is due to the plies, minus the other part.
 
     The other part is the mean difference at equal plies, with the `hard` numbers of positions at
-    the plies of both sets.
+    the plies of both sets. The result is None if the sets have no plies in common.
     """
     easy_mean, hard_mean = (
         sum(count * share for count, share in each.values()) / sum(n for n, _ in each.values())
         for each in (easy, hard)
     )
     common = [ply for ply in hard if ply in easy]
+    if not common:
+        return None
     counts = [hard[ply][0] for ply in common]
     differences = [easy[ply][1] - hard[ply][1] for ply in common]
     return easy_mean - hard_mean - 2.0 * float(np.average(differences, weights=counts))

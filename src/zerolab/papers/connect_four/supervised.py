@@ -149,9 +149,10 @@ def _lead_of_game_length(results: Results) -> ClaimEstimate | MissingEstimate:
         for name in (ALL_POSITIONS, EASY)
     )
     parts = [
-        part_due_to_plies(each, other)
+        part
         for seed, each in hard.items()
         if each and (other := easy.get(seed))
+        if (part := part_due_to_plies(each, other)) is not None
     ]
     return mean_of(parts) if parts else MissingEstimate("no accuracy by ply has been measured")
 
