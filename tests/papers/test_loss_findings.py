@@ -245,7 +245,7 @@ def test_falls_and_margins_of_losses():
     assert study.late_fall("value", 0.0, shown) == pytest.approx(-1.0)
     assert study.late_fall("value", 1.0, shown) == 0.0
     assert study.late_fall("value", 0.5, shown) == pytest.approx(round(last / 2) / last - 1)
-    assert study.margin(shown) == pytest.approx(0.5 - 2.0)
+    assert study.minimised_margin(shown) == pytest.approx(0.5 - 2.0)
 
 
 def run_with_losses(values, elos=(), **other):

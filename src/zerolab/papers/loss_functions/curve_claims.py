@@ -376,7 +376,7 @@ CURVE_CLAIMS: Sequence[CurveClaim] = [
         _on_board("minimised-loss-lowest", part,
                   "the minimised loss is the lowest of the four, except when the sum is minimised.",
                   "lowest other loss minus the minimised loss at the end, smallest of l_p, l_v and"
-                  " l_x", study.margin, {}, "above", source=_CAPTIONS[part],
+                  " l_x", study.minimised_margin, {}, "above", source=_CAPTIONS[part],
                   smallest_of=[target for target in TARGETS if target != "sum"])
         for part in ("othello-5x5", "othello-6x6")
     ),
@@ -384,7 +384,8 @@ CURVE_CLAIMS: Sequence[CurveClaim] = [
         _on_board("value-loss-lowest", part,
                   "the value loss is the lowest of the four, whichever is minimised.",
                   "lowest other loss minus the value loss at the end, smallest of the four losses",
-                  study.value_margin, {}, "above", source=_CAPTIONS[part], smallest_of=[*TARGETS])
+                  partial(study.loss_margin, "value"), {}, "above", source=_CAPTIONS[part],
+                  smallest_of=[*TARGETS])
         for part in ("connect_four-5x5", "gobang-5x5")
     ),
     *(

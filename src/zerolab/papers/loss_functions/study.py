@@ -222,16 +222,15 @@ def loss_elo_correlation(run: TrainedRun) -> float:
     return float(rank_correlations(np.array([pairs]))[0])
 
 
-def margin(run: TrainedRun) -> float:
+def minimised_margin(run: TrainedRun) -> float:
     """Return the lowest other final loss minus the minimised one."""
-    losses, target = run.last_epoch_losses[-1], str(run.factors["loss"])
-    return min(losses[name] for name in TARGETS if name != target) - losses[target]
+    return loss_margin(str(run.factors["loss"]), run)
 
 
-def value_margin(run: TrainedRun) -> float:
-    """Return the lowest other final loss minus the final value loss."""
+def loss_margin(name: str, run: TrainedRun) -> float:
+    """Return the lowest other final loss minus a final loss."""
     losses = run.last_epoch_losses[-1]
-    return min(losses[name] for name in TARGETS if name != "value") - losses["value"]
+    return min(losses[each] for each in TARGETS if each != name) - losses[name]
 
 
 def last_training_elo(run: TrainedRun) -> float:
