@@ -2,9 +2,9 @@
 
 The names below are the public interface for notebooks and scripts (docs/api.md). Agents and games
 are specified as on the command line (``"mcts:100"``, ``"runs/demo@12"``; ``"othello:6x6"``).
-Invalid arguments raise `UserError` with a message that names what was expected. Modules are
-imported on first use of one of their names, so that ``import zerolab`` and the command line remain
-fast.
+Invalid arguments raise `UserError` with a message that states what was expected. A module is
+imported only when one of its names is first used, which keeps ``import zerolab`` and the command
+line fast.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from zerolab.core import __version__ as __version__
 
-# The aliases mark re-exports.
+# The redundant aliases mark the names as re-exports.
 # isort: off
 if TYPE_CHECKING:
     from zerolab.api.positions import (

@@ -46,7 +46,7 @@ BROKEN = {
     "LegalSkipsEntries": "legal does not write every entry",
     "NoLegalActions": "the game is ongoing, but no action is legal",
     "ApplyOverwritesItsInput": "read `state` before writing `out`",
-    "NeverEnds": "no end after 1000 random actions",
+    "NeverEnds": "not over after 1000 random plies",
     "EncodeSkipsEmptyCells": "encode leaves entries unwritten",
     "EmptyPlanes": "the last action changed no plane",
     "DuplicateNames": 'several actions have the name "a"',

@@ -32,9 +32,9 @@ class GameEnv(AECEnv):  # type: ignore[misc]
     """Environment of a game with two players who take turns.
 
     An observation has the planes of the position, float32[planes, rows, columns], and the mask of
-    legal actions, int8[actions], all 0 for the waiting player. Both players observe the planes
-    of the player to move, whose pieces are 1 in the first plane. The final reward is 1 for a win, 0
-    for a draw and -1 for a loss.
+    legal actions, int8[actions], all 0 for the waiting player. Both players see the position from
+    the side of the player to move, whose pieces are 1 in the first plane. The final reward is 1 for
+    a win, 0 for a draw and -1 for a loss.
     """
 
     def __init__(self, game: str, render_mode: str | None = None) -> None:

@@ -73,7 +73,7 @@ class AsyncPlayer(Player, Protocol):
     """
 
     def submit(self, slots: Slots, states: NDArray[np.uint64], keys: NDArray[np.uint64]) -> None:
-        """Begin to search for moves in the given slots; see `choose` for the arguments."""
+        """Begin searching for moves in the given slots; see `choose` for the arguments."""
         ...
 
     def step(self) -> tuple[Slots, Actions]:
@@ -165,9 +165,9 @@ class Agent:
     """Canonical spec, from which `specs.parse_agent` creates an equal agent."""
     new_player: Callable[[], Player] = field(compare=False, repr=False)
     bytes_per_game: int = field(default=0, compare=False)
-    """Approximate memory per game slot of a player in bytes."""
+    """Approximate memory in bytes that a player uses per game slot."""
     bytes_per_player: int = field(default=0, compare=False)
-    """Memory per player in bytes, without game slots: for example, cached evaluations."""
+    """Memory per player in bytes, not counting game slots, such as cached evaluations."""
     search_settings: Settings | None = field(default=None, compare=False, repr=False)
     """Resolved search settings, or None if the agent does not search. The web server checks them
     against its limits."""
@@ -205,11 +205,11 @@ class AgentKind:
     server offers."""
 
     def recognises(self, spec: str) -> bool:
-        """Return whether a spec without the name of a kind, such as a path, is of this kind."""
+        """Return whether a spec that names no kind, such as a path, is of this kind."""
         return False
 
     def known_specs(self) -> Sequence[str]:
-        """Return the specs of existing agents, without options, to suggest for misspelt ones."""
+        """Return specs of existing agents, without options, as suggestions for misspelt specs."""
         return ()
 
     def fixed_game(self, argument: str) -> Game | None:
@@ -231,9 +231,9 @@ class SearchOptions(SearchSettings):
     """Options of an agent that searches."""
 
     temperature_plies: int = Field(default=0, ge=0)
-    """Number of initial plies whose moves are sampled, for variety, in proportion to visits or
-    other weights of the root rule; later moves have the highest weight. Proven losses are avoided,
-    and the quickest known win is chosen."""
+    """Number of initial plies whose moves are sampled, for variety, in proportion to visits or the
+    root rule's other weights; after them, the move with the highest weight is played. Proven losses
+    are avoided, and the quickest known win is chosen."""
 
     @property
     def search(self) -> SearchSettings:
@@ -334,7 +334,10 @@ def options_text(options: Settings, base: Settings) -> str:
 
 
 def changed_options(options: Settings, base: Settings) -> dict[str, Any]:
-    """Return the options that differ from `base`, or from their default if new, sorted by key."""
+    """Return the options that differ from `base`, sorted by key.
+
+    An option that `base` lacks is compared with its default.
+    """
     fields = type(options).model_fields
     original = {name: field.default for name, field in fields.items()} | dict(
         flatten(base.model_dump())

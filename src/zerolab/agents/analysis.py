@@ -243,7 +243,7 @@ def _ranked(position: Position, scores: NDArray[Any]) -> list[int]:
 
 
 def hints_of(analysis: Analysis) -> dict[int, Hint]:
-    """Return hints by action: shares of visits, priors or exact scores; none for a share of 0."""
+    """Return hints by action, from visit shares, priors or exact scores; none for a share of 0."""
     moves = analysis.moves
     if has_exact_values(analysis):
         highest = max(move.value for move in moves if move.value is not None)

@@ -123,8 +123,8 @@ _PLAYOUTS_PER_STEP = 50_000
 class RheaPlayer(StatelessPlayer):
     """Player that replans at every move and plays the best plan's first action [Wang2021b, Ch. 5].
 
-    It is an `AsyncPlayer` so that it can be stopped between moves; the kernel that evolves plans
-    cannot be interrupted.
+    The player is an `AsyncPlayer` so that it can be stopped between moves; the kernel that evolves
+    plans cannot be interrupted.
     """
 
     def __init__(self, game: Game, name: str, settings: RheaSettings) -> None:
@@ -176,7 +176,7 @@ class _Rhea(AgentKind):
 
 
 def _unchecked(playouts: int) -> RheaSettings:
-    """Return default settings, even if the playouts are too few for the default population."""
+    """Return default settings, even with too few playouts for the default population."""
     return RheaSettings.model_construct(playouts=playouts)
 
 

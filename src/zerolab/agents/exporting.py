@@ -80,7 +80,7 @@ def export(
     The suffix of `target` selects the format: ``.zerolab`` for an agent file, ``.onnx`` for an ONNX
     model. With `half`, an agent file stores its weights in half precision (`to_half_precision`). An
     existing file with different content is replaced only if `overwrite` is set. Raises UserError,
-    without writing anything, for invalid input and if the model does not agree with its network.
+    without writing anything, for invalid input or if the model does not agree with its network.
     """
     _check_target(target, half)
     agent = _load_agent(source, target, half)

@@ -242,7 +242,7 @@ def shipped_path(name: str) -> Path:
 
 
 def shipped_name(game: Game) -> str:
-    """Return the name of a game's shipped agent, whether or not it exists.
+    """Return the name of a game's shipped agent, whether or not that agent exists.
 
     This is the game's name with hyphens, omitting the size if it is the default. The names of other
     agents for the game begin with it, such as ``connect-four-small``.
@@ -262,7 +262,7 @@ class ShippedAgent(NamedTuple):
 
 
 def shipped_agents(game: Game) -> list[ShippedAgent]:
-    """Return this package's undamaged agents for a game, starting with the one named after it."""
+    """Return the undamaged shipped agents for a game; the one named after the game is first."""
     default, wanted = shipped_name(game), game_name(game)
     agents = []
     for name in sorted(shipped_names(), key=lambda name: (name != default, name)):

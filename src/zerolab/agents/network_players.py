@@ -22,8 +22,8 @@ from zerolab.search.tree import INITIAL_NODES, node_bytes
 
 _FIXED = FixedBudgetSettings()
 
-_MIN_SIMULATIONS = 1000  # per move, below which virtual loss is not used
-_SIMULATIONS_PER_LEAF = 40  # at which accuracy is the same as with one leaf (docs/results)
+_MIN_SIMULATIONS = 1000  # per move; searches with fewer do not use virtual loss
+_SIMULATIONS_PER_LEAF = 40  # enough for the same accuracy as with one leaf (docs/results)
 _MAX_LEAVES = 256  # per step
 _MAX_PLAYOUTS = 4096  # per step, so that steps stay short
 
@@ -250,7 +250,7 @@ def _choose_by_priors(game, states, priors, keys, sample, chosen):
 
 @dataclass(frozen=True)
 class NetworkPlayers:
-    """Function that creates the players of a network; picklable if `load_evaluator` is."""
+    """Callable that creates a network's players; picklable if `load_evaluator` is."""
 
     game: Game
     name: str

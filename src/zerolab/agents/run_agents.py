@@ -131,12 +131,12 @@ class _Evaluators:
 _EVALUATORS = _Evaluators()
 
 _RUNS = Path("runs")
-_MAX_DIGITS = 10  # of an iteration
+_MAX_DIGITS = 10  # iteration numbers have fewer digits
 _DIGEST = re.compile(r"[0-9a-f]{8,}")
 
 
 class RunPlaySettings(Settings):
-    """Run settings needed to play with the networks of the run."""
+    """The settings of a run that are needed to play with its networks."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -158,7 +158,7 @@ def read_play_settings(run: RunFolder) -> RunPlaySettings:
 
 
 def load_run_evaluator(run: RunFolder, iteration: int) -> NetworkEvaluator:
-    """Return the evaluator of a run's network; raise UserError if it is missing or damaged."""
+    """Return a network's evaluator; raise UserError if the network is missing or damaged."""
     settings = read_play_settings(run)
     network, game = settings.network_at(iteration), parse_game(settings.game)
     return build_evaluator(network, game, run.load_weights(iteration))
@@ -220,7 +220,7 @@ def names_run(head: str) -> bool:
 def _is_run(folder: str) -> bool:
     """Return whether a folder contains a run; folder names can contain an @."""
     tail = folder.rpartition("@")[2]
-    too_long = tail.isdecimal() and len(tail) >= _MAX_DIGITS  # can also exceed file name limits
+    too_long = tail.isdecimal() and len(tail) >= _MAX_DIGITS  # the file system could reject it
     return not too_long and is_run(Path(folder))
 
 

@@ -1,8 +1,8 @@
 """Parsing of agent specs.
 
 A spec is ``random``, ``mcts:100``, ``rave:100``, ``rhea:100``, ``perfect``, ``gtp:"COMMAND"`` or a
-run: ``runs/demo`` is its best network and ``runs/demo@12`` the network of iteration 12. Options
-follow a question mark. For example, ``runs/demo?simulations=400&selection.c=2`` changes the search,
+run: ``runs/demo`` is the run's best network and ``runs/demo@12`` its network of iteration 12.
+Options follow a question mark: ``runs/demo?simulations=400&selection.c=2`` changes the search,
 ``?temperature_plies=4`` samples the first moves in proportion to visits, and ``?simulations=0``
 plays the policy without search. ``agent.zerolab`` is an agent in a file, and ``connect-four`` is an
 agent shipped with this package; both accept the same options as a run. ``random #2`` is a second
@@ -61,9 +61,9 @@ def parse_agents(
 ) -> list[Agent]:
     """Return the agents named by specs, all for the same game, with unique names.
 
-    Runs determine the game. If no agent determines it, `game` is required, and the error message
-    suggests `game_example`. Repeated agents are named "NAME", "NAME #2" and so on. Raises UserError
-    for invalid specs.
+    A run or an agent file determines the game. If no agent does, `game` is required, and the error
+    message suggests `game_example`. Repeated agents are named "NAME", "NAME #2" and so on. Raises
+    UserError for invalid specs.
     """
     parsed = [_parse(spec.strip()) for spec in specs]
     common = _common_game(parsed, game, game_example)
@@ -114,7 +114,7 @@ def _kind_by_name(spec: str) -> tuple[AgentKind | None, str]:
 
 
 def names_agent(spec: str) -> bool:
-    """Return whether a spec names an agent, which may still be damaged or have invalid options."""
+    """Return whether a spec names an agent, even one that is damaged or has invalid options."""
     return _recognised(spec.strip()) is not None
 
 

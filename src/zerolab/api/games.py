@@ -95,8 +95,8 @@ def play_sprt(
     """Play until a sequential test decides whether A leads B by `elo1` or only by `elo0`.
 
     Each kind of wrong decision has a probability of 5 %. At most `games` games are played. See
-    `play_match` for the other arguments. Raises UserError in the same cases, for invalid bounds,
-    and for deterministic agents without openings.
+    `play_match` for the other arguments. Raises UserError in the same cases, and also for invalid
+    bounds and for deterministic agents without openings.
     """
     require_callable("progress", progress)
     for name, value in (("elo0", elo0), ("elo1", elo1)):

@@ -145,7 +145,7 @@ class Network:
     ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Return priors and values of states uint64[N, words], such as those of `read_positions`.
 
-        Otherwise like `evaluate`. Raises UserError for an array of the wrong type or shape.
+        See `evaluate` for the result. Raises UserError for an array of the wrong type or shape.
         """
         words = rules.word_count(self.game)
         is_array = isinstance(states, np.ndarray)

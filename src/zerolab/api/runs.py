@@ -112,8 +112,8 @@ def train(
     `settings` overrides settings of the preset, which is a name or a .toml file. Keys can be nested
     or dotted, as in ``{"iterations": 3, "search.simulations": 50}``. `on_stage` is called with the
     record of each stage (docs/metrics.md) once the stage is saved. If it raises an exception, such
-    as KeyboardInterrupt, training stops, and the next call resumes the run. Programs that the
-    resumed run or the preset file names, but `settings` does not, require `allow_programs`.
+    as KeyboardInterrupt, training stops, and the next call resumes the run. `allow_programs` must
+    be true if the resumed run or the preset file names programs that `settings` does not.
     Notebooks show a progress bar. `log` names programs that also receive the metrics of every
     stage: ``"trackio"``, ``"wandb"``, ``"mlflow"``, or plug-ins.
 
@@ -229,7 +229,7 @@ def study_report(ledger: Path | str) -> StudyReport:
 
 
 _SECONDS = 0.2
-"""Minimum time between updates of the display within a stage."""
+"""Minimum number of seconds between updates of the display within a stage."""
 
 
 def in_notebook() -> bool:

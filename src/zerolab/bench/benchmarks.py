@@ -27,7 +27,7 @@ Work = Callable[[], float]
 
 @dataclass(frozen=True)
 class BenchmarkResult:
-    """Measurement of a subject, and of a limit in the same run."""
+    """Measured rates of a subject and of the limit that it is compared with."""
 
     name: str
     unit: str
@@ -105,7 +105,7 @@ SUITES = {
     "studies": "programs:measure_study_workers",
     "cluster": "tournaments:measure_cluster",
 }
-"""Module in zerolab.bench and function in it, by suite name."""
+"""Module in zerolab.bench and its function, as ``MODULE:FUNCTION``, by suite name."""
 
 
 def run_suite(suite: str, rounds: int) -> Iterator[BenchmarkResult]:

@@ -1,9 +1,9 @@
 """Speed of tree search, random playouts and the exact solver, without a network.
 
 `TreeSearches` needs no batches: each tree is searched to completion while it is in the processor
-caches. `BatchedTreeSearches` works as with a network: every step visits each tree once. Its trees
-start from different positions, with deduplication and caching off, so that every simulation
-requests an evaluation unless it reaches a finished game.
+caches. `BatchedTreeSearches` searches as it would with a network: every step visits each tree once.
+Its trees start from different positions, with deduplication and caching off, so that every
+simulation requests an evaluation unless it reaches a finished game.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _POSITIONS = 200_000
 
 
 def measure_tree_search(rounds: int) -> Iterator[BenchmarkResult]:
-    """Measure tree search against the rules alone, and batched search against unbatched search."""
+    """Compare tree search with the rules alone, and batched search with unbatched search."""
     for name in GAMES:
         subject, limit = TreeSearches(name), RulesWalk(name)
         rate, limit_rate = alternating_rates(subject.search_all, limit.walk, 5 * rounds)
@@ -166,7 +166,7 @@ _COUNT = 256
 
 
 def measure_playouts(rounds: int) -> Iterator[BenchmarkResult]:
-    """Measure playouts against generating the same random numbers without playing."""
+    """Compare the speed of playouts with generating the same random numbers without playing."""
     for name in GAMES:
         subject = _Playouts(name)
         rate, limit_rate = alternating_rates(subject.play, subject.draw, 5 * rounds)
@@ -276,7 +276,7 @@ def _measure(
 
 
 class _StartSolving:
-    """Solving of a game's initial position, with an empty transposition table."""
+    """Benchmark that solves a game's initial position, with an empty transposition table."""
 
     def __init__(self, game: Game) -> None:
         self._game = game
@@ -292,7 +292,7 @@ class _StartSolving:
 
 
 class _MoveSolving:
-    """Solving of all moves in several positions, each with an empty transposition table."""
+    """Benchmark that solves all moves in several positions, each with an empty table."""
 
     def __init__(self, game: Game, states: list[State]) -> None:
         self._game = game

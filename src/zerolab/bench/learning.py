@@ -138,7 +138,7 @@ _DISTINCT_ITERATIONS = 13
 
 
 def measure_replay(rounds: int) -> Iterator[BenchmarkResult]:
-    """Measure adding an iteration to a full window, with and without merging, on one core."""
+    """Measure how fast a full window accepts an iteration, merging or not, on one core."""
     for name in GAMES[:2]:
         merging, plain = (_Filling(name, kind) for kind in (NewestMerging(), NoMerging()))
         rate, limit_rate = alternating_rates(merging.add, plain.add, rounds)
@@ -201,7 +201,7 @@ def _facts(random: np.random.Generator, actions: int) -> Facts:
 
 
 def measure_run(rounds: int) -> Iterator[BenchmarkResult]:
-    """Measure the time of a complete run against its self-play time; ignore `rounds`.
+    """Compare the time of a complete run with that of its self-play; ignore `rounds`.
 
     The result includes each stage's share of the time.
     """
@@ -230,11 +230,11 @@ _SEARCH = SearchSettings(simulations=16, deduplicate=False, cache=0)
 _LANES, _PLIES = 512, 2
 _BATCH, _BATCHES = 64, 20
 _MEASUREMENTS_PER_ROUND = 8
-"""Measurements per requested round, kept short so that noise affects both networks equally."""
+"""Measurements per requested round; each is short, so that noise affects both networks equally."""
 
 
 def measure_convolutional_heads(rounds: int) -> Iterator[BenchmarkResult]:
-    """Measure self-play and learning with fully convolutional heads against resnet heads."""
+    """Compare self-play and learning with fully convolutional heads and with resnet heads."""
     for name in GAMES:
         players = (_EqualSelfPlay(name, network) for network in (_HEADS, _LIMIT))
         subject, limit = (player.play for player in players)
@@ -277,7 +277,7 @@ _POSITIONS, _CALIBRATION, _INT8_BATCH = 4096, 2048, 256
 
 
 def measure_int8(rounds: int) -> Iterator[BenchmarkResult]:
-    """Measure a residual network on one core in int8 and in the processor's best precision.
+    """Compare a network's speed on one core in int8 and in the processor's best precision.
 
     PyTorch quantises weights and activations for x86 processors. The quantisation is calibrated
     on positions from random games.

@@ -45,7 +45,7 @@ _COMMANDS = {
 
 
 def measure_startup(rounds: int) -> Iterator[BenchmarkResult]:
-    """Measure commands from process start to exit."""
+    """Measure the time that commands take, from process start to exit."""
     python = [sys.executable, "-c", "pass"]
     for title, arguments in _COMMANDS.items():
         command = [*_ZEROLAB, *arguments]
@@ -108,7 +108,7 @@ _MOVES, _SIMULATIONS = 20, 100
 
 
 def measure_web_server(rounds: int) -> Iterator[BenchmarkResult]:
-    """Measure the server's time per move while many pages watch and search, against no load."""
+    """Compare the server's time per move with and without many pages that watch and search."""
     with tempfile.TemporaryDirectory() as folder:
         run = Path(folder) / "run"
         settings = resolve_settings(_GAME, "smoke")

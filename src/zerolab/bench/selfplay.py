@@ -59,7 +59,7 @@ def measure_self_play(rounds: int) -> Iterator[BenchmarkResult]:
 
 
 def _measure_without_tail(rounds: int) -> Iterator[BenchmarkResult]:
-    """Measure games that span iterations against games that end within an iteration."""
+    """Compare games that span iterations with games that end within an iteration."""
     settings = {"name": "resnet", "blocks": 4, "filters": 32}
     search = SearchSettings(simulations=60)
     for name in GAMES:
@@ -196,7 +196,7 @@ class FastestEvaluation:
 _GAME = "connect_four:6x7"
 _NETWORK = {"name": "resnet", "blocks": 4, "filters": 32}
 _GAMES = 1024
-_PARALLEL_GAMES = 128  # far below _GAMES, so that a finished slot can start another search
+_PARALLEL_GAMES = 128  # far below _GAMES, so that slots are reused for new searches
 _SEARCH = SearchSettings(simulations=32, reuse_tree=False)
 _STARTS = (("random-starts", 24), ("one-start", 0))
 """Title, and maximum number of random opening plies; with many, positions rarely repeat."""
@@ -205,7 +205,7 @@ _STARTS = (("random-starts", 24), ("one-start", 0))
 def measure_search_service(rounds: int) -> Iterator[BenchmarkResult]:
     """Measure the search service's moves per second.
 
-    It is measured once with positions that rarely repeat and once with positions that often do.
+    One measurement uses positions that rarely repeat, the other positions that often do.
     """
     for title, plies in _STARTS:
         served, plain = ServedSelfPlay(plies), PlainSelfPlay(plies)
@@ -300,7 +300,7 @@ class SingleRootSearch:
 
 
 def measure_warm_start(rounds: int) -> Iterator[BenchmarkResult]:
-    """Measure RAVE against PUCT without a network, and warm-start self-play against plain."""
+    """Compare RAVE with PUCT without a network, and warm-start with plain self-play."""
     for name in GAMES:
         rave, puct = TreeSearches(name, "rave"), TreeSearches(name)
         rate, limit_rate = alternating_rates(rave.search_all, puct.search_all, 5 * rounds)

@@ -58,7 +58,7 @@ def train_for_hours(
         inputs = check_new_run(train_settings)
         run = RunFolder.create(folder, train_settings.model_dump())
     with run.locked():
-        if train_settings.spanning_setting:  # the run ends by its own rule
+        if train_settings.spanning_setting:  # the run's stop rule ends it
             if not run.progress.finished:
                 Trainer(run, train_settings, reporter, inputs=inputs).train()
             return
@@ -73,7 +73,7 @@ def train_for_hours(
 def variant_run_settings(variant: str, seed: int, settings: StrengthSettings) -> TrainSettings:
     """Return the settings of a run; raise UserError unless they fit the game.
 
-    If a schedule spans the run, the run itself has the time limit, and cannot be extended later.
+    If a schedule spans the run, the time limit is the run's stop rule and cannot be changed later.
     """
     preset = strength_variant(variant).preset
     train_settings = resolve_settings(settings.game, preset, _changes(variant, seed, settings))

@@ -66,9 +66,9 @@ class NetworkAccuracy(Settings):
     weak: Share
     """Share of the search's moves that preserve the result."""
     network_strong: Share
-    """Share of the moves of the network alone that are best moves."""
+    """Share of the network's moves without search that are best moves."""
     network_weak: Share
-    """Share of the moves of the network alone that preserve the result."""
+    """Share of the network's moves without search that preserve the result."""
 
 
 class AccuracyLog:
@@ -129,12 +129,12 @@ def measure_network(
 
 
 def _share(estimate: MeanEstimate | None) -> Interval:
-    assert estimate is not None  # there are positions
+    assert estimate is not None  # there is at least one position
     return estimate.interval
 
 
 _PUBLISHED_GAME = "connect_four:6x7"
-_MIN_HOURS = 0.5  # published curves start at 3 hours and would compress shorter ones
+_MIN_HOURS = 0.5  # published curves start at 3 hours and would squeeze shorter ones
 _MARKERS = "os^Dv*"
 _SHARE_NAMES = ("strong", "weak", "network_strong")
 _SHARE_TITLES = ("strong", "weak", "network alone, strong")
@@ -150,7 +150,7 @@ class StrengthPoint(NamedTuple):
     """Shares by field of `NetworkAccuracy`. The intervals cover variation between positions, not
     between runs."""
     strong_by_run: tuple[float, ...]
-    """Strong accuracy with search of each run, which shows the variation between runs."""
+    """Each run's strong accuracy with search, which shows the variation between runs."""
 
 
 def strength_curves(

@@ -39,7 +39,7 @@ _SAMPLED_PLIES = 14  # the default of self-play, so that games are similar
 
 
 def measure_tournament(rounds: int) -> Iterator[BenchmarkResult]:
-    """Measure a tournament against self-play, with and without deduplication and a cache."""
+    """Compare a tournament with self-play, both with and without deduplication and a cache."""
     evaluators = [untrained_evaluator(_GAME_NAME, _NETWORK, seed) for seed in range(_NETWORKS)]
     for saving in (False, True):
         cache = {} if saving else {"cache": 0}
@@ -119,7 +119,7 @@ _SEARCH: dict[str, Any] = {
 
 
 def measure_league(rounds: int) -> Iterator[BenchmarkResult]:
-    """Measure leagues against self-play with the same number of simulations.
+    """Compare leagues with self-play that has the same number of simulations.
 
     The players of a league differ in the exploration constant c and in first-play urgency.
     """
@@ -201,10 +201,10 @@ _CHUNKS = 200
 
 
 def measure_cluster(rounds: int) -> Iterator[BenchmarkResult]:
-    """Measure continuous self-play, a gate and tiny chunks; raise MissingExtraError without Ray.
+    """Compare continuous self-play, a gate and tiny chunks in a Ray cluster with one process.
 
     The environment variable RAY_ADDRESS, HOST:PORT, selects the cluster; by default, one is started
-    on this machine.
+    on this machine. Raises MissingExtraError if Ray is not installed.
     """
     actors = available_cores()
     with RayExecutor(os.environ.get("RAY_ADDRESS", "local"), _GAME_NAME, actors) as executor:

@@ -86,7 +86,7 @@ def agents(
       zerolab agents mine.zerolab --verify --json
 
     Args:
-        name: Agent in this package, or a .zerolab file with a card beside it; by default, all
+        name: Agent in this package, or a .zerolab file with its card next to it; by default, all
             agents in this package.
         verify: Repeat the measurements on the cards.
         json: Print JSON instead of tables.
@@ -298,7 +298,7 @@ def card(
     Args:
         run: Run such as runs/demo or runs/demo@12.
         file: File of the agent, ending in .zerolab.
-        options: Options with which to measure the agent, such as simulations=400; by default, it
+        options: Options for measuring the agent, such as simulations=400; by default, the agent
             searches as in training.
         positions: Number of solved positions, one per game, for measuring accuracy; 0 for none. If
             the game is too hard to solve, the accuracy is left out.

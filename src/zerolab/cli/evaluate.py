@@ -386,7 +386,7 @@ def check_number(name: str, value: int, most: int, least: int = 1) -> None:
 
 
 def parse_plies(text: str) -> dict[str, int]:
-    """Return `first_ply` and `last_ply` from ``LOW:HIGH``, without those that are not given."""
+    """Return `first_ply` and `last_ply` from ``LOW:HIGH``, omitting a bound that is not given."""
     match = re.fullmatch(r"(\d{0,5}):(\d{0,5})", text)
     if match is None:
         raise UserError(f"--plies {quoted(text)}: expected LOW:HIGH, such as 20:, 8:30 or :12")

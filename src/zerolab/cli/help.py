@@ -1,7 +1,7 @@
 """Help texts of commands, wrapped between words to the width of the terminal.
 
-Placeholders such as ``{presets}`` are replaced by lists of registered names. These lists are read
-only to show help, because importing some of them takes half a second.
+Placeholders such as ``{presets}`` are replaced by lists of registered names. These lists are built
+only when help is shown, because importing some of the names takes half a second.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from zerolab.cli.process import terminal_width
 from zerolab.core.errors import printable
 
 _WIDEST_TEXT = 100
-"""Width of paragraphs in wider terminals; longer lines are hard to read."""
+"""Maximum width of paragraphs in columns, because longer lines are hard to read."""
 _WIDTH_OF_FILES = 80
 
 _COMMA = "\ue000"  # private-use character in place of commas at which Tyro would break a word
@@ -27,7 +27,7 @@ DESCRIPTION = "\ue001"
 whose lines Tyro would join."""
 ANSI_CODE = re.compile(r"\x1b\[[\d;]*m")
 """Code that switches text colours and weights in Tyro's output."""
-_SHELL_WORD = re.compile(r"""(?:--[\w-]+ (?!-))?(?:'[^']*'|"[^"]*"|\S)+""")  # keeps option values
+_SHELL_WORD = re.compile(r"""(?:--[\w-]+ (?!-))?(?:'[^']*'|"[^"]*"|\S)+""")  # with option values
 _DETAILS_INDENT = "      "
 
 
@@ -144,7 +144,7 @@ def keep_commas(text: str) -> str:
 
 
 class _HelpOutput(io.StringIO):
-    """Buffer that Tyro treats like the current standard output, with the same colours and lines."""
+    """Buffer that Tyro treats like standard output, with the same colours and box characters."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -160,7 +160,7 @@ class _HelpOutput(io.StringIO):
 
 @contextlib.contextmanager
 def wrapped_help(text: str) -> Iterator[None]:
-    """Print the help that Tyro writes in this context, wrapped, with the docstring `text`."""
+    """Wrap and print the help that Tyro writes in this context, with `text` as the description."""
     output = _HelpOutput()
     try:
         with contextlib.redirect_stdout(output):
@@ -170,7 +170,7 @@ def wrapped_help(text: str) -> Iterator[None]:
             usage, *lines = help_text.replace(_COMMA, ",").split("\n")
             complete = "\n".join([_wrapped_usage(usage), *_without_gaps(lines)]).rstrip()
             complete = complete.replace(DESCRIPTION, _description(text))
-            sys.stdout.write(printable(complete, "\n\x1b") + "\n")  # with Tyro's colours
+            sys.stdout.write(printable(complete, "\n\x1b") + "\n")  # keeps Tyro's colours
 
 
 def _wrapped_usage(line: str) -> str:
@@ -198,7 +198,7 @@ def _usage_parts(line: str) -> list[str]:
 
 
 def _without_gaps(lines: Sequence[str]) -> Iterator[str]:
-    """Yield lines without the blank lines that Tyro adds after lines that just fit."""
+    """Yield the lines, dropping the blank ones that Tyro adds after lines that just fit."""
     for line, following in pairwise([*lines, ""]):
         is_blank = line and not ANSI_CODE.sub("", line).strip("│ ")
         if not (is_blank and ANSI_CODE.sub("", following).startswith(("  ", "│", "╰"))):

@@ -35,7 +35,7 @@ COMMANDS = {
     "train": Command("train:train", "train an agent, or resume a run"),
     "play": Command("play:play", "play against an agent in the terminal"),
     "serve": Command(
-        "play:serve", "open the laboratory in a browser: play, analyse, replay, watch, compare"
+        "play:serve", "serve the laboratory for a browser: play, analyse, replay, watch, compare"
     ),
     "match": Command(
         "tournament:match", "play a match between two agents, optionally as a sequential test"
@@ -59,7 +59,7 @@ COMMANDS = {
     "report": Command("study:report", "show a study's tables, figures and claims on one page"),
     "rate": Command("tournament:rate_files", "rate the players of PGN files and games.sqlite"),
     "agents": Command(
-        "agents:agents", "list the agents in this package, with cards of their strength"
+        "agents:agents", "list the agents in this package; their cards state their strength"
     ),
     "export": Command("runs:export", "write a network to a shareable agent file or an ONNX model"),
     "runs": Command("runs:runs", "list runs, their progress and strength"),
@@ -99,7 +99,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return the exit code.
 
     The code is 0 on success, 2 after an error, 130 after Ctrl-C, or 1 if `zerolab agents --verify`
-    finds a number that does not agree.
+    finds a number that disagrees with a card.
 
     If `arguments` is None, use the arguments of this process, and handle its signals and standard
     streams.

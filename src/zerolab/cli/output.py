@@ -45,7 +45,7 @@ class Console(rich.console.Console):
         super().print(*objects, **options)
 
     def set_live(self, live: Any) -> Any:
-        """Begin a live display, which replaces the notice about compilations."""
+        """Begin a live display, which shows the notice about compilations itself."""
         is_outermost = super().set_live(live)
         compilation_notice.displays += 1
         return is_outermost
@@ -56,7 +56,7 @@ class Console(rich.console.Console):
         super().clear_live()
 
     def status(self, status: rich.console.RenderableType, **options: Any) -> rich.status.Status:
-        """Return a spinner with text beside it, and the notice below while kernels are compiled."""
+        """Return a spinner with text and, while kernels are compiled, the notice below it."""
         return super().status(_WithNotice(status), **options)
 
     def on_broken_pipe(self) -> None:

@@ -1,4 +1,4 @@
-"""Calls of command functions with command-line arguments, and hints for unknown options.
+"""Calls to command functions with command-line arguments, and hints for unknown options.
 
 The parameters of a function are the options of the command, and the docstring is the help text.
 """

@@ -313,7 +313,7 @@ def serve(
             base = f"https://{names[0].lower()}/" if names else address
             links = link_table(classroom.record, base)
             if class_links is not None:
-                # before the address is printed, because a program may wait for it to read the file
+                # first, because a program may read the file as soon as the address is printed
                 write_private_text(class_links, links)
         say(f"zerolab is running at {address}")
         if classroom is not None:

@@ -3,8 +3,8 @@
 Ctrl-C, SIGTERM and SIGHUP end every command and all child processes within seconds.
 
 In a terminal, the notice that kernels are being compiled shows a spinner and the elapsed seconds.
-Displays such as progress bars show it themselves (`CompilationNotice.text`). Elsewhere, it is a
-single line.
+Displays such as progress bars include the notice (`CompilationNotice.text`). In files and pipes, it
+is a single line.
 """
 
 from __future__ import annotations
@@ -292,7 +292,7 @@ def show_compilations() -> None:
         resources.compilation_observers.append(compilation_notice)
 
 
-_LEAST = 20  # columns; narrower terminals show long lines anyway
+_LEAST = 20  # columns; lines are never wrapped more narrowly
 
 
 def terminal_width(stream: TextIO | None = None) -> int | None:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from zerolab.training.train_settings import TrainSettings
 
 PLAIN_SECONDS = 15.0
-"""Minimum time between lines of progress if the output is not a terminal."""
+"""Minimum number of seconds between lines of progress if the output is not a terminal."""
 
 ProgressCallback = Callable[[int, str], None]
 """Callback that receives the number of finished units and a note."""
@@ -75,10 +75,10 @@ class _Progress(Progress):
 
 
 class _CutText(TextColumn):
-    """Text column that is truncated, unlike others, if a line is too long for the terminal."""
+    """Text column that, unlike others, is truncated if a line is too long for the terminal."""
 
     def __init__(self, text_format: str) -> None:
-        # Rich shrinks the columns that may be wrapped; the text itself is not wrapped.
+        # Rich shrinks only columns that may wrap; `render` keeps the text itself from wrapping.
         super().__init__(text_format, markup=False, table_column=Column(no_wrap=False))
 
     def render(self, task: Task) -> Text:

@@ -114,7 +114,7 @@ def count_move_sequences(
         print(json_format.dumps(counts))
 
 
-_TEXT_WIDTH = 100  # in wider terminals and in files
+_TEXT_WIDTH = 100  # in files, and the maximum in terminals
 
 
 def settings(pattern: tyro.conf.Positional[str] = "", *, json: bool = False) -> None:
@@ -146,9 +146,10 @@ def settings(pattern: tyro.conf.Positional[str] = "", *, json: bool = False) -> 
 
 
 def _matching(pattern: str) -> list[Setting]:
-    """Return settings that match a pattern, or the setting that papers call by that name.
+    """Return the settings that match a pattern.
 
-    An example of a name in papers is ``lr``. Raises UserError if there are none.
+    If there are none, return the setting that papers call by this name, as with ``lr``. Raises
+    UserError if there is no such setting either.
     """
     from zerolab.core.config import setting_named
     from zerolab.training.train_settings import TrainSettings

@@ -196,7 +196,7 @@ _MOST_PUZZLES = 10_000
 _TRIES_PER_PUZZLE = 200
 _MOST_SEED = 1 << 63
 _SAVE_SECONDS = 10.0
-"""Minimum time between saves, except for the final one."""
+"""Minimum number of seconds between saves, except before the final one."""
 
 
 def puzzles(
@@ -221,9 +221,9 @@ def puzzles(
 
     Args:
         game: Game, such as connect_four:5x5.
-        count: Number of puzzles, at most half of which are estimated to be easy.
+        count: Number of puzzles; at most half of them are estimated to be easy.
         output: File to write; the page Puzzles reads runs/puzzles/*.jsonl.
-        agents: Agents that grade the puzzles, besides random moves and MCTS.
+        agents: Agents that grade the puzzles, in addition to random moves and MCTS.
         seconds: Time limit for solving a position; positions not solved in time are skipped.
         seed: Seed of the random games.
     """

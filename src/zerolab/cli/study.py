@@ -233,7 +233,7 @@ def _announce(execution: StudyExecution, view: StudyProgress, workers: int) -> N
 def _progress(view: StudyProgress, before: StudyProgress) -> tuple[int, str]:
     """Return the progress in seconds of work, on the scale of `before`, and a note for the bar."""
     share = view.done_seconds / view.seconds if view.seconds else 1.0
-    share *= view.runs / before.runs if before.runs else 1.0  # a round covers some of the runs
+    share *= view.runs / before.runs if before.runs else 1.0  # a round covers only some runs
     failed = f", {view.failed} failed" if view.failed else ""
     work = (
         (view.finished_runs, view.runs, "runs"),

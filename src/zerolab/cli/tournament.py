@@ -65,7 +65,7 @@ def match(
         a: Run such as runs/demo or runs/demo@12, or one of {agents}.
         b: Opponent of A.
         games: Number of games, half with each colour; with --sprt, the maximum number.
-        sprt: Two hypotheses for the Elo advantage of A over B, between which the test decides.
+        sprt: Two hypothetical Elo advantages of A over B; the test decides between them.
         openings: Number of random opening plies; each opening is played with both colours. The
             default is 0, or 4 with --sprt, because repeated games provide no new evidence.
         seed: Seed of all random streams.

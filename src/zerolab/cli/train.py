@@ -86,7 +86,7 @@ def train(
             not affect results if devices and precision are the same; can be added or left out when
             a run is resumed.
         actors: Number of processes that play on the cluster; 0 means as many as fit, including
-            on machines that join later. On a cluster with GPUs, each has a GPU.
+            on machines that join later. On a cluster with GPUs, each process has a GPU.
         cores_per_actor: Number of cores per process; each core plays some of the games.
         storage: Folder, file:///PATH or s3://BUCKET/PATH to which the run is copied after every
             iteration. If the run folder does not exist, the copy is fetched and resumed.

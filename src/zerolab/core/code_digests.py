@@ -1,9 +1,9 @@
-"""Digests of code, which are equal only if numba would compile it to the same machine code.
+"""Digests of code: two are equal only if numba would compile both to the same machine code.
 
 A compiled kernel contains the functions that it calls and the values of the globals that they use,
 from any module. A digest therefore covers the bytecode, closures and defaults of these functions,
-and those globals. All of them are read from memory, since an edited file affects machine code only
-after it is imported again. A digest also covers functions registered with
+and those globals. All of them are read from memory, since edits to a file affect machine code only
+once the file is imported again. A digest also covers functions registered with
 ``numba.extending.overload`` and the syntax of every module that it encounters.
 
 Extensions of numba itself are not covered: constants of new types, methods and attributes added to
@@ -64,7 +64,7 @@ class CodeDigest:
         self._implementations = implementations
         self._is_covered = is_covered
         self._hash = hashlib.sha256()
-        self._indices: dict[int, int] = {}  # by id
+        self._indices: dict[int, int] = {}  # by object id
         self._objects: list[object] = []  # kept alive so that no id is reused
         self._owners: set[str] = set()
 

@@ -36,7 +36,7 @@ from zerolab.core.resources import compilation_observers
 
 
 def choose_inlining() -> Inlining:
-    """Return the way to compile helpers: as fragments if this version of numba allows it.
+    """Return the strategy for compiling helpers: fragments if this version of numba allows them.
 
     Fragments rely on numba's internal classes. If numba is newer than the tested version, it must
     first compile an example correctly. If anything fails, issue a SubstituteWarning and return
@@ -190,7 +190,7 @@ class _GarbageCollectorPause(event.Listener):  # type: ignore[misc]
     Collections would take a tenth of the compile time and free almost no memory.
     """
 
-    _depth = 0  # of nested compilations; numba lets only one thread compile at a time
+    _depth = 0  # number of nested compilations; numba lets only one thread compile at a time
 
     def on_start(self, _: Any) -> None:
         if self._depth == 0:

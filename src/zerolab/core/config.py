@@ -163,7 +163,7 @@ def settings_error(model: type[BaseModel], error: ValidationError, source: str =
 
 
 def name_variants(model: type[BaseModel], data: dict[str, Any]) -> None:
-    """Insert the default name, in place, into each table of a variant without a name.
+    """Insert the default variant's name, in place, into each variant's table without a name.
 
     ``selection.c = 2`` then changes the default selection rule if no rule is named.
     """
@@ -309,7 +309,7 @@ def _explain(model: type[BaseModel], detail: Mapping[str, Any]) -> str:
 
 
 _LEAST_SIMILARITY = 0.5
-_LEAST_SIMILARITY_ELSEWHERE = 0.8  # of a setting in another table
+_LEAST_SIMILARITY_ELSEWHERE = 0.8  # for a setting in another table
 _LONGEST_WORD = 100  # longer words are not misspelt names and are slow to compare
 
 
@@ -340,7 +340,7 @@ def suggested_setting(
 
 
 def _close(word: str, known: Mapping[str, str], cutoff: float) -> Iterator[tuple[float, str]]:
-    """Yield the similarity to the most similar known word, from `cutoff` to 1, and its value."""
+    """Yield the similarity of the closest known word, from `cutoff` to 1, and that word's value."""
     for each in difflib.get_close_matches(word, known, n=1, cutoff=cutoff):
         yield difflib.SequenceMatcher(None, each, word).ratio(), known[each]
 

@@ -44,7 +44,7 @@ class MissingExtraError(UserError):
 
 
 class SubstituteWarning(UserWarning):
-    """Use of a slower substitute for a missing optional package or changed internals of numba."""
+    """Use of a slower substitute, for a missing optional package or because numba has changed."""
 
 
 class PluginWarning(UserWarning):
@@ -54,9 +54,9 @@ class PluginWarning(UserWarning):
 def quoted(value: object) -> str:
     """Return a value as text for a message, on one line of at most about 100 characters.
 
-    Paths can have 250 characters. Text is enclosed in quotation marks. Unprintable characters, such
-    as line breaks or file name bytes that are not UTF-8, are escaped. Long text is cut at the end,
-    and long paths are cut at the beginning.
+    Paths can be up to 250 characters long. Text is enclosed in quotation marks. Unprintable
+    characters, such as line breaks or file name bytes that are not UTF-8, are escaped. Long text is
+    cut at the end, and long paths are cut at the beginning.
     """
     if isinstance(value, str):
         if len(value) <= _LONGEST_QUOTE:

@@ -40,7 +40,7 @@ def check_path(path: Path) -> None:
 def check_file(path: Path, limit: int) -> None:
     """Raise UserError unless `path` is a regular file of at most `limit` bytes.
 
-    Call this before opening a file from another source. Opening a named pipe blocks until another
+    Call this before opening a file of unknown origin. Opening a named pipe blocks until another
     process writes to it, and reading from a device may never end.
     """
     try:
@@ -68,7 +68,7 @@ def read_limited(path: Path, limit: int) -> bytes:
             content = file.read(limit + 1)
     except OSError as error:
         raise _unreadable(path, error) from None
-    if len(content) > limit:  # the file has grown, or is a special file with reported size 0
+    if len(content) > limit:  # the file has grown, or is a special file that reports size 0
         raise _too_large(path, f"more than {limit:,}", limit)
     return content
 

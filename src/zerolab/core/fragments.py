@@ -1,8 +1,8 @@
 """Fragments: helpers that are optimised and compiled only as parts of kernels.
 
 By default, numba optimises each helper as thoroughly as a kernel, generates unused machine code for
-it, and unpacks every NamedTuple at each call, which inlining undoes. Skipping these steps leaves
-the kernels unchanged and reduces their compile time by a third (``docs/decisions/0021``).
+it, and adds code to unpack every NamedTuple at each call, which inlining then removes. Skipping
+these steps leaves the kernels unchanged and cuts compile time by a third (``docs/decisions/0021``).
 
 The module relies on numba's internal classes, which a new version of numba may change. In that
 case, `zerolab.core.compiled` works without the module.

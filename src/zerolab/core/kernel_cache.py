@@ -58,7 +58,7 @@ _MAX_WAIT_SECONDS = 120.0
 MAX_CACHE_BYTES = 1 << 30
 """Limit on the total size of all entries; the least recently used are removed first."""
 MAX_UNUSED_SECONDS = 30 * 24 * 3600.0
-"""Time since its last use after which an entry is always removed."""
+"""Seconds since its last use after which an entry is always removed."""
 
 
 class KernelCache(_Cache):  # type: ignore[misc]
@@ -151,7 +151,7 @@ class KernelCache(_Cache):  # type: ignore[misc]
         return re.sub(r"\W", "_", f"{module}.{self._function.__qualname__}")
 
     def _path_computed_once(self, arguments: Iterable[Any], codegen: Any) -> Path | None:
-        """Return the file for argument types.
+        """Return the path of the entry for some argument types.
 
         The path is computed only once, because code in memory may change after its compilation.
         """
@@ -279,7 +279,7 @@ def _digest_of_code(sources: Mapping[str, bytes]) -> str:
 
 @functools.cache
 def cache_root() -> Path | None:
-    """Return the folder of all caches; None if neither a variable nor a home directory is set."""
+    """Return the folder of all caches; None if no variable or home directory determines it."""
     if folder := os.environ.get("NUMBA_CACHE_DIR"):
         return Path(folder)
     try:

@@ -99,7 +99,7 @@ def _without_owner(context: Any, builder: Any, numba_type: Any, value: Any) -> A
 
 
 def non_negative(number: Any) -> Any:
-    """Return an integer, with a promise to the compiler that it is not negative.
+    """Return an integer, promising the compiler that it is not negative.
 
     The compiler then omits the code for negative indices in array accesses.
     """
@@ -183,7 +183,7 @@ structref.define_boxing(_HandleType, _Handle)
 
 
 def kernel_handle(value: Any) -> Any:
-    """Return a handle with which kernels access a NamedTuple of numbers, arrays and NamedTuples.
+    """Return a handle through which kernels read a NamedTuple of numbers, arrays and NamedTuples.
 
     In a kernel, the attribute `value` of the handle is the NamedTuple, which is cheap to read.
     """

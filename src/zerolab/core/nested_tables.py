@@ -101,8 +101,8 @@ def assign(data: dict[str, Any], path: Sequence[str], value: Any) -> None:
 
     Selecting another variant (``network.name=resnet``) drops the keys of the previous variant. A
     variant in a list is addressed by its name, as in ``network.heads.reply.weight=0.2``. Raises
-    UserError if the key leads into a plain value, or into a list without naming one of its variants
-    and a key of that variant.
+    UserError if the key goes beyond a plain value, or into a list without naming one of its
+    variants and a key of that variant.
     """
     table: Any = data
     for depth, part in enumerate(path[:-1]):

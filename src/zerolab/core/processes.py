@@ -98,7 +98,7 @@ def run_in_threads(work: Callable[[int, int], _Result], length: int, parts: int)
 
 @cache
 def _pool(threads: int) -> ThreadPoolExecutor:
-    """Return a pool of waiting threads, since starting a thread can take longer than its part."""
+    """Return a pool of idle threads, since starting a thread can take longer than its work."""
     return ThreadPoolExecutor(threads, "part")
 
 
@@ -112,8 +112,8 @@ def fork_server_context(*modules: str) -> BaseContext:
     The processes are forked from a server that has imported the modules and does nothing else. A
     fork takes milliseconds, whereas importing torch takes seconds. On systems without fork, they
     are spawned. A program has only one server, which imports the modules named in the first call
-    and keeps the environment variables and cores that the program had then. It exits with the
-    program, even during imports. Each process must call `exit_with_parent`.
+    and keeps the environment variables and cores that the program had then. The server exits with
+    the program, even during imports. Each process must call `exit_with_parent`.
     """
     if "forkserver" not in multiprocessing.get_all_start_methods():
         return multiprocessing.get_context("spawn")
@@ -124,11 +124,11 @@ def fork_server_context(*modules: str) -> BaseContext:
 
 
 def _start_server() -> None:
-    """Start the server with Ctrl-C blocked, which would otherwise interrupt its imports."""
+    """Start the server with Ctrl-C blocked, since Ctrl-C would otherwise interrupt its imports."""
     # A killed program leaves locks behind, which the resource tracker should not warn about.
     filters = [os.environ.get("PYTHONWARNINGS"), "ignore:resource_tracker:UserWarning"]
     with _environment("PYTHONWARNINGS", ",".join(filter(None, filters))):
-        resource_tracker.ensure_running()  # before blocking Ctrl-C, since this unblocks it
+        resource_tracker.ensure_running()  # before blocking Ctrl-C, since this call unblocks it
     before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     try:
         with _environment(PARENT_VARIABLE, str(os.getpid())):
@@ -154,7 +154,7 @@ def _environment(name: str, value: str) -> Iterator[None]:
 def exit_with_parent() -> None:
     """End this process when its parent ends or is killed; ignore Ctrl-C."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    if hasattr(signal, "pthread_sigmask"):  # child processes inherit the mask
+    if hasattr(signal, "pthread_sigmask"):  # child processes inherit the signal mask
         signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
     threading.Thread(target=_exit_after_parent, daemon=True).start()
 
@@ -172,7 +172,7 @@ _ERRORS_WITHOUT_PARENT = EOFError, OSError, pickle.UnpicklingError
 
 
 def _exit_server_with_parent(parent: int) -> None:
-    """Watch the parent until the first fork, and exit when it does."""
+    """Watch the parent until the first fork, and exit if the parent exits."""
     is_forking = threading.Event()
 
     def watch_parent() -> None:
@@ -216,7 +216,7 @@ if PARENT_VARIABLE in os.environ and _is_fork_server():
     sys.excepthook = _show_unless_parent_has_ended
 
 
-_ITEMS_AHEAD = 4  # submitted per process, so that no process waits for the slowest
+_ITEMS_AHEAD = 4  # items queued per process, so that no process waits for the slowest
 _POOL_CHECK_SECONDS = 1.0  # a pool that has given up may leave futures without a result
 
 _MappedItem = TypeVar("_MappedItem")
@@ -256,7 +256,7 @@ def map_in_processes(
     if processes == 1:
         yield map(function, items)
         return
-    from pebble import ProcessExpired  # noqa: PLC0415  as above
+    from pebble import ProcessExpired  # noqa: PLC0415  few commands need it
 
     pool = process_pool(processes, function.__module__, initializer=_start_worker)
     try:

@@ -52,7 +52,7 @@ _GPU_KIND = "accelerator_type:"
 _CONNECT_SECONDS = 5.0
 _JOIN_SECONDS = 60.0
 _CALL_SECONDS = 120.0
-_DIGITS = 8  # of the code digest in messages
+_DIGITS = 8  # digits of the code digest that are compared and shown in messages
 _LOCAL_STORE = 256 << 20
 """Size in bytes of the object store of a local cluster; Ray writes the rest to disk."""
 _QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.CRITICAL}
@@ -97,7 +97,7 @@ class RayCluster:
                     num_cpus=count or available_cores(),
                     include_dashboard=False,
                     object_store_memory=_LOCAL_STORE,
-                    _system_config={"worker_niceness": 0},  # like workers without Ray
+                    _system_config={"worker_niceness": 0},  # as for workers without Ray
                 )
         else:
             _require_ray_at(address)
@@ -313,7 +313,7 @@ def claim_own_cores(count: int = 1) -> list[int]:
 
 @cache
 def _core_groups(count: int) -> list[list[int]]:
-    """Divide the cores available to this process before pinning into groups of `count`."""
+    """Return groups of `count` cores, from those that this process could use before pinning."""
     cores = sorted(os.sched_getaffinity(0))
     return [cores[begin : begin + count] for begin in range(0, len(cores), count)]
 

@@ -1,7 +1,7 @@
 """Registries of games, networks, losses and everything else that users select by name.
 
-Other packages can register their own entries. To do so, they declare an entry point in the group
-``zerolab.LAYER``. It names a module that registers entries when imported::
+Other packages can register their own entries. To do so, a package declares an entry point in the
+group ``zerolab.LAYER`` that names a module, which registers the entries when imported::
 
     [project.entry-points."zerolab.search"]
     thompson = "my_package.thompson"
@@ -15,7 +15,7 @@ search     selection rules, root rules, first-play urgency rules, leaf evaluator
 networks   architectures, input planes, heads, losses, growths
 agents     agent kinds
 play       starts of self-play games (`play.game_starts`)
-loggers    logs for programs that track experiments (`training.logger`)
+loggers    connections to experiment trackers (`training.logger`)
 training   optimisers, learning-rate schedules, gates, replay windows, merging rules and other
            parts of the iteration loop
 papers     studies

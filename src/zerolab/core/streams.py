@@ -3,8 +3,8 @@
 The key of a stream is a 64-bit hash of (run seed, iteration, game number, ply, purpose). Results
 therefore do not depend on the batching of games, the number of workers or interruptions of a run.
 Draw n, counted from 0, is output n of SplitMix64 [Steele2014] seeded with the key, that is,
-mix(key + (n + 1) * gamma), where mix is the SplitMix64 finaliser and gamma is the golden ratio in
-64 bits.
+mix(key + (n + 1) * gamma), where mix is the SplitMix64 finaliser and gamma is 2**64 divided by the
+golden ratio, rounded to an odd number.
 """
 
 from __future__ import annotations

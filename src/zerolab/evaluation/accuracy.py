@@ -114,7 +114,7 @@ class _Choices(NamedTuple):
     rows: NDArray[np.int64]
     actions: NDArray[np.int64]
     values: NDArray[np.float32]
-    """[n], root values of searches, otherwise NaN."""
+    """[n], root values of searches; NaN for players that do not search."""
 
 
 def _choose_moves(job: EngineJob, batches: Sequence[Batch], report: Report) -> _Choices:
@@ -214,8 +214,8 @@ class MoveAccuracy(NamedTuple):
     strong: MeanEstimate | None
     weak: MeanEstimate | None
     regret: MeanEstimate | None
-    """Value of the best move minus value of the move; in Othello, in discs. In other games, the
-    value also depends on the speed of a win or loss."""
+    """Value of the best move minus the value of the chosen move; in Othello, a number of discs. In
+    other games, values also depend on the speed of a win or loss."""
 
 
 class ValueAccuracy(NamedTuple):

@@ -1,7 +1,7 @@
-"""Cards of agents: TOML files beside agent files that record training and strength.
+"""Cards of agents: TOML files that record training and strength, stored next to agent files.
 
 A card records the settings and seed of every measurement, so anyone can repeat it (`remeasure`).
-Instead of solved positions, it records the settings with which `zerolab dataset` collects them.
+Instead of solved positions, a card records the `zerolab dataset` settings that collect them.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from zerolab.store.checks import check_schema_version, hex_digest
 from zerolab.store.folder import Environment
 
 SCHEMA = 1
-_WIDTH_TOLERANCE = 0.02  # widths vary near 0 and 1
+_WIDTH_TOLERANCE = 0.02  # for shares near 0 and 1, where the widths of intervals vary
 _DIGITS = 4  # decimals of shares, a hundredth of a percentage point
 _Rate = Annotated[float, Field(ge=0, le=1)]
 _Count = Annotated[int, Field(ge=0)]
@@ -97,7 +97,7 @@ class MoveShares(Settings):
 class CardAccuracy(Settings):
     """Accuracy on solved positions, which `zerolab dataset` collects with these settings."""
 
-    positions: int = Field(ge=1, le=1_000_000)  # to collect; small games have fewer
+    positions: int = Field(ge=1, le=1_000_000)  # number requested; small games have fewer
     dataset: DatasetSettings
     digest: PrintableText
     """Digest in the manifest of the positions."""
@@ -148,7 +148,7 @@ class TrainingFacts(Settings):
     command: Annotated[str, Field(max_length=10_000)]
     """Command that trains such a network."""
     iterations: _Count
-    """Iteration of the run that trained the network."""
+    """Iteration, in its run, that trained the network."""
     games: _Count
     """Number of self-play games."""
     positions: _Count
@@ -166,7 +166,7 @@ class AgentCard(Settings):
     """Digest of the agent file."""
     game: PrintableText
     options: PrintableText = ""
-    """Options with which the agent was measured, such as simulations=400; empty for none."""
+    """Options used to measure the agent, such as simulations=400; empty for none."""
     simulations: _Count
     """Simulations per move with these options."""
     measured: date
@@ -180,7 +180,7 @@ class AgentCard(Settings):
 
 
 def card_path(agent_file: Path) -> Path:
-    """Return the path of the card of an agent file; the card is beside the file."""
+    """Return the path of an agent file's card, which is in the same folder."""
     return agent_file.with_suffix(".toml")
 
 
@@ -212,7 +212,7 @@ def read_card(agent_file: Path, agent: SharedAgent) -> AgentCard | None:
 
 
 def write_card(agent_file: Path, card: AgentCard) -> Path:
-    """Write the card of an agent file beside it; return its path."""
+    """Write the card of an agent file to the file's folder; return the card's path."""
     path = card_path(agent_file)
     write_text(path, tomli_w.dumps({"schema": SCHEMA, **card.model_dump()}))
     return path
@@ -267,7 +267,7 @@ def measure_match(
 ) -> CardMatch:
     """Play a match between an agent and an opponent given by a spec.
 
-    Raises UserError for a program, run or file as the opponent: a card can come from an unknown
+    Raises UserError if the opponent is a program, run or file: a card can come from an unknown
     author, so its verification must not run programs.
     """
     require_public_agent(opponent)
@@ -361,7 +361,7 @@ def with_card(stored: StoredAgent) -> AgentWithCard:
 
 
 class Comparison(NamedTuple):
-    """Statement of a card compared with a repeated measurement."""
+    """Statement on a card, compared with a repeated measurement."""
 
     what: str
     stated: Cell

@@ -51,7 +51,7 @@ class SolvedPosition(NamedTuple):
 class _SolverPlayer(StatelessPlayer):
     """Player that chooses a best move with some probability, otherwise a uniformly random move.
 
-    Its results for the current positions can be read until the next call of `choose`.
+    The player's results for the current positions can be read until the next call of `choose`.
     """
 
     name = "solver"
@@ -109,7 +109,7 @@ class _SolvingPlayer(_SolverPlayer):
 
 
 class _LazySolvingPlayer(_SolverPlayer):
-    """Player that solves only positions where it plays a best move, until one is collected."""
+    """Player that solves positions only to play a best move, until a position is collected."""
 
     def start(self, games: int) -> None:
         super().start(games)

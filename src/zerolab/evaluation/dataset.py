@@ -97,8 +97,8 @@ def _mean(numbers: Any) -> float | None:
 
 
 GAMES_PER_CHUNK = 32
-"""Games per chunk. They are played together, and each process of a killed command loses at most
-one chunk."""
+"""Games per chunk. The games of a chunk are played together, and each process of a killed command
+loses at most one chunk."""
 
 PATIENCE = 64
 """Consecutive chunks without a new position after which collection ends."""
@@ -107,7 +107,7 @@ _PROBES = range(3)
 """Numbers of the games whose first candidates show whether the game can be solved."""
 
 _PROBE_BUDGET = SolverBudget(nodes=200_000_000)
-"""Default solver budget for these games, enough for one or two minutes."""
+"""Default solver budget for these games; exhausting it takes one or two minutes."""
 
 _PARTS = FolderKind("dataset", "dataset.toml", "--out")
 
@@ -149,8 +149,8 @@ def make_dataset(
     duplicates under symmetries, are excluded. If further games have no new positions, the file
     contains fewer positions than requested. `make_oracle` is imported and called in every process.
     Raises UserError if an existing file or the parts of an interrupted command have different
-    settings,
-    if the oracle cannot solve the game within its budget, or if no suitable position is found.
+    settings, if the oracle cannot solve the game within its budget, or if no suitable position is
+    found.
     """
     request = {"requested": positions, **settings.model_dump()}
     if path.exists():
@@ -180,8 +180,8 @@ def make_dataset(
 def stored_share(path: Path, positions: int) -> float:
     """Return the share of a data set of `positions` that is stored in parts, from 0 to 1.
 
-    It is an estimate: all parts are assumed to have as many new positions as one of them. It is 0
-    without readable parts.
+    The share is an estimate, which assumes that all parts have as many new positions as the first
+    one listed. It is 0 without readable parts.
     """
     parts = list(_sibling(path, ".parts").glob("*.parquet"))
     try:
@@ -355,7 +355,7 @@ def _reuse_finished(path: Path, game: Game, request: dict[str, Any]) -> dict[str
 
 
 def write_manifest(path: Path, positions: Positions, about: Mapping[str, Any]) -> dict[str, Any]:
-    """Write the manifest of a file of solved positions beside it; return the manifest."""
+    """Write the manifest of a file of solved positions next to the file; return the manifest."""
     manifest = dataset_manifest(positions, about)
     write_text(_sibling(path, ".json"), json.dumps(manifest, indent=1) + "\n")
     return manifest

@@ -83,8 +83,8 @@ class PerfectPlayReport(NamedTuple):
     """Number of blunders at each ply, over all games. Two moves that turn a win into a draw and the
     draw into a loss are two blunders."""
     regret: MeanEstimate | None
-    """Value of the best move minus value of the move; in Othello, in discs. In other games, the
-    value also depends on the speed of a win or loss."""
+    """Value of the best move minus the value of the chosen move; in Othello, a number of discs. In
+    other games, values also depend on the speed of a win or loss."""
 
 
 def play_against_perfect(
@@ -283,7 +283,7 @@ def _number(estimate: MeanEstimate | None) -> str:
 MIN_POSITIONS = 10
 """Minimum number of positions at a plotted ply; with fewer, the interval would be too wide."""
 
-_OFFSET = 0.25  # in plies, between the error bars of players
+_OFFSET = 0.25  # distance in plies between the error bars of two players
 
 
 def draw_accuracy(title: str, reports: Sequence[AccuracyReport]) -> Figure:

@@ -51,7 +51,7 @@ class MeanEstimate(NamedTuple):
 
 
 def proportion_estimate(hits: NDArray[Any], game_numbers: NDArray[np.int64]) -> MeanEstimate | None:
-    """Return the mean of `hits`, [n], each 0 or 1; None without positions.
+    """Return the mean of `hits`, [n], each 0 or 1; None if there are no positions.
 
     `game_numbers` is int64[n]. The Wilson interval uses the number of independent trials that would
     have the same standard error.
@@ -97,7 +97,7 @@ def mean_estimate(
 
 
 def exact_estimate(numbers: NDArray[Any]) -> MeanEstimate | None:
-    """Return the mean of exact numbers with an interval of length 0; None without numbers."""
+    """Return the mean of exact numbers with an interval of length 0; None if there are none."""
     if not len(numbers):
         return None
     mean = float(numbers.mean())
@@ -206,7 +206,7 @@ def run_diversity(path: Path) -> Diversity:
 def games_diversity(
     name: str, game: Game, parts: Iterable[Sequence[GameRecord]], self_play_seconds: float = 0.0
 ) -> Diversity:
-    """Count the positions in parts, such as iterations, in the given order; moves must be legal."""
+    """Count the positions of games, given in parts such as iterations; moves must be legal."""
     reached = [reached_positions(game, [])]
     game_count = 0
     for part in parts:
@@ -243,7 +243,7 @@ _MAX_POINTS = 500  # per line
 
 
 def draw_diversity(runs: Sequence[Diversity]) -> Figure:
-    """Draw distinct positions against games and by ply, one line per run."""
+    """Draw distinct positions by number of games and by ply, one line per run."""
     figure = new_figure(9, 4)
     against_games, by_ply = figure.subplots(1, 2)
     for number, run in enumerate(runs):

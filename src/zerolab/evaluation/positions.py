@@ -88,7 +88,7 @@ def solve_states(
     states: NDArray[np.uint64],
     report: Callable[[int], None] = lambda _: None,
 ) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
-    """Solve ongoing states, uint64[n, words], solving each distinct state once.
+    """Solve ongoing states, uint64[n, words], each distinct state only once.
 
     Returns the action values, int32[n, actions], and bool[n], True for solved states. The values of
     unsolved states are ILLEGAL. `report` is called with the number of finished distinct states.
@@ -242,8 +242,8 @@ def read_positions(path: Path, game: Game | None = None) -> tuple[Positions, dic
     """Return the positions of a file and the `about` table in its metadata.
 
     The state of every position is computed from its moves, and its values are checked against its
-    legal moves. Raises UserError if the file is missing, damaged, of a different kind or version,
-    or if its positions are from a game other than `game`.
+    legal moves. Raises UserError if the file is missing or damaged, has a different kind or
+    version, or contains positions of a game other than `game`.
     """
     head, table = read_table(path, _COLUMNS, _KIND, SCHEMA, written_by="zerolab dataset")
     fields = (("game", str), ("digest", str), ("about", dict))

@@ -78,7 +78,7 @@ class PublicSet(NamedTuple):
 
 
 def is_public_set(path: Path) -> bool:
-    """Return False for a Parquet file, by name or content, and for a path that is not a file."""
+    """Return whether a path is a file other than a Parquet file, judged by name and content."""
     check_path(path)
     if not path.is_file() or path.suffix == ".parquet":
         return False

@@ -29,13 +29,13 @@ from zerolab.rules.position import Position
 from zerolab.rules.rules import Game
 
 TRIES = 4
-"""Number of choices, with different random streams, from which an agent's misses are measured."""
+"""Number of moves, from different random streams, that an agent chooses to measure its misses."""
 JUDGE = "mcts:100"
 """Agent whose search shows how many other moves look as good as the answer."""
 BASELINES = ("random", "mcts:30", "mcts:100", "mcts:1000")
 """Agents whose misses grade every puzzle, in addition to the networks of runs."""
 _MAX_LINE = 30
-_MAX_MOVES = 1000  # of a game, and of a position
+_MAX_MOVES = 1000  # moves in a game, and legal moves in a position
 _MAX_NAME = 5000  # characters of an agent spec, which can contain a path
 _MAX_FILE = 1 << 24
 _EASY, _HARD = 0.25, 0.4  # random moves alone account for up to 0.25

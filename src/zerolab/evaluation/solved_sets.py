@@ -4,8 +4,8 @@ While a set is being solved, its solved positions are saved in zerolab's cache f
 digest of the set, so an interrupted command continues where it stopped.
 
 A *weak error* is a move that changes the result under perfect play, called a mistake in
-[AlphaZeroJl] and [AlphaGPU]. A *strong error* is a move that is not a best move. The rates are 1
-minus the weak and strong accuracy of `accuracy`.
+[AlphaZeroJl] and [AlphaGPU]. A *strong error* is a move that is not a best move. The error rates
+are 1 minus the weak and the strong accuracy, as defined in `evaluation.accuracy`.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def _solve_rest(
     path: Path | None,
 ) -> NDArray[np.int32]:
     """Return the values of all positions, given those of the first k, int32[k, actions]."""
-    unlimited_oracle(game_name(public.game), make_oracle)  # warns about a slow substitute
+    unlimited_oracle(game_name(public.game), make_oracle)  # warns here if it is a slow substitute
     saved_at = time.monotonic()
     chunks = list(_chunks(public, len(values), make_oracle))
     report(len(values))
@@ -146,7 +146,7 @@ def _cached_values(path: Path | None, public: PublicSet) -> NDArray[np.int32]:
 
 def _save(path: Path | None, public: PublicSet, values: NDArray[np.int32]) -> None:
     if path is not None:
-        with suppress(UserError):  # a set can be solved where nothing can be cached
+        with suppress(UserError):  # the set is solved even if nothing can be cached
             make_folder(path.parent)
             write_positions(path, _as_positions(public, values), {"set": public.digest})
 
@@ -273,7 +273,7 @@ def _complement(estimate: MeanEstimate | None) -> MeanEstimate | None:
     """Return the share of errors for a share of correct moves."""
     if estimate is None:
         return None
-    value, low, high = (max(0.0, 1.0 - share) for share in estimate.interval)  # no -0.0 %
+    value, low, high = (max(0.0, 1.0 - share) for share in estimate.interval)  # avoids -0.0 %
     return MeanEstimate(Interval(value, high, low), estimate.sample_count)
 
 

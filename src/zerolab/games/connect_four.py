@@ -241,7 +241,7 @@ class ConnectFourNotation(Notation):
                 f"the piece in column {column}, row {row + 1} from the top, floats: expected pieces"
                 " without empty cells below"
             )
-        transposed = board[::-1].T  # rows become columns and start at the bottom
+        transposed = board[::-1].T  # each row is a column, from the bottom up
         require_mover_not_won(game, pack_board(-transposed), first_to_move)
         return pack_board(transposed)
 
@@ -265,7 +265,7 @@ class ConnectFourSolverRules(CellSolverRules):
     def solver_moves(game, state, out):
         """Write an immediate win, else the defence against one, else all safe moves, else any move.
 
-        After a safe move, the opponent cannot win on the cell above it.
+        After a safe move, the opponent cannot win on the cell directly above the piece.
         """
         occupied = state[0] | state[1]
         playable = _playable_cells(game, occupied)

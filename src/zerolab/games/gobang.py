@@ -50,7 +50,7 @@ class GobangRules(CellRules):
 
     @staticmethod
     def playout(game, state, key, out, moves):
-        """Play empty cells in random order: shuffle them in place, in `moves` [Durstenfeld1964]."""
+        """Play empty cells in random order, shuffled in place in `moves` [Durstenfeld1964]."""
         own = state[0]
         other = state[1]
         empty = boards.full_board(game.rows, game.columns) & ~(own | other)
@@ -74,7 +74,7 @@ class GobangRules(CellRules):
 
 
 class GobangSolverRules(CellSolverRules):
-    """Solver rules that score the speed of a win; a threat leaves one move to try."""
+    """Solver rules that score the speed of a win; after a threat, only one move is tried."""
 
     @staticmethod
     def final_score(game, state):

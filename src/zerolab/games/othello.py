@@ -49,7 +49,7 @@ class Othello(NamedTuple):
 
 
 def _inner_columns() -> NDArray[np.uint64]:
-    """Return the cells of eight rows without edge columns, by board width, uint64[columns]."""
+    """Return the cells in the inner columns of eight rows, by board width, uint64[columns]."""
     inner = np.zeros(boards.MAX_SIDE + 1, np.uint64)
     for columns in range(3, boards.MAX_SIDE + 1):
         for cell in range(min(64, 8 * columns)):
@@ -78,9 +78,9 @@ _CORNERS = _corners()
 def _line_lanes() -> NDArray[np.uint64]:
     """Return constants for lines along rows, columns and both diagonals, uint64[columns, 3, 4].
 
-    The second axis is the distance in bits between neighbours, twice that distance, and the mask of
-    cells whose discs can be flipped along a line. For rows and diagonals, the mask excludes the
-    edge columns, so lines do not continue around vertical edges.
+    The second axis holds the distance in bits between neighbours, twice that distance, and the mask
+    of cells whose discs can be flipped along a line. For rows and diagonals, the mask excludes the
+    edge columns, so that lines do not wrap around the left and right edges.
     """
     lines = np.zeros((boards.MAX_SIDE + 1, 3, 4), np.uint64)
     for columns in range(3, boards.MAX_SIDE + 1):

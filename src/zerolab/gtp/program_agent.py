@@ -260,7 +260,7 @@ def _request_optional(client: GtpClient, command: str) -> str:
 
 _MAX_GAMES = 16  # per engine, which has only one board and must replay a game to resume it
 _QUOTED = re.compile(r"""(["'])(?P<command>.*)\1(\?(?P<options>.*))?""", re.DOTALL)
-_UNQUOTED = re.compile(  # for quotes removed by a shell
+_UNQUOTED = re.compile(  # in case a shell has removed the quotes
     r"(?P<command>.*?)(\?(?P<options>timeout=.*))?", re.DOTALL
 )
 

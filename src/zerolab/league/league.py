@@ -1,4 +1,4 @@
-"""Leagues stored in folders, so interrupted leagues can be resumed.
+"""Leagues stored in folders, so that interrupted leagues can be resumed.
 
 ``league.toml`` contains the settings and ``games.sqlite`` the games. ``population.safetensors``
 contains the state of the league and is replaced atomically after every batch of games. The league
@@ -61,7 +61,7 @@ class LeagueNetwork(NamedTuple):
     name: str = ""
     """Canonical name, such as ``runs/demo@12``; empty if there is no network."""
     identity: str = ""
-    """Identity of the weights."""
+    """Identity of the run's agent, which depends on the network's weights."""
     settings: dict[str, Any] | None = None
     """Network settings; None if there is no network."""
     predicts_draws: bool = False
@@ -155,9 +155,9 @@ class LeagueState:
     ) -> None:
         """Rate players by the results of the next games.
 
-        `pairs`, int64[games, 2], are the players, and `results`, int8[games], are for the first
-        players. All games must be in one generation; the last game of a generation creates the next
-        one. `positions` are required if fitness is based on novelty.
+        `pairs`, int64[games, 2], are the players, and `results`, int8[games], are from the first
+        players' point of view. All games must be in one generation; after its last game, the next
+        generation is created. `positions` are required if fitness is based on novelty.
         """
         update_totals(self.population, pairs, results)
         if settings.fitness == "results":
@@ -215,8 +215,8 @@ class League:
     def open_locked(cls, path: Path, settings: LeagueSettings) -> Iterator[League]:
         """Begin or resume a league.
 
-        Raises UserError if the league is in use by another process, if settings differ except for
-        `SPEED_SETTINGS`, or if the folder contains anything else.
+        Raises UserError if another process is using the league, if settings other than
+        `SPEED_SETTINGS` differ, or if the folder contains anything else.
         """
         with LEAGUE.locked(path):
             league = cls.load(path)

@@ -73,7 +73,7 @@ def _draw_parameter(axes: Axes, players: Population, settings: LeagueSettings, c
     axes.grid(alpha=0.3)
 
 
-_MAX_PLAYERS = 10  # in a terminal
+_MAX_PLAYERS = 10  # shown in a terminal
 
 
 @dataclass(frozen=True)

@@ -211,7 +211,7 @@ class LeagueSettings(EvolutionSettings):
     """Network of a run, shared by all players; empty if there is none."""
 
     identity: str = ""
-    """Identity of the network weights."""
+    """Identity of the run's agent, which depends on the network's weights."""
 
     seed: int = Field(default=0, ge=0, lt=1 << 63)
     """Seed of all random streams."""
@@ -234,10 +234,10 @@ class LeagueSettings(EvolutionSettings):
         le=_MAX_THREADS,
         json_schema_extra={"default": "one per core"},
     )
-    """Number of game threads. Affects only the speed, as for `parallel_games`."""
+    """Number of game threads. Affects only the speed, on the same condition as `parallel_games`."""
 
     batch: int = Field(default=500, ge=2, le=10_000_000)
-    """Number of games between saves. Affects only the speed, as for `parallel_games`."""
+    """Number of games between saves. Affects only the speed, like `parallel_games`."""
 
     @field_validator("batch")
     @classmethod

@@ -48,7 +48,7 @@ class LeaguePlayer(SelfPlayer):
     """Player that plays both sides of league games, with separate search parameters for each side.
 
     Both sides share the batches and the evaluation cache. In slot s, the first player uses tree 2s
-    and the second player tree 2s + 1. The keys are the same as in `SelfPlayer`.
+    and the second player tree 2s + 1. Random-stream keys are the same as in `SelfPlayer`.
     """
 
     def __init__(

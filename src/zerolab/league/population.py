@@ -184,7 +184,8 @@ def rate_by_results(
 ) -> None:
     """Update ratings in place with the results of games, in order.
 
-    `pairs` int64[games, 2] are the players, and `results` int8[games] are for the first players.
+    `pairs`, int64[games, 2], are the players, and `results`, int8[games], are from the first
+    players' point of view.
     """
     for (first, second), result in zip(pairs.tolist(), results.tolist(), strict=True):
         _update(players, settings, first, second, (1 + result) / 2)
@@ -236,7 +237,7 @@ def count_new_positions(
 
     `positions` are the positions of the games; the first game must have an even number. `seen`,
     uint64[S], are the sorted hashes of the positions in all earlier games. Games 2j and 2j + 1 are
-    compared with each other, so a new position that both reach counts in both.
+    compared with each other, so a new position that both reach counts for both.
     """
     hashes, indices = np.unique(positions.hashes, return_inverse=True)
     at = np.searchsorted(seen, hashes)  # `seen` is much larger than `hashes`

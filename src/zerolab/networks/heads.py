@@ -80,7 +80,7 @@ def _move_policies(facts: Facts, options: TargetOptions) -> NDArray[np.float32]:
 
 
 def _value_policies(facts: Facts, options: TargetOptions) -> NDArray[np.float32]:
-    """Return (Q + 1) / 2, normalised; the visit distribution where every searched action loses."""
+    """Return (Q + 1) / 2, normalised, or the visit distribution if every searched action loses."""
     weights = (np.nan_to_num(facts.action_values, nan=-1.0) + 1) / 2
     total = weights.sum(axis=1, keepdims=True)
     all_lost = total <= 0
@@ -168,7 +168,7 @@ HEADS.add("outcome", OutcomeHead)
 
 
 class ActionValuesHead(Head):
-    """The expected outcome for the side to move by action, in [-1, 1], with squared error.
+    """The expected outcome of each action for the side to move, in [-1, 1], with squared error.
 
     The targets are the search values of visited actions; other actions have no target. A search can
     use the predictions as values of unvisited children.
@@ -282,9 +282,10 @@ HEADS.add("plies_left", PliesLeftHead)
 class FeaturesHead(Head):
     """Features computed by another, trained network for this and later positions.
 
-    They are the activations of the convolutions before that network's heads [Clausen2021], learnt
-    with the mean squared error. Plies after the end of the game have no target. The head teaches
-    the trunk to anticipate the other network's features (docs/auxiliary-features.md).
+    These features are the activations of the convolutions before that network's heads
+    [Clausen2021], learnt with the mean squared error. Plies after the end of the game have no
+    target. The head teaches the trunk to anticipate the other network's features
+    (docs/auxiliary-features.md).
     """
 
     name: Literal["features"] = "features"
@@ -293,8 +294,8 @@ class FeaturesHead(Head):
     """Weight of this head's error in the loss. [Clausen2021]: 1."""
 
     source: str = ""
-    """Network whose features are learnt, as RUN or RUN@N, for example runs/small. It must play the
-    same game. The run keeps a copy of the network."""
+    """Network whose features are learnt, as RUN or RUN@N, for example runs/small. The network must
+    play the same game. The run keeps a copy of it."""
 
     digest: str = ""
     """Digest of the weights of `source`. Set when the run starts."""

@@ -129,8 +129,8 @@ def padded_batch_size(count: int) -> int:
 def graphed_batch_size(count: int) -> int:
     """Return the padded batch size for `count` positions on a GPU: 8, 16, 24, 32, 48, 64, 96, ...
 
-    Each size needs a CUDA graph, and a few hundred positions take as long as one. There are two
-    sizes per doubling up to 256, and eight above.
+    Each size needs a CUDA graph, and evaluating a few hundred positions takes as long as evaluating
+    one. There are two sizes per doubling up to 256, and eight above.
     """
     doubling = max(32, 1 << (count - 1).bit_length()) // 2
     step = doubling // (2 if doubling < 256 else 8)
@@ -176,7 +176,7 @@ class NetworkEvaluator:
         if self.device.type == "cuda":
             if self.precision == torch.float32:  # TF32 changes values by a thousandth
                 torch.backends.cudnn.allow_tf32 = False
-            torch.cuda.synchronize(self.device)  # the threads' streams do not wait for the default
+            torch.cuda.synchronize(self.device)  # other streams do not wait for the default one
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the game, the network on the CPU, the precision, and the type of the device."""
@@ -378,8 +378,8 @@ class TrunkFeatures:
     def extract(self, states: NDArray[np.uint64]) -> NDArray[np.float32]:
         """Return the features of states uint64[N, words] as float32[N, feature_count].
 
-        Features are ordered by head. Duplicate states are computed once. The last bits depend on
-        the batch.
+        Features are ordered by head. Duplicate states are computed once. The last bits of a feature
+        depend on the batch.
         """
         distinct, indices = np.unique(states, axis=0, return_inverse=True)
         features = np.empty((len(distinct), self.feature_count), np.float32)

@@ -123,7 +123,7 @@ class Network(nn.Module):
         return torch.cat([head.features(trunk) for head in chosen], dim=1)
 
     def head_name_for(self, output: SearchOutput) -> str:
-        """Return the name of the first head with an output; raise UserError if there is none."""
+        """Return the name of the first head with this output; raise UserError if none has it."""
         name = next(
             (name for name, head in self.head_settings.items() if output in head.search_outputs),
             None,
@@ -219,7 +219,7 @@ _READERS: dict[Places, tuple[Callable[[Tensor], Tensor], int]] = {
     "columns": (partial(_lines, over=2), 2),
     "rows": (partial(_lines, over=3), 2),
 }
-"""Function that reads the places, and number of values per filter, for each kind of place."""
+"""For each kind of place, the function that reads the places, and its values per filter."""
 
 
 def weights_to_arrays(network: nn.Module) -> dict[str, NDArray[Any]]:

@@ -8,7 +8,7 @@ determines the size of every network in the run. Other packages can add a type b
 a module named by the entry point ``zerolab.networks``.
 
 A new block at the end of the trunk changes nothing while its last batch norm multiplies by 0
-[Goyal2017], since its input, to which its output is added, has already passed through a ReLU.
+[Goyal2017]: it then adds 0 to its input, which has already passed through a ReLU.
 
 Net2WiderNet widens a layer with copies of its units. In the next layer, each weight is divided
 among the copies of its input. Layers joined by skip connections must use the same copies, since
@@ -106,7 +106,7 @@ class NetworkSettings(VariantSettings):
 
     @model_serializer(mode="wrap")
     def _without_empty_planes(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Return the settings as a table; empty planes are omitted, as in earlier versions."""
+        """Return the settings as a table; `planes` is omitted if empty, as in earlier versions."""
         table: dict[str, Any] = serialize(self)
         if not self.planes:
             table.pop("planes", None)
@@ -117,7 +117,7 @@ class NetworkSettings(VariantSettings):
         raise NotImplementedError
 
     def input_count(self, game: Game) -> int:
-        """Return the number of planes that the first layer reads, the game's planes first."""
+        """Return the number of planes that the first layer reads; the game's planes come first."""
         return encoding.plane_count(game) + len(self.planes)
 
     def grown(self, factor: int, blocks: int = 0) -> NetworkSettings:
@@ -139,7 +139,7 @@ class NetworkSettings(VariantSettings):
         old_weights: Mapping[str, NDArray[Any]],
         random: np.random.Generator,
     ) -> Mapping[str, NDArray[Any]]:
-        """Return weights by name with which this network computes the function of a smaller one.
+        """Return weights, by name, that make this network compute the function of a smaller one.
 
         `old_weights` are the weights of the smaller network, `new_weights` any weights of this one.
         Only architectures that can grow implement this method.

@@ -38,7 +38,7 @@ search."""
 SearchOutput = Literal["priors", "values", "draws", "action_values"]
 """Outputs for a search: priors float32[N, actions], summing to 1; values float32[N], the expected
 outcomes for the side to move; draws float32[N], probabilities of a draw; action_values
-float32[N, actions], the expected outcomes by action."""
+float32[N, actions], the expected outcome of each action."""
 
 
 class TargetOptions(NamedTuple):
@@ -183,7 +183,7 @@ class Loss(VariantSettings):
         raise NotImplementedError
 
     def logged_scalars(self, errors: ErrorsByHead) -> dict[str, Tensor]:
-        """Return additional scalars to log by name, besides the mean error of every head.
+        """Return scalars to log, by name, in addition to the mean error of every head.
 
         The default is the sum and the product of l_p and l_v: the papers log both, whichever is
         minimised. The names must not depend on the batch.

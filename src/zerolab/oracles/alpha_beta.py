@@ -359,8 +359,8 @@ def start_null_window_test(stack, state, bound):
 def run_null_window_test(game, table, stack, min_symmetric_empties, nodes):
     """Search about `nodes` nodes, or until the stack is full; return True if the test is finished.
 
-    Once it is finished, the scalar VALUE is a bound on the value of the state: a lower bound if it
-    is at least the tested bound, otherwise an upper bound.
+    Once the test is finished, the scalar VALUE is a bound on the value of the state: a lower bound
+    if VALUE is at least the tested bound, otherwise an upper bound.
     """
     node_limit = stack.scalars[NODES] + nodes
     deepest = stack.states.shape[0] - 1

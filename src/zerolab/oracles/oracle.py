@@ -44,7 +44,7 @@ class Oracle(Protocol):
 
         `orders`, int64[n, actions], are permutations of the actions; random permutations make all
         best actions equally likely. Oracles override this if they can find this action faster than
-        the values of all actions. Raises NotSolvedError like `action_values`.
+        the values of all actions. Raises NotSolvedError as `action_values` does.
         """
         best = np.take_along_axis(best_mask(self.action_values(states)), orders, axis=1)
         rows = np.arange(len(orders))

@@ -186,7 +186,7 @@ class Solver(Oracle):
         return low
 
     def _test(self, state: State, bound: int, watch: _Watch) -> int:
-        """Return a lower bound on the value if it is at least `bound`, else an upper bound."""
+        """Return a lower bound if the value is at least `bound`, otherwise an upper bound."""
         watch.check(self.node_count)
         alpha_beta.start_null_window_test(self._stack, state, bound)
         while not alpha_beta.run_null_window_test(

@@ -160,8 +160,8 @@ def weakest_elo(
     """Return the Elo, relative to Random, of the weakest combination of part and level.
 
     The estimate accounts for the selection of the weakest combination after the fact. In a
-    tournament of all seeds, it includes the error of Random's own rating; with a tournament per
-    seed, this error is part of the spread.
+    tournament of all seeds, the estimate includes the error of Random's own rating; with a
+    tournament per seed, this error is part of the spread.
     """
     if missing := unfinished_tournaments_note(results, parts):
         return missing
@@ -217,12 +217,12 @@ def correlation_with_elo(
     groups: Sequence[Sequence[Level]],
     measure: Callable[[TrainedRun], float],
 ) -> BootstrapEstimate | MissingEstimate:
-    """Return the rank correlation between a measure and tournament Elo, mean over parts and groups.
+    """Return the mean rank correlation between a measure and tournament Elo over parts and groups.
 
     Each correlation is over the runs of a part with the levels of a group, so it includes
-    differences between these levels. Both numbers are relative to the runs with the same seed and
-    any of the levels, since Random's rating has an error that all of them share. Bootstrap samples
-    consist of whole seeds, each with one run per level. Errors of measurement attenuate a
+    differences between these levels. Both numbers are relative to the mean of the runs with the
+    same seed and any of the levels, since these share the error of Random's rating. Bootstrap
+    samples consist of whole seeds, each with one run per level. Measurement errors attenuate the
     correlation.
     """
     if missing := unfinished_tournaments_note(results, parts):
@@ -248,7 +248,7 @@ def correlation_with_elo(
 
 
 def within_seeds(runs: Sequence[TrainedRun], measure: Callable[[TrainedRun], float]) -> list[float]:
-    """Return a measure of each run minus the mean of the `runs` with its seed."""
+    """Return a measure of each run minus its mean over the `runs` with the same seed."""
     values = [measure(run) for run in runs]
     by_seed: dict[Any, list[float]] = {}
     for run, value in zip(runs, values, strict=True):

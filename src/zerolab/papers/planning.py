@@ -1,4 +1,4 @@
-"""Parts of plans: reduced presets, solved positions for measuring networks, factorial designs.
+"""Elements of plans: reduced presets, solved positions for measuring networks, factorial designs.
 
 The scales `smoke`, `mini` and `small` are reduced versions of the papers' presets.
 """
@@ -50,7 +50,7 @@ _WANG2019_ITERATIONS: Mapping[Scale, Mapping[str, int]] = {
 }
 """Training iterations by board size, for each scale."""
 _LONGER: Mapping[tuple[Scale, str, str], int] = {("mini", "connect_four", "6x6"): 24}
-"""Iterations for boards on which the usual number hardly reduces the losses, by scale."""
+"""Iterations for boards on which the usual number hardly reduces the losses."""
 
 
 def wang2019_changes(scale: Scale, game: str, size: str) -> dict[str, Any]:

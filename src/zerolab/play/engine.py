@@ -81,8 +81,8 @@ class EngineThread:
         self._moves: list[list[int]] = [[] for _ in range(slots)]
         self._states = np.empty((slots, len(compiled_rules.start(setup.game))), np.uint64)
         self._sides = np.zeros((slots, 2), np.int64)  # index of the pool that plays each side
-        self._player_slots = np.zeros((slots, 2), np.int64)  # the player's slot for each side
-        self._is_shared = np.zeros(slots, np.bool_)  # one player slot for both sides
+        self._player_slots = np.zeros((slots, 2), np.int64)  # slot of each side's player
+        self._is_shared = np.zeros(slots, np.bool_)  # whether one player slot serves both sides
         self._numbers = np.zeros(slots, np.int64)
         self._streams = np.zeros(slots, np.int64)
         self._plies = np.zeros(slots, np.int64)

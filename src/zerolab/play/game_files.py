@@ -291,7 +291,7 @@ class ReachedPositions(NamedTuple):
     hashes: NDArray[np.uint64]
     """uint64[N]: hashes of the positions."""
     game_indices: NDArray[np.int64]
-    """int64[N]: index of the game of each position in the list of records."""
+    """int64[N]: index, in the list of records, of the game of each position."""
     plies: NDArray[np.int64]
     """int64[N]: number of previous moves."""
 

@@ -3,8 +3,8 @@
 The setting `selfplay.start` selects one of the types in `GAME_STARTS`. Other packages can add a
 type by registering it in a module named in the entry-point group ``zerolab.play``.
 
-A game that begins at a position of an earlier game contains the moves that lead there. They are
-recorded like its other moves, but neither searched nor used for training.
+A game that begins at a position of an earlier game contains the moves that lead there. These moves
+are recorded like the others, but neither searched nor used for training.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ GAME_STARTS.add("initial", InitialStart)
 
 
 class ArchiveStart(GameStart):
-    """Start of some games at positions of earlier games, as in Go-Exploit [Trudeau2023].
+    """Start some games at positions of earlier games, as in Go-Exploit [Trudeau2023].
 
     The archive contains the latest fully searched positions of self-play. Every distinct position
     is drawn with a probability proportional to |v - z|, where v is the root value of its search and

@@ -265,7 +265,7 @@ class BranchFinder:
         return branches
 
     def _game_branches(self, game: GameRecord, examples: Examples, limit: int) -> Iterator[Branch]:
-        """Yield the best untried moves at the largest drop that has any, and mark them as tried."""
+        """Yield the best untried moves at the largest drop that still has some; mark them tried."""
         rows = _game_rows(examples, game.number)
         loser = 0 if game.result < 0 else 1
         for ply in loser_plies_by_drop(examples.root_values[rows], loser):

@@ -91,7 +91,7 @@ class GameRecorder:
 
 @kernel
 def draw_played_on(keys, share, played_on):
-    """Draw which games are played on without resignations, and write them to `played_on`, bool[n].
+    """Draw which games continue without resignations, and write the mask to `played_on`, bool[n].
 
     `keys` uint64[n] are the random streams of the games.
     """

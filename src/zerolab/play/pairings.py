@@ -50,7 +50,7 @@ class Pairing(NamedTuple):
     """Maximum number of plies after the opening; None for no limit."""
     number_stride: int = 0
     """Increment of `number` and `stream` from this game to the next one in its slot, or 0 if there
-    is no next game. The next game uses the remaining plies."""
+    is no next game. `max_plies` limits all games of a slot together."""
     openings: Openings = NO_OPENINGS
     """Openings of the next games in the slot."""
 
@@ -79,7 +79,7 @@ class PairBlock(NamedTuple):
 
     first: str
     second: str
-    """Name that follows `first` in alphabetical order, so each pair has only one name."""
+    """Name of the other agent, which sorts after `first`."""
     block_index: int
     """Index of the block, whose first game has the number 20 * block_index."""
 
@@ -161,7 +161,7 @@ def _divide(cell: Sequence[PairBlock], games: int, parts: int) -> list[list[Pair
 
 @kernel
 def _draw_opening(game, key, actions):
-    """Write random opening actions, int64[plies]; return the number that leave the game ongoing."""
+    """Write random actions, int64[plies]; return how many of them leave the game ongoing."""
     state = np.empty(rules.word_count(game), np.uint64)
     rules.start(game, state)
     for ply in range(actions.shape[0]):
@@ -182,12 +182,12 @@ _MAX_ATTEMPTS = 1000
 _SAMPLES = 400
 _MIN_ONGOING = 20
 """Minimum number of openings among `_SAMPLES` that must leave the game ongoing. If one opening in
-twenty does, a thousand attempts almost certainly find one."""
+twenty leaves it ongoing, a thousand attempts almost certainly suffice."""
 
 
 @kernel
 def _draw_openings(game, keys, openings):
-    """Draw legal actions uniformly, starting over if the game ends; return overall success."""
+    """Draw legal actions uniformly, starting over if a game ends; return whether that succeeded."""
     plies = openings.shape[1]
     for i in range(keys.shape[0]):
         drawn = 0
@@ -255,8 +255,8 @@ _FREE = -1
 _SPARE = 2
 """Ratio of a player's slots to its equal share of all slots."""
 _PATIENCE = 4
-"""Ratio of pending games in another group to pending games in the current group at which the
-current group's turn ends."""
+"""The current group's turn ends when another group has more than this many times as many pending
+games."""
 
 
 class Decision(NamedTuple):

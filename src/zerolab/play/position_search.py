@@ -1,4 +1,4 @@
-"""Searches of positions outside any game, search results, and a bounded cache of results."""
+"""Searches of positions outside a game, their results, and a bounded cache of results."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ class PositionResults(SearchFacts):
     full: Annotated[NDArray[np.bool_], ColumnForm("bool", "position")]
     """bool[N]: True for full searches (see `Allowance`)."""
     greedy_weights: Annotated[NDArray[np.uint32], ColumnForm("uint32", "action")]
-    """uint32[N, actions]: move weights for playing a move of highest weight."""
+    """uint32[N, actions]: move weights with which to play a move of maximum weight."""
     sampling_weights: Annotated[NDArray[np.uint32], ColumnForm("uint32", "action")]
-    """uint32[N, actions]: move weights for sampling a move in proportion to its weight."""
+    """uint32[N, actions]: move weights with which to sample a move in proportion to its weight."""
 
     def put(self, rows: Any, results: PositionResults) -> None:
         """Write results into the given rows."""
@@ -110,7 +110,7 @@ class ResultCache:
 
 
 class PositionSearch:
-    """Searcher of independent positions, in the trees of one `Search`. Not thread-safe.
+    """Search of independent positions in the trees of one `Search`. Not thread-safe.
 
     Random streams depend on the seed, the iteration and the position. The result of a position is
     therefore independent of other positions and of the number of trees, provided that evaluator

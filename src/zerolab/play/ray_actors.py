@@ -1,4 +1,4 @@
-"""The actors of a run on a Ray cluster, and the data sent to them (extra ``cluster``).
+"""Actors of a run on a Ray cluster, and the data sent to them (requires extra ``cluster``).
 
 An actor plays one chunk of games per core, or only one if it has a GPU. It checks its installation
 before its first chunk, and keeps the most recently used networks.
@@ -43,7 +43,7 @@ _MAX_DOUBLINGS = 5
 _ADDRESS = re.compile(r"\bip[=:] ?([\w.:]+)")
 """Address of a node in Ray's messages."""
 _KEPT_EVALUATORS = 4
-"""Number of networks kept by an actor: a gate uses two, and games with a lag use another."""
+"""Number of networks kept by an actor: two for a gate, one more for self-play with a lag."""
 
 
 class ChunkResult(NamedTuple):
@@ -67,7 +67,7 @@ class ActorShape(NamedTuple):
         return 1 if self.has_gpu else self.cores
 
     def capacity(self, nodes: Sequence[Mapping[str, Any]]) -> int:
-        """Return the number of such actors that fit on nodes without other work."""
+        """Return how many such actors fit on idle nodes."""
         return sum(
             min(
                 int(node["Resources"].get("CPU", 0)) // self.cores,
@@ -82,7 +82,7 @@ class ActorShape(NamedTuple):
             num_cpus=self.cores,
             num_gpus=float(self.has_gpu),
             max_restarts=0,
-            max_concurrency=self.places + 1,  # one more for the progress
+            max_concurrency=self.places + 1,  # one more to report progress
             scheduling_strategy="SPREAD",
         )
 
@@ -115,7 +115,7 @@ class Chunk:
     """Number of actors that died while playing this chunk, although their nodes survived."""
 
     def lose_actor(self, reason: str) -> None:
-        """Record that an actor died although its node survived; after several, the chunk fails."""
+        """Record that an actor died although its node survived; fail after `ATTEMPTS` deaths."""
         self.losses += 1
         if self.losses == ATTEMPTS:
             self.future.set_exception(
@@ -128,7 +128,7 @@ class Chunk:
 
 @dataclass
 class StartFailures:
-    """Failures to start an actor since the last success.
+    """Failed attempts to start an actor since the last success.
 
     Several failures between two scans of the cluster count as one, since a vanishing machine can
     have many actors.
@@ -157,7 +157,7 @@ class StartFailures:
 
 
 class LostChunk(NamedTuple):
-    """A chunk whose actor was lost, which is played again after the next scan of the cluster."""
+    """A chunk whose actor was lost; it is played again after the next scan of the cluster."""
 
     chunk: Chunk
     node: str

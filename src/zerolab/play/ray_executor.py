@@ -1,4 +1,4 @@
-"""Executor that plays the chunks of a stage in actors of a Ray cluster (extra ``cluster``).
+"""Executor that plays the chunks of a stage in Ray actors (requires the extra ``cluster``).
 
 The executor gives each free actor the next chunk, in order of priority and number, and returns the
 results in order. Actors join when the cluster grows. A chunk whose actor is lost is played again by
@@ -115,7 +115,7 @@ class RayExecutor:
         """True if the learner does not wait for `run`, which plays in the background."""
         self._began, self._waited = time.monotonic(), 0.0
         self._stepped = self._began
-        """Time when the dispatching thread last began a step; it hangs if the head is lost."""
+        """Time when the dispatching thread, which hangs if the head is lost, last began a step."""
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._dispatch, name="dispatch", daemon=True)
         self._thread.start()
@@ -182,7 +182,7 @@ class RayExecutor:
         finally:
             self._waited += time.monotonic() - start
             self._forget(chunks)
-        # Actors are trusted, as Ray itself trusts them: it also unpickles whatever they send.
+        # Ray itself unpickles everything that actors send, so unpickling it here adds no risk.
         return [ray.cloudpickle.loads(chunk.future.result().content) for chunk in chunks]
 
     def _submit(
@@ -229,7 +229,7 @@ class RayExecutor:
         if self._error is not None:
             raise self._error
 
-    # The methods below run in the dispatching thread or with the lock.
+    # The methods below run in the dispatching thread, or their caller holds the lock.
 
     def _dispatch(self) -> None:
         try:
@@ -242,10 +242,10 @@ class RayExecutor:
             self._fail(f"{what} ({type(error).__name__}: {one_line(last_error_line(error))})")
 
     def _step(self) -> None:
-        """Scan the cluster if it is time, hand out chunks, and wait briefly for replies."""
+        """Scan the cluster if a scan is due, hand out chunks, and wait briefly for replies."""
         now, nodes = time.monotonic(), None
         if now - self._scanned >= SCAN_SECONDS:
-            self._scanned, nodes = now, worker_nodes()  # without the lock: it may hang
+            self._scanned, nodes = now, worker_nodes()  # without the lock, as it may hang
         with self._lock:
             if nodes is not None:
                 self._note_nodes(nodes, now)
@@ -328,7 +328,7 @@ class RayExecutor:
     def _free_actors(self) -> Iterator[ActorState]:
         """Yield ready actors once per free place, those with the fewest chunks first.
 
-        When machines vanish, several actors are lost at once. After a loss, an actor therefore must
+        When machines vanish, several actors are lost at once. After a loss, an actor must therefore
         reply before it receives a chunk. Otherwise, a chunk might go to one lost actor after
         another.
         """
@@ -389,7 +389,7 @@ class RayExecutor:
                 self._chunks[number].progress = progress
 
     def _fail(self, reason: str) -> None:
-        """End all jobs, and refuse new ones, with `reason` as the message."""
+        """End all jobs with the error `reason`, and refuse new ones."""
         with self._lock:
             self._error = UserError(f"{reason}; the run can be resumed, with or without --ray")
             for chunk in self._chunks.values():

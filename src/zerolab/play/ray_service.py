@@ -106,7 +106,7 @@ class ActorGroup:
                 f"selfplay.mode.actors = {count}: this process already uses Ray; expected 0"
             )
         self._key = address, count
-        cpus = max(count, available_cores())  # with fewer cores than actors, actors share cores
+        cpus = max(count, available_cores())  # actors share cores if there are too few
         self._cluster = RayCluster.join(address, cpus if address == LOCAL else 0)
         with ExitStack() as stack:
             stack.callback(self._cluster.leave)
@@ -245,7 +245,7 @@ class RaySearchService:
 
     @property
     def search_counts(self) -> dict[str, int]:
-        """Counts as in `ThreadedSearchService.search_counts`, without the work of lost actors."""
+        """Counts as in `ThreadedSearchService.search_counts`, excluding the work of lost actors."""
         return {
             **sum_by_key(usage.search_counts for usage in self._usage),
             "asked": self._requested,
@@ -261,7 +261,7 @@ class _Actor:
     """Ray actor that searches positions."""
 
     def __init__(self) -> None:
-        os.environ.pop(DEVICE_VARIABLE, None)  # Ray shows each actor only its own GPU
+        os.environ.pop(DEVICE_VARIABLE, None)  # Ray already shows each actor only the assigned GPU
         self._name = ""
         self._open = ExitStack()
 

@@ -33,12 +33,12 @@ from zerolab.search.evaluator import Evaluator, has_network
 from zerolab.search.search_settings import SearchSettings
 
 EvaluatorFactory = Callable[[], Evaluator]
-"""Function that creates an evaluator in any process; it must be picklable, hence not a closure."""
+"""Function that creates an evaluator in any process; picklable, so it cannot be a closure."""
 
 
 @dataclass(frozen=True)
 class NetworkEvaluatorFactory:
-    """Picklable function that creates a network's evaluator, on its process's default device."""
+    """Picklable function that creates a network's evaluator on the caller's default device."""
 
     game: str
     network_settings: dict[str, Any]
@@ -164,8 +164,8 @@ class ThreadedSearchService:
         Equal states are searched only once, and cached states not at all. States with equal
         `affinity`, int64[n], such as the states of one game, are assigned to the same thread up to
         its share, so that evaluations cached in the search of one state help the search of the
-        next. `report` is called a few times per second; an exception from it stops the searches and
-        the service.
+        next. `report` is called a few times per second; if it raises an exception, the searches and
+        the service stop.
         """
         first, index = distinct_states(states)
         self._requested += len(states)

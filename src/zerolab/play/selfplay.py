@@ -150,7 +150,7 @@ def play_batches(
         cores = max(1, available_cores() // job.threads)
         return job.new_player(job.game, job.settings, job.search, evaluator, cores)
 
-    def release(player: Player) -> None:  # does not keep players, whose caches are large
+    def release(player: Player) -> None:  # players are not kept: caches are large
         assert isinstance(player, SelfPlayer)
         counts.append(player.search.counts)
         seconds.append(player.search.seconds_by_part)

@@ -238,7 +238,7 @@ class Node:
 
 
 class GameGraph:
-    """Graph of complete games, whose moves are selected with PUCT; equal positions share a node.
+    """Graph of complete games, with moves selected by PUCT; equal positions share a node.
 
     `BigTreeMode` defines the formula.
     """
@@ -253,7 +253,7 @@ class GameGraph:
         return len(self._nodes)
 
     def begin_game(self) -> Node:
-        """Begin a game and return the node of the start position."""
+        """Begin a game and return the node of its start position."""
         state = compiled_rules.start(self._game)
         return self._visit(state, ONGOING)
 

@@ -18,7 +18,7 @@ from zerolab.search.search_settings import SearchSettings
 
 
 class ServiceMode(VariantSettings):
-    """Games of an iteration played ply by ply in lockstep, with a service for their searches.
+    """Games of an iteration played ply by ply in lockstep, with a service that runs the searches.
 
     Each position is searched only once per network, even if it occurs in several games. Its root
     noise and playouts depend only on the position, and trees are not reused between moves. All
@@ -44,10 +44,10 @@ class ServiceMode(VariantSettings):
 class RetryMode(ServiceMode):
     """Games from random openings, retried from the loser's largest mistake [Clausen2021].
 
-    A game begins with `opening_plies` random plies. If it has a loser, the largest drop in the
-    loser's expected score, P(win) + 0.5 P(draw), between consecutive searches is found; the score
-    at the end counts as 0. The best untried moves before that drop are then played in new games.
-    Decisive games among these are retried in the same way, for `rounds` rounds.
+    A game begins with `opening_plies` random plies. If a side loses, its mistake is the largest
+    drop in its expected score, P(win) + 0.5 P(draw), between consecutive searches; the score at the
+    end counts as 0. The best untried moves before that drop are then played in new games. If such a
+    game is decisive, it is retried in the same way, for up to `rounds` rounds.
 
     The paper does not specify further details. Untried moves are those to which the search gave
     some weight and which no game of the iteration has played in the position; the best ones have
@@ -95,8 +95,8 @@ class BigTreeMode(ServiceMode):
     15 for Q in [0, 1]."""
 
     first_play: float = Field(default=-1.0, ge=-1, le=1)
-    """Q of actions that lead to a position without games. [Clausen2021]: -1, published as 0 for Q
-    in [0, 1]."""
+    """Q of actions that lead to a position that no game has reached. [Clausen2021]: -1, published
+    as 0 for Q in [0, 1]."""
 
     games_at_once: int = Field(default=64, ge=1, le=1_000_000)
     """Simulations that descend together, so that many positions can be searched in parallel.
@@ -105,7 +105,7 @@ class BigTreeMode(ServiceMode):
     games."""
 
 
-load_plugins("search")  # the settings below list all registered budgets and starts of games
+load_plugins("search")  # the settings below list all registered budgets and game starts
 load_plugins("play")
 
 _MAX_THREADS = 64
@@ -145,7 +145,7 @@ _MODES: dict[str, type[VariantSettings]] = {
 class ResignationSettings(Settings):
     """Resignation of the player to move after a search with a low value [Hongcharoen2018].
 
-    The paper states neither a threshold nor how to check one. The check is that of [Silver2017]:
+    The paper gives neither a threshold nor a way to check one. The check is that of [Silver2017]:
     some games are played to the end, and the record of an iteration shows how often a player that
     would have resigned did not lose. This includes draws, even those declared at `max_plies`.
     [Silver2017] keeps the share of games that such a player would have won below 5 %.
@@ -156,7 +156,7 @@ class ResignationSettings(Settings):
     random plies never lead to a resignation. [Silver2017]: chosen automatically."""
 
     played_on: float = Field(default=0.1, ge=0, le=1)
-    """Share of the games in which no player may resign, chosen at random. [Silver2017]: 0.1."""
+    """Share of games, chosen at random, in which no player may resign. [Silver2017]: 0.1."""
 
 
 class ProgressiveSettings(Settings):

@@ -135,7 +135,7 @@ class Tournament:
         ]
 
     def record_games(self, games: Sequence[GameRecord]) -> int:
-        """Store the games of a slice that are not yet stored; return how many there were."""
+        """Store those games of a slice that are not yet stored; return their number."""
         blocks: dict[PairBlock, list[GameRecord]] = {}
         for game in games:
             if (block := _block_of(game)) in self._unrecorded:

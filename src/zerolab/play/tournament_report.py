@@ -63,7 +63,7 @@ RATINGS_FILE = "ratings.json"
 """Name of the file in a tournament folder that contains the complete report."""
 
 _MAX_NAME_LENGTH = 30
-_MAX_NUMBERED = 25  # number of players up to which numbers fit in the cells
+_MAX_NUMBERED = 25  # with more players, percentages do not fit in the cells
 
 
 def draw_cross_table(players: Sequence[str], table: NDArray[np.float64], title: str) -> Figure:
@@ -88,7 +88,7 @@ def draw_cross_table(players: Sequence[str], table: NDArray[np.float64], title: 
     return figure
 
 
-_MAX_PLAYERS_IN_TABLE = 12  # number of players up to which the cross table fits in a terminal
+_MAX_PLAYERS_IN_TABLE = 12  # with more, the cross table does not fit in a terminal
 _MAX_PAIRS = 30
 _MAX_CYCLES = 10
 _MAX_RESIDUALS = 5
@@ -262,7 +262,7 @@ class TournamentReport(NotebookView):
         return rows_as_csv([["player", *self.players], *rows])
 
     def to_pandas(self) -> DataFrame:
-        """Return one row per pair of players, with results and the bounds of intervals.
+        """Return one row per pair of players, with results and interval bounds.
 
         Raises MissingExtraError if pandas is not installed; `ratings.to_pandas` returns the
         players.

@@ -51,7 +51,7 @@ _CONVERGED = 1e-18
 _MAX_STEP = 4.0
 """Largest change in any lead or in draw_elo in one step.
 
-Full steps overshoot where the posterior is nearly linear.
+Where the posterior is nearly linear, full Newton steps would overshoot.
 """
 
 
@@ -108,8 +108,8 @@ def _maximum(posterior: Posterior, point: Floats, free: NDArray[np.bool_]) -> Fl
         step = _newton_step(posterior.information(point), gradient, free)
         gain = float(gradient @ step)  # squared distance to the maximum, in standard errors
         if gain > _NEAR:
-            # Leads rather than strengths: in a long chain of players, strengths may differ
-            # widely although all leads are small.
+            # Leads rather than strengths are limited: in a long chain of players, strengths may
+            # differ widely although all leads are small.
             largest = max(float(np.abs(posterior.lead(step)).max()), abs(float(step[-1])))
             step *= min(1.0, _MAX_STEP / largest)
             step *= _step_fraction(posterior, point, step, float(gradient @ step))
@@ -137,7 +137,7 @@ def _newton_step(information: Floats, gradient: Floats, free: NDArray[np.bool_])
     """Return the inverse information times the gradient, for the free parameters."""
     step = np.zeros_like(gradient)
     _regularise(information)
-    # Solving takes a third of the time that inversion takes.
+    # Solving takes a third as long as inverting.
     step[free] = np.linalg.solve(information[np.ix_(free, free)], gradient[free])
     step[:-2] -= step[:-2].mean()
     return step
@@ -213,7 +213,7 @@ PRIOR_DRAWS = 2.0
 PRIOR_EQUALS = 0.1
 """Virtual wins, and virtual losses, of a first player against an equal opponent.
 
-They keep the estimates of advantage and draw_elo finite if the first player never loses.
+These games keep the estimates of advantage and draw_elo finite if the first player never loses.
 """
 
 
@@ -326,6 +326,6 @@ def _logistic(x: Floats) -> Floats:
 
 
 def _softplus(x: Floats) -> Floats:
-    """Return log(1 + exp(x)), in half the time that np.logaddexp takes."""
+    """Return log(1 + exp(x)), twice as fast as np.logaddexp."""
     values: Floats = np.maximum(x, 0.0) + np.log1p(np.exp(-np.abs(x)))
     return values

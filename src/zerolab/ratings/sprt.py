@@ -3,8 +3,8 @@
 Games are played in pairs: the two games of a pair begin with the same opening, with colours
 swapped. These two games are not independent, but different pairs are. The generalised likelihood
 ratio is therefore based on the pair scores 0, 1/2, 1, 3/2 and 2, in the pentanomial model of
-[VanDenBergh2020], which is used to test chess engines. This model also needs fewer games than a
-test of single games. Pairs that repeat an earlier game add no evidence and are ignored. A player
+[VanDenBergh2020], which is used to test chess engines. This test also needs fewer games than one
+based on single games. Pairs that repeat an earlier game add no evidence and are ignored. A player
 stronger by `elo` has the expected score 1 / (1 + 10 ** (-elo / 400)), where a draw counts half;
 this is the scale of `Ratings`.
 """
@@ -89,9 +89,9 @@ class Sprt(NamedTuple):
     def judge_games(self, player: str, games: Sequence[RatedGame]) -> tuple[int, SprtVerdict]:
         """Return the number of games after which the test ends, and the verdict at that point.
 
-        If the test does not end, the number is that of all games. Games 2j and 2j + 1 form a pair.
-        The verdict is checked after every pair, so it does not depend on the number of games played
-        at the same time.
+        If the test does not end, the number is `len(games)`. Games 2j and 2j + 1 form a pair. The
+        verdict is checked after every pair, so it does not depend on the number of games played at
+        the same time.
         """
         counts = cumulative_pair_counts(player, games)
         ratios = log_likelihood_ratio(counts, self.elo0, self.elo1)
@@ -148,8 +148,8 @@ def expected_score(elo: float) -> float:
 def _most_likely(counts: Floats, mean: float) -> Floats:
     """Return float64[..., 5]: the most likely distribution of pair scores with the given mean.
 
-    With Lagrange multipliers, it is p / (1 + theta * (score - mean)), where p is the observed
-    distribution and theta is the number that yields the mean [VanDenBergh2020].
+    Lagrange multipliers give p / (1 + theta * (score - mean)), where p is the observed distribution
+    and theta is chosen so that the mean is correct [VanDenBergh2020].
     """
     observed = counts / counts.sum(axis=-1, keepdims=True)
     deviations = PAIR_SCORES - mean

@@ -58,7 +58,7 @@ class RowPool:
         self._free = np.concatenate([self._free, numbers])
 
     def write(self, numbers: RowNumbers, columns: Columns) -> None:
-        """Write columns of the rows with the given numbers."""
+        """Write columns to the rows with the given numbers."""
         for name, column in columns.items():
             self.columns[name][numbers] = column
 
@@ -154,7 +154,7 @@ def remove_rows(table, states, numbers):
 
 
 class Merger:
-    """Merger of new positions into the rows of equal positions."""
+    """Hash table of rows, which merges each new position into the row of an equal position."""
 
     def __init__(self, merging: Merging, rows: RowPool) -> None:
         self._merging = merging
@@ -210,7 +210,7 @@ class Merger:
     def _merge(
         self, found_rows: RowNumbers, occurrences: NDArray[np.int32], columns: Columns
     ) -> None:
-        """Merge the positions that are not the first in their rows."""
+        """Merge each position into its row, unless it is the first position of that row."""
         repeated = np.flatnonzero(occurrences > 1)
         if not repeated.size:
             return

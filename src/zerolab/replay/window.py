@@ -1,4 +1,4 @@
-"""Replay window that provides batches of positions, under symmetries, for training."""
+"""Replay window, which provides training batches of positions with symmetries applied."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ symmetry, or unchanged ([Clausen2021]).
 
 _SCALAR_COLUMNS = "scalars"
 _SCALAR_FACTS = tuple(name for name in Facts.column_forms() if name not in VECTOR_COLUMNS)
-"""Facts with one entry per position; they share one stored column, which is faster to read."""
+"""Facts with one entry per position, stored in a single column, which is faster to read."""
 
 
 class Batch(NamedTuple):
@@ -167,7 +167,7 @@ def systematic_sample(weights: NDArray[np.float32], offset: float) -> NDArray[np
     ends = np.cumsum(weights, dtype=np.float64)
     points = (np.arange(len(weights)) + offset) * (ends[-1] / len(weights))
     indices = np.searchsorted(ends, points, side="right")
-    return np.minimum(indices, len(weights) - 1)  # in case of rounding
+    return np.minimum(indices, len(weights) - 1)  # rounding can put the last point beyond the end
 
 
 @kernel
@@ -197,7 +197,7 @@ class Window:
 
     `size` limits the number of positions, and `merging` combines equal positions. With
     `has_frequencies`, positions are used in proportion to their `Facts.frequencies`; without it,
-    equally often.
+    all are used equally often.
     """
 
     def __init__(
@@ -268,7 +268,7 @@ class Window:
                 yield self._batch(numbers[part], images[part])
 
     def _numbers_of_pass(self, random: np.random.Generator) -> RowNumbers:
-        """Return the row numbers for a pass, int32[N], in proportion to the rows' frequencies."""
+        """Return the row numbers of a pass, int32[N], drawn in proportion to their frequencies."""
         order = self.contents.order
         if not self._has_frequencies:
             return order

@@ -62,7 +62,7 @@ class WindowRule(VariantSettings):
 class Merging(VariantSettings):
     """Base class of merging rules, which combine the facts of equal positions in one row.
 
-    Self-play games often have the same openings. Without merging, these positions fill the window,
+    Self-play games often share their openings. Without merging, these positions fill the window,
     and the network has to learn different targets for the same input.
 
     Every column of a row, such as its policy, becomes (1 - share) * old + share * new.
@@ -91,7 +91,7 @@ MERGINGS: Registry[type[Merging]] = Registry("merging")
 
 
 class IterationsWindow(WindowRule):
-    """Keep the positions of the latest iterations; a plain number in the settings means this."""
+    """Keep the positions of the latest iterations; a plain number in the settings selects this."""
 
     name: Literal["iterations"] = "iterations"
 
@@ -131,7 +131,7 @@ class PowerLawWindow(WindowRule):
     name: Literal["power_law"] = "power_law"
 
     c: int = Field(default=250_000, ge=1, le=_MAX_POSITIONS)
-    """Number of positions up to which the window keeps all of them. [Wu2019]: 250,000."""
+    """Number of played positions up to which the window keeps all of them. [Wu2019]: 250,000."""
 
     alpha: float = Field(default=0.75, gt=0, le=1)
     """Exponent of the window's growth; 1 for linear growth. [Wu2019]: 0.75."""

@@ -131,7 +131,7 @@ _HINT_RULES = """\
 
 @lru_cache
 def board_colours(pieces: str) -> Mapping[str, Mapping[str, str]]:
-    """Return the SVG attributes of every class of shapes in the light theme, for these pieces."""
+    """Return the light theme's SVG attributes by class of shapes; `pieces` names a palette."""
     colours = {name: light for name, (light, _) in {**THEMES, **_PIECES[pieces]}.items()}
     return {
         name: {attribute: colours.get(value, value) for attribute, value in paint.items()}

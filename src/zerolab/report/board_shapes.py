@@ -19,9 +19,9 @@ _HEX_STEP = math.sqrt(3) / 2  # distance between two rows of hexagons whose widt
 _HEX_RADIUS = 1 / math.sqrt(3)
 _HOLE = 0.41
 _RADII = {"squares": 0.41, "points": 0.45, "holes": _HOLE, "hexagons": 0.37}  # of pieces
-_MARGIN = 0.55  # for the labels of rows and columns
-_RIM = 0.14  # of a board beyond its cells
-_ENTRY = -0.33  # half hidden by the frame
+_MARGIN = 0.55  # width of the margin for row and column labels
+_RIM = 0.14  # distance by which the board extends beyond its cells
+_ENTRY = -0.33  # height at which a piece is half hidden by the frame
 _OWNERS = {"first": "X", "second": "O"}
 
 
@@ -62,7 +62,7 @@ class Shape(BaseModel):
 
 
 class Label(NamedTuple):
-    """Name of a row or column, at the middle of its text."""
+    """Name of a row or column, centred at (x, y)."""
 
     x: float
     y: float
@@ -85,7 +85,7 @@ class BoardShapes(BaseModel):
     frame: tuple[float, float, float, float]
     """Left, top, width and height of the board without its labels."""
     entry: float | None
-    """Height from which pieces fall into columns; None if they are placed into cells."""
+    """Height from which pieces fall into columns; None if they are placed directly in cells."""
     ground: list[Shape]
     """Board below the pieces; rotated by half a turn when seen from the other side."""
     front: list[Shape]
@@ -95,7 +95,8 @@ class BoardShapes(BaseModel):
     """Labels seen from the other side."""
     symbols: dict[str, list[Shape]]
     """Drawings around the middle of a cell: pieces ``first`` and ``second``, marks
-    ``last first``, ``last second`` and ``win``, plate of a ``hint``, and ``area`` to click."""
+    ``last first``, ``last second`` and ``win``, the plate of a ``hint``, and the clickable
+    ``area``."""
     fades: bool
     """True if a winning line is highlighted by fading all other pieces."""
 
@@ -111,7 +112,7 @@ def board_shapes(drawing: Drawing, rows: int, labels: Sequence[str]) -> BoardSha
 
 
 class _Builder:
-    """Computation of the shapes of a board."""
+    """Builder of the shapes of a board."""
 
     def __init__(self, drawing: Drawing, rows: int, labels: Sequence[str]) -> None:
         self._drawing, self._rows, self._labels = drawing, rows, labels
@@ -143,7 +144,7 @@ class _Builder:
             labels=list(self._names(is_behind=False)),
             labels_behind=list(self._names(is_behind=True)),
             symbols=self._symbols(),
-            fades=self._drawing.surface != "wood",  # lines would shine through pieces on points
+            fades=self._drawing.surface != "wood",  # lines would show through pieces on points
         )
 
     def _middle(self, row: float, column: float) -> Point:
@@ -206,7 +207,7 @@ class _Builder:
         }
 
     def _piece(self, owner: str, radius: float) -> Iterator[Shape]:
-        """Yield a disc; unless it is black or white, a letter also identifies its owner."""
+        """Yield a disc; unless pieces are black and white, a letter also identifies its owner."""
         yield _shape("circle", f"body of-{owner}", {"r": radius})
         if self._drawing.pieces == "red_and_yellow":
             yield _shape("circle", f"ridge of-{owner}", {"r": round(0.7 * radius, 4)})

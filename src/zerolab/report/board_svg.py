@@ -16,7 +16,7 @@ CELL_PIXELS = 48
 
 _NOTE = 12 / CELL_PIXELS
 _OWNERS = {1: "first", -1: "second"}
-_PADDING = 0.11  # around the board
+_PADDING = 0.11  # space around the board
 _STATUS = 0.5  # height of the line below the board
 _LETTER = 0.165  # mean width of a letter in that line
 _LEAST_SHARE = 0.005  # smallest share that is shown, as 1 %
@@ -62,8 +62,8 @@ class Hint(NamedTuple):
     def fill(self) -> str:
         """Return the fill colour.
 
-        A known result is shown in its colour at full strength. Otherwise, the value determines the
-        tone and the share its strength.
+        A known result has a fixed colour at full strength. Otherwise, the value determines the
+        tone, and the share determines its strength.
         """
         if self.kind is not None:
             return hint_fill(self.kind, 1.0, 1.0)

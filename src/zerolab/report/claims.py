@@ -13,14 +13,14 @@ Direction = Literal["above", "below", "equal to", "not below", "not above"]
 """Relation between the true statistic and the threshold of a claim.
 
 A statistic is *equal to* the threshold if it differs by less than the smallest effect worth
-knowing, and *not below* or *not above* it if it is at most this far on the wrong side."""
+knowing, and *not below* or *not above* it if it is on the wrong side by at most that effect."""
 
 Word = Literal["holds", "does not hold", "equal", "undecided", "no data"]
 
 
 @dataclass(frozen=True)
 class Claim:
-    """Published finding, or question of our own, and the statistic that tests it."""
+    """Published finding, or one of our own questions, and the statistic that tests it."""
 
     key: str
     """Short name, such as ``value-loss-best``."""
@@ -87,8 +87,8 @@ class Verdict:
     estimate: Interval | None
     """Estimate of the statistic; None without data."""
     p: float | None
-    """p-value of the decision: of the claimed relation, its opposite or equality, whichever is
-    smallest; None without data."""
+    """p-value of the decision: the smallest of those for the claimed relation, its opposite and
+    equality; None without data."""
     adjusted: float | None
     """`p` adjusted for the number of claims in the family [Holm1979]."""
     word: Word

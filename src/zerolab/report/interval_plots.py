@@ -48,7 +48,7 @@ def draw_grouped_runs(
     `groups` maps each group to the samples of its series. Dots are runs, lines are means over runs,
     and boxes are 95 % intervals over runs, which require several runs. If there is a baseline, such
     as 0 hours, bars extend from it to the means. The y axis covers all runs and published numbers.
-    Intervals that extend far beyond these, for example with only two runs, are cut off.
+    Intervals that extend far beyond them, for example with only two runs, are cut off.
     """
     series = list(dict.fromkeys(name for group in groups.values() for name in group))
     group_inches = max(_SERIES_INCHES * len(series) / _GROUP_FILL, 0.5)
@@ -85,7 +85,7 @@ def _draw_sample(
 ) -> None:
     """Draw a sample at `middle`, or slightly to the left if any sample has a published number."""
     mean = sample.mean
-    assert mean is not None  # since there are values
+    assert mean is not None  # because there are values
     half = 0.4 * width
     if sample.published is not None:
         axes.plot([middle + 0.38 * width], [sample.published], zorder=4, **PUBLISHED_STYLE)
@@ -119,7 +119,7 @@ def _cut_intervals(
     for each in samples:
         ends = zip(
             each.values, margins_of_error(each.standard_errors), strict=False
-        )  # empty without errors
+        )  # no ends if there are no errors
         numbers += [value + side * margin for value, margin in ends for side in (-1, 1)]
         numbers += [] if each.published is None else [each.published]
     numbers += [] if baseline is None else [baseline]
@@ -158,7 +158,7 @@ def _group_legend_handles(
 
 _ROW, _ROW_WITH_RUNS = 0.34, 0.62  # inches
 _LETTER = 0.075
-_RUN_OFFSETS = (0.15, 0.37)  # of the first and last run below the estimate, in rows
+_RUN_OFFSETS = (0.15, 0.37)  # ends of the range of runs below the estimate, in rows
 
 
 class IntervalRow(NamedTuple):
@@ -180,7 +180,7 @@ def draw_intervals(
     threshold: float | None = None,
     number_format: str = "",
 ) -> Figure:
-    """Draw one row per name: an estimate and its 95 % interval over runs, plotted and printed.
+    """Draw one row per name: an estimate and its 95 % interval over runs, as marks and as text.
 
     Hollow squares are estimates without an interval, such as those from a single run.
     """

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-_MAX_ERROR_BARS = 10  # per line
-_WIDTH, _HEIGHT = 4.2, 3.1  # of a panel, in inches
+_MAX_ERROR_BARS = 10  # maximum number of error bars per line
+_WIDTH, _HEIGHT = 4.2, 3.1  # size of a panel in inches
 
 
 class Curve(NamedTuple):

@@ -62,12 +62,12 @@ def _compile_as(function: Callable[..., Any], instruction: str) -> None:
 
 
 def shift_lanes_left(lanes, steps):
-    """Return lanes shifted to higher bits, each by its own number of bits below 64."""
+    """Return lanes shifted to higher bits; `steps` has one number of bits, below 64, per lane."""
     return tuple(word << step for word, step in zip(lanes, steps, strict=True))
 
 
 def shift_lanes_right(lanes, steps):
-    """Return lanes shifted to lower bits, each by its own number of bits below 64."""
+    """Return lanes shifted to lower bits; `steps` has one number of bits, below 64, per lane."""
     return tuple(word >> step for word, step in zip(lanes, steps, strict=True))
 
 
@@ -186,7 +186,7 @@ def _deposit(_context, bits, mask):
 
 
 def isolate_nth_bit(word, n):
-    """Return a word with only the set bit that has exactly `n` lower set bits; it must exist."""
+    """Return a word with only the set bit that has exactly `n` lower set bits, which must exist."""
     return isolate_nth_bit_portably(word, n)
 
 

@@ -104,7 +104,7 @@ def has_line(board, rows, columns, length):
 
 @inlined
 def winning_cells(board, rows, columns, length):
-    """Return the cells that complete a line of `length` with other cells that are set.
+    """Return the cells that complete a line of `length` whose other cells are set.
 
     The returned cells may themselves be set.
     """
@@ -165,7 +165,7 @@ def popcount(board):
 
 @inlined
 def nth_bit_index(board, n):
-    """Return the index of the set bit with exactly `n` lower set bits; it must exist."""
+    """Return the index of the set bit with exactly `n` lower set bits, which must exist."""
     return lowest_bit_index(isolate_nth_bit(board, n))
 
 
@@ -177,7 +177,7 @@ def lowest_bit_index(board):
 
 @inlined
 def list_cells(board, out):
-    """Write the indices of the set bits to `out` in ascending order; return how many."""
+    """Write the indices of the set bits to `out` in ascending order; return their number."""
     count = 0
     while board:
         out[count] = lowest_bit_index(board)

@@ -51,7 +51,7 @@ class Notation:
 
     @classmethod
     def moves_text(cls, game: Game) -> str:
-        """Return the words that follow "moves are", such as "cells such as c2"."""
+        """Return the end of a message "moves are ...", such as "cells such as c2"."""
         return f"numbers from 0 to {rules.action_count(game) - 1}"
 
     @staticmethod
@@ -136,10 +136,9 @@ def register_game(
 
     `rules.rules` describes the parts of a game, and `drawing` is its board on web pages. The fields
     of `game_type` are integers with bounds, and the first two are `rows` and `columns`. Users write
-    the values of the fields after the name, as in ``name:ROWSxCOLUMNS:OTHER``. If they write only
-    the name, it means `default_size`, or the nearest size within the bounds. Raises TypeError,
-    naming the missing functions, if a part lacks required functions, and ValueError if the name is
-    already registered.
+    the values of the fields after the name, as in ``name:ROWSxCOLUMNS:OTHER``. The name alone means
+    `default_size`, or the nearest size within the bounds. Raises TypeError, naming the missing
+    functions, if a part lacks required functions, and ValueError if the name is already registered.
     """
     GAMES.implement(game_type, rules)
     ENCODINGS.implement(game_type, encoding)
@@ -190,7 +189,7 @@ def parse_game(text: str) -> Game:
 
 
 def game_name(game: Game) -> str:
-    """Return the canonical name of a game, which omits other fields if all have their defaults.
+    """Return the canonical name of a game, without the fields after the size if all are defaults.
 
     This is the inverse of `parse_game`.
     """

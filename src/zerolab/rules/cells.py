@@ -93,7 +93,7 @@ class CellNotation(Notation):
 
     @classmethod
     def moves_text(cls, game: Any) -> str:
-        """Return an example: column c from the left, row 2 from the top."""
+        """Return the form of a cell's name, with an example."""
         return "cells such as c2: column c from the left, row 2 from the top"
 
     @staticmethod

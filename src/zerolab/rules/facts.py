@@ -155,4 +155,4 @@ def policy_surprises(policies: Numbers, priors: Numbers) -> NDArray[np.float32]:
     """
     ratios = np.maximum(policies, _MIN_PRIOR) / np.maximum(priors, _MIN_PRIOR)
     surprises: NDArray[np.float32] = (policies * np.log(ratios)).sum(axis=1)
-    return np.maximum(surprises, 0)  # rounding can make it negative
+    return np.maximum(surprises, 0)  # rounding can make divergences negative

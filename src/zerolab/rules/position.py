@@ -66,14 +66,14 @@ class Position:
     def start(cls, game: Game | str) -> Position:
         """Return the initial position of a game, given by name or value.
 
-        Raises UserError for anything else.
+        Raises UserError if `game` is neither.
         """
         game_value = game if is_game(game) else parse_game(game)
         return cls(game_value, compiled_rules.start(game_value))
 
     @classmethod
     def set_up(cls, game: Game | str, board: NDArray[np.int8], first_to_move: bool) -> Position:
-        """Return a position with the given pieces on the board.
+        """Return the position that has the given pieces on the board.
 
         `board` is int8[rows, columns], as returned by the method `board`. Raises UserError for
         boards that the notation of the game recognises as unreachable, and for games without
@@ -335,7 +335,7 @@ def winning_cells(game: Game, state: State) -> list[int]:
 
 
 def _needed_pieces(game: Game, state: State, order: Iterable[int]) -> list[bool]:
-    """Remove the winner's unneeded pieces in `order`; return True for each cell with one left."""
+    """Remove the winner's unneeded pieces in `order`; return True for each cell with one kept."""
     left = state.copy()
     for bit in order:
         fewer = left.copy()

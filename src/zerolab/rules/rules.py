@@ -92,7 +92,7 @@ def start(game: Game, out: State) -> None:
 def legal(game: Game, state: State, mask: Mask) -> None:
     """Write the legal actions of the mover to `mask`, bool[actions].
 
-    An ongoing state has at least one legal action. This is never called for finished games.
+    An ongoing state has at least one legal action. The function is never called for finished games.
     """
     raise AssertionError
 
@@ -190,8 +190,8 @@ def outcome_if_last_ply_wins(plies):
 def mean_playout_outcome(game, state, count, key, out, moves):
     """Return the mean outcome of `count` playouts for the mover of `state`.
 
-    Playout j uses the stream `fold(key, j)`. `out` and `moves` are the same as for `playout`;
-    afterwards, `moves` contains the last playout.
+    Playout j uses the stream `fold(key, j)`. See `playout` for `out` and `moves`; on return,
+    `moves` contains the last playout.
     """
     total = 0
     for number in range(count):
@@ -248,7 +248,7 @@ def score_bounds(game: Game, state: State) -> tuple[int, int]:
 
 @SOLVER_RULES.declare
 def solver_moves(game: Game, state: State, out: NDArray[np.int16]) -> int:
-    """Write to `out` the legal actions that a solver must try, best first; return how many.
+    """Write to `out` the legal actions that a solver must try, best first; return their number.
 
     They must include at least one action with the highest value; by default, all legal actions are
     written. `state` is ongoing, and `out` is int16[actions].
@@ -269,7 +269,7 @@ def move_ordering_score(game: Game, state: State) -> int:
 def win_score(empty):
     """Return the score of a win with `empty` empty cells: floor(empty / 2) + 1.
 
-    In games without margins, it makes perfect players win quickly and lose slowly [Pons].
+    In games without margins, this score makes perfect players win quickly and lose slowly [Pons].
     """
     return max(empty, 0) // 2 + 1
 

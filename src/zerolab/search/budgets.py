@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Allowance(NamedTuple):
-    """Simulations of n searches until the next call of `Budget.allow_more`."""
+    """Simulations that n searches may run before the next call of `Budget.allow_more`."""
 
     simulations: NDArray[np.int32]
     """int32[n]: number of simulations."""
@@ -144,11 +144,11 @@ BUDGETS.add("fixed", FixedBudgetSettings)
 class KlGainSettings(BudgetSettings):
     """Thinking time controlled by the Kullback-Leibler divergence [Clausen2021].
 
-    Every `every` simulations, the root policy is compared with the previous root policy, or at
-    first with the priors of the visited actions [ClausenCode]. The search of a move ends when the
-    divergence falls to a threshold. League players in [Clausen2021] use this budget with 50 to
-    2,000 nodes per move and a clock. With this budget, `search.simulations` applies only to matches
-    and measurements.
+    After every `every` simulations, the root policy is compared with the root policy at the
+    previous comparison, or at first with the priors of the visited actions [ClausenCode]. The
+    search of a move ends when the divergence falls to a threshold. League players in [Clausen2021]
+    use this budget with 50 to 2,000 nodes per move and a clock. With this budget,
+    `search.simulations` applies only to matches and measurements.
     """
 
     name: Literal["kl_gain"] = "kl_gain"
@@ -230,7 +230,7 @@ class KlGainBudget(Budget):
     def _previous_policies(
         self, trees: NDArray[np.int64], current: NDArray[np.float32], search: Search
     ) -> NDArray[np.float32]:
-        """Return the previously compared policies, initially the priors of visited actions."""
+        """Return the policies at the last comparison, initially the priors of visited actions."""
         previous = self._previous[trees]
         new = ~self._compared[trees]
         if new.any():

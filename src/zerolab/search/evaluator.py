@@ -1,8 +1,9 @@
 """Evaluators, and a cache of evaluations by position.
 
-The cache is used for equal positions within a step and in later steps. This does not change results
-if evaluations do not depend on the batch (see `SearchSettings.cache`). The table has a fixed size:
-a position can be stored in any of four adjacent entries, and replaces the oldest of the four.
+A cached evaluation serves equal positions within a step and in later steps. This does not change
+results if evaluations do not depend on the batch (see `SearchSettings.cache`). The table has a
+fixed size: a position can be stored in any of four adjacent entries, and replaces the oldest of the
+four.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _OUTPUT_DESCRIPTIONS = {
 
 
 class Evaluator(Protocol):
-    """Source of priors and values of positions; the search calls a network through it."""
+    """Source of priors and values of positions, through which the search calls a network."""
 
     def evaluate(
         self, states: NDArray[np.uint64]
@@ -97,7 +98,7 @@ def evaluate(
 
 
 def require_extra_outputs(evaluator: Evaluator, extra_outputs: Collection[ExtraOutput]) -> None:
-    """Raise UserError if extra outputs are requested from an evaluator that has none."""
+    """Raise UserError if extra outputs are requested from an evaluator that provides none."""
     if extra_outputs and not isinstance(evaluator, ExtraOutputEvaluator):
         needed = " and ".join(_OUTPUT_DESCRIPTIONS[each] for each in sorted(extra_outputs))
         raise UserError(f"the search needs {needed}: expected a network with the matching head")

@@ -49,10 +49,10 @@ from zerolab.search.tree import (
 from zerolab.search.values import draw_probability
 
 _AHEAD = 16
-"""Number of cache entries to prefetch ahead of writes."""
+"""Distance, in entries, by which prefetching runs ahead of writes to the cache."""
 
 _EXTENSION = 1 << 41
-"""Number folded into a playout stream to derive the stream of an extended search."""
+"""Constant folded into a playout stream to derive the stream of an extended search."""
 
 
 @inlined
@@ -228,7 +228,7 @@ def cache_evaluations(handle, evaluations):
 def _gather_waiting_leaves(tree, search_state, begin, end, place, workspace):
     """Collect the trees from `begin` to `end` - 1 that have a waiting leaf at index `place`.
 
-    Return how many there are, and prefetch the nodes that their backups need.
+    Returns their number, and prefetches the nodes that their backups need.
     """
     count = 0
     nodes = min(workspace.legal_mask.shape[0], EXPECTED_CHILDREN)

@@ -73,7 +73,7 @@ def statistics_width(rule: Any) -> int:
 
 @SELECTIONS.declare
 def with_simulations(rule: Any, simulations: int) -> Any:
-    """Return the rule after filling in the defaults that depend on the simulations per move."""
+    """Return the rule with defaults filled in that depend on the number of simulations per move."""
     raise AssertionError
 
 
@@ -108,7 +108,7 @@ def update_statistics(
 
 @SELECTIONS.declare
 def forget_children(rule: Any, tree: Any, b: int, node: int) -> None:
-    """Reset a node's statistics about its children when these are dropped."""
+    """Reset a node's statistics about its children when the children are dropped."""
     raise AssertionError
 
 
@@ -204,7 +204,7 @@ def empty_root_rule_state(rule: Any, trees: int, actions: int) -> Any:
 def plans_ahead(rule: Any) -> bool:
     """Return whether the rule plans all simulations in advance from a bare root.
 
-    Such a rule also adds its own noise.
+    Such a rule also adds noise itself.
     """
     raise AssertionError
 

@@ -52,7 +52,7 @@ class Rave(NamedTuple):
 
 
 class LiteralRave(NamedTuple):
-    """`Rave` with reading = "literal": a separate type, so other kernels are compiled without it.
+    """`Rave` with reading = "literal", a separate type so that other kernels compile without it.
 
     c, equivalence and playout_moves are the same as in `Rave`.
     """
@@ -190,7 +190,7 @@ class _RaveRule(SelectionRule):
 
 @inlined
 def _occurred_earlier(playout_moves, ply, all_movers):
-    """Return whether the action of a ply was credited at an earlier ply of the playout."""
+    """Return whether a ply's action was already credited at an earlier ply of the playout."""
     for earlier in range(0 if all_movers else ply % 2, ply, 1 if all_movers else 2):
         if playout_moves[1 + earlier] == playout_moves[1 + ply]:
             return True
@@ -251,9 +251,9 @@ class RaveValuesRoot(NamedTuple):
     """Policy from the normalised Q_rave, as in line 3 of RAVE's algorithm in [Wang2020b].
 
     The policy is proportional to (Q_rave(s, a) + 1) / 2 for actions with N_rave(s, a) > 0, or to
-    visits if Q_rave is -1 for all of these. It is the training target; the move is sampled from it
-    or is its most probable action. Simulations are distributed as with `puct`. Needs the selection
-    rule `rave`.
+    visits if Q_rave is -1 for all of these. This policy is the training target; the move is sampled
+    from it or is its most probable action. Simulations are distributed as with `puct`. Needs the
+    selection rule `rave`.
     """
 
 

@@ -1,9 +1,9 @@
 """Rolling horizon evolutionary algorithm (RHEA) [Perez2013], which evolves plans for each move.
 
 An individual is a plan with one gene for each of the player's next actions. A gene consists of 64
-random bits. `rules.random_action` maps it to one of the legal actions of the position that the plan
+random bits. `rules.random_action` maps these bits to a legal action in the position that the plan
 has reached, so every plan is legal. Defaults follow [Wang2020b]; docs/papers.md lists the choices
-on points that the paper leaves open.
+where the paper leaves details open.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class RheaSettings(Settings):
     """mu in (mu + 1) evolution: population size. [Wang2020b]: 10."""
 
     horizon: int = Field(default=10, ge=1, le=MAX_PLIES)
-    """Number of the player's own actions in a plan; later moves are random. [Wang2020b]: 10."""
+    """Number of the player's actions in a plan; later moves are random. [Wang2020b]: 10."""
 
     mutation: float = Field(default=0.2, ge=0, le=1)
     """Probability of redrawing each gene of an offspring. [Wang2020b]: 0.2. An offspring without
@@ -58,7 +58,7 @@ class Population(NamedTuple):
 
     genes: NDArray[np.uint64]  # [population, horizon]
     fitness: NDArray[np.float64]  # [population] mean of Q / h, in [-1, 1]; see `evaluate_plan`
-    birth_number: NDArray[np.int64]  # [population] number of the individual, from 0
+    birth_number: NDArray[np.int64]  # [population] numbers of the individuals, from 0
 
 
 def empty_population(size: int, horizon: int) -> Population:
@@ -161,7 +161,7 @@ def insert_individual(population, genes, fitness, number):
     """Replace the worst individual with individual `number`, unless the new individual is worse.
 
     If several individuals are equally bad, the oldest is replaced. A new individual that is as good
-    as the worst always replaces it.
+    as the worst also replaces it.
     """
     worst = 0
     for i in range(1, population.fitness.shape[0]):

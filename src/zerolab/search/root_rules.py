@@ -1,7 +1,7 @@
 """Root rules: PUCT with Dirichlet noise and forced playouts, and Gumbel [Danihelka2022].
 
 Gumbel plans all root simulations in advance. Its policy improves on the prior even if only some
-actions have been visited, so a few simulations are enough for a training target.
+actions have been visited, so a few simulations provide a useful training target.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class GumbelRootState(NamedTuple):
 
 @inlined
 def considered_visits(considered, simulations, number):
-    """Return the visits that a child needs to be chosen in simulation `number`, counted from 0.
+    """Return the visit count that makes a child eligible in simulation `number`, from 0.
 
     Sequential halving splits the simulations equally into ceil(log2(considered)) phases. Each phase
     divides its simulations equally among the remaining children and then drops the worse half.
@@ -211,14 +211,13 @@ class _GumbelRootRule:
 
 
 class PuctRoot(NamedTuple):
-    """Selection as below the root, with policies proportional to visits.
+    """Selection by the same rule as below the root, with policies proportional to visits.
 
     forced_playouts: k of [Wu2019, Section 3.2]; 0 disables forced playouts. In searches with noise,
     every visited child of the root receives at least sqrt(k * P(s, a) * sum_b N(s, b)) visits,
-    where P includes the noise. Policies exclude visits made only for this reason: the most visited
-    child keeps all visits, other children lose forced visits while their scores stay below the
-    score of the most visited child, and children with a single remaining visit are dropped.
-    [Wu2019]: 2.
+    where P includes the noise. Policies exclude forced visits: the most visited child keeps all
+    visits, other children lose forced visits as long as their scores stay below its score, and
+    children with a single remaining visit are dropped. [Wu2019]: 2.
     """
 
     forced_playouts: Annotated[float, Field(ge=0, le=100)] = 0.0

@@ -1,4 +1,4 @@
-"""Roots of trees (setting, advancing and reading them), search results and views of nodes."""
+"""Functions that set, advance and read the roots of trees; search results; views of nodes."""
 
 from __future__ import annotations
 
@@ -298,7 +298,7 @@ def principal_variation(tree: TreeArrays, b: int, chosen: int | None = None) -> 
 
 
 def _preferences(tree: TreeArrays, b: int, node: int) -> NDArray[Any]:
-    """Return the preference for each child of an expanded node, from proofs or visit counts."""
+    """Return how strongly each child of an expanded node is preferred, by proofs or visits."""
     first = tree.first_child[b, node]
     children = slice(first, first + tree.child_count[b, node])
     visits = tree.visits[b, children]

@@ -269,7 +269,7 @@ class Search:
         value = float(self.root_values(trees)[0])
         chosen = None
         weights = self.move_weights(trees, np.zeros(1, np.bool_))[0] if visits.any() else visits
-        if weights.any():  # not always the most visited action
+        if weights.any():  # the chosen action need not be the most visited
             chosen = int(np.where(weights == weights.max(), visits, -1).argmax())
         line = principal_variation(self._tree, tree, chosen)
         return SearchResult(visits, values, priors, value, line)
@@ -313,7 +313,7 @@ class Search:
     def move_weights(
         self, trees: NDArray[np.int64], sample: NDArray[np.bool_]
     ) -> NDArray[np.int64]:
-        """Return the weights by which `choose` selects moves, int64[n, actions].
+        """Return the weights with which `choose` selects moves, int64[n, actions].
 
         The sum of each row is below 2**32.
         """

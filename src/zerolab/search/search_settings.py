@@ -1,7 +1,7 @@
 """Search settings, with values from the papers, and settings that differ between trees.
 
-The rules for different trees are `Puct`, `FixedFpu` and `DrawValueUtility` with arrays in place of
-numbers. They are separate types, so kernels for other searches are compiled without them.
+The rules with one value per tree are `Puct`, `FixedFpu` and `DrawValueUtility` with arrays in place
+of numbers. They are separate types, so that kernels for other searches are compiled without them.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class RootNoise(Settings):
     inherited_visits: float = Field(default=0.0, ge=0, le=1)
     """Weight of the visits that a root with noise inherits from the tree of the previous move. 1
     keeps all visits, which dampens the noise; 0 discards the subtree, but its evaluations stay in
-    the cache; values in between discount the visits (docs/decisions/0011). No effect without
+    the cache; values between 0 and 1 discount the visits (docs/decisions/0011). No effect without
     noise."""
 
 

@@ -1,6 +1,6 @@
 """Parts of a simulation: descent to a leaf, expansion and backup.
 
-All functions are inlined into kernels. The trees of a group take turns descending one level.
+All functions are inlined into kernels. The trees of a group take turns to descend one level.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ EXPECTED_CHILDREN = 8
 """Assumed number of children of a new node, for prefetching."""
 
 _TIES = 1 << 40
-"""Number folded into a playout stream to derive the stream that breaks ties.
+"""Constant folded into a playout stream to derive the stream that breaks ties.
 
 Simulations use smaller numbers.
 """
@@ -47,7 +47,7 @@ Simulations use smaller numbers.
 def _takes_tie(methods, search_state, b, node, child, ties):
     """Return whether the `ties`-th child with the highest score replaces the best child so far.
 
-    Reservoir sampling: with random ties, the k-th child does so with probability 1/k.
+    With random ties, the k-th child replaces it with probability 1/k, as in reservoir sampling.
     """
     if not methods.random_ties:
         return False
@@ -61,7 +61,7 @@ def _takes_tie(methods, search_state, b, node, child, ties):
 def _best_child(methods, tree, search_state, b, node):
     """Return the child with the highest score."""
     shared = shared_score_terms(methods.selection, methods.fpu, tree, b, node)
-    first: Any = np.int64(tree.first_child[b, node])  # the type of other children
+    first: Any = np.int64(tree.first_child[b, node])  # the same type as other children
     best = first
     highest = score_unless_losing(
         tree.solver, tree, b, first, selection_score(methods.selection, tree, b, first, shared)

@@ -48,7 +48,7 @@ def clear_proof(solver: Any, tree: Any, b: int, node: int) -> None:
 
 @SOLVERS.declare
 def is_unproven(solver: Any, tree: Any, b: int, node: int) -> bool:
-    """Return whether a node is unproven, so further simulations below it are useful."""
+    """Return whether a node is unproven, so that further simulations below it are useful."""
     raise AssertionError
 
 
@@ -68,7 +68,7 @@ def decided_value(solver: Any, tree: Any, b: int, node: int) -> Any:
 def propagate_proof(
     solver: Any, tree: Any, counts: Any, b: int, node: int, child: int, backup_value: Any
 ) -> Any:
-    """Return the backup value at a node; it becomes exact if the node is proven.
+    """Return the backup value at a node, which becomes exact if the node is proven.
 
     A proof of the child may prove the node. At the leaf of a simulation, `child` is -1. `counts` is
     `SearchState.counts`.
@@ -175,7 +175,7 @@ def _prove(tree, b, node):
 
 @inlined
 def _weigh_equal_proofs(weights, tree, b, result, distance):
-    """Set weight 1 for root actions whose child has this proof, and weight 0 for all others."""
+    """Give weight 1 to root actions whose child has this proof, and weight 0 to all others."""
     weights[:] = 0
     first = tree.first_child[b, 0]
     for child in range(first, first + tree.child_count[b, 0]):
@@ -254,11 +254,11 @@ class NoVirtualLoss(NamedTuple):
 class VirtualLoss(NamedTuple):
     """Virtual loss [Chaslot2008, Section 4.4; Segal2010].
 
-    While a leaf is waiting for its evaluation, its simulation counts as a loss at every node on the
-    path, for the player who moved to that node, so the next simulations prefer other paths. The
-    backup replaces the loss with the value of the leaf. Once no leaf is waiting, visits and means
-    contain only real results. A simulation that ends at a waiting leaf is abandoned, and the tree
-    selects no more leaves in this step.
+    While a leaf waits for its evaluation, its simulation counts as a loss at every node on the
+    path, for the player who moved to that node. The next simulations therefore prefer other paths.
+    The backup replaces the loss with the value of the leaf. Once no leaf is waiting, visits and
+    means contain only real results. A simulation that ends at a waiting leaf is abandoned, and the
+    tree selects no more leaves in this step.
 
     max_waiting_leaves: maximum number of waiting leaves per tree.
     """

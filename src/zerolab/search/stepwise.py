@@ -1,7 +1,7 @@
 """Search in plain Python that records every step of every simulation to show how a search works.
 
-It makes the same decisions as the compiled search with PUCT, one leaf per step and a network, and
-all numbers are bitwise equal. It is slow, and has no noise, no cache and no proven results.
+The search makes the same decisions as the compiled search with PUCT, one leaf per step and a
+network, and all numbers are bitwise equal. It is slow, and has no noise, cache or proven results.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from zerolab.search.search_settings import SearchSettings
 
 
 class ScoredMove(NamedTuple):
-    """Child of a node on the path, before the simulation, seen by the side to move at the node."""
+    """Child of a node before the simulation, from the point of view of the side to move there."""
 
     action: int
     visits: int
@@ -95,8 +95,8 @@ class StepwiseSearch:
     def __init__(self, position: Position, settings: SearchSettings, evaluator: Evaluator) -> None:
         """Begin a search of an ongoing position.
 
-        Pass `settings` from `require_plain_search`; their number of simulations and their proven
-        values are ignored.
+        `settings` must come from `require_plain_search`; the options `simulations` and
+        `proven_values` are ignored.
         """
         self._c = settings.selection.build().c
         self._fpu: ZeroFpu | ParentFpu | FixedFpu = settings.fpu.build()
@@ -179,7 +179,7 @@ def require_plain_search(settings: Settings | None, name: str) -> SearchSettings
 
     Players of a single game may use virtual loss despite their settings
     (`SearchPlayer.use_virtual_loss`); such searches are shown with one leaf per step. `name` is the
-    agent's name, for the message.
+    agent's name in the message.
     """
     if not isinstance(settings, SearchSettings) or settings.leaf_evaluator.name != "network":
         raise UserError(

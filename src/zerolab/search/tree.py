@@ -21,7 +21,7 @@ from zerolab.search.simulation_options import NoSolver
 from zerolab.search.values import ZeroSumUtility
 
 INITIAL_NODES = 1024
-"""Minimum initial capacity of each tree in nodes; when one is full, all capacities double."""
+"""Minimum initial capacity of a tree in nodes; when one tree is full, all capacities double."""
 
 UNSEEN = 3
 """Outcome of a node that no simulation has reached yet; its state is not set."""
@@ -45,7 +45,7 @@ NODE = np.dtype(
 _NODE_BYTES = NODE.itemsize
 
 _SPARE = 2
-"""Number of unused nodes at the end of each tree. Otherwise trees would begin at multiples of a
+"""Number of unused nodes at the end of each tree. Without them, trees would begin at multiples of a
 power of two, and their roots would compete for the same few CPU cache lines."""
 
 
@@ -233,7 +233,7 @@ class Workspace(NamedTuple):
     playout_moves: NDArray[np.int32]  # [1 + MAX_PLIES] length and actions of a playout
     uniform_priors: NDArray[np.float32]  # [actions] equal priors
     trees: NDArray[np.int64]  # [GROUP_SIZE] a group of trees
-    nodes: NDArray[np.int64]  # [GROUP_SIZE] current node of each tree, finally its leaf
+    nodes: NDArray[np.int64]  # [GROUP_SIZE] current node of each tree, and at the end its leaf
     hashes: NDArray[np.uint64]  # [GROUP_SIZE] hashes of the leaf states
     unfinished: NDArray[np.int64]  # [GROUP_SIZE] indices in `trees` of unfinished paths
 

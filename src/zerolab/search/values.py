@@ -1,7 +1,7 @@
 """Values that simulations back up through a tree, and utilities that convert them to numbers.
 
 Each simulation passes a *backup value* from its leaf to the root: either a value, or a value and a
-draw probability. At every node, it is from the point of view of the side to move.
+draw probability. At every node, the backup value is from the point of view of the side to move.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def scalar_value(utility: Any, b: int, backup_value: Any) -> Any:
 
 @UTILITIES.declare
 def set_exact_value(utility: Any, tree: Any, b: int, node: int, result: int, plies: int) -> Any:
-    """Set the mean of a node to the exact value of a result after `plies` plies; return it."""
+    """Set a node's mean to the exact value of a result after `plies` plies; return that value."""
     raise AssertionError
 
 

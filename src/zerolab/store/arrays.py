@@ -3,7 +3,7 @@
 A file consists of named arrays and a JSON header with a digest of the entire content, since
 safetensors itself does not detect changed bytes. Agent files (docs/decisions/0072-sharing.md) can
 come from untrusted sources. They contain no executable code, and all content is checked before use.
-This module contains the checks that do not depend on networks.
+This module contains those checks that do not depend on networks.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def _header_of(kind: str, metadata: Mapping[str, Any]) -> dict[str, Any]:
 def load_arrays(path: Path, kind: str) -> tuple[Arrays, dict[str, Any]]:
     """Return the arrays and metadata of a file.
 
-    Raises UserError if the file is missing, damaged, of a different kind or version.
+    Raises UserError if the file is missing, damaged, or of a different kind or version.
     """
     with _open_safetensors(path) as file:
         header = _header(path, file.metadata() or {})
@@ -205,7 +205,7 @@ PrintableText = Annotated[str, Field(max_length=MAX_TEXT), AfterValidator(_print
 
 
 class SourceNetwork(Settings):
-    """Network of another run, from which a run started."""
+    """Network of another run, with which a run started."""
 
     run: PrintableText
     """Name of the other run's folder, without parent folders."""

@@ -5,8 +5,8 @@ billion references to the same page. Its journal can be a named pipe, or can mak
 of the user's files. Therefore file types and sizes are checked first, only the expected tables are
 accepted, and the size of a file limits the work of its queries.
 
-Database files are opened only through SQLite, since closing any other descriptor of a file would
-release the locks of other threads of this process.
+Database files are opened only through SQLite, since closing any other descriptor of the same file
+would release locks that other threads of this process hold.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from safetensors import SafetensorError
 from zerolab.core.errors import UserError, one_line, quoted
 from zerolab.core.files import check_file, check_not_symlink, read_limited
 
-# All errors raised by the decoders of numpy, zipfile, safetensors, json and tomllib in tests that
-# change single bytes of files.
+# All errors that the decoders of numpy, zipfile, safetensors, json and tomllib raised in tests that
+# changed single bytes of files.
 UNREADABLE = (
     ValueError,
     TypeError,
@@ -36,7 +36,7 @@ UNREADABLE = (
     ArithmeticError,
     EOFError,
     RuntimeError,
-    AttributeError,  # from safetensors, for types that numpy lacks
+    AttributeError,  # raised by safetensors for types that numpy lacks
     struct.error,
     zipfile.BadZipFile,
     zlib.error,
@@ -57,7 +57,7 @@ def user_errors_on_read(path: Path) -> Iterator[None]:
     except FileNotFoundError:
         raise UserError(f"{path} is missing; restore it from a backup") from None
     except OSError as error:
-        if error.filename is None and not isinstance(error, PermissionError):  # from a decoder
+        if error.filename is None and not isinstance(error, PermissionError):  # raised by a decoder
             raise damaged_file_error(path, error) from error
         raise UserError(f"cannot read {quoted(path)}: {error.strerror or error}") from error
     except UNREADABLE as error:
@@ -115,7 +115,7 @@ def hex_digest(*parts: bytes) -> str:
 
 
 _MAX_BYTES = 1 << 36
-_MAX_ROW_BYTES = 1 << 18  # a game takes a few hundred
+_MAX_ROW_BYTES = 1 << 18  # a game takes a few hundred bytes
 _ROWS_PER_FETCH = 64
 _READ_TIMEOUT = 5.0
 _WRITE_TIMEOUT = 15.0

@@ -2,8 +2,8 @@
 
 Examples contain neither targets nor network planes (docs/decisions/0017). The files are npz
 archives readable with numpy alone. Deflate at level 1 compresses real examples to 33 to 39 % of
-their size. Level 6 would reduce this by another tenth, but take two to nine times as long. In runs
-that learn the features of another network, the archive also contains these features.
+their size. Level 6 would save another tenth, but take two to nine times as long. In runs that learn
+the features of another network, the archive also contains these features.
 
 Sizes are checked before decompression, since a file of a few megabytes can expand to gigabytes and
 can understate its decompressed size.
@@ -162,7 +162,7 @@ _TIMESTAMP = (1980, 1, 1, 0, 0, 0)  # constant, so that equal runs result in ide
 
 @dataclass(frozen=True, eq=False)
 class Examples(SearchFacts):
-    """Moves of the games of an iteration with their search facts, ordered by game and ply."""
+    """Moves of an iteration's games and their search facts, ordered by game and ply."""
 
     states: Annotated[NDArray[np.uint64], ColumnForm("uint64", "word")]
     """uint64[N, words]: state before the move."""
@@ -189,9 +189,8 @@ def save_examples(
 ) -> None:
     """Write an npz file with examples and `metadata`, replacing it atomically.
 
-    `features`, float16[N, width], are computed for the positions by another network, if a head
-    learns them. Equal contents result in identical bytes. Raises UserError if the file cannot be
-    written.
+    `features`, float16[N, width], are another network's features of the positions, if a head learns
+    them. Equal contents result in identical bytes. Raises UserError if the file cannot be written.
     """
     with (
         atomic_replace(path) as temporary,
@@ -206,7 +205,7 @@ def _members(
     examples: Examples, features: NDArray[np.float16] | None, metadata: dict[str, Any]
 ) -> Iterator[tuple[str, bytes]]:
     yield _HEADER, json.dumps({"schema": SCHEMA, **metadata}, sort_keys=True).encode()
-    members = {"states": examples.states, **examples.columns()}  # states are first in the file
+    members = {"states": examples.states, **examples.columns()}  # writes the states first
     for name in _OPTIONAL:
         if np.isnan(members[name]).all():
             del members[name]
@@ -221,7 +220,7 @@ def _members(
 def load_examples(path: Path) -> tuple[Examples, dict[str, Any]]:
     """Return the examples and metadata of an npz file.
 
-    Raises UserError if the file is missing, damaged, foreign or from a different version.
+    Raises UserError if the file is missing, damaged, not from zerolab or from a different version.
     """
     columns, metadata = _read_columns(path, _FORMS)
     for name in _OPTIONAL:

@@ -40,7 +40,7 @@ LEFTOVERS = f".*.{'[0-9a-f]' * 8}.part"
 """Glob pattern for temporary files that a killed `core.files.atomic_replace` leaves behind."""
 
 _LOCK = ".lock"
-_LOCK_SECONDS = 0.2  # not 0, because `is_locked` in another process takes the lock briefly
+_LOCK_SECONDS = 0.2  # not 0, because `is_locked` briefly takes the lock
 
 
 class FolderKind(NamedTuple):
@@ -79,7 +79,7 @@ class FolderKind(NamedTuple):
         other files or another process is using it.
         """
         make_folder(path)
-        self.require_own_or_empty(path)  # first, to avoid creating a lock file in a foreign folder
+        self.require_own_or_empty(path)  # first, to avoid a lock file in an unrelated folder
         with lock_folder(path):
             for leftover in path.glob(LEFTOVERS):
                 with suppress(OSError):
@@ -104,8 +104,8 @@ class FolderKind(NamedTuple):
     ) -> None:
         """Raise UserError for the first setting that differs.
 
-        Settings with the dotted keys in `except_for` can differ; the error message mentions them in
-        `note`.
+        Settings with the dotted keys in `except_for` may differ; `note` mentions them in the error
+        message.
         """
         before, after = (dict(flatten(each, into_lists=True)) for each in (saved, requested))
         for key in {**before, **after}:
@@ -226,7 +226,7 @@ def write_state(path: Path, state: RunState) -> None:
 
 
 def read_state(path: Path) -> RunState:
-    """Read state.json; raise UserError if missing, damaged, foreign or from another version."""
+    """Read state.json; raise UserError if it is missing, damaged or from another version."""
     content = read_bytes(path, _MAX_BYTES)
     with user_errors_on_read(path):
         fields = json.loads(content.decode())
@@ -244,7 +244,7 @@ def read_state(path: Path) -> RunState:
 def _state_digest(fields: Mapping[str, Any]) -> str:
     """Return a digest that is the same for equal runs.
 
-    It excludes the length of the metrics, which depends on the wall clock.
+    The digest excludes the length of the metrics, which depends on the wall clock.
     """
     files = {name: x for name, x in fields["files"].items() if name != "metrics_bytes"}
     return hex_digest(json.dumps({**fields, "files": files}, sort_keys=True).encode())
@@ -264,7 +264,7 @@ def write_settings_file(
 
 
 def read_settings_file(path: Path, noun: str = "run") -> dict[str, Any]:
-    """Read a settings file; raise UserError if missing, damaged, foreign or of a wrong version."""
+    """Read a settings file; raise UserError if it is missing, damaged or of another version."""
     content = read_bytes(path, _MAX_BYTES)
     with user_errors_on_read(path):
         text = content.decode()

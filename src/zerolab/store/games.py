@@ -147,9 +147,10 @@ class GameRecord(NamedTuple):
 class GameStore:
     """Games of a run or tournament, by iteration, stage and number.
 
-    Stages are numbered in the order of recording and have a digest of their games. If `run` is the
-    folder of the run, its networks are named ``@12`` in the file and ``runs/demo@12`` in records.
-    All methods raise UserError if the file is damaged, foreign or from a different version.
+    Stages are numbered in the order of recording, and each has a digest of its games. If `run` is
+    the folder of the run, its networks are named ``@12`` in the file and ``runs/demo@12`` in
+    records. All methods raise UserError if the file is damaged, from a different version or not
+    from zerolab.
     """
 
     def __init__(self, path: Path, run: Path | None = None) -> None:
@@ -288,7 +289,7 @@ class GameStore:
             connection.execute("COMMIT")
 
     def _has_tables(self, connection: Database) -> bool:
-        """Return True if there are tables; raise UserError if foreign or from another version."""
+        """Return True if there are tables; raise UserError for another kind or version of file."""
         # Query the tables first, since another process may be committing tables and IDs together.
         objects = connection.fetch_rows("SELECT type, name, sql FROM sqlite_master")
         (application,) = connection.execute("PRAGMA application_id").fetchone()

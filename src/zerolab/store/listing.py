@@ -40,7 +40,7 @@ class RunSummary(NamedTuple):
     source: str = ""
     """Network from which the run started, such as runs/demo@12; empty if untrained."""
     scores: Mapping[str, float] = MappingProxyType({})
-    """Points per game in the final evaluation against each opponent that is not from the run.
+    """Points per game against each opponent from outside the run, in the final evaluation.
 
     Empty if the run was extended after its evaluation.
     """
@@ -69,7 +69,7 @@ def find_runs(folders: Iterable[Path]) -> list[Path]:
 
 
 def summarise_run(path: Path) -> RunSummary:
-    """Return the summary of a run; the status of an unreadable run is damaged."""
+    """Return the summary of a run; an unreadable run has the status damaged."""
     try:
         run = RunFolder.open(path)
         metrics = run.metrics()

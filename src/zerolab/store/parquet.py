@@ -1,8 +1,8 @@
-"""zerolab's Parquet files: a header in the metadata, checks before reading, atomic writes.
+"""Parquet files with a header in their metadata, written atomically and checked before reading.
 
-The sizes that a file declares in its footer are read and checked before its columns. pyarrow offers
-the same numbers, but reading a column's metadata with it aborts the process if the column's
-statistics are damaged. The footer is a struct in Thrift's compact protocol.
+The sizes that a file declares in its footer are read and checked before its columns are read.
+pyarrow could read these sizes, but aborts the process if the statistics of a column are damaged.
+The footer is a struct in Thrift's compact protocol.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ def read_table(
 
     `written_by` names the command that writes such files. Files with long strings should be read
     with a small `rows_at_once`, which bounds the memory used by strings that are stored once and
-    repeated many times. `max_bytes` limits the file and its columns in memory. Raises UserError if
-    the file is missing, damaged, too large, or of a different kind or version.
+    repeated many times. `max_bytes` limits the size of the file and the memory of its columns.
+    Raises UserError if the file is missing, damaged, too large, or of a different kind or version.
     """
     check_path(path)
     if not path.is_file():
@@ -84,7 +84,7 @@ def read_table(
                 if sizes.uncompressed_bytes > max_bytes:
                     raise damaged_file_error(path, _too_large(max_bytes))
                 table = _read_columns(path, file, rows_at_once, max_bytes)
-        except (pa.ArrowException, OSError) as error:  # not from the disk: content is in memory
+        except (pa.ArrowException, OSError) as error:  # not a disk error: the content is in memory
             raise damaged_file_error(path, error) from error
     if any(table[name].null_count for name in table.column_names):
         raise damaged_file_error(path, "a value is missing")
@@ -120,7 +120,7 @@ def _too_large(max_bytes: int) -> str:
 
 
 _TAIL = 8  # length of the footer, int32, and a magic number
-_MAX_DEPTH = 16  # real footers nest structs about 6 levels deep
+_MAX_DEPTH = 16  # in real footers, structs are nested about 6 levels deep
 
 # Field IDs in parquet.thrift
 _ROW_GROUPS = 4  # of FileMetaData

@@ -1,7 +1,8 @@
 """Run folders and their commit protocol.
 
-``state.json`` is the commit point. It is replaced atomically when all files of a stage are on disk.
-Later files belong to an unfinished stage: locking the run removes them, and the stage is repeated.
+``state.json`` is the commit point. This file is replaced atomically when all files of a stage are
+on disk. Later files belong to an unfinished stage: locking the run removes them, and the stage is
+repeated.
 """
 
 from __future__ import annotations

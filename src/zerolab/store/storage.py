@@ -1,9 +1,9 @@
 """Copies of folders in storage that `pyarrow.fs` can reach: a local path, ``file://``, ``s3://``.
 
-A run is trained in a local folder, because its games are in a database and its lock needs a file
-system. After every iteration, changed files are copied, ``state.json`` last. After an interrupted
-copy, the latest files are therefore uncommitted, and resuming removes them. Studies copy finished
-work in the same way (`zerolab.studies.execution.StudyStorage`).
+A run is trained in a local folder, because its database of games and its lock need a file system.
+After every iteration, changed files are copied, ``state.json`` last. After an interrupted copy, the
+latest files are therefore uncommitted, and resuming removes them. Studies copy finished work in the
+same way (`zerolab.studies.execution.StudyStorage`).
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class FolderStorage:
                 f" and not empty: expected another --storage or {self.option}"
             )
         self._digests = {name: (listed or {}).get(name, "") for name in stored}
-        """Digests of stored files by name; empty if copying was interrupted after the file."""
+        """Digests of stored files by name; empty for a file without a stored digest."""
         with self._errors("write to"):
             self._write_digests()
 
@@ -117,8 +117,9 @@ class FolderStorage:
     ) -> None:
         """Download folders and files of the copy; the folder "" is the entire copy.
 
-        A local folder must be missing or empty. Folders and files appear only when complete. Raises
-        UserError if a file cannot be read or written, or if a folder's ``state.json`` is damaged.
+        Each local folder must be missing or empty. Folders and files appear only when complete.
+        Raises UserError if a file cannot be read or written, or if a folder's ``state.json`` is
+        damaged.
         """
         prefixes = {inner: f"{inner}/" if inner else "" for inner in folders}
         names = {

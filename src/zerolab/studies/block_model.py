@@ -5,9 +5,9 @@ their results are correlated. The model of a game is::
 
     y[variant, seed] = mean[variant] + block[seed] + error
 
-with independent normal blocks and errors. It is fitted by restricted maximum likelihood (REML)
-[Patterson1971]. The error variances of several games are shrunk towards each other by empirical
-Bayes [Smyth2004], which borrows degrees of freedom from all games.
+with independent normal blocks and errors. The model is fitted by restricted maximum likelihood
+(REML) [Patterson1971]. The error variances of several games are shrunk towards each other by
+empirical Bayes [Smyth2004], which borrows degrees of freedom from all games.
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ def shrink_variances(variances: ArrayLike, freedoms: ArrayLike) -> ShrunkVarianc
 
     Each group has a positive variance and its degrees of freedom. The prior is estimated from the
     mean and the variance of the log variances. If these vary no more than expected by chance, all
-    groups receive the pooled variance. No group has more degrees of freedom than their total.
+    groups receive the pooled variance. No group receives more degrees of freedom than all groups
+    have together.
     """
     observed, freedom = np.asarray(variances, np.float64), np.asarray(freedoms, np.float64)
     total = float(freedom.sum())
@@ -264,18 +265,18 @@ _Choices = Sequence[Sequence[tuple[int, StudentEstimate]]]
 class RankedLead(NamedTuple):
     """Lead of a level over its closest rival in the part where this lead has a given rank.
 
-    With rank k of n parts, it is above a threshold unless n - k + 1 parts have leads up to it. Each
-    choice of so many parts, and of a rival in each, is refuted by their mean lead or by one of
-    their leads; both tests share the level. That it is below is tested likewise: each choice of k
-    parts is refuted by a mean lead over one rival or by one of their leads. The interval contains
-    the thresholds that are not rejected.
+    With rank k of n parts, the lead is above a threshold unless n - k + 1 parts have leads of at
+    most the threshold. Each choice of n - k + 1 parts, with a rival in each, is refuted by the mean
+    of its leads or by a single lead; the two tests share the level. For a lead below the threshold,
+    each choice of k parts is refuted by a mean lead over one rival or by a single lead. The
+    interval contains the thresholds that are not rejected.
     """
 
     value: float
     above: _Choices
-    """Leads of which one must be above the threshold, by choice."""
+    """Leads by choice; in each choice, one must be above the threshold."""
     below: _Choices
-    """Negated leads of which one must be above the negated threshold, by choice."""
+    """Negated leads by choice; in each choice, one must be above the negated threshold."""
 
     @property
     def interval(self) -> Interval:
@@ -308,7 +309,7 @@ def _p_above(choices: _Choices, threshold: float) -> float:
 def ranked_lead(
     model: GamesModel, level: Any, rivals: Sequence[Any], parts: Sequence[str], rank: int
 ) -> RankedLead:
-    """Return the lead of a level that has a rank among `parts`; the largest lead has rank 1."""
+    """Return a level's lead with a given rank among `parts`; the largest lead has rank 1."""
     lead = {
         (part, rival): model.contrast({level: 1.0, rival: -1.0}, [part])
         for part, rival in product(parts, rivals)

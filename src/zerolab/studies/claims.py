@@ -33,7 +33,7 @@ from zerolab.studies.statistics import (
 )
 
 _POWER = 0.8
-_QUANTILES = 1000  # of the estimated standard error
+_QUANTILES = 1000  # number of quantiles of the estimated standard error
 _LARGE_FREEDOM = 1e6  # makes Student's t distribution practically normal
 
 
@@ -203,7 +203,7 @@ def power(estimate: ClaimEstimate, claim: Claim, level: float) -> float | None:
     For a claim of *above* or *below*, the true statistic differs from the threshold by the smallest
     effect worth knowing; for the other relations it equals the threshold. The test is two-sided and
     has significance level `level`, except that equality is decided by two one-sided tests. The
-    variability is taken from the estimate; None if it is unknown.
+    variability is taken from the estimate. Returns None if it is unknown.
     """
     error, freedom = _error_and_freedom(estimate, claim)
     if not math.isfinite(error):
@@ -214,9 +214,9 @@ def power(estimate: ClaimEstimate, claim: Claim, level: float) -> float | None:
 def detectable_effect(estimate: ClaimEstimate, claim: Claim, level: float) -> float | None:
     """Return the smallest effect worth knowing that would give a power of 80 %.
 
-    For a claim of *above* or *below*, it is the smallest true difference from the threshold that is
-    found with this probability; for the other relations, it is the smallest difference that is
-    excluded with this probability. None if the error is unknown.
+    For a claim of *above* or *below*, this is the smallest true difference from the threshold that
+    is found with this probability; for the other relations, it is the smallest difference that is
+    excluded with this probability. Returns None if the error is unknown.
     """
     error, freedom = _error_and_freedom(estimate, claim)
     if not math.isfinite(error):
@@ -294,7 +294,7 @@ def _error_and_freedom(estimate: ClaimEstimate, claim: Claim) -> tuple[float, fl
     if error is None:
         interval = estimate.interval
         error = (interval.high - interval.low) / (2.0 * Z95)
-        freedom = math.inf  # the interval already allows for it
+        freedom = math.inf  # the interval already accounts for it
     if freedom <= 0:
         return math.inf, 1.0
     return float(error), min(float(freedom), _LARGE_FREEDOM)

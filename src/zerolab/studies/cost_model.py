@@ -1,7 +1,7 @@
 """Estimates of computing time and disk space.
 
 The model counts the dominant costs, self-play simulations and training examples, and accounts for
-the size of the network. Its constants apply to one core of a laptop. `TimeCorrection` scales the
+the size of the network. The constants apply to one core of a laptop. `TimeCorrection` scales the
 estimates by the measured times of finished tasks.
 """
 
@@ -22,12 +22,12 @@ from zerolab.rules.rules import ONGOING
 from zerolab.studies.design import PlannedTournament
 from zerolab.training.train_settings import TrainSettings
 
-_SIMULATION_SECONDS = 5e-5  # tree, batching and small layers
+_SIMULATION_SECONDS = 5e-5  # includes the tree, batching and small layers
 _EXAMPLE_SECONDS = 1e-4  # fixed cost of a training step, divided by the papers' batch size of 64
 _FLOPS = 5e10
 _TRAINING_FLOPS = 3  # forward and backward, relative to forward alone
 _AGENT_SECONDS = 1e-4  # per move of an agent without a network
-_STAGE_SECONDS = 0.3  # loading and saving
+_STAGE_SECONDS = 0.3  # time for loading and saving
 _COMPRESSED = 0.4  # compression ratio; see store.examples
 _RANDOM_GAMES = 20
 _SHARE_ACCEPTED = 0.7  # share of candidates that pass the gate and are kept on disk

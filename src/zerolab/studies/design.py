@@ -115,7 +115,7 @@ _NEWER_SETTINGS: Mapping[str, Any] = {
     "learn": {"surprise_weight": 0.0},
     "growth": {"added_blocks": 0},
 }
-"""Settings newer than some stored ledgers, with the values that leave runs unchanged."""
+"""Settings added after some ledgers were stored, with the values that leave runs unchanged."""
 
 
 def without_newer_settings(data: Mapping[str, Any]) -> dict[str, Any]:
@@ -132,10 +132,10 @@ def run_key(settings: TrainSettings) -> str:
     """Return a digest of all settings that affect the result of a run.
 
     The digest ignores the name of the preset, the device, the numbers of threads and chunks, and
-    newer settings without effect. It also ignores values that follow from other settings: the
-    digest of a data set, which its file name determines, and the fields of heads and of ``start``
-    that are filled in when a run starts. Empty values are omitted so that adding an optional list
-    of options does not change existing keys.
+    newer settings without effect. The digest also ignores values that follow from other settings:
+    the digest of a data set, which its file name determines, and the fields of heads and of
+    ``start`` that are filled in when a run starts. Empty values are omitted so that adding an
+    optional list of options does not change existing keys.
     """
     data = without_newer_settings(settings.model_dump(mode="json", exclude={"preset", "device"}))
     table = {key: value for key, value in flatten(data) if value not in _EMPTY}
@@ -280,7 +280,7 @@ class Design:
         return list(distinct.values())
 
     def of_seeds(self, seeds: Iterable[int]) -> Design:
-        """Return the design without runs with other seeds or the tournaments in which they play."""
+        """Return the design without runs of other seeds and the tournaments in which those play."""
         chosen = set(seeds)
         return replace(
             self,
@@ -377,8 +377,8 @@ def plan_run(
     seed in different groups share no random numbers, not even the initial network. `datasets` maps
     settings such as ``accuracy.positions`` to data sets. The head ``features`` learns the features
     of `feature_run`. The run starts from the network of `start_run`, as specified by
-    ``start.transfer``. It has the same architecture as `start_run`, with the sizes of the preset
-    and `changes`.
+    ``start.transfer``, and has the same architecture, but with the sizes of the preset and
+    `changes`.
     """
     datasets = datasets or {}
     inputs: dict[str, Any] = {key: dataset.file_name for key, dataset in datasets.items()}

@@ -81,7 +81,7 @@ class StudyExecution:
     def scheduler(self) -> Scheduler:
         """Return a scheduler for the selected parts.
 
-        Raise UserError if the path is not a folder, or if the folder is a run or contains another
+        Raises UserError if the path is not a folder, or if the folder is a run or contains another
         study or design.
         """
         if self.folder.root.exists() and not self.folder.root.is_dir():
@@ -134,7 +134,7 @@ class StudyExecution:
                 f" zerolab study {self.study.name} --scale {self.scale}"
             )
         self.folder.require_design(self._design_digest, self.seeds)
-        self.record_last_look()  # a killed process may not have done so
+        self.record_last_look()  # in case an earlier process was killed
         ledger, damage_messages = collect_ledger(
             self.study, self.scale, self.folder, self.design, self.seeds, on_run
         )
@@ -163,7 +163,7 @@ class StudyExecution:
     ) -> Failures:
         """Perform all remaining tasks and return the failures.
 
-        Raise UserError if another process is working on the study, or if the folder contains
+        Raises UserError if another process is working on the study, or if the folder contains
         anything else.
         """
         failures = self._perform(self.selected_design, workers, on_progress)
@@ -230,8 +230,8 @@ class StudyExecution:
     ) -> tuple[Failures, str]:
         """Add seeds in rounds until the primary claims are decided or `hours` have passed.
 
-        Each round ends with a look at the claims (see `zerolab.studies.looks`). Return the failures
-        and, in words, the reason for stopping. Raise UserError like `require_round`.
+        Each round ends with a look at the claims (see `zerolab.studies.looks`). Returns the
+        failures and, in words, the reason for stopping. Raises UserError like `require_round`.
         """
         deadline = time.monotonic() + 3600 * hours
         self.require_round(workers.count, hours)
@@ -239,7 +239,7 @@ class StudyExecution:
             seeds = self.seeds[:size]
             needed = self._hours_left(seeds, workers.count)
             if needed > (deadline - time.monotonic()) / 3600:
-                return {}, f"the round up to seed {seeds[-1]} needs about {needed:.2g} hours more"
+                return {}, f"the round up to seed {seeds[-1]} needs about {needed:.2g} more hours"
             design = self.design.of_seeds(seeds)
             if failures := self._perform(design, workers, on_progress):
                 return failures, f"tasks of the first {size} seeds failed"
@@ -299,7 +299,7 @@ class StudyStorage(FolderStorage):
         self._next_copy = time.monotonic() + _SECONDS_BETWEEN_COPIES
 
     def fetch(self, progress_bar: ProgressBarFactory = no_progress_bar) -> int:
-        """Download finished work of the study that is missing here; return the number of items.
+        """Download the study's finished work that is missing locally; return the number of items.
 
         An item is a run, a data set, a result of a computation or the folder of the study.
         """
@@ -348,5 +348,5 @@ class StudyStorage(FolderStorage):
 
 
 def _commit_last(names: Iterable[str], commit: str) -> list[str]:
-    """Return file names in alphabetical order, but the file that commits the others last."""
+    """Return file names in alphabetical order, with the file that commits the others last."""
     return sorted(names, key=lambda name: (name.endswith(f"/{commit}"), name))

@@ -31,7 +31,7 @@ class TrainedRun:
     environments: Sequence[Environment] = ()
     """Hardware and software used for training."""
     measurements: Mapping[str, Any] = field(default_factory=dict)
-    """Further measurements for the report, see `Study.measure`."""
+    """Further measurements for the report; see `Study.measure`."""
 
     @property
     def factors(self) -> Mapping[str, Level]:

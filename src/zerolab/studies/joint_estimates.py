@@ -25,13 +25,13 @@ from zerolab.studies.statistics import (
 class RankedEstimate(NamedTuple):
     """Largest, second largest, and so on, of several true values, with an estimate of each value.
 
-    The k-th largest of n values is above a threshold if every n - k + 1 of them include one above
-    it. Each such set is tested by its smallest one-sided p-value, multiplied by their number as in
-    the first step of [Holm1979], and all sets together by the largest result [Berger1982]. That is
-    the k-th smallest p-value multiplied by n - k + 1. The k-th largest value is below a threshold
-    if every k values include one below it, which is tested accordingly. The two-sided p-value is
-    twice the smaller one-sided p-value, and the interval contains the thresholds that are not
-    rejected. Estimates need not be independent.
+    The k-th largest of n values is above a threshold if every set of n - k + 1 values includes one
+    above the threshold. Each set is tested by its smallest one-sided p-value, multiplied by its
+    size as in the first step of [Holm1979], and all sets together by the largest product
+    [Berger1982]. This equals the k-th smallest p-value multiplied by n - k + 1. The k-th largest
+    value is below a threshold if every set of k values includes one below it, which is tested in
+    the same way. The two-sided p-value is twice the smaller one-sided p-value, and the interval
+    contains the thresholds that are not rejected. Estimates need not be independent.
 
     The smallest of several noisy estimates is biased downwards, and the largest upwards. The test
     and the interval are not biased because they consider each estimate separately.
@@ -52,7 +52,7 @@ class RankedEstimate(NamedTuple):
         return Interval(self.value, self.end(-1.0), self.end(1.0))
 
     def end(self, sign: float, level: float = LEVEL) -> float:
-        """Return the upper (`sign` 1) or lower (-1) end of the interval of coverage 1 - level."""
+        """Return the upper (`sign` 1) or lower (-1) end of the interval with coverage 1 - level."""
         part = level / self._set_size(-sign)
         return self._ranked([each.end(sign, part) for each in self.estimates])
 
@@ -67,7 +67,7 @@ class RankedEstimate(NamedTuple):
         return min(1.0, size * p_values[-size])
 
     def _set_size(self, sign: float) -> int:
-        """Return the size of the sets that need a value above (`sign` 1) or below (-1)."""
+        """Return the size of the sets that must include a value above (`sign` 1) or below (-1)."""
         return len(self.estimates) - self.rank + 1 if sign > 0.0 else self.rank
 
     def _ranked(self, values: Sequence[float]) -> float:
@@ -123,8 +123,8 @@ class RangeEstimate(NamedTuple):
 
     All groups are assumed to have the same variance, which is estimated with `freedom` degrees of
     freedom. The interval is based on the simultaneous intervals of [Tukey1949] for all differences
-    between two means. It covers the true range in at least 95 % of cases. It excludes 0 if and
-    only if the test of equal means has p < 0.05.
+    between two means. This interval covers the true range in at least 95 % of cases, and excludes 0
+    if and only if the test of equal means has p < 0.05.
     """
 
     value: float
@@ -296,8 +296,8 @@ def spread_ratio(
 ) -> SpreadRatio | None:
     """Return the standard deviation within the groups of `one` divided by that of `other`.
 
-    Variances are pooled over groups. Return None if all groups of `one` have fewer than two numbers
-    or if `other` has no variation within groups.
+    Variances are pooled over groups. Returns None if all groups of `one` have fewer than two
+    numbers or if `other` has no variation within groups.
     """
     (squares, freedom), (other_squares, denominator_freedom) = _squares(one), _squares(other)
     if not freedom or not other_squares:
@@ -320,7 +320,7 @@ def _f_quantile(freedom: int, denominator_freedom: int) -> float:
 
 
 RESAMPLES = 4000
-"""Number of bootstrap samples. With 4000, the ends of an interval vary by 3 % of its length."""
+"""Number of bootstrap samples, at which the ends of an interval vary by 3 % of its length."""
 
 _Run = TypeVar("_Run")
 

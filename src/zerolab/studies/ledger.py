@@ -27,7 +27,7 @@ from zerolab.training.records import Record
 from zerolab.training.reporting import parse_records
 
 _MOST_BYTES = 1 << 26
-_MOST_GAMES = 1_000_000  # between two players, per colour
+_MOST_GAMES = 1_000_000  # limit on the games of two players, per colour
 SCHEMA = 1
 KIND = "study ledger"
 
@@ -148,9 +148,9 @@ def merge_ledgers(ledgers: Mapping[Path, Ledger]) -> Ledger:
     """Return several ledgers merged into one.
 
     The planned seeds are those of all ledgers. The looks of the ledger with the most seeds in its
-    last look are kept, followed by a look at the last looks of all ledgers. Raises UserError if the
-    ledgers belong to different studies, scales or designs, if two of them contain the same run, or
-    if games without a seed differ.
+    last look are kept, followed by one look that combines the last looks of all ledgers. Raises
+    UserError if the ledgers belong to different studies, scales or designs, if two of them contain
+    the same run, or if games without a seed differ.
     """
     (first_path, first), *others = ledgers.items()
     merged = {row.identity: (first_path, row) for row in first.rows}
@@ -171,7 +171,7 @@ def merge_ledgers(ledgers: Mapping[Path, Ledger]) -> Ledger:
 
 
 def _joined(one: LedgerRow, other: LedgerRow, one_path: Path, other_path: Path) -> LedgerRow:
-    """Merge two rows of a result without a seed, with the games of both.
+    """Merge two rows of the same result without a seed, keeping the games of both.
 
     For computations, which may measure times, the first ledger's row is kept.
     """
@@ -193,7 +193,7 @@ def _joined(one: LedgerRow, other: LedgerRow, one_path: Path, other_path: Path) 
 
 
 def _merged_looks(ledgers: Sequence[Ledger]) -> list[TakenLook]:
-    """Return the looks of the largest ledger, followed by a look at the last looks of all."""
+    """Return the looks of the largest ledger, then one that combines the last looks of all."""
     looked = [ledger for ledger in ledgers if ledger.looks]
     if not looked:
         return []
@@ -230,7 +230,7 @@ def _readable_row(path: Path, values: Mapping[str, str]) -> LedgerRow:
 
 
 def _row(kind: str, part: str, label: str, key: str, details: str) -> LedgerRow:
-    """Parse a row of a file; raise an error of `UNREADABLE` or UserError if it is damaged."""
+    """Parse a row of a file; raise UserError or an `UNREADABLE` error if it is damaged."""
     if kind not in get_args(RowKind):
         raise ValueError(f"a row has the unknown kind {quoted(kind)}")
     table = json.loads(details, parse_constant=_refuse_constant, parse_float=_finite)

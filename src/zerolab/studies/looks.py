@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 
 from zerolab.core.errors import UserError, quoted
 
-_POINTS = 801  # of the numerical integration between the boundaries
+_POINTS = 801  # points of the numerical integration between the boundaries
 _FARTHEST = 38.0  # no boundary is farther from 0
-_LEAST = 1e-300  # a smaller level has no boundary in floating point
+_LEAST = 1e-300  # smaller levels have no boundary in floating point
 
 
 class TakenLook(NamedTuple):
@@ -120,7 +120,7 @@ class _ContinuationDensity(NamedTuple):
         return cls(points, _normal(points, math.sqrt(fraction)), fraction)
 
     def bound(self, fraction: float, probability: float) -> float:
-        """Return the boundary at the next look that the data cross with the given probability."""
+        """Return the boundary that the data cross with the given probability at the next look."""
         from scipy.integrate import simpson  # noqa: PLC0415  slow to import
         from scipy.optimize import brentq  # noqa: PLC0415
         from scipy.special import ndtr  # noqa: PLC0415
@@ -145,10 +145,7 @@ class _ContinuationDensity(NamedTuple):
 
 
 def spent_level(level: float, fraction: float) -> float:
-    """Return how much of a two-sided `level` the looks may have spent at a point in the data.
-
-    `fraction` is the fraction of the data that has been seen by then.
-    """
+    """Return how much of a two-sided `level` may be spent once `fraction` of the data is seen."""
     from scipy.special import ndtr, ndtri  # noqa: PLC0415  slow to import
 
     return max(_LEAST, 4.0 * float(ndtr(ndtri(level / 4.0) / math.sqrt(fraction))))
@@ -167,7 +164,7 @@ FIRST_SEED = 100
 LAST_SEED = 999
 """Largest seed; larger numbers are seeds of other groups of runs (`plan_run`)."""
 
-_LOOKS = 3  # at the claims, if seeds are added in rounds
+_LOOKS = 3  # number of looks at the claims if seeds are added in rounds
 _RANGE = re.compile(r"(\d{1,4})(?:-(\d{1,4}))?")
 
 

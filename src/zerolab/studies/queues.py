@@ -85,8 +85,8 @@ class RunQueue:
     def _urgency(self, run: PlannedRun) -> tuple[int, bool, str]:
         """Return a sort key that puts the lowest seeds first and, within a seed, source runs first.
 
-        Runs of one seed are in random order, since their keys are digests. If other programs slow
-        the machine down for a while, this affects all variants alike.
+        Runs of one seed are in random order, since their keys are digests. A temporary slowdown of
+        the machine therefore affects all variants alike.
         """
         return int(run.factors["seed"]), run.key not in self._sources, run.key
 
@@ -278,7 +278,7 @@ class ComputationQueue:
             self._folder.save_computation_result(planned, result)
 
     def update_progress(self) -> None:
-        """Read which share of each unfinished data set is stored."""
+        """Read how much of each unfinished data set is stored."""
         self._shares = {
             planned.key: stored_share(self._folder.dataset_path(planned), planned.position_count)
             for planned in self._unfinished.values()
@@ -286,7 +286,7 @@ class ComputationQueue:
         }
 
     def total_and_remaining_count(self, part: str | None = None) -> tuple[int, int]:
-        """Return the numbers of all and of unfinished computations, in all parts or in one."""
+        """Return the total and the unfinished number of computations, in all parts or in one."""
         return len(_in_part(self._planned, part)), len(_in_part(self._unfinished.values(), part))
 
     def total_and_remaining_seconds(self, part: str | None = None) -> tuple[float, float]:

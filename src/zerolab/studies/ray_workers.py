@@ -1,4 +1,4 @@
-"""Workers on a Ray cluster (extra ``cluster``). Each study task is one Ray task.
+"""Workers on a Ray cluster (requires the extra ``cluster``); each study task is one Ray task.
 
 All machines work in the same studies folder, which must be on a shared file system with file locks.
 A task whose process or node is lost is restarted and resumes from its files.
@@ -72,8 +72,8 @@ class RayWorkers:
     def __init__(self, address: str, folder: Path, count: int = 0) -> None:
         """Join the cluster at ``HOST:PORT``, or start a cluster on this machine for ``local``.
 
-        `folder` is the root folder of studies. Raise UserError if the cluster does not exist or has
-        fewer than `count` CPUs.
+        `folder` is the root folder of studies. Raises UserError if the cluster does not exist or
+        has fewer than `count` CPUs.
         """
         self.cluster = RayCluster.join(address, count)
         self.count = self.cluster.worker_count
@@ -114,7 +114,7 @@ class RayWorkers:
         task = submission.task
         submission.state = _run_state(task)
         job = _Job(task, code_digest(), self._probe, is_repeated=submission.losses > 0)
-        if isinstance(task, CompileTask):  # each node has its own cache of kernels
+        if isinstance(task, CompileTask):  # each node has a separate cache of kernels
             cpus, gpus = 0, 0.0
             strategies = [self.cluster.strategy_on_node(node["NodeID"]) for node in worker_nodes()]
         else:
@@ -210,7 +210,7 @@ def _perform_job(job: _Job) -> TaskOutcome:
     if not _shares(job.probe):
         folder = Path(job.probe).parent
         return TaskOutcome(job.task, error_lines=[_not_shared(platform.node(), folder)])
-    os.environ.pop(DEVICE_VARIABLE, None)  # Ray shows each worker only its own GPUs
+    os.environ.pop(DEVICE_VARIABLE, None)  # Ray already shows each worker only the assigned GPUs
     claim_own_cores()  # learning on several cores would change the last bits of the weights
     if job.is_repeated and isinstance(job.task, TrainTask):
         _await_unlocked(Path(job.task.run_path))

@@ -1,7 +1,7 @@
 """Results of a study, the source of its report.
 
-Results are read from a ledger, so a report needs neither the runs nor the machine that made them.
-It can be generated at any time and lists the unfinished parts.
+Results are read from a ledger, so a report needs neither the runs nor the machine that made them. A
+report can be generated at any time and lists the unfinished parts.
 """
 
 from __future__ import annotations
@@ -185,8 +185,9 @@ def finding_blocks(results: Results, verdicts: Sequence[Verdict]) -> list[Block]
 def with_last_look(ledger: Ledger, design: Design) -> Ledger:
     """Return a ledger with a look at all planned seeds if all results are finished.
 
-    The ledger is returned unchanged if it has this look, if it has more seeds than were planned at
-    its latest look, or if that look was at merged ledgers. `design` is for all seeds of the ledger.
+    The ledger is returned unchanged if it already has this look, if the number of its seeds is not
+    the planned number, or if its latest look combined several ledgers. `design` must cover all
+    seeds of the ledger.
     """
     seeds = list(ledger.seeds)
     latest = ledger.looks[-1] if ledger.looks else TakenLook([], ledger.planned_count, [])

@@ -44,7 +44,7 @@ class StudyProgress(NamedTuple):
     """Number of computations and data sets."""
     finished_computations: int
     active: list[str]
-    """Titles of active tasks and of runs in other processes; active runs with their iteration."""
+    """Titles of active tasks, with the iteration of active runs, and of runs in other processes."""
     failed: int
     """Number of failed tasks that have not succeeded since."""
     seconds: float

@@ -61,7 +61,7 @@ class StudentEstimate(NamedTuple):
         return Interval(self.value, self.end(-1.0), self.end(1.0))
 
     def end(self, sign: float, level: float = LEVEL) -> float:
-        """Return the upper (`sign` 1) or lower (-1) end of the interval of coverage 1 - level."""
+        """Return the upper (`sign` 1) or lower (-1) end of the interval with coverage 1 - level."""
         return self.value + sign * self.margin(level)
 
     def margin(self, level: float = LEVEL) -> float:
@@ -171,11 +171,11 @@ POOLED_NOTE = "Intervals pool the variance between runs within a group."
 
 
 def pooled_intervals(samples: Sequence[Sequence[float]]) -> list[Interval]:
-    """Return the mean of each sample with the 95 % interval from the pooled variance of all.
+    """Return each sample's mean with a 95 % interval from the variance pooled over all samples.
 
     If the true variances are equal and runs are few, these intervals are much shorter than those
-    from separate variances. Samples must not be empty. If none has several values, the intervals
-    are unbounded.
+    from separate variances. Samples must not be empty. If no sample has several values, the
+    intervals are unbounded.
     """
     arrays = [_numbers(sample) for sample in samples]
     freedom = sum(len(array) - 1 for array in arrays)
@@ -190,7 +190,7 @@ def pooled_intervals(samples: Sequence[Sequence[float]]) -> list[Interval]:
 def with_pooled_intervals(
     groups: Mapping[str, Mapping[str, RunSample]],
 ) -> dict[str, dict[str, RunSample]]:
-    """Return samples with intervals of their means from the pooled variance of their group."""
+    """Return the samples with intervals of their means from the variance pooled in their group."""
     pooled: dict[str, dict[str, RunSample]] = {}
     for title, samples in groups.items():
         measured = {name: each.values for name, each in samples.items() if each.values}
@@ -331,7 +331,7 @@ def spread_components(
 ) -> SpreadComponents | None:
     """Return the components of the spread between runs, or None for fewer than two runs.
 
-    The arguments are one value per run and its standard error. By the method of moments, the
+    The arguments contain one value per run and its standard error. By the method of moments, the
     variance of the true values is the observed variance minus the mean squared error, or 0 if the
     difference is negative.
     """

@@ -109,8 +109,8 @@ class Study(ABC):
     def measure(self, run: FinishedRun) -> Mapping[str, Any]:
         """Return measurements of a finished run that the report needs besides its metrics, by name.
 
-        They are stored as JSON. A measurement that needs other, unfinished runs or data sets is
-        None and is tried again later.
+        Measurements are stored as JSON. A measurement that needs other runs or data sets that are
+        not finished is None and is tried again later.
         """
         return {}
 

@@ -70,7 +70,7 @@ class StudyFolder:
     def locked(self, design_digest: str, seeds: Sequence[int]) -> Iterator[None]:
         """Begin or resume the study, and lock its folder against other processes.
 
-        Raise UserError if the folder contains anything else, or a study with another design or
+        Raises UserError if the folder contains anything else, or a study with another design or
         other seeds.
         """
         with STUDY.locked(self.path):
@@ -118,7 +118,7 @@ class StudyFolder:
     def open_run(self, run: PlannedRun) -> RunFolder | None:
         """Return the folder of a run, or None if the run has not started.
 
-        Raise UserError if the folder is damaged or contains another run.
+        Raises UserError if the folder is damaged or contains another run.
         """
         path = self.run_path(run)
         if not is_run(path):
@@ -324,7 +324,7 @@ def collect_ledger(
 def _readable(
     read: Callable[[_Planned], _Read | None], plans: Iterable[_Planned], messages: list[str]
 ) -> Iterator[tuple[_Planned, _Read]]:
-    """Yield the finished plans with their results, and append errors to `messages`."""
+    """Yield the finished `plans` with their results, and append errors to `messages`."""
     for planned in plans:
         try:
             result = read(planned)

@@ -57,7 +57,7 @@ from zerolab.training.trainer import Trainer, check_new_run
 from zerolab.training.warm_start import warm_start_search
 from zerolab.training.window_facts import solved_file_settings
 
-_LAST_LINES = 12  # of a traceback
+_LAST_LINES = 12  # number of traceback lines kept
 
 
 class Task(Protocol):
@@ -152,7 +152,7 @@ def _with_digest(settings: TrainSettings, dataset_paths: Sequence[str]) -> Train
 
 
 def _with_features(settings: TrainSettings, content: bytes) -> TrainSettings:
-    """Return the settings, completed with the properties of the source of features."""
+    """Return the settings completed with properties of the network whose features are learnt."""
     head = features_head(settings)
     assert head is not None
     with TemporaryDirectory() as folder:
@@ -295,7 +295,7 @@ class Workers(Protocol):
         ...
 
     def submit(self, task: Task) -> None:
-        """Begin a task; at most `count` - 1 tasks may be active."""
+        """Begin a task; at most `count` - 1 other tasks may be active."""
         ...
 
     def wait_for_outcomes(self, seconds: float) -> list[TaskOutcome]:
@@ -374,7 +374,7 @@ class LocalWorkers:
             )
         except BrokenProcessPool:
             return TaskOutcome(task, error_lines=[_NOT_BEGUN])
-        except Exception as error:  # such as a result that cannot be pickled
+        except Exception as error:  # for example, the result cannot be pickled
             return TaskOutcome(task, error_lines=[f"{type(error).__name__}: {one_line(error)}"])
 
 

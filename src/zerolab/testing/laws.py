@@ -165,7 +165,7 @@ def check_drawing(game: Game) -> None:
 
 
 def check_set_up(game: Game) -> None:
-    """Check that setting up a board returns a state with that board.
+    """Check that the state set up from a board has the pieces of that board.
 
     Boards for which `set_up` raises UserError are not checked.
     """
@@ -227,7 +227,7 @@ def check_scores(game: Game) -> None:
 
 
 _MAX_POSITIONS = 150
-"""Maximum number of positions to search from a position; larger searches are skipped."""
+"""Maximum number of positions in the search of a position; larger searches are skipped."""
 
 
 def check_solver_moves(game: Game) -> None:

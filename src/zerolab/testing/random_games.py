@@ -33,7 +33,7 @@ class SamplePosition(NamedTuple):
 
 
 def expect(condition: object, at: SamplePosition | Game, complaint: str) -> None:
-    """Raise AssertionError with the position or game unless `condition` is true."""
+    """Raise AssertionError, naming the position or game, unless `condition` is true."""
     if not condition:
         raise AssertionError(f"{at}: {complaint}")
 
@@ -61,7 +61,7 @@ def _random_game(game: Game, seed: int) -> Iterator[SamplePosition]:
     sample = SamplePosition(game, state, compiled_rules.outcome(game, state), ())
     yield sample
     while sample.outcome == ONGOING:
-        expect(len(sample.history) < MAX_PLIES, game, f"no end after {MAX_PLIES} random actions")
+        expect(len(sample.history) < MAX_PLIES, game, f"not over after {MAX_PLIES} random plies")
         mask = np.zeros(rules.action_count(game), np.bool_)
         compiled_rules.write_legal(game, sample.state, mask)
         choices = np.flatnonzero(mask)
@@ -103,7 +103,7 @@ class Twin(Protocol):
     def board(self) -> NDArray[Any] | None:
         """Return an array [rows, columns]: 1 for the first player's pieces, -1 for the second's.
 
-        Return None to skip the comparison of boards.
+        Returns None to skip the comparison of boards.
         """
         ...
 
@@ -162,7 +162,7 @@ _DRAWS_PER_ACTION = 200
 _PLAYOUTS = 500
 _MIN_EXPECTED = 20
 _LOG_RARITY = 25.0
-"""Correct games exceed a bound with a probability of at most 2 * exp(-_LOG_RARITY)."""
+"""A correct game exceeds a bound with a probability of at most 2 * exp(-_LOG_RARITY)."""
 
 
 def check_random_action(game: Game) -> None:

@@ -156,7 +156,7 @@ def _check_actions(
 
 
 def check_action_layout(game: Game) -> None:
-    """Check that actions change their places on the board and that symmetries move both equally.
+    """Check that actions change their places, and that symmetries move actions with their places.
 
     Games whose actions have no places are not checked.
     """

@@ -1,7 +1,7 @@
 """Resolution of a run's settings from a preset and assignments.
 
 An assignment that would have no effect under the other settings is rejected, with a message that
-names the setting to change instead. Presets may have such settings, which assignments can enable.
+names the setting to change instead. Presets may have such settings; assignments can enable them.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def _adopt_source_network(data: dict[str, Any], assigned: Sequence[Sequence[str]
     source = start.get("source") if isinstance(start, Mapping) else None
     is_named = any(path in (["network"], ["network", "name"]) for path in assigned)
     if isinstance(source, str) and source and not is_named:
-        from zerolab.training.inputs import source_network_settings  # imports torch
+        from zerolab.training.inputs import source_network_settings  # slow: imports torch
 
         data["network"] = source_network_settings(START_SOURCE_KEY, source).model_dump()
 
@@ -182,7 +182,7 @@ def amend_settings(
 def with_values_set_by_run(settings: TrainSettings, saved: TrainSettings) -> TrainSettings:
     """Return settings with the saved values of the fields that were set when the run started.
 
-    This lets a run be resumed with the settings as first given.
+    A run can therefore be resumed with the same settings with which it was started.
     """
     saved_heads = {head.name: head for head in saved.network.heads}
 
@@ -345,7 +345,7 @@ NO_EFFECT_RULES: tuple[NoEffectRule, ...] = (
         for name in get_args(Parameter)
     ),
 )  # fmt: skip
-"""Rules for settings without effect that pass the validation of `TrainSettings`."""
+"""Rules for settings that have no effect but pass the validation of `TrainSettings`."""
 
 
 def require_effects(settings: TrainSettings, assignments: Sequence[Assignment]) -> None:
@@ -356,7 +356,7 @@ def require_effects(settings: TrainSettings, assignments: Sequence[Assignment]) 
 
 
 def ineffective_preset_settings(settings: TrainSettings, preset: str) -> list[str]:
-    """Return a message for each setting that the user's own preset file changes without effect.
+    """Return a message for each setting that a user's preset file changes without effect.
 
     Installed presets are not checked: they contain settings for several modes.
     """

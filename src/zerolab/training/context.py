@@ -72,9 +72,9 @@ def processor_model(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
 def record_environment(run: RunFolder, learner: Learner) -> str:
     """Record the current environment in a run, unless it equals the latest recorded one.
 
-    Equal environments produce equal results. A different one can change the last bits of numbers
-    and, as a consequence, all later results. The returned message lists the changes; it is empty if
-    there are none. Raises UserError if the file is damaged or cannot be written.
+    Equal environments produce equal results. A different environment can change the last bits of
+    numbers and, as a consequence, all later results. The returned message lists the changes; it is
+    empty if there are none. Raises UserError if the file is damaged or cannot be written.
     """
     recorded = read_environments(run.path)
     current = current_environment(run.progress.iteration, learner)
@@ -135,7 +135,7 @@ class TrainingContext:
         return self.progress.iteration - (self.progress.stage == FINAL_STAGE_NAME)
 
     def iteration_share(self, iteration: int) -> IterationShare:
-        """Return the shares of the run done before and after an iteration, per the stop rule."""
+        """Return the shares of the run done before and after an iteration, by its stop rule."""
         rule: StopRule = self.settings.stop
         return rule.iteration_share(of_iterations(read_records(self.run)), iteration)
 
@@ -144,7 +144,7 @@ class TrainingContext:
         self.progress = self.progress.model_copy(update=changes)
 
     def start_task(self, title: str, total: int, unit: str) -> Callable[[], float]:
-        """Report the start of a task, and return a function that returns the elapsed seconds."""
+        """Report the start of a task; return a function that measures the seconds since then."""
         start = perf_counter()
         self.reporter.stage_started(self.iteration, title, total, unit)
         return lambda: round(perf_counter() - start, 4)

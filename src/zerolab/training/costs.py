@@ -60,7 +60,7 @@ class CumulativeCost(NamedTuple):
     """Wall-clock seconds by stage, on the run's machine."""
     reference_hours: float | None = None
     """Hours of self-play on the reference machine: moves times milliseconds per move [Clausen2021].
-    A move with fewer simulations than the measured ones, such as a random ply, counts
+    A move with fewer simulations than the measured moves, such as a random ply, counts
     proportionally. None if there is no reference."""
     accuracy: AccuracyRecord | None = None
     """The accuracy measured in this iteration; None if it was not measured."""
@@ -268,7 +268,7 @@ def _differences(
 
 
 def _without_folders(value: Any) -> Any:
-    """Return a value in which paths are replaced by their last component; folders are private."""
+    """Return a value with paths replaced by their last component, because folders are private."""
     if isinstance(value, str):
         return PurePath(value).name if "/" in value else value
     if isinstance(value, Mapping):

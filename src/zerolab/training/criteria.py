@@ -1,7 +1,7 @@
 """Gates, warm-start ramps and stop rules.
 
 A gate accepts or rejects candidates, a ramp sets the weight and the end of the warm start, and a
-stop rule can end a run before its last iteration and determine how much of it is done. Other
+stop rule can end a run before its last iteration and determine how much of the run is done. Other
 packages can add types to `GATES`, `RAMPS` and `STOP_RULES` in modules named in the entry-point
 group ``zerolab.training``.
 """
@@ -21,7 +21,7 @@ from zerolab.training.records import AccuracyRecord, Record, SelfPlayRecord
 
 
 class Gate(VariantSettings):
-    """Base class of gates, which accept or reject a candidate that has played the best network."""
+    """Base class of gates, which accept or reject a candidate for the best network."""
 
     games: int = Field(default=40, ge=2, le=1_000_000)
     """n: games per iteration, half of them with each colour. [Wang2019], [Wang2020a], [Wang2020b]:
@@ -136,7 +136,7 @@ class MatchSize(NamedTuple):
 
 
 class Ramp(VariantSettings):
-    """Base class of ramps, which set the weight of the warm start; at weight 0 it ends."""
+    """Base class of ramps, which set the warm start's weight; at weight 0, the warm start ends."""
 
     @property
     def last_iteration(self) -> int | None:
@@ -267,8 +267,8 @@ class StopRule(VariantSettings):
     def share_done(self, records: Sequence[Record]) -> float:
         """Return the share of the run that is done after these records.
 
-        It grows from 0 to about 1 at the end of the run, so that schedules can span a run whose
-        number of iterations is unknown. It is always 0 if the rule cannot determine it.
+        The share grows from 0 to about 1 at the end of the run, so that schedules can span a run
+        whose number of iterations is unknown. It is always 0 if the rule cannot tell.
         """
         return 0.0
 
@@ -322,7 +322,7 @@ class NoGainStop(StopRule):
         measured = [record for record in records if isinstance(record, AccuracyRecord)]
         if not measured:
             return False
-        best = max(measured, key=lambda record: getattr(record, self.accuracy))  # first maximum
+        best = max(measured, key=lambda record: getattr(record, self.accuracy))  # the first maximum
         return measured[-1].iteration - best.iteration >= self.iterations
 
 
@@ -359,8 +359,9 @@ class TimeLimitStop(StopRule):
 
     An iteration begins only if more than half of it is expected to fall within the limit, assuming
     that it takes as long as the last one. The first iteration always begins. The limit applies to
-    all time between the start and the end of training, including gates and measurements. It does
-    not apply to the final evaluation, or to the time between an interruption and the next command.
+    all time between the start and the end of training, including gates and measurements. The limit
+    does not apply to the final evaluation, or to the time between an interruption and the next
+    command.
 
     [Clausen2021] limits every trial of its hyperparameter search to two hours. On a different or
     busier machine, a run with this rule has a different number of iterations.

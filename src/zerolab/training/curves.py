@@ -132,7 +132,7 @@ def _series_styles(key: str, curves: Sequence[RunCurves]) -> dict[str, _Style]:
 
 
 def _draw_panel(key: str, styles: Mapping[str, _Style]) -> _Draw:
-    """Return a function that draws the series of a run's panel, each in its style, with bands."""
+    """Return a function that draws the series of a run's panel in their styles, with bands."""
 
     def draw(axes: Axes, curves: RunCurves) -> None:
         for series in curves.panels[key].series if key in curves.panels else ():
@@ -191,7 +191,7 @@ def _seconds(records: Sequence[Record]) -> dict[int, dict[str, float]]:
 
 
 def _handles(curves: Sequence[RunCurves]) -> list[Artist]:
-    """Return the legend entries of the runs' colours and of the line styles."""
+    """Return legend entries for the runs' colours and for the line styles."""
     from matplotlib.lines import Line2D
 
     runs = [Line2D([], [], color=each.colour, label=each.title) for each in curves]

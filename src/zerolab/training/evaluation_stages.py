@@ -72,7 +72,7 @@ def predict_positions(
     """
     extra_outputs: tuple[ExtraOutput, ...] = ("draws",) if predicts_draws else ()
     parts = []
-    with limit_torch_threads(1):  # as in games; on several cores the last bits can differ
+    with limit_torch_threads(1):  # as in games: on several cores, the last bits can differ
         for begin in range(0, len(positions), _BATCH):
             rows = slice(begin, begin + _BATCH)
             priors, values, draws, _ = evaluate(evaluator, positions.states[rows], extra_outputs)
@@ -265,7 +265,7 @@ def _parse_own_network(spec: str, settings: TrainSettings) -> tuple[int, Network
 
 
 class FinalEvaluationStage(Stage):
-    """Games against every baseline, from random openings that are each played with both colours.
+    """Games against every baseline; each random opening is played twice, with colours swapped.
 
     In a supervised run, the network is first measured on the test positions.
     """

@@ -100,7 +100,8 @@ class _GradientGraph:
     """CUDA graph of the gradients of a batch of fixed size.
 
     Recording computes nothing, so only actual steps affect batch norm statistics and random
-    numbers. The graph draws dropout masks from torch's generator, like computation without a graph.
+    numbers. The graph draws dropout masks from torch's generator, as a computation without a graph
+    does.
     """
 
     def __init__(
@@ -112,7 +113,7 @@ class _GradientGraph:
         self._planes = planes
         self._targets = targets
         self._graph = torch.cuda.CUDAGraph()
-        computation.network.zero_grad(set_to_none=True)  # the graph has its own gradients
+        computation.network.zero_grad(set_to_none=True)  # the graph has separate gradients
         stream = torch.cuda.Stream(planes.device)  # type: ignore[no-untyped-call]
         with RECORDING_LOCK, torch.cuda.graph(self._graph, stream=stream):
             self._losses = computation.backward(planes, targets)

@@ -2,7 +2,7 @@
 
 A run can start from the network of another run, and can learn the features of such a network. The
 settings name these networks by path. When the run starts, the digests of the networks are added to
-the settings, and copies of the networks to the run folder, so that the other run can change or
+the settings, and the networks are copied to the run folder, so that the other run can change or
 disappear (docs/decisions/0046). A study puts the copies in the run folder in advance, since its
 runs can be trained on machines without the other run.
 """
@@ -168,7 +168,7 @@ class FeatureSource:
     def feature_targets(
         self, examples: Examples, features: NDArray[np.float16]
     ) -> NDArray[np.float16]:
-        """Return the targets of examples from their features; see `later_features`."""
+        """Return the targets of examples, given their features; see `later_features`."""
         return later_features(examples, features, self._plies)
 
     def solved_feature_targets(self, positions: Positions) -> NDArray[np.float16]:

@@ -93,7 +93,7 @@ class LearnSettings(Settings):
     replay_ratio: float | None = Field(default=None, gt=0, le=10_000)
     """Average number of times that an example is used, under any symmetry, before it leaves the
     window. An iteration trains on replay_ratio * new examples / batch_size batches, in passes over
-    the window. Replaces `epochs`, with which the work per iteration grows with the window.
+    the window. Replaces `epochs`, which makes the work per iteration grow with the window.
     [Clausen2021]: about 7, one pass over 2,000,000 examples for every 300,000 new ones."""
 
     batch_size: int = Field(default=64, ge=2)

@@ -189,7 +189,7 @@ class Learner:
         arguments = self.network, self.settings.loss, self.target_options, self.precision
         if self.device.type != "cuda":
             return GradientComputation(*arguments)
-        # cuDNN's sums are then the same in a resumed run.
+        # Otherwise cuDNN's sums could differ in a resumed run.
         torch.backends.cudnn.deterministic = True
         return GpuGradientComputation(*arguments)
 
@@ -220,9 +220,9 @@ class Learner:
         """Train for the number of steps returned by `steps_for`.
 
         The result depends only on the arguments and the data. `report` is called with the number of
-        finished steps. `iterations` and `share` are for schedules that span the run: its maximum
-        length, by default `iteration`, and the shares of the run completed before and after the
-        iteration. Raises DivergedError if a loss is no longer finite.
+        finished steps. Schedules that span the run use its maximum length, `iterations` (by default
+        `iteration`), and the shares of the run completed before and after the iteration, `share`.
+        Raises DivergedError if a loss is no longer finite.
         """
         settings = self.settings
         torch.manual_seed(int(streams.stream_key(seed, iteration, 0, 1, streams.LEARNING)) >> 1)

@@ -41,7 +41,7 @@ class LoggerKind(NamedTuple):
     package: str
     """Package to import, which is also the name of zerolab's extra."""
     open: Callable[[RunFolder], Logger]
-    """Function that begins a new log of a run; not every tracker can continue one."""
+    """Function that begins a new log of a run, since not every tracker can continue a log."""
 
 
 LOGGERS: Registry[LoggerKind] = Registry("logger")
@@ -135,8 +135,8 @@ class RunLog:
 
 
 _EXPERIMENT = "zerolab"
-_MAX_VALUE = 500  # characters of a parameter
-_MAX_PARAMS, _MAX_METRICS = 100, 1000  # per transaction
+_MAX_VALUE = 500  # maximum length of a parameter in characters
+_MAX_PARAMS, _MAX_METRICS = 100, 1000  # maximum numbers per transaction
 _REFUSED = re.compile(r"[^\w\-. :/]")
 """Characters not allowed in names of metrics, such as @ and ?."""
 
@@ -144,7 +144,7 @@ _REFUSED = re.compile(r"[^\w\-. :/]")
 class MlflowLogger:
     """Log of a run in MLflow, in the run's file ``mlflow.sqlite``.
 
-    ``mlflow ui --backend-store-uri sqlite:///runs/demo/mlflow.sqlite`` shows it.
+    ``mlflow ui --backend-store-uri sqlite:///runs/demo/mlflow.sqlite`` shows the log.
     """
 
     def __init__(self, run: RunFolder) -> None:
@@ -181,9 +181,9 @@ _PROJECT = "zerolab"
 
 
 class TrackioLogger:
-    """Log of a run in trackio, in its local folder, under the path of the run.
+    """Log of a run in trackio's local folder, named after the path of the run.
 
-    ``trackio show --project zerolab`` shows it.
+    ``trackio show --project zerolab`` shows the log.
     """
 
     def __init__(self, run: RunFolder) -> None:
@@ -204,7 +204,7 @@ LOGGERS.add("trackio", LoggerKind("trackio", TrackioLogger))
 
 
 class WandbLogger:
-    """Log of a run in Weights & Biases, offline in its ``wandb`` folder until ``wandb sync``."""
+    """Log of a run in Weights & Biases, kept in the folder ``wandb`` until ``wandb sync``."""
 
     def __init__(self, run: RunFolder) -> None:
         import wandb

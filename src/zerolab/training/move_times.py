@@ -87,7 +87,7 @@ def move_kind(settings: TrainSettings, iteration: int) -> MoveKind:
 def _network_cost_settings(network: NetworkSettings) -> dict[str, Any]:
     """Return the network settings that affect the speed of evaluations.
 
-    Self-play computes only the heads used by the search. Settings of their targets have no cost.
+    Self-play computes only the heads used by the search. Settings of their targets do not matter.
     """
     heads = [{"name": head.name} for head in network.heads if head.search_outputs]
     return {**network.model_dump(), "heads": heads}
@@ -175,7 +175,7 @@ class CostReference(Settings):
 
 
 def read_cost_reference(path: Path) -> CostReference:
-    """Return a file's reference; raise UserError if missing, damaged or from another version."""
+    """Read a reference; raise UserError if it is missing, damaged or from another version."""
     if not path.exists():
         raise UserError(
             f"{quoted(path)} does not exist: expected a file written by zerolab cost --measure"
@@ -196,7 +196,7 @@ def write_cost_reference(path: Path, reference: CostReference) -> None:
 
 
 def cost_reference_to_extend(path: Path, machine: Machine) -> CostReference:
-    """Return the reference in a file, or a new one if there is no file, to add measurements.
+    """Return the reference in a file, or a new reference, to which measurements can be added.
 
     Raises UserError if the file belongs to another machine.
     """

@@ -104,7 +104,7 @@ class _OriginalPolicyWindow(Window):
 def check_published_bugs(
     names: Sequence[BugName], learn: LearnSettings, is_supervised: bool = False
 ) -> None:
-    """Raise ValueError for settings that contradict a bug or leave it without effect."""
+    """Raise ValueError for settings that contradict a bug or deprive it of its effect."""
     for name in names:
         if (name == "losses_as_draws") != is_supervised and name in _LABEL_BUGS:
             source = "solved positions" if name == "losses_as_draws" else "self-play games"

@@ -46,7 +46,7 @@ class Record(BaseModel):
     """Time since the previous record, or since training started or was resumed if that is later.
     Absent if the stage has several records, and in runs of earlier versions."""
     wall_processor_seconds: Seconds | None = None
-    """Processor time in all threads, hardly affected by other load; absent in the same cases."""
+    """Processor time of all threads, hardly affected by other load; absent in the same cases."""
     wall_memory: Annotated[int, Unit("MiB")] | None = None
     """Peak memory of the process since it began or resumed the run; absent in old runs."""
 
@@ -107,7 +107,7 @@ class SelfPlayRecord(Record):
     """Simulations of a full search in this iteration; only with `selfplay.progressive`."""
     asked: PositionCount | None = None
     """Requests to the search service: one per move or, with a big tree, one per new position.
-    Absent if there is none."""
+    Absent without a service."""
     merged: PositionCount | None = None
     """Requests identical to another request in the same call."""
     remembered: PositionCount | None = None
@@ -119,9 +119,9 @@ class SelfPlayRecord(Record):
     (`played_on`) and games among them that this player did not lose (`false`), and `false` /
     `played_on` (`false_rate`), if defined. Absent without `selfplay.resignation`."""
     warm_start_weight: Share | None = None
-    """Weight of the warm start in this iteration; absent if there is none."""
+    """Weight of the warm start in this iteration; absent without a warm start."""
     generation: Annotated[int, Unit("generations")] | None = None
-    """League generation of the last game, counted from 0; absent if there is none."""
+    """League generation of the last game, counted from 0; absent without a league."""
     simulations: Annotated[int, Unit("simulations")]
     """Simulations of all searches."""
     evaluated: PositionCount
@@ -216,9 +216,9 @@ class GateRecord(Record):
     candidate_elo: Elo | None = None
     """Training Elo of the candidate: the best network's Elo plus the estimated difference."""
     candidate_elo_low: Elo | None = None
-    """Lower end of its 95 % confidence interval, which treats the best network's Elo as exact."""
+    """Lower end of the 95 % confidence interval, which treats the best network's Elo as exact."""
     candidate_elo_high: Elo | None = None
-    """Upper end of its 95 % confidence interval."""
+    """Upper end of the 95 % confidence interval of the candidate's Elo."""
     los: Share | None = None
     """Likelihood that the candidate is stronger than the best network before the gate."""
 

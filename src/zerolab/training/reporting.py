@@ -1,8 +1,8 @@
 """Records read from runs, and reporters of progress.
 
 Progress within a stage is stored in a hidden file of the run, `LIVE_FILE`, which the web pages
-read. The file changes about once a second and is removed after training, or by the next training if
-a run is killed.
+read. The file changes about once a second and is removed after training. If a run is killed, the
+next training removes it.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class RunClock:
     """Clock that estimates a run's remaining time from the iterations since the command started.
 
     `iterations` is None for a run without a fixed number of iterations. `seconds_left` is the time
-    until the stop rule ends the run, None if there is no time limit.
+    until the stop rule ends the run, or None without a time limit.
     """
 
     def __init__(self, iterations: int | None, seconds_left: float | None = None) -> None:
@@ -144,8 +144,8 @@ class RunClock:
     def remaining_seconds(self) -> float | None:
         """Return the estimated number of remaining seconds.
 
-        It is None once the time limit is reached. Without a time limit, it is also None in the
-        first iteration, after the last, and if the number of iterations is not fixed.
+        Returns None once the time limit is reached. Without a time limit, also returns None in the
+        first iteration, after the last iteration, and if the number of iterations is not fixed.
         """
         now = time.monotonic()
         left = None if self._limit is None else self._limit - now

@@ -112,8 +112,8 @@ def begin_games_ahead(context: TrainingContext) -> None:
 def _progress_at(context: TrainingContext, iteration: int) -> RunProgress:
     """Return the progress that determines which network plays the games of an iteration.
 
-    It differs from the current progress if `selfplay.lag` is set: the games then depend only on
-    iterations before the previous one.
+    This progress differs from the current one if `selfplay.lag` is set: the games then depend only
+    on iterations before the previous one.
     """
     if not context.settings.selfplay.lag:
         return context.progress

@@ -100,7 +100,7 @@ def load_best_network(context: TrainingContext) -> None:
 def _new_learner(context: TrainingContext, epochs: int | None) -> Learner:
     """Return a learner for a new network of this iteration's size.
 
-    `epochs`, unless None, overrides the number of passes over the window in the settings.
+    Unless it is None, `epochs` overrides the configured number of passes over the window.
     """
     settings, iteration = context.settings, context.iteration
     network = build_network(settings.network_at(iteration), context.game, settings.seed, iteration)

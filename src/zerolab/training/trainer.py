@@ -144,7 +144,7 @@ class Trainer:
         if message := record_environment(run, context.learner):
             context.reporter.message(message)
         self._log.update()
-        # This is last, so that a finished run with damaged files stays finished.
+        # Do this last, so that a finished run with damaged files stays finished.
         if context.settings != saved_settings(run):
             run.save_settings(context.settings.model_dump())
         if self._current_stage() is FINAL_STAGE and not self._is_over():

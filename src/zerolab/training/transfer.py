@@ -68,7 +68,7 @@ def transfer_weights(
 
 
 def _without_run_heads(source: TransferSide, target: TransferSide) -> TransferSide:
-    """Return the source without the heads that only its own run can train."""
+    """Return the source without the heads that only the source's run can train."""
     names = {head.name for head in target.network.heads}
     heads = tuple(
         head for head in source.network.heads if not head.fields_set_by_run or head.name in names
@@ -129,7 +129,7 @@ def _match_planes(
 ) -> tuple[NDArray[Any], tuple[str, ...], tuple[str, ...]]:
     """Return the first layer for the target's planes, with weights of 0 for new planes.
 
-    Also return the names of the new planes and of the unused source planes.
+    Also returns the names of the new planes and of the unused source planes.
     """
     source_layer = source.weights[_FIRST_LAYER]
     names, source_names = _all_planes(target), _all_planes(source)
@@ -184,7 +184,7 @@ def _require_equal_shapes(name: str, source: TransferSide, target: TransferSide)
 
 
 def _mismatch_reason(layer: str, source: TransferSide, target: TransferSide) -> str:
-    """Return the reason for a layer's different shapes, with settings that would fit."""
+    """Return the reason why a layer's shapes differ, with settings that would fit."""
     games = f"{game_name(source.game)} and {game_name(target.game)}"
     fits_any_board = source.network.fits_any_board and target.network.fits_any_board
     planes = [len(_all_planes(side)) for side in (source, target)]

@@ -124,9 +124,9 @@ def warm_start_search(
     """Return the self-play search for a warm-start weight; plain search for weight 0.
 
     Settings that a replaced rule shares with the new one, such as c of PUCT and RAVE, are kept. If
-    the warm start replaces the leaf evaluator with one that has a setting `weight`, that setting
-    becomes `weight`. The leaf evaluator of plain search keeps its weight. Raises UserError if
-    `warm_start.search` is invalid.
+    the warm start replaces the leaf evaluator with one that has a setting named weight, this
+    setting takes the value of `weight`. The leaf evaluator of plain search keeps its weight. Raises
+    UserError if `warm_start.search` is invalid.
     """
     if weight == 0 or not warm_start.is_active:
         return search

@@ -101,9 +101,9 @@ def later_features(
 ) -> NDArray[np.float16]:
     """Return the features of later positions, float16[N, len(plies) * feature_count].
 
-    `features`, float16[N, feature_count], are the features of the examples' own positions. Each row
-    of the result contains the features of the positions `plies` later, in the order of `plies`; NaN
-    after the last move of the game.
+    `features`, float16[N, feature_count], are the features of the examples. Each row of the result
+    contains the features of the positions `plies` later, in the order of `plies`; NaN after the
+    last move of the game.
     """
     count, feature_count = features.shape
     targets = np.full((count, len(plies), feature_count), np.nan, np.float16)
@@ -118,9 +118,9 @@ def later_features(
 def later_states(positions: Positions, ply: int) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
     """Return rows, int64[n], and the states `ply` plies after them, uint64[n, words].
 
-    The later moves are taken from the game's last position. Positions in between may be
+    The later moves are those that led to the game's last position. Positions in between may be
     missing, because solved positions exclude those without a choice. Rows are omitted if the game's
-    last position comes earlier.
+    last position is earlier than that.
     """
     last_rows = _last_rows(positions)
     rows = np.flatnonzero(_has_later_ply(positions, last_rows, ply))

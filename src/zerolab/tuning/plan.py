@@ -237,7 +237,7 @@ class TuningPlan:
 
 
 def explicit_settings(settings: TrainSettings) -> dict[str, Any]:
-    """Return the explicitly set settings as nested tables.
+    """Return the settings that were set explicitly, as nested tables.
 
     Defaults are omitted because some defaults depend on the machine.
     """

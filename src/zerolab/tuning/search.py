@@ -47,7 +47,7 @@ from zerolab.tuning.tuning_report import (
     trial_results,
 )
 
-_MACHINE_KEYS = ("selfplay.threads", "device")  # can differ between workers and machines
+_MACHINE_KEYS = ("selfplay.threads", "device")  # may differ between workers and machines
 _MAX_TRIALS = 1_000_000
 _MAX_WORKERS = 256
 _POLL_SECONDS = 2.0
@@ -66,8 +66,8 @@ class TrialDisplay(NamedTuple):
 def run_trial(claimed: ClaimedTrial, plan: TuningPlan, folder: Path, display: TrialDisplay) -> None:
     """Train and measure a trial, resuming it if it was stopped, and record its outcome.
 
-    Incompatible settings and diverging training are outcomes. Raises UserError for other problems,
-    such as a full disk.
+    Incompatible settings and diverging training are recorded as outcomes. Raises UserError for
+    other problems, such as a full disk.
     """
     try:
         settings = plan.trial_settings(claimed.values, claimed.number)
@@ -148,7 +148,7 @@ def _last_accuracy(records: Sequence[Record]) -> Interval | None:
 
 
 def _last_loss(records: Sequence[Record]) -> Interval | None:
-    """Return the last sum of the heads' losses, or None; it is comparable across `learn.loss`."""
+    """Return the last sum of head losses, which is comparable between loss functions, or None."""
     for record in reversed(records):
         if isinstance(record, LearnRecord):
             return Interval.unbounded(sum(record.loss[head] for head in record.heads))

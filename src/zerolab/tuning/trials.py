@@ -116,7 +116,7 @@ FOLDER = FolderKind("tuning", "tuning.toml", "--folder")
 JOURNAL = "journal.jsonl"
 _NAME = "tuning"
 _LOCK_TIMEOUT = 60.0  # seconds; locks are held for a fraction of a second
-_MIN_COMPLETE = 5  # complete trials before pruning begins
+_MIN_COMPLETE = 5  # number of complete trials before pruning begins
 _WARM_UP_DIVISOR = 4  # trials are not pruned in the first quarter of their iterations
 _REFUSED = "refused"
 
@@ -288,5 +288,5 @@ class TrialStore:
 
 
 def refusal_reason(trial: FrozenTrial) -> str:
-    """Return the reason for refusing a trial, or an empty string if it was not refused."""
+    """Return the reason why a trial was refused, or an empty string if it was not refused."""
     return str(trial.user_attrs.get(_REFUSED, ""))

@@ -32,7 +32,7 @@ if the run ends without a measurement of the objective."""
 MIN_TRIALS_FOR_IMPORTANCE = 10
 """Minimum number of complete trials for an estimate of importance."""
 
-_TERMINAL_ROWS = 10  # trials in a table for the terminal
+_TERMINAL_ROWS = 10  # number of trials shown in the terminal
 _STATES: dict[TrialState, ResultState] = {
     TrialState.COMPLETE: "complete",
     TrialState.PRUNED: "pruned",

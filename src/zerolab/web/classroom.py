@@ -1,7 +1,7 @@
 """Class of pupils, with their tokens, agents and tournament.
 
-The class is stored in one file, which is replaced atomically; each tournament has its own folder
-beside it. If the server is killed, the next one therefore continues with the same class.
+The class is stored in one file, which is replaced atomically, next to a folder for each tournament.
+If the server is killed, the next server therefore continues with the same class.
 
 A separate process plays the games and stores them a few pairs at a time. If this process or the
 server is killed, the next server plays the missing games.
@@ -111,8 +111,8 @@ class Classroom:
     def open(cls, folder: Path, names: Sequence[str]) -> Classroom:
         """Return the class stored in a folder, with the pupils `names`; create it if necessary.
 
-        Returning pupils keep their tokens and agents, even after an absence. Raise UserError if the
-        file is damaged or cannot be written.
+        Returning pupils keep their tokens and agents, even after an absence. Raises UserError if
+        the file is damaged or cannot be written.
         """
         path = folder / "class.json"
         known: dict[str, Pupil] = {}
@@ -197,7 +197,7 @@ class Classroom:
 def class_names(option: str) -> list[str]:
     """Return the names in a file, one per line; for a number, return that many numbered names.
 
-    Raise UserError for names that are too long, repeated or not printable, or that contain " vs ".
+    Raises UserError for names that are too long, repeated or not printable, or that contain " vs ".
     """
     if option.isascii() and option.isdecimal():
         count = int(option) if len(option) < 10 else MAX_PUPILS + 1
@@ -242,7 +242,7 @@ def _read(path: Path) -> ClassRecord:
     return validate(ClassRecord, table, str(path))
 
 
-_NICENESS = 10  # pages take precedence over the tournament
+_NICENESS = 10  # so that pages take precedence over the tournament
 _JOIN_SECONDS = 5
 _PAIRS_AT_ONCE = 12
 
@@ -257,7 +257,7 @@ class ClassPlay:
         self._lock = threading.Lock()
         self._pool: ProcessPool | None = None
         self.problem = ""
-        """Reason why games of the latest tournament are missing, or an empty string."""
+        """Reason why the latest tournament lacks games, or an empty string."""
 
     def resume(self) -> None:
         """Continue the tournament, if any, that was being played when the server stopped."""
@@ -315,8 +315,8 @@ class ClassPlay:
 def play_tournament(folder: Path, tournament: ClassTournament, folders: Folders) -> str:
     """Play the remaining games of a tournament; return which agents were left out and why, or "".
 
-    Agents that can no longer play are left out. Raise UserError if fewer than two remain. Pairs are
-    played in a random order, a few at a time, so that the standings soon include all pupils and
+    Agents that can no longer play are left out. Raises UserError if fewer than two remain. Pairs
+    are played in a random order, a few at a time, so that the standings soon include all pupils and
     change often. A single thread plays, which leaves the other cores to the pages.
     """
     with suppress(OSError, AttributeError):

@@ -27,7 +27,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 
 
 def server_files_in(folder: Path) -> Path:
-    """Return the folder of the server's own files about the runs in `folder`."""
+    """Return the folder in which the server keeps its files about the runs in `folder`."""
     return folder / ".server"
 
 
@@ -36,7 +36,7 @@ class Folders:
     """Folders that pages can access. Everything else on the disk is off limits."""
 
     runs: tuple[Path, ...] = (Path("runs"),)
-    """Runs or folders that contain runs. New runs and uploaded agents go to the first one."""
+    """Runs or folders that contain runs. New runs and uploaded agents go to the first folder."""
     studies: Path = Path("studies")
     tournaments: Path = Path("tournaments")
 
@@ -47,7 +47,7 @@ class Folders:
 
     @property
     def server_files(self) -> Path:
-        """Folder of the server's own files: the token, training processes and proven puzzles."""
+        """Folder of the server's files: the token, training processes and proven puzzles."""
         return server_files_in(self.runs[0])
 
     @property
@@ -67,7 +67,7 @@ class Folders:
     def served_network(self, name: str) -> str:
         """Return `name` if it names a run, a network RUN@N or a file inside the run folders.
 
-        Raise ForbiddenError if the path is outside, with or without the part after the @.
+        Raises ForbiddenError if the path is outside, with or without the part after the @.
         """
         for path in {name, name.rpartition("@")[0] or name}:
             self.served_path(Path(path))
@@ -76,8 +76,8 @@ class Folders:
     def served_path(self, path: Path, among: Sequence[Path] | None = None) -> Path:
         """Return `path` if it is inside the folders `among`; by default, the run folders.
 
-        Raise ForbiddenError if it is outside, including through symbolic links, and UserError if it
-        is not a valid path.
+        Raises ForbiddenError if it is outside, even through symbolic links, and UserError if it is
+        not a valid path.
         """
         folders = self.runs if among is None else among
         try:
@@ -96,7 +96,7 @@ class Folders:
 def new_folder(folders: Folders, name: str, parent: Path, example: str) -> Path:
     """Return the path of a new folder in `parent`, which is one of the served folders.
 
-    Raise UserError if `name` is invalid, with an example of a valid one, or already used.
+    Raises UserError if `name` is already used or, with `example` in the message, if it is invalid.
     """
     if not _NAME.fullmatch(name):
         raise UserError(

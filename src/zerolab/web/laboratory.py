@@ -3,8 +3,8 @@
 All persistent state is on disk or in the pages, so a restarted server continues where the previous
 one stopped.
 
-A process started by a page outlives the server. The process works on a folder. Beside this folder,
-the folder ``.server`` contains the output of the process and a file from which the next server
+A process started by a page outlives the server. Next to the folder on which the process works, the
+folder ``.server`` contains the output of the process and a file with which the next server
 identifies the process.
 """
 
@@ -148,9 +148,9 @@ def begin_command(
 ) -> None:
     """Start a zerolab command that works on the folder `path`.
 
-    `others` are the process files of similar commands in other folders. Raise UserError if a
-    process already works on the folder, and BusyError if too many others are running. `busy`
-    follows their number in the message, as in "4 runs are already being trained".
+    `others` are the process files of similar commands in other folders. Raises UserError if a
+    process already works on the folder, and BusyError if too many others are running. In the error
+    message, `busy` follows their number, as in "4 runs are already being trained".
     """
     with _starting:
         process = process_file(path)
@@ -183,7 +183,7 @@ def last_lines(path: Path) -> list[str]:
 
 
 class ProcessRecord(Settings):
-    """Content of a process file: process ID and start time, because the system reuses IDs."""
+    """Content of a process file: process ID and, since the system reuses IDs, start time."""
 
     pid: int = Field(ge=2)
     began: str = Field(min_length=1)
@@ -193,7 +193,7 @@ class ProcessRecord(Settings):
 def launch_process(command: Sequence[str], output: Path, record_file: Path) -> None:
     """Start a process in a new session; write its output and its `ProcessRecord` to files.
 
-    Raise UserError if the process cannot be started.
+    Raises UserError if the process cannot be started.
     """
     make_folder(record_file.parent)
     try:

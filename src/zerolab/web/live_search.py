@@ -95,7 +95,7 @@ class AgentCache:
 def find_agent(spec: str, game: Game, folders: Folders, simulations: int | None = None) -> Agent:
     """Return the agent that a page requests for a game.
 
-    `simulations` overrides the number in the spec of an agent that searches. Raise UserError if
+    `simulations` overrides the number in the spec of an agent that searches. Raises UserError if
     the agent does not exist, does not play the game or is not allowed on pages, or if its settings
     exceed the limits for pages. The limits apply to settings in specs, runs and files.
     """
@@ -161,13 +161,13 @@ def _with_simulations(spec: str, simulations: int) -> str:
 
 _ROW = np.zeros(1, np.int64)  # index of a player's only game
 _TURN_SECONDS = 0.03
-"""Duration of a turn in the queue, short enough that others can wait for a few turns."""
+"""Duration of a turn in the queue, short enough for other searches to wait a few turns."""
 _PERFECT_SECONDS = 3.0
 """Time limit for a move of the agent `perfect`, which takes a single turn."""
 
 
 class TreeNode(NamedTuple):
-    """Position in a search tree, with the tree's node if the search has reached the position."""
+    """Position, with its node in the search tree if the search has reached it."""
 
     position: Position
     node: NodeView | None
@@ -192,7 +192,7 @@ class LiveSearch:
         """Search step by step; yield an analysis or None after each step, and finally an analysis.
 
         `require_memory(bytes)` must raise an error if there is too little memory for another
-        search. Raise UserError if the game is over, or if the agent does not exist or is not
+        search. Raises UserError if the game is over, or if the agent does not exist or is not
         allowed.
         """
         if self._request.position.outcome is not None:
@@ -233,7 +233,7 @@ class LiveSearch:
     def node(self, path: Sequence[str]) -> TreeNode:
         """Return the tree node at the end of a sequence of moves.
 
-        Raise UserError if a move is illegal or the agent does not search.
+        Raises UserError if a move is illegal or the agent does not search.
         """
         position = self._request.position
         for move in path:

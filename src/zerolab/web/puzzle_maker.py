@@ -53,7 +53,7 @@ PUZZLES_PER_GAME = 40
 _MAX_GAMES_WITH_PUZZLES = 100
 """Maximum number of games with puzzles, so that their files cannot fill the disk."""
 _MAX_TASKS, _MAX_PER_ADDRESS, _MAX_PER_PAGE = 8, 4, 2
-_SECONDS = 2.0  # for solving a position
+_SECONDS = 2.0  # time limit for solving a position
 _MAX_UNSOLVED = 60  # consecutive unsolved positions after which a game is considered too hard
 _SOLVER_TRIES = 2  # attempts at a position that crashes the solver process
 _PAUSE = 0.1
@@ -229,10 +229,10 @@ def _next_new(positions: Iterator[Position], game_puzzles: GamePuzzles) -> Posit
 
 
 _MAX_FILES = 50
-_MAX_SOLVED = 300  # positions per solved set
-_MAX_GAMES = 100  # latest games per run or tournament
+_MAX_SOLVED = 300  # maximum number of positions from a solved set
+_MAX_GAMES = 100  # number of latest games used per run or tournament
 _MAX_RANDOM = 1500
-_MAX_RUNS = 6  # whose networks grade puzzles
+_MAX_RUNS = 6  # maximum number of runs whose networks grade puzzles
 
 
 def possible_puzzles(folders: Folders, game: Game) -> Iterator[Position]:

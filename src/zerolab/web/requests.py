@@ -32,7 +32,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 from zerolab.core.errors import UserError, one_line, quoted
 
 _THIS_MACHINE = "127.0.0.1"
-_MOST_ADDRESS = 60  # characters; longer than any address
+_MOST_ADDRESS = 60  # maximum length in characters; no address is longer
 _IPV6_NETWORK_BITS = 64  # a host can choose the remaining bits freely
 _PUPIL = "pupil:"  # no IP address begins like this
 
@@ -242,7 +242,7 @@ _TITLE = re.compile(r"<!-- (?P<title>[^-]+?) -->\n")
 _LINKS = ("play", "analyse", "learn", "puzzles", "replay", "runs", "tournaments", "studies")
 """Pages linked at the top of every page, in order."""
 _PARENTS = {"run": "runs", "compare": "runs", "tournament": "tournaments", "study": "studies"}
-"""Linked page that leads to each page without a link, by the name of the latter."""
+"""Linked page that leads to a page without a link, by the name of the page without a link."""
 _CLASS_LINKS: dict[str, tuple[tuple[str, str], ...]] = {
     "owner": (),
     "teacher": (("class", "Class"), ("wall", "Wall")),

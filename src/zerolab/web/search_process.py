@@ -35,7 +35,7 @@ used up to a second."""
 _TURNS = 4
 """Interval between turns that ignore levels."""
 _UPDATE_SECONDS = 0.02
-"""Minimum time between a task's updates, multiplied by the number of tasks."""
+"""Minimum time between two updates of a task, multiplied by the number of tasks in the queue."""
 
 
 class TaskUpdate(NamedTuple):
@@ -110,7 +110,7 @@ class TaskQueue:
             del self._address_seconds[task.client.address]
 
     def step(self) -> TaskUpdate | None:
-        """Run one step of the next task; return an update if it is time for one."""
+        """Run one step of the next task; return an update if one is due."""
         task = self._next()
         began = time.thread_time()
         try:
@@ -290,7 +290,7 @@ class _Searcher:
             self._send(TaskUpdate(command.task_number, error=error, is_done=True))
 
     def step(self) -> None:
-        """Run one step if a search is in progress, and send an update if it is time for one."""
+        """Run one step if a search is in progress, and send an update if one is due."""
         if not self.is_busy:
             return
         update = self._queue.step()

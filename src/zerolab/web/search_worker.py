@@ -43,7 +43,7 @@ class Outbox:
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._commands: dict[int, Command] = {}
-        """Unsent commands by task number, in order; a search has at most one, a Begin or a Drop."""
+        """Unsent commands by task number, in order; at most one per search (Begin or Drop)."""
         self._drops = 0
         self._is_closed = False
 
@@ -164,7 +164,7 @@ class SearchWorker:
     def send(self, command: BeginCommand | LookCommand) -> LatestUpdate:
         """Send a command; return the object that receives the updates of its task.
 
-        Raise BusyError if too many commands are unsent or the process has ended.
+        Raises BusyError if too many commands are unsent or the process has ended.
         """
         if self.has_ended:
             raise _ended_early()
@@ -187,7 +187,7 @@ class SearchWorker:
     def end_if_silent(self) -> None:
         """Kill the process if it is busy but silent; waiting asyncio tasks receive an error.
 
-        A separate thread calls this, so that it works while the event loop is blocked.
+        A separate thread calls this method, so that it works even while the event loop is blocked.
         """
         if self._has_work and time.monotonic() - self._last_update >= _SILENT_SECONDS:
             self._kill()
@@ -215,7 +215,7 @@ class SearchWorker:
 
     def _run(self) -> None:
         try:
-            with suppress(OSError):  # such as too little memory for a process; `_end` reports it
+            with suppress(OSError):  # for example, memory is short; `_end` reports it
                 self._exchange(self._start())
         finally:
             self._outbox.close()
@@ -229,7 +229,7 @@ class SearchWorker:
             self._read(connection)
         finally:
             self._outbox.close()
-            self._kill()  # it can still be running, for example after an unreadable update
+            self._kill()  # it may still be running, for example after an unreadable update
             writer.join()
             connection.close()
             with self._ending:
@@ -274,7 +274,7 @@ class SearchWorker:
             self._updates[update.task_number].put(update)
 
     def _end(self) -> None:
-        """Tell waiting tasks that the process has ended, for example because memory ran out."""
+        """Notify waiting tasks that the process has ended, for example because memory ran out."""
         self.has_ended = True
         for number, waiting in self._updates.items():
             waiting.put(TaskUpdate(number, error=_ended_early(), is_done=True))

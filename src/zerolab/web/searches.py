@@ -213,7 +213,7 @@ class GameValuesRequest(NamedTuple):
 
 
 class GameValues:
-    """Work that evaluates all positions of a game, for the first player."""
+    """Work that evaluates all positions of a game from the first player's point of view."""
 
     def __init__(self, request: GameValuesRequest) -> None:
         self._request = request
@@ -226,7 +226,7 @@ class GameValues:
         """Yield None after each step, and finally the values, from the start to the final position.
 
         Values are expected outcomes in [-1, 1] for the first player; the value of a finished game
-        is its outcome. Raise UserError if the agent does not exist, is not allowed or provides no
+        is its outcome. Raises UserError if the agent does not exist, is not allowed or provides no
         expected outcomes.
         """
         position = self._request.position
@@ -265,7 +265,7 @@ class GameValues:
 
 
 MAX_SIMULATION = 200
-"""Number of the last simulation that pages can see."""
+"""Highest number of a simulation that pages can request."""
 
 _MAX_RECENT = 16
 _Key = tuple[str, str, bytes, int]
@@ -299,7 +299,7 @@ class SimulationTrace(NamedTuple):
 
 
 class SimulationWork:
-    """Work that runs a search up to one simulation."""
+    """Work that runs a search up to a given simulation."""
 
     bytes = 0
     """Memory of the tree, which is negligible."""
@@ -312,7 +312,7 @@ class SimulationWork:
     ) -> Iterator[SimulationTrace | None]:
         """Yield None after each simulation, and finally the requested one.
 
-        Raise UserError if the game is over, or if the agent does not exist, is not allowed or does
+        Raises UserError if the game is over, or if the agent does not exist, is not allowed or does
         not search with PUCT and a network.
         """
         position, number = self._request.position, self._request.number

@@ -53,7 +53,7 @@ _PROXY_HEADERS = (
     "via",
     "x-real-ip",
 )
-"""Headers that reveal a proxy. Its clients can be on any machine."""
+"""Headers that reveal a proxy, whose clients can be on any machine."""
 
 MAX_BODY = 1 << 18
 """Maximum size of a request body in bytes, except for uploaded files."""
@@ -184,7 +184,7 @@ class Guard:
         return None
 
     def _is_from_another_site(self, scope: Scope, headers: Mapping[str, str], host: str) -> bool:
-        """Return whether another site's page sends a request reserved for the server's pages."""
+        """Return whether another site sends a request that only the server's pages may send."""
         is_change = scope["type"] == "websocket" or scope["method"] not in _SAFE
         origin = headers.get("origin")
         if is_change and origin is not None and not self._is_own_site(origin, host):

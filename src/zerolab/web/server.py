@@ -75,7 +75,7 @@ class _ImpatientProtocol(H11Protocol):
 
     @property
     def _is_between_requests(self) -> bool:
-        is_own = self.transport.get_protocol() is self  # a websocket has its own protocol
+        is_own = self.transport.get_protocol() is self  # a websocket uses another protocol object
         return is_own and (self.cycle is None or self.cycle.response_complete)
 
     def _wait(self) -> None:
@@ -111,13 +111,13 @@ def serve(
 ) -> None:
     """Serve until the process is interrupted or terminated; port 0 selects a free port.
 
-    The server also accepts requests for the host names in `names`, such as a reverse proxy's.
+    The server also accepts requests for the host names in `names`, such as that of a reverse proxy.
     `announce` is called with the address and the token. The token is None for a class, whose
     members have their own tokens, and if other machines cannot reach the server directly or through
-    a proxy. Raise UserError if the address cannot be used.
+    a proxy. Raises UserError if the address cannot be used.
     """
     listening = _listening(host, port)
-    has_class = laboratory.classroom is not None  # whose members have their own tokens
+    has_class = laboratory.classroom is not None  # its members have separate tokens
     is_open = not has_class and (bool(names) or not _is_loopback(host))
     token = _persistent_token(laboratory.folders.server_files / "token") if is_open else None
     actual_port = listening.getsockname()[1]
@@ -216,7 +216,7 @@ def _reachable_host(host: str) -> str:
 def _persistent_token(path: Path) -> str:
     """Return the token of the previous server, so that open pages keep working, or a new token.
 
-    Raise UserError if the token cannot be read or written.
+    Raises UserError if the token cannot be read or written.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

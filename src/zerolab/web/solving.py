@@ -29,8 +29,8 @@ from zerolab.rules.position import Position
 from zerolab.web.requests import BusyError, Client, Quota
 
 MAX_SECONDS = 60.0
-_MEMORY = 64  # MiB of each solver's table
-_MAX_SOLVED = 5000  # positions whose scores are cached
+_MEMORY = 64  # size of each solver's table in MiB
+_MAX_SOLVED = 5000  # maximum number of positions whose scores are cached
 _MAX_WAITING, _MAX_PER_ADDRESS, _MAX_PER_PAGE = 40, 16, 8
 _GRACE = 30.0  # additional seconds for compiling a solver and noticing the time limit
 
@@ -55,7 +55,7 @@ class SolverProcess:
     async def solve(self, client: Client, position: Position, seconds: float) -> MoveScores:
         """Return the exact score of every legal move.
 
-        Raise NotSolvedError if the time limit of `seconds` is exceeded, UserError if the game is
+        Raises NotSolvedError if the time limit of `seconds` is exceeded, UserError if the game is
         over, BusyError if too many positions of the client are waiting, and SolverEndedError if
         the process ends.
         """
@@ -152,7 +152,7 @@ def _puzzle(position: Position, seconds: float) -> Puzzle | None:
 
 
 def cached_oracle(game: str, seconds: float) -> Oracle:
-    """Return a game's oracle; the built-in solver is given a time limit per position."""
+    """Return a game's oracle, with a time limit per position if it is the built-in solver."""
     oracle = _oracle(game)
     if isinstance(oracle, Solver):
         oracle.budget = SolverBudget(seconds=seconds)

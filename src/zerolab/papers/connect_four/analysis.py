@@ -68,8 +68,8 @@ _LEVELS = (88, 90, 91)
 """Strong accuracies, in percent, at which [Clausen2021] compares costs."""
 _LOWER_LEVELS = (50, 60, 70, 80)
 """Lower accuracies, in percent, reached by shorter runs."""
-_POINTS = 40  # per curve over cost
-_CYCLE_STEPS = 200  # plotted steps of an iteration
+_POINTS = 40  # points per curve
+_CYCLE_STEPS = 200  # plotted steps per iteration
 _HOUR = 3600.0  # seconds
 
 _FIGURES: Mapping[str, tuple[str, Sequence[str]]] = {
@@ -187,7 +187,7 @@ def training_blocks(results: Results, runs: PointsByVariant) -> Iterator[Block]:
 
 
 def cycle_blocks(results: Results) -> Iterator[Block]:
-    """Yield the cycle of learning rate and momentum of the extended version."""
+    """Yield the figure of the extended version's learning-rate and momentum cycle."""
     settings = next(
         (run.settings for run in results.design.runs if run.factors.get("variant") == EXTENDED),
         None,

@@ -183,7 +183,7 @@ PointsByVariant = Mapping[str, PointsBySeed]
 _Measure = Callable[[Sequence[AccuracyPoint]], float | None]
 """Function from the points of a run to an accuracy, or to None if the run is too short."""
 
-_BELOW_PEAK = 0.01  # where smoothed accuracies still rise
+_BELOW_PEAK = 0.01  # distance from the peak at which smoothed accuracies still rise
 _EARLY_SHARE = 0.25
 """Share of the common cost at which networks are compared early in training."""
 
@@ -292,7 +292,7 @@ def difference_along_curves(
     """Return the accuracy of variant `one` minus that of `other`, averaged over equal costs.
 
     The costs range from the latest first measurement to the lowest total cost of the compared runs.
-    `part` are the ends of the part of this range to use, from 0 to 1.
+    `part` selects a part of this range by its ends, as fractions from 0 to 1.
     """
     pair = [points for name in (one, other) for points in runs.get(name, {}).values()]
     first, last = _common_costs(pair)
@@ -301,7 +301,7 @@ def difference_along_curves(
 
 
 def _common_costs(runs: Sequence[Sequence[AccuracyPoint]]) -> tuple[float, float]:
-    """Return the ends of the range of costs that all runs cover; equal ends if there are none."""
+    """Return the ends of the range of costs that all runs cover; both are 0 without runs."""
     first = max((points[0].cost for points in runs), default=0.0)
     return first, min((points[-1].cost for points in runs), default=0.0)
 
@@ -309,8 +309,9 @@ def _common_costs(runs: Sequence[Sequence[AccuracyPoint]]) -> tuple[float, float
 def cost_saving(runs: PointsByVariant, one: str, other: str) -> StudentEstimate | MissingEstimate:
     """Return log2 of the cost of variant `other` divided by that of `one`, at equal accuracy.
 
-    It is `_BELOW_PEAK` less than the highest smoothed accuracy that all runs of both reach. Runs
-    are paired by seed, because costs vary much more between runs of some variants than of others.
+    This accuracy is `_BELOW_PEAK` less than the highest smoothed one that all runs of both reach.
+    Runs are paired by seed, because costs vary much more between runs of some variants than of
+    others.
     """
     pair = [points for name in (one, other) for points in runs.get(name, {}).values()]
     peaks = [peak for points in pair if (peak := peak_accuracy(points)) is not None]
@@ -326,7 +327,7 @@ def cost_saving(runs: PointsByVariant, one: str, other: str) -> StudentEstimate 
 
 
 def _log_saving(points: Sequence[AccuracyPoint], level: float) -> float | None:
-    """Return minus log2 of the interpolated cost to reach a smoothed accuracy, or None."""
+    """Return minus log2 of the interpolated cost to reach a smoothed accuracy; None if never."""
     smoothed = _smoothed(points, 4 * _POINTS)
     reached = [at for at, point in enumerate(smoothed) if point.strong_accuracy >= level]
     if not reached:

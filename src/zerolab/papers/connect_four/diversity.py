@@ -36,7 +36,7 @@ from zerolab.studies.study_folder import FinishedRun
 from zerolab.training.context import reconstruct_league
 from zerolab.training.records import SelfPlayRecord
 
-_POINTS = 40  # per curve over games
+_POINTS = 40  # points per curve
 
 FILTER_CLAIM = Claim(
     "service-filters-duplicates",
@@ -157,7 +157,7 @@ def _difference(name: str, phase: str, runs: Diversities) -> ClaimEstimate | Mis
 
 
 def _new_positions(run: Diversity, begin: int, games: int) -> float:
-    """Return the number of new positions per game in `games` games from game `begin`."""
+    """Return the number of new positions per game in the `games` games from number `begin`."""
     return (run.distinct_in_first(begin + games) - run.distinct_in_first(begin)) / games
 
 

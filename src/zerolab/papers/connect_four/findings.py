@@ -1,8 +1,8 @@
 """Claims of [Clausen2021]: each restates a sentence, caption or table of the paper.
 
 The paper adds one ingredient after another to the baseline. This study removes one at a time from
-the extended version. *Curve in Fig. N* is the source of what a figure shows but neither its caption
-nor the text says.
+the extended version. The source *curve in Fig. N* marks a claim that can be read off a figure but
+that neither the caption nor the text states.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from zerolab.papers.connect_four.variants import (
 from zerolab.report.claims import Claim, Direction
 
 _POINT = 0.01
-"""Smallest difference in accuracy of search worth knowing, a percentage point."""
+"""Smallest difference in search accuracy of practical interest: one percentage point."""
 _EQUAL_COST = (
     "strong accuracy of search at equal self-play cost in core hours (the total cost of the"
     " cheapest run of the two variants)"
@@ -241,8 +241,8 @@ _INGREDIENTS: Mapping[str, tuple[str, str, str, str, Direction]] = {
         "[Clausen2021, section 3.3, Fig. 6]", "not below",
     ),
 }  # fmt: skip
-"""Measure, key, text, source and direction of the claim about an ingredient, by the variant without
-it.
+"""Measure, key, text, source and direction of the claim about an ingredient, by the variant that
+lacks the ingredient.
 
 The paper makes no claim about short iterations."""
 

@@ -297,7 +297,7 @@ def timed_move_kinds(runs: Iterable[PlannedRun]) -> dict[str, TimedMoveKind]:
     by_key: dict[str, TimedMoveKind] = {}
     for run in runs:
         title = VARIANTS[str(run.factors["variant"])].title
-        # The search stays the same, so only a change of the network starts a new kind.
+        # The search settings are constant, so only a new network starts a new kind of move.
         for _, same in groupby(range(run.settings.iterations), run.settings.network_at):
             iteration = next(same)
             kind = move_kind(run.settings, iteration)
@@ -313,7 +313,7 @@ def planned_move_timing(runs: Iterable[PlannedRun]) -> PlannedComputation:
     simulations = 0
     for key, timed in timed_move_kinds(runs).items():
         play = timed.run.settings.selfplay.model_copy(update={"threads": _TIMED_THREADS})
-        # The same for all seeds and machines, so ledgers from other machines match.
+        # These settings must be equal for all seeds and machines, so that their ledgers match.
         settings = timed.run.settings.model_copy(update={"seed": 0, "selfplay": play})
         networks[key] = {
             "settings": without_newer_settings(
@@ -352,7 +352,7 @@ def _supervised_runs(scale: Scale, seeds: Sequence[int]) -> Iterator[PlannedRun]
     for name, dataset in _supervised_datasets(scale).items():
         for blocks in _BLOCKS[scale] if name != EASY else [fewest]:
             choices = [SupervisedTargets()]
-            if name != EASY and (blocks == fewest or scale != "mini"):  # too slow if deep
+            if name != EASY and (blocks == fewest or scale != "mini"):  # deep ones are too slow
                 choices.append(SupervisedTargets("published"))
             if name != EASY and blocks == fewest:
                 choices.append(SupervisedTargets(weight=1.0))

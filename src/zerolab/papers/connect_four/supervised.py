@@ -44,8 +44,7 @@ SETS = (ALL_POSITIONS, ONE_PER_GAME)
 """Sets of Table 1."""
 _SHOWN = (*SETS, EASY)
 RIGHT, PUBLISHED_LABELS = "right", "published"
-"""Labels: true outcomes, or the published ones, which count losses as draws if the first player is
-to move [ClausenCode]."""
+"""True outcomes, or [ClausenCode]'s labels: losses are draws if the first player is to move."""
 WEIGHT, FULL_WEIGHT = 0.01, 1.0
 """Weights of the outcome in the loss: as in [Clausen2021, Eq. 3], and equal to the policy's."""
 FEATURES_SET = ALL_POSITIONS

@@ -17,8 +17,8 @@ TRAINING = "training"
 """Part of the study that learns by self-play."""
 
 ALL_POSITIONS, ONE_PER_GAME, EASY = "v1", "v2", "easy"
-"""Sets of solved positions: every position of each game or one position per game, with half of the
-plies random, or every position of games in which a tenth of the plies are random."""
+"""Sets of solved positions: all positions of each game (v1) or one per game (v2), from games with
+half of the plies random, and all positions of games with a tenth of the plies random (easy)."""
 
 BASELINE_PRESET = "connect4-baseline"
 _EXTENDED_PRESET = "connect4-extended"
@@ -242,7 +242,7 @@ _LEAGUE: Mapping[Scale, Mapping[str, Any]] = {
     },
     "paper": {},
 }  # fmt: skip
-"""League clocks, scaled with the simulations, and generations short enough for at least ten."""
+"""League clocks, scaled like the simulations, and generations short enough for ten or more."""
 
 _GROWTH: Mapping[Scale, Mapping[str, Any]] = {
     "smoke": {"network.filters": 2, "growth.after": [2]},
@@ -381,7 +381,7 @@ def length_changes(scale: Scale) -> LengthChanges:
 
 
 MOVE_TIMING = "zerolab.papers.connect_four.costs:measure"
-"""Name of the function that times moves, which is stored in ledgers."""
+"""Name, as stored in ledgers, of the function that times moves."""
 TIMED_PLIES = 2
 """Plies per game and round in which moves are timed."""
 

@@ -1,6 +1,6 @@
 """Effects of each hyper-parameter on time, losses and Elo, and its best value.
 
-The published values in [Wang2020a, Tables 3 and 4] are shown beside them.
+The published values in [Wang2020a, Tables 3 and 4] are shown beside the measured ones.
 """
 
 from __future__ import annotations
@@ -304,7 +304,7 @@ None stands for "insignificant" (loss) or "similar" (time)."""
 
 
 def best_value_blocks(sweep: Sweep) -> Iterator[Block]:
-    """Yield the table of best values, if any hyper-parameter has a finished run per value."""
+    """Yield the table of best values, for hyper-parameters with a finished run of each value."""
     by_loss = hyperparameter_effects(sweep, lambda run: -final_loss(run))
     by_time = hyperparameter_effects(sweep, lambda run: -training_seconds(run))
     if not by_loss:

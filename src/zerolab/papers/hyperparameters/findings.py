@@ -45,7 +45,7 @@ from zerolab.studies.statistics import ClaimEstimate, mean_of
 TIME_SIGNS: Mapping[str, float] = {
     **dict.fromkeys(("I", "E", "m", "rs", "ep", "n"), 1.0), "bs": -1.0
 }  # fmt: skip
-"""Sign of the effect on time of the hyper-parameters that Table 3 calls time-sensitive.
+"""Sign of each effect on time, for the hyper-parameters that Table 3 calls time-sensitive.
 
 The text lists ep among those without a significant effect; Table 4 does not."""
 TIME_FRIENDLY = ("T'", "c", "lr", "d", "u")

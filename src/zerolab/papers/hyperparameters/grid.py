@@ -112,7 +112,7 @@ class RatedGridRun(NamedTuple):
 
     trained_run: TrainedRun
     tournament_key: str
-    """Key of the tournament. Each seed has one, and runs with the same seed share nothing else."""
+    """Key of the tournament of the run's seed. Runs with the same seed share nothing else."""
     levels: tuple[int, ...]
     """Levels in the order of `SYMBOLS`."""
     elo: float

@@ -88,7 +88,7 @@ def residuals(grid: Grid) -> Residuals:
 
 
 def run_spread(grid: Grid) -> SpreadComponents | None:
-    """Return the spread of Elo between runs of a combination, or None without repeated runs.
+    """Return the spread of Elo between runs of a combination, or None if no run is repeated.
 
     Common shifts of all runs in a tournament, such as the error of Random's rating, are excluded.
     """
@@ -187,8 +187,8 @@ def lead_of_iterations(
 ) -> StudentEstimate | MissingEstimate:
     """Return the coefficient c of I minus the coefficient of another hyper-parameter.
 
-    Both are at equal counted time. Like each coefficient, their difference is a weighted sum of the
-    Elo of all runs.
+    Both coefficients are at equal counted time. Like each of them, their difference is a weighted
+    sum of the Elo of all runs.
     """
     at_equal_time = fits.elo_at_equal_counted_time
     if math.isinf(max(at_equal_time[OUTER].error, at_equal_time[symbol].error)):
@@ -256,7 +256,7 @@ def interaction_of_iterations(grid: Grid) -> StudentEstimate:
 
 
 def lead_at_equal_time(grid: Grid) -> StudentEstimate:
-    """Return the Elo with the largest I and the smallest m and ep above others, at equal time."""
+    """Return the Elo lead of runs with the largest I and the smallest m and ep, at equal time."""
     constants = np.column_stack([np.ones(len(grid.runs)), _constants(grid)[0]])
     regressors = [_long_run_indicators(grid, 0), _log_counted(grid, grid.runs), constants]
     return _sum_of_elos(grid, np.linalg.pinv(np.column_stack(regressors))[0])
@@ -299,8 +299,8 @@ def _sum_of_elos(grid: Grid, weights: Floats) -> StudentEstimate:
     """Return a weighted sum of the Elo of all runs, with float64[runs] `weights`.
 
     The variation between runs is estimated from the residuals of a fit on the constants and on log2
-    of counted time, I, E, m and ep, with squares and products of the last four. It includes
-    deviations from this model.
+    of counted time, I, E, m and ep, with squares and products of the last four. The estimate
+    includes deviations from this model.
     """
     x = _logs(grid.runs)
     products = [x[:, i] * x[:, j] for i in range(len(SYMBOLS)) for j in range(i + 1)]

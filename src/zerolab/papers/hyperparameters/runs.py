@@ -270,7 +270,7 @@ def gate_share(run: TrainedRun) -> float:
 
 
 def late_change(scale: str, runs: Sequence[VariedRun]) -> StudentEstimate:
-    """Return the change of the loss in the last third of the runs with the largest I."""
+    """Return the change of the loss over the last third of training, in runs with the largest I."""
     return mean_of(
         [
             final_loss(run) - loss_after(run, 2 * len(run.last_epoch_losses) // 3)
@@ -280,7 +280,7 @@ def late_change(scale: str, runs: Sequence[VariedRun]) -> StudentEstimate:
 
 
 def late_rise(scale: str, runs: Sequence[VariedRun]) -> RankedEstimate:
-    """Return the rise of the loss from 80 to 90 % of the longest runs, or the fall after it.
+    """Return the rise of the loss from 80 to 90 % of the longest runs, or the fall afterwards.
 
     The result is the smaller of the two.
     """
@@ -328,7 +328,7 @@ def differences_between_values(
 def largest_lead(
     scale: str, runs: Sequence[VariedRun], measure: RunMeasure, symbol: str, index: int | None
 ) -> ClaimEstimate | MissingEstimate:
-    """Return the largest difference between one value of a hyper-parameter and another one.
+    """Return the largest lead of value `index` of a hyper-parameter over another value.
 
     Without `index`, it is the largest difference between any two values.
     """
@@ -365,7 +365,7 @@ def leads_of_effects(
 def spread_by_values(
     runs: Sequence[VariedRun], measure: RunMeasure
 ) -> RelativeSpread | MissingEstimate:
-    """Return the spread of a measure between values of the hyper-parameters, relative to seeds."""
+    """Return a measure's spread between hyper-parameter values relative to that between seeds."""
     groups: dict[tuple[float, ...], list[float]] = {}
     for run in runs:
         groups.setdefault(tuple(run.values.values()), []).append(measure(run.trained_run))

@@ -350,8 +350,8 @@ def plackett_burman(run_count: int) -> NDArray[np.int64]:
 
     The result is int64[runs, factors], with -1 for the low level and 1 for the high level. Each
     column has as many low as high levels, and any two columns are orthogonal. The rows are the
-    rotations of the quadratic residues of ``run_count - 1``, after [Paley1933], and a row of low
-    levels. Raises ValueError unless ``run_count - 1`` is a prime congruent to 3 modulo 4.
+    rotations of a row that marks the quadratic residues of ``run_count - 1`` [Paley1933], and a row
+    of low levels. Raises ValueError unless ``run_count - 1`` is a prime congruent to 3 modulo 4.
     """
     prime = run_count - 1
     if prime % 4 != 3 or any(prime % divisor == 0 for divisor in range(2, prime)):

@@ -160,7 +160,7 @@ def _training_elo(results: Results) -> Iterator[Block]:
 
 
 def _correlation(results: Results) -> Iterator[Block]:
-    """Yield the correlation between both kinds of Elo, beside the largest observable value."""
+    """Yield the correlation between both kinds of Elo, and the largest observable correlation."""
     groups = _elos_by_loss(results)
     if isinstance(groups, MissingEstimate):
         return
@@ -185,8 +185,8 @@ class RunElos(NamedTuple):
 def run_elos(tournament: PlayedTournament, runs: Sequence[TrainedRun]) -> list[RunElos]:
     """Return training Elo and tournament Elo, relative to the runs with the same seed.
 
-    The difference to a mean of n independent numbers has the error of one number times
-    sqrt(1 - 1/n).
+    The difference between a number and the mean of n independent numbers, itself included, has the
+    error of the number times sqrt(1 - 1/n).
     """
     counts = Counter(run.seed for run in runs)
     return [
@@ -318,7 +318,7 @@ def training_elo_errors(run: TrainedRun) -> list[float]:
 def candidate_elo_errors(run: TrainedRun) -> list[float]:
     """Return the standard error of the training Elo of every candidate with an Elo.
 
-    It includes the error of the best network's Elo, since a candidate is rated relative to it.
+    Each error includes that of the best network's Elo, since a candidate is rated relative to it.
     """
     gates = run.records_of(GateRecord)
     return [

@@ -42,7 +42,7 @@ _ANNOUNCED = "announced after earlier runs with other seeds"
 _SMALL = 100.0
 """Largest Elo difference between losses on a board that counts as small."""
 _POOLED = 30.0
-"""Smallest Elo difference worth knowing over several boards."""
+"""Smallest Elo difference of practical interest over several boards."""
 _CLAIMED_BOARDS = ("othello-6x6", "connect_four-5x5", "connect_four-6x6")
 """Boards on which the papers find the value loss best."""
 _SUM_BOARDS = ("othello-5x5", *_CLAIMED_BOARDS)
@@ -371,7 +371,7 @@ def _smaller_lead_by_game(
 def correlations(
     results: Results, boards: Sequence[str]
 ) -> dict[Claim, ClaimEstimate | MissingEstimate]:
-    """Return the correlations of losses and training Elo with each other and tournament Elo."""
+    """Return how losses and training Elo correlate with each other and with tournament Elo."""
     within, between = [[target] for target in TARGETS], [list(TARGETS)]
 
     def with_elo(

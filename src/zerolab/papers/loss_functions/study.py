@@ -1,6 +1,6 @@
 """Four loss functions on three games of two sizes [Wang2019], [Wang2020a, section 6.3].
 
-The end of the module has measures of a run's losses and training Elo.
+Measures of a run's losses and training Elo follow at the end of the module.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ TARGETS = {"policy": "l_p", "value": "l_v", "sum": "l_+", "product": "l_x"}
 GAMES = ("othello", "connect_four", "gobang")
 SIZES = ("5x5", "6x6")
 LAMBDA = "lambda"
-"""Name of the weight grid's factor and tournaments."""
+"""Name of the weight in the grid's levels of the factor ``loss``, and of the grid's tournaments."""
 BALANCES = (0.25, 0.5, 0.75)
 """Values of lambda in the grid. 0 and 1 are the value loss and the policy loss alone."""
 
 _GRID_SEEDS: Mapping[Scale, int] = {"smoke": 1, "mini": 3, "small": 4, "paper": 8}
-"""Number of seeds, from the first, with the weight grid."""
+"""Number of seeds, counted from the first, for which the weight grid is trained."""
 _GAMES: Mapping[Scale, tuple[str, ...]] = {
     "smoke": ("connect_four",),
     "mini": GAMES,
@@ -69,9 +69,9 @@ class LossFunctionsStudy(Study):
 
     Train several runs per loss on Othello, Connect Four and Gobang, on 5x5 and 6x6 boards. Training
     minimises the policy loss, the value loss, their sum or their product, and logs all four. The
-    report compares training Elo with Elo in tournaments between final networks. The paper
-    bases its conclusions on the latter because training Elo is biased. The networks are also
-    measured on solved positions. A further grid varies the relative weight of the two losses.
+    report compares training Elo with Elo in tournaments between final networks. The paper bases its
+    conclusions on tournament Elo because training Elo is biased. The networks are also measured on
+    solved positions. A further grid varies the relative weight of the policy and value losses.
 
     Examples:
       zerolab study loss-functions
@@ -174,7 +174,7 @@ def final_loss(name: str, run: TrainedRun) -> float:
 
 
 def fall(name: str, run: TrainedRun, share: float = 1.0) -> float:
-    """Return the decrease in a loss from the first iteration through a share of all."""
+    """Return the decrease in a loss over the first `share` of the iterations."""
     losses = run.last_epoch_losses
     return losses[0][name] - losses[round(share * (len(losses) - 1))][name]
 
@@ -228,7 +228,7 @@ def minimised_margin(run: TrainedRun) -> float:
 
 
 def loss_margin(name: str, run: TrainedRun) -> float:
-    """Return the lowest other final loss minus a final loss."""
+    """Return the lowest of the other final losses minus the final loss `name`."""
     losses = run.last_epoch_losses[-1]
     return min(losses[each] for each in TARGETS if each != name) - losses[name]
 

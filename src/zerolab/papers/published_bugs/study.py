@@ -131,7 +131,7 @@ def _losses(scale: Scale, part: str, seed: int) -> Iterator[PlannedRun]:
 
 
 def _rates(scale: Scale, seed: int) -> Iterator[PlannedRun]:
-    """Yield runs with several learning rates. With the bug, all rates are equivalent to one."""
+    """Yield a run per learning rate; with the bug, only one run, as all rates are equivalent."""
     for code, rate in [*((RIGHT, rate) for rate in RATES), (DEFECTIVE, DEFAULT_RATE)]:
         yield _run(scale, OPTIMIZER, code, "sum", seed, rate)
 

@@ -1,10 +1,10 @@
 """Claims about transfer and their statistics.
 
 [Hongcharoen2018] publishes a method without results, so its claims are expectations: training on a
-game should be faster and yield a better network if it continues from a network of another game. Its
-only pair is Connect Four and Othello. The primary claims state these expectations for its method
-(new heads on a fine-tuned trunk) and for all pairs of different games. The claims with source
-``zerolab`` were fixed before any measurement.
+game should be faster and yield a better network if it continues from a network of another game. The
+thesis pairs only Connect Four with Othello. The primary claims state its expectations for its
+method (new heads on a fine-tuned trunk) and for all pairs of different games. The claims with
+source ``zerolab`` were fixed before any measurement.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Gains in accuracy, time and Elo from transfer, by seed.
 
-Comparisons pair runs with the same seed. Such runs have the same source and, unless their networks
-are mapped, the same initial heads.
+Comparisons pair runs with the same seed. Such runs have the same source network, if any, and the
+same initial heads, unless the networks are mapped.
 """
 
 from __future__ import annotations

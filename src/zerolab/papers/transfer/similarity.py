@@ -143,7 +143,7 @@ def linear_cka(one: ArrayLike, other: ArrayLike) -> float:
 POSITIONS = 256
 """Number of distinct positions from random games on which trunks are compared."""
 UNTRAINED = "untrained"
-"""Label of untrained networks from scratch, used in place of a board."""
+"""Label of networks that have not been trained, used in place of a board."""
 _MOST_GAMES = 20 * POSITIONS
 
 GramByLayer = Mapping[str, GramMatrix]
@@ -267,7 +267,7 @@ class _Reader:
         self._states = random_positions(game, POSITIONS)
 
     def layers(self, run: FinishedRun, iteration: int | None = None) -> GramByLayer:
-        """Return the layers of a run's network, by default of its best network."""
+        """Return the Gram matrix of each layer of a run's network, by default its best network."""
         folder = run.folder
         stored = read_network_file(
             folder.weights_path(folder.progress.best if iteration is None else iteration)

@@ -100,7 +100,7 @@ def _strength(results: Results) -> Iterator[Block]:
 
 
 def _paired_gain(results: Results, game: str, variant: str, name: str) -> IntervalRow | None:
-    """Return the gain over baseline runs with the same seed, or None without such pairs.
+    """Return the gain over baseline runs with the same seed, or None if there are no such pairs.
 
     The ratings are from the game's tournament called `name`.
     """

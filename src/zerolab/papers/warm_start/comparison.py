@@ -85,7 +85,7 @@ def mean_change(
 
 
 def ranked_gain(model: GamesModel, cases: Sequence[tuple[str, str]], rank: int) -> RankedEstimate:
-    """Return the gain over the baseline with a rank among `cases`: pairs of variant and game."""
+    """Return the `rank`-th largest gain over the baseline in `cases`, pairs of variant and game."""
     gains = [model.contrast(gain_of([variant]), [game]) for variant, game in cases]
     return estimate_ranked(gains, rank)
 
@@ -93,7 +93,7 @@ def ranked_gain(model: GamesModel, cases: Sequence[tuple[str, str]], rank: int) 
 def smallest_best_gain(
     model: GamesModel, variants: Sequence[str], games: Sequence[str]
 ) -> RankedEstimate:
-    """Return the gain of the best variant of each game, in the game in which it is smallest."""
+    """Return the gain of a game's best variant, in the game where this gain is smallest."""
     best = [ranked_gain(model, [(each, game) for each in variants], 1) for game in games]
     return estimate_ranked(best, len(games))
 
@@ -103,7 +103,7 @@ def lead_over_most_constant(
 ) -> RankedEstimate:
     """Return the largest lead in any game over the variant for which this lead is smallest.
 
-    It is above 0 unless a variant is the best in all games.
+    The result is above 0 unless a variant is the best in all games.
     """
     leads = [
         estimate_ranked(
@@ -187,7 +187,7 @@ class ScoreComparison(NamedTuple):
 _MEASURED: dict[str, Any] = {"color": colour(0), "marker": "o", "markersize": 5}
 _PUBLISHED: dict[str, Any] = {**PUBLISHED_STYLE, "color": "black", "mfc": "white", "markersize": 5}
 _SHADE = "#ECECEC"
-_OFFSET = 0.14  # of each marker from the middle of its row
+_OFFSET = 0.14  # distance of each marker from the middle of its row
 
 
 def draw_score_comparisons(

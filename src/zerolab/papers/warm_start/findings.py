@@ -2,9 +2,9 @@
 
 Figure and section numbers refer to the thesis [Wang2021b]; its chapter 5 is the paper [Wang2020b].
 The chapter contradicts itself four times. In Othello, RAVE is better than the baseline, but no
-significant improvement. WRoRa is best in all games, but different methods are in different games,
-in Gobang, it is about as strong as Rollout, RoRa and WRo, and in Connect Four, it does not improve
-on WRo. The claims mention this.
+significant improvement. WRoRa is the best in all games, but different games have different best
+methods; in Gobang, WRoRa is about as strong as Rollout, RoRa and WRo; and in Connect Four, it does
+not improve on WRo. The claims mention this.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _COMBINATIONS = (_RORA, _WRO, WRORA)
 RIVALS = [each for each in VARIANTS if each != WRORA]
 _STATIC = ("gobang", "connect_four")  # games with static opening plans
 _POOLED, _SINGLE = 30.0, 50.0
-"""Smallest Elo difference worth knowing, over several games and in one game."""
+"""Smallest Elo difference of practical interest, over several games and in one game."""
 _INSIGNIFICANT = 20.0
 """Largest Elo lead that counts as no significant improvement.
 

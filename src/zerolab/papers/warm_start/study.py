@@ -55,7 +55,7 @@ _SWITCHES: Mapping[Scale, tuple[int, ...]] = {
 }
 """Further values of I' for WRoRa."""
 _GRID_SEEDS: Mapping[Scale, int] = {"smoke": 1, "mini": 3, "small": 3, "paper": 8}
-"""Number of seeds, from the first, with further values of I'."""
+"""Number of seeds, counted from the first, that are trained with further values of I'."""
 _SOLVED: Mapping[Scale, int] = {"smoke": 10, "mini": 2000, "small": 2000, "paper": 2000}
 """Number of solved positions per game on which final networks are measured."""
 _MATCH_GAMES = 40
@@ -201,7 +201,7 @@ CHANGED_RHEA: Mapping[str, str] = {
     for name, values in {"mutation": (0.1, 0.4), "population": (5, 20), "horizon": (5, 20)}.items()
     for value in values
 }
-"""Agent specs of RHEA with half or twice a parameter other than the playouts, by player."""
+"""Agent specs of RHEA with one parameter, other than the playouts, halved or doubled, by player."""
 
 PLAYERS: Mapping[str, str] = {
     RANDOM: "random",

@@ -305,7 +305,7 @@ _TABLE = "[Wang2021b, Table 5.1]"
 _RHEA_SECTION = "[Wang2021b, section 5.4]"
 _OURS = f"zerolab, on {_RHEA_SECTION}"
 _SHARE = 0.05
-"""Smallest difference in shares of games worth knowing."""
+"""Smallest difference in shares of games that is of practical interest."""
 
 ORDER_CLAIM = Claim(
     "table-order",

@@ -34,7 +34,7 @@ router = APIRouter(tags=["class"], prefix="/class")
 MAX_PLAYOUTS = 1000
 """Maximum number of playouts or simulations per move in the tournament of a class."""
 _DEFAULT_PLAYOUTS = 100
-_LATEST = 12  # games on the wall
+_LATEST = 12  # number of games shown on the wall
 
 Kind = Literal["random", "mcts", "rave", "rhea", "network"]
 
@@ -78,7 +78,7 @@ class TournamentState(BaseModel):
     planned: int
     """Number of games in the complete tournament."""
     problem: str
-    """Reason why games are missing; empty if there is none."""
+    """Reason why games are missing; empty if none are missing."""
 
 
 class OwnAgent(BaseModel):

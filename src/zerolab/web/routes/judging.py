@@ -1,4 +1,4 @@
-"""Verdicts on the moves of a game from the solver and an agent, sent over a websocket.
+"""Verdicts of the solver and an agent on the moves of a game, sent over a websocket.
 
 The page sends ``{"id": 3, "do": "judge", "position": {...}, "agent": "runs/demo"}`` and receives
 messages with the same ``id``, each with the verdict on one move. The last message has ``done`` set.
@@ -38,11 +38,11 @@ from zerolab.web.solving import MAX_SECONDS, SolverProcess
 router = APIRouter()
 
 Verdict = Literal["good", "slip", "mistake"]
-"""Quality of a move. By exact scores, a mistake changes the result for the worse, for example from
-a win to a draw. A slip preserves the result but lowers the score: fewer discs in Othello, or a
-slower win or faster loss in other games. By an agent's values, a mistake lowers the expected
-outcome by at least `MISTAKE` and a slip by at least `SLIP`; the agent's own choice is always
-good."""
+"""Quality of a move. Judged by exact scores, a mistake changes the result for the worse, for
+example from a win to a draw. A slip preserves the result but lowers the score: fewer discs in
+Othello, or a slower win or faster loss in other games. Judged by an agent's values, a mistake
+lowers the expected outcome by at least `MISTAKE` and a slip by at least `SLIP`; the move that the
+agent would choose is always good."""
 
 MISTAKE = 0.5
 SLIP = 0.25
@@ -212,7 +212,7 @@ async def judge_by_agent(
     """Yield an agent's verdicts on the moves after the given plies of a game, last move first.
 
     The value of a move is the expected outcome according to the agent's search of the position
-    after the move. Raise UserError if the agent does not provide expected outcomes.
+    after the move. Raises UserError if the agent does not provide expected outcomes.
     """
     end = search.position
     result = end.outcome

@@ -233,7 +233,7 @@ class StepRequest(RequestModel):
 
 
 class ScoredMoveResponse(BaseModel):
-    """Statistics of a move at a node on the path, for its side to move, before the simulation."""
+    """Statistics of a move before the simulation, for the side to move at its node on the path."""
 
     name: str
     visits: int

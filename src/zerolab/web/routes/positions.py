@@ -44,7 +44,7 @@ class StartingBoard(RequestModel):
     """Custom starting board."""
 
     board: list[Annotated[str, Field(max_length=26)]] = Field(max_length=26)
-    """Rows from top to bottom: X is a piece of the first player, O of the second; . is empty."""
+    """Rows from top to bottom: X for the first player's pieces, O for the second's, . if empty."""
     first_to_move: bool = True
     """True if the first player moves next."""
 
@@ -56,7 +56,7 @@ class PositionRequest(RequestModel):
     """Game name, such as othello:6x6."""
     moves: list[MoveName] = Field(default=[], max_length=_MAX_PLIES)
     set_up: StartingBoard | None = None
-    """Starting board if it is not the game's initial position."""
+    """Starting board, if it differs from the game's initial position."""
 
     def position(self) -> Position:
         """Return the position; raise UserError for an unknown game or an illegal move."""

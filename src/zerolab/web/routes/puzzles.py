@@ -39,7 +39,7 @@ class PuzzleSummary(BaseModel):
     key: str
     """Identifier of the puzzle."""
     grade: float
-    """Difficulty from 0 to 1: the share of the agents' tries that miss, or an estimate."""
+    """Difficulty from 0 to 1: the share of agents' tries that miss the answer, or an estimate."""
     level: Difficulty
     measured: bool
     """True if the grade is measured, False if it is estimated."""
@@ -64,7 +64,7 @@ class PuzzleResponse(BaseModel):
 
     summary: PuzzleSummary
     result: Result
-    """Result that only one move achieves: a win, or holding the draw."""
+    """Result that only one move achieves: a win or a draw."""
     misses: dict[str, float]
     """Share of tries in which each agent misses the answer; empty until measured."""
     position: PositionResponse

@@ -115,7 +115,7 @@ class BaselineResponse(BaseModel):
 
 
 class EnvironmentResponse(BaseModel):
-    """Hardware and software with which a run was trained, starting at an iteration."""
+    """Hardware and software with which a run was trained from an iteration on."""
 
     model_config = ConfigDict(from_attributes=True)
 
@@ -271,8 +271,8 @@ class StageResponse(BaseModel):
     seconds_left: float | None
     """Estimated time left for the task; None before its first unit is finished."""
     run_seconds_left: float | None
-    """Estimated time left for the run; None if unknown, as in the first iteration after training
-    begins, if there is no time limit."""
+    """Estimated time left for the run; None if unknown, for example without a time limit in the
+    first iteration of the training."""
     latest_game: LiveGameResponse | None
     """Latest finished game of self-play in this iteration; None if there is none."""
 

@@ -209,7 +209,7 @@ _findings = _FindingsCache()
 
 
 def _report_link(ledger: Path, figure: str) -> str:
-    """Return the URL of a figure, or of the report, of a study; "" if the file does not exist."""
+    """Return the URL of a figure or, if `figure` is empty, of the report; "" if there is none."""
     name = f"{figure}.svg" if figure else HTML_PAGE
     is_written = (ledger.parent / REPORT_FOLDER / name).is_file()
     return f"/reports/{ledger.parent.name}/{name}" if is_written else ""
@@ -363,5 +363,5 @@ def _order(row: _Row) -> tuple[bool, bool, float]:
 
 @cache
 def _figures_by_claim(study: Study) -> dict[str, str]:
-    """Return the figures of the claims that name one, by the key of the claim."""
+    """Return the figure of each claim that names one, by the key of the claim."""
     return {claim.key: claim.figure for claim in claims_of(study) if claim.figure}

@@ -374,7 +374,7 @@ def _check_players(folders: Folders, players: Sequence[str], game: Game) -> None
 
 
 def _playing(folders: Folders, name: str) -> PlayingResponse:
-    """Return the state of a tournament. The folder of a new one may not exist yet."""
+    """Return the state of a tournament. The folder of a new tournament may not exist yet."""
     path = tournament_path(folders, name)
     if not TOURNAMENT.matches(path) and not output_file(path).exists():
         raise MissingError(

@@ -182,7 +182,7 @@ def _training(folders: Folders, name: str) -> TrainingResponse:
 def _begin(folders: Folders, path: Path, arguments: list[str]) -> None:
     """Start a training command for a run.
 
-    Raise UserError if the run is already being trained, or if too many other runs are.
+    Raises UserError if the run is already being trained, or if too many other runs are.
     """
     others = {process_file(Path(each.path)) for each in list_runs(folders)}
     begin_command(path, arguments, others, "runs are already being trained")
