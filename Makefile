@@ -1,4 +1,4 @@
-# `make train` and `make test` set everything up by themselves; only Python 3.11 or newer is needed.
+# `make train` and `make test` set everything up; they need only Python 3.11 or newer.
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -12,8 +12,8 @@ INSTALL := $(BIN)/python -m pip install --quiet --constraint constraints.txt
 train: $(VENV)/user
 	$(BIN)/zerolab train connect_four:6x7 --preset mini --run $(RUN)
 
-# A folder's tests stay in one process (tests/conftest.py) and share what is costly to set up. Every
-# worker imports everything and compiles helpers itself, so more workers only help with more cores.
+# A folder's tests run in one process (tests/conftest.py) and share costly set-up. Each worker
+# imports everything and compiles its own helpers, so more workers help only with more cores.
 test: check
 	$(BIN)/pytest -n $(WORKERS) --dist loadfile
 
@@ -27,17 +27,17 @@ check: $(VENV)/developer
 bench: $(VENV)/user
 	$(BIN)/zerolab bench
 
-# Build the distributions, and use the wheel in an empty environment; nothing is uploaded.
+# Build the distributions, and test the wheel in an empty environment; nothing is uploaded.
 package:
 	$(PYTHON) tools/check_package.py --constraint constraints.txt
 
-# The pages in a real browser; needs Debian and the rights of root where there is no Chromium.
+# Test the pages in a real browser. Without Chromium, this needs Debian and root.
 browser-test: $(VENV)/developer
 	command -v chromium-headless-shell > /dev/null || \
 		apt-get install --yes --no-install-recommends chromium-headless-shell
 	$(BIN)/pytest -n 2 --dist loadfile tests/web/browser
 
-# What the documentation lists and draws.
+# Generated tables and figures.
 docs: $(VENV)/user
 	$(BIN)/zerolab findings --folder docs/results --output docs/findings.md
 	$(BIN)/python tools/generate_tables.py
@@ -47,11 +47,11 @@ docs: $(VENV)/user
 site: $(VENV)/site
 	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going -b html -c docs/site . build/site
 
-# The same pages; every link to other sites is followed.
+# The same pages, checking all links to other sites.
 site-links: $(VENV)/site
 	$(BIN)/sphinx-build --quiet -b linkcheck -c docs/site . build/links
 
-# The Othello program that tests of GTP play against; needs Debian and the rights of root.
+# Install the Othello program that GTP tests play against; needs Debian and root.
 grhino:
 	apt-get install --yes --no-install-recommends grhino
 

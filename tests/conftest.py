@@ -38,7 +38,7 @@ if _memory.is_dir() and shutil.disk_usage(_memory).free > _room_in_bytes:
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
-os.environ.pop("COLUMNS", None)  # the output of commands is that of files, not of a terminal
+os.environ.pop("COLUMNS", None)  # commands format output as for files, not terminals
 
 
 class _FolderScheduling(LoadFileScheduling):
@@ -65,14 +65,14 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadFileS
 
 
 def pytest_collection_finish() -> None:
-    """Keep the garbage collector from scanning thousands of test items again and again."""
+    """Keep the garbage collector from scanning thousands of test items repeatedly."""
     gc.freeze()
     gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionfinish() -> None:
-    """Spare the collections at the end, which would scan everything that is still in use."""
+    """Avoid collections at the end, which would scan all objects still in use."""
     gc.freeze()
 
 

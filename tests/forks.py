@@ -1,4 +1,4 @@
-"""Processes that start with zerolab imported, forks of one server process, and waits for them.
+"""Processes forked from a server that has imported zerolab, and waiting for conditions.
 
 A new interpreter takes most of a second to import zerolab; a fork of the server starts within a
 few hundredths. Each fork has its own standard streams, signals and exit code.
@@ -42,7 +42,7 @@ _PRELOADED = (
 def wait_for(condition: Callable[[], object], seconds: float = 120) -> None:
     """Return as soon as a condition is true; fail the test if that takes too long.
 
-    The condition is asked again and again, with a pause of 20 ms.
+    The condition is checked every 20 ms.
     """
     deadline = time.monotonic() + seconds
     while not condition():
@@ -135,7 +135,7 @@ def _request(path: str, code: str, words: Sequence[str], streams: Sequence[int])
 
 
 def _serve(path: str) -> str:
-    """Fork for every request; return the code to execute, in each fork."""
+    """Fork for every request; in each fork, return the code to execute."""
     with socket.socket(socket.AF_UNIX) as listener, selectors.DefaultSelector() as selector:
         listener.bind(path)
         listener.listen()
@@ -166,7 +166,7 @@ def _report(key: selectors.SelectorKey, selector: selectors.BaseSelector) -> Non
     status = os.waitid(os.P_PIDFD, key.fd, os.WEXITED)
     assert status is not None
     code = status.si_status if status.si_code == os.CLD_EXITED else -status.si_status
-    with key.data as connection, suppress(OSError):  # the client may have gone
+    with key.data as connection, suppress(OSError):  # the client may be gone
         connection.sendall(b"%d\n" % code)
     selector.unregister(key.fileobj)
     os.close(key.fd)
@@ -194,7 +194,7 @@ if __name__ == "__main__":
         sys.exit(_pass_streams_through(*sys.argv[2:]))
     for _name in _PRELOADED:
         import_module(_name)
-    # Import what numba loads before its first kernel, and compile what forks would report.
+    # Import what numba needs first, and compile now so that forks do not report it.
     with open(os.devnull, "w") as null, redirect_stdout(null):
         for _command in (["perft", "gobang:3x3:3", "1"], ["games"]):
             import_module("zerolab.cli.main").main(_command)

@@ -61,7 +61,7 @@ def _content(path: Path) -> object:
 
 
 def _rows(path: Path) -> list[list[tuple[Any, ...]]]:
-    """Return all rows, without the order in which the blocks of a tournament finished."""
+    """Return all rows, ignoring the order in which a tournament's blocks finished."""
     order = "" if (path.parent / "tournament.toml").exists() else "sequence, "
     with closing(sqlite3.connect(path)) as connection:
         return [

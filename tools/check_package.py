@@ -3,10 +3,10 @@
 python tools/check_package.py [--constraint constraints.txt]
 
 Needs only the standard library and a network. Builds the source distribution and the wheel into
-dist/, checks them as an index would, installs the wheel with the extra "web" into a new virtual
+dist/, checks them as an index would, installs the wheel with the "web" extra into a new virtual
 environment, and plays, trains and serves from an empty folder. Prints the wall and processor time
-of each step, and how much of the disk each installed package takes. Ends with an error at the first
-step that fails.
+of each step and the disk space of each large package. Stops with an error at the first step that
+fails.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ AGENTS = ROOT / "src" / "zerolab" / "agents" / "shipped"
 
 _GAME = "connect_four:6x7"
 _RUN = "runs/demo"
-_SECONDS = 1800  # that a step may take
-_LARGE = 1.0  # MB, from which a package is listed separately
+_SECONDS = 1800  # time limit of a step
+_LARGE = 1.0  # MB; smaller packages are not listed
 
 _SIZES = """
 import importlib.metadata as metadata, json, os
@@ -46,10 +46,10 @@ print(json.dumps({
 
 
 class Environment:
-    """A new virtual environment, whose programs see nothing of this checkout or user."""
+    """New virtual environment, isolated from this checkout and the user's caches."""
 
     def __init__(self, folder: Path) -> None:
-        """Create the environment in `folder`, with empty folders for caches and to work in."""
+        """Create the environment in `folder`, with empty cache and working folders."""
         venv.create(folder / "venv", with_pip=True)
         self.programs = folder / "venv" / "bin"
         self.work = folder / "work"
@@ -74,7 +74,7 @@ class Environment:
         return done.stdout
 
     def sizes(self) -> dict[str, int]:
-        """Return the bytes of each installed package but pip."""
+        """Return the bytes of each package except pip and setuptools."""
         sizes: dict[str, int] = json.loads(self.run("python", "-c", _SIZES))
         return {name: size for name, size in sizes.items() if name not in ("pip", "setuptools")}
 
@@ -107,13 +107,13 @@ def build(environment: Environment) -> Path:
 
 
 def install(environment: Environment, wheel: Path, options: Sequence[str | Path]) -> None:
-    """Install the wheel with the extra "web"."""
+    """Install the wheel with the "web" extra."""
     pip = ("python", "-m", "pip", "install", "--quiet", *options)
     environment.run(*map(str, pip), f"{wheel}[web]")
 
 
 def play(environment: Environment) -> None:
-    """Make one move in a game and expect the reply of an agent of the package, or of MCTS."""
+    """Make one move in a game and expect a reply from a shipped agent or MCTS."""
     output = environment.run("zerolab", "play", _GAME, text="4\nquit\n")
     _expect(f"{_GAME} against ", output)
     _expect(" plays ", output)
@@ -131,13 +131,13 @@ def check_agents(environment: Environment) -> None:
 
 
 def train(environment: Environment) -> None:
-    """Train the smallest preset to its end."""
+    """Train the smallest preset to the end."""
     output = environment.run("zerolab", "train", _GAME, "--preset", "smoke", "--run", _RUN)
     _expect("play against it", output)
 
 
 def serve(environment: Environment) -> None:
-    """Ask the server for a page and for a move of the trained agent."""
+    """Request a page and a move of the trained agent."""
     with environment.served("runs") as address:
         _expect("<title>", _answer(f"{address}/"))
         question = {"position": {"game": _GAME}, "agent": _RUN, "simulations": 50}
@@ -145,7 +145,7 @@ def serve(environment: Environment) -> None:
 
 
 def _answer(address: str, body: bytes | None = None) -> str:
-    """Return the answer to a GET request, or to a POST request if it has a JSON body."""
+    """Return the response to a GET request, or to a POST request if `body` is given."""
     headers = {"Content-Type": "application/json"} if body else {}
     request = urllib.request.Request(address, body, headers)
     with urllib.request.urlopen(request, timeout=60) as response:

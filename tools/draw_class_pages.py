@@ -1,6 +1,6 @@
 """Draw docs/figures/web-puzzles.png and web-class.png: screenshots of pages of a new laboratory.
 
-The laboratory has a class of eight pupils, who play a tournament. It needs Chromium and Playwright.
+A class of eight pupils plays a tournament. The program needs Chromium and Playwright.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def _open(browser: Browser, link: str) -> Page:
 
 
 def _draw_class(browser: Browser, links: dict[str, str]) -> None:
-    """Let the pupils bring their agents and play, and draw the wall."""
+    """Let the pupils enter agents and play, and draw the wall page."""
     teacher = _open(browser, links["Teacher"])
     base = teacher.url.removesuffix("/class")
     teacher.request.post(f"{base}{_API}/manage/game", data={"game": _GAME})
@@ -60,7 +60,7 @@ def _draw_class(browser: Browser, links: dict[str, str]) -> None:
 
 
 def _draw_puzzle(browser: Browser, link: str) -> None:
-    """Solve a hard puzzle and draw it with its line."""
+    """Solve the hardest puzzle and draw the end of its line."""
     page = _open(browser, link)
     base = page.url.removesuffix("/class")
     page.goto(f"{base}/puzzles#game={_GAME}")

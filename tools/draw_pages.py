@@ -2,8 +2,8 @@
 
 Usage: python tools/draw_pages.py FOLDER [NAME ...]
 
-NAME is one of analyse, boards, phone, replay, run, simulation. FOLDER contains a trained run,
-runs/demo, as from
+NAME is one of analyse, boards, phone, replay, run, simulation. FOLDER contains a trained run in
+runs/demo, as created by
 
     zerolab train connect_four:6x7 --preset mini --run runs/demo
 
@@ -63,7 +63,7 @@ def draw_run(page: Page) -> None:
 
 
 def draw_replay(page: Page) -> None:
-    """Show a game of the run, judged by the solver and the run, at its first mistake."""
+    """Show the first mistake of a game, judged by the solver and the run's agent."""
     page.goto("/replay")
     expect(page.locator("#judging")).to_contain_text("are solved")
     page.keyboard.press("n")
@@ -71,7 +71,7 @@ def draw_replay(page: Page) -> None:
 
 
 def draw_analyse(page: Page) -> None:
-    """Show the analysis of a position that the solver finishes, by two agents."""
+    """Show two agents' analyses of a position that the solver finishes."""
     page.goto(f"{_ANALYSE}&agents={RUN}+mcts:1000")
     page.check("#ranks")
     expect(page.locator("#solution")).to_contain_text("Under perfect play")
@@ -91,13 +91,13 @@ def draw_simulation(page: Page) -> None:
 
 
 def draw_phone(page: Page) -> None:
-    """Show the page Play in the middle of a game."""
+    """Show the Play page in the middle of a game."""
     page.goto("/play#game=connect_four:6x7&moves=3,3,2,4,2,2,1,0&o=person")
     expect(page.locator("#board .piece").nth(7)).to_be_visible()
 
 
 def draw_boards(page: Page) -> None:
-    """Show a board of every kind of drawing."""
+    """Show a board for each kind of drawing."""
     page.goto("/glossary")
     page.evaluate(_SHOW_BOARDS, [list(each) for each in _BOARDS])
 
@@ -134,7 +134,7 @@ def draw(browser: Browser, address: str, name: str) -> None:
 
 
 def main(folder: str, *names: str) -> None:
-    """Draw the named figures, or all."""
+    """Draw all figures, or those named."""
     expect.set_options(timeout=1000 * SECONDS)
     with served(Path(folder), "--allow-training") as address, chromium() as browser:
         for name in names or DRAWINGS:

@@ -2,7 +2,7 @@
 
 Also regenerate the references of reports from docs/references.md.
 
-A generated table is enclosed by two comments, the first of which contains its name:
+A generated table is between two comments; the first one contains its name:
 
     <!-- table: losses -->
     ...
@@ -132,7 +132,7 @@ def agents() -> str:
 
 
 def shipped_agents() -> str:
-    """Return the table of agents in the package, and the command that trained each."""
+    """Return the table of shipped agents, and the commands that trained them."""
     listed = list(listed_agents())
     if not listed:
         return "None yet.\n"

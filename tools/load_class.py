@@ -1,7 +1,7 @@
-"""Measure a class of thirty pupils in thirty pages of a browser, with a tournament.
+"""Measure a class of thirty pupils with thirty browser pages and a tournament.
 
-Every pupil opens the link, brings an agent by the form, and plays one move while the tournament is
-played. Prints medians and maxima in seconds. It needs Chromium and Playwright.
+Each pupil opens the link, enters an agent in the form, and plays one move during the tournament.
+Prints medians and maxima in seconds. It needs Chromium and Playwright.
 """
 
 from __future__ import annotations
@@ -33,24 +33,24 @@ def _open(browser: Browser, link: str) -> Page:
 
 
 def _bring(page: Page, number: int) -> None:
-    """Bring an agent by the form."""
+    """Enter an agent in the form."""
     kind = _KINDS[number % len(_KINDS)]
     page.select_option("#kind", kind)
     if kind != "random":
         page.locator("#playouts").fill(str(10 + number))
     page.click("#bring")
-    expect(page.locator("#agent")).to_contain_text(f"You bring {kind}")
+    expect(page.locator("#agent")).to_contain_text(f"Your agent: {kind}")
 
 
 def _play_one_move(page: Page, base: str) -> None:
-    """Play a move against the agent of the page, and wait for its reply."""
+    """Play a move against an agent, and wait for its reply."""
     page.goto(f"{base}/play#game={_GAME}&o=mcts:50")
     page.locator("#board .target[data-move]").nth(3).click()
     expect(page.locator("#board .piece")).to_have_count(2)
 
 
 def _measure(what: str, works: list[Callable[[], object]]) -> list[object]:
-    """Do one thing after the other, and print how long they took."""
+    """Call each function, and print how long the calls took."""
     seconds, results = [], []
     for work in works:
         begun = perf_counter()

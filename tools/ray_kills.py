@@ -2,11 +2,11 @@
 
 Usage: python tools/ray_kills.py FOLDER [KILLS] [SEED]
 
-The cluster has two nodes of one core on this machine. An actor, a node, the head of the cluster or
-the learner is killed KILLS (50) times; a lost node or cluster is replaced, and a learner that was
-killed or has lost the cluster resumes, sometimes without one. Runs follow each other in FOLDER
-until all kills are done. The script fails if the promised contents of a run differ from those of an
-undisturbed one. It requires Linux.
+The cluster has two nodes of one core on this machine. The script kills an actor, a node, the head
+of the cluster or the learner, KILLS (50) times in all. It replaces lost nodes and clusters, and
+resumes a learner that was killed or lost its cluster, sometimes without a cluster. It trains runs
+in FOLDER until all kills are done, and fails if the promised contents of a run differ from those
+of an undisturbed run. It requires Linux.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ _PAUSE = 5.0
 _ACTOR = "ray::PlayingActor"
 _LOST_CLUSTER = "the Ray cluster was lost"
 """Part of the error of a run whose cluster has lost its head."""
-_MOST_LOST_RUNS = 5
-"""Number of times that all attempts to play the same games may have been killed."""
+_MAX_LOST_RUNS = 5
+"""Maximum number of times that all attempts to play the same games are killed."""
 _FATAL_CHUNK = "actors in a row"
 """Part of the error of a run that lost several actors with the same games."""
 
@@ -59,7 +59,7 @@ class Nodes:
             self._cluster.add_node(num_cpus=1)
 
     def kill_head(self) -> None:
-        """Kill the process that coordinates the cluster, which does not survive this."""
+        """Kill the process that coordinates the cluster, which ends the cluster."""
         self._cluster.head_node.kill_gcs_server()
 
     def kill_one(self) -> None:
@@ -89,7 +89,7 @@ def command(folder: Path, address: str | None) -> list[str]:
 
 
 def kill(nodes: Nodes, learner: subprocess.Popen[bytes], log: Path) -> str:
-    """Kill a part of the cluster or the learner; return which, or nothing if none is at work."""
+    """Kill a part of the cluster or the learner; return its kind, or "" if none is at work."""
     actors, lines = nodes.actors(), log.read_text().splitlines()
     if not actors or "waiting for actors" in lines[-1] or "joining" in lines[-1]:
         return ""
@@ -110,7 +110,7 @@ def kill(nodes: Nodes, learner: subprocess.Popen[bytes], log: Path) -> str:
 def disturbed_run(folder: Path, nodes: Nodes, kills: int) -> Counter[str]:
     """Train a run while parts of it are killed; return the kills by kind."""
     killed: Counter[str] = Counter()
-    while killed["gave up"] <= _MOST_LOST_RUNS:
+    while killed["gave up"] <= _MAX_LOST_RUNS:
         before = killed["learner"]
         address = nodes.address if killed["learner"] % 3 != 2 or kills == 0 else None
         path = folder.with_suffix(".log")
@@ -131,7 +131,7 @@ def disturbed_run(folder: Path, nodes: Nodes, kills: int) -> Counter[str]:
             nodes.start()
         elif learner.returncode != -signal.SIGKILL or killed["learner"] == before:
             sys.exit(f"the learner failed with code {learner.returncode}: see {path}")
-    sys.exit(f"the run gave up {_MOST_LOST_RUNS + 1} times: see {path}")
+    sys.exit(f"the run gave up {_MAX_LOST_RUNS + 1} times: see {path}")
 
 
 def main(folder: str, kills: str = "50", seed: str = "0") -> None:

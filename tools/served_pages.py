@@ -1,4 +1,4 @@
-"""Served laboratory, Chromium, and figures of pages, for the programs that draw them."""
+"""Served laboratory, Chromium and page figures, for the drawing programs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from playwright.sync_api import Browser, sync_playwright
 
 _ROOT = Path(__file__).resolve().parents[1]
 _SERVE = "import hex\nfrom zerolab.cli.main import main\nraise SystemExit(main())"
-"""Program of the server, which also has the game of examples/hex.py."""
+"""Server program that includes the game of examples/hex.py."""
 _IMPORTED = os.pathsep.join(str(_ROOT / name) for name in ("src", "examples"))
 
 

@@ -1,4 +1,4 @@
-"""``python -m zerolab`` is the command ``zerolab``."""
+"""``python -m zerolab`` runs the ``zerolab`` command."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""OpenSpiel's own bots against agents of zerolab, in OpenSpiel's games and in zerolab's matches."""
+"""OpenSpiel bots against zerolab agents, in OpenSpiel games and zerolab matches."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _spiel_mcts(game, simulations: int, seed: int):
 
 
 def _first_result(game, first, second) -> float:
-    """Play a game between two bots with OpenSpiel's own loop."""
+    """Return the first bot's result in OpenSpiel's own loop."""
     return pyspiel.evaluate_bots(game.new_initial_state(), [first, second], 0)[0]
 
 
@@ -34,7 +34,7 @@ def test_bot_beats_open_spiels_random_bot_in_open_spiels_loop():
 
 
 def test_bot_plays_open_spiels_search_to_the_value_of_the_game():
-    """The first player wins Connect Four 4x4:3; perfect play finds it against any opponent."""
+    """The first player wins Connect Four 4x4:3; perfect play wins against any opponent."""
     game = pyspiel.load_game(spiel_name(parse_game(GAME)))
     assert max(zerolab.solve(zerolab.Position.start(GAME)).values()) > 0
     bot = spiel_bot("perfect", parse_game(GAME))

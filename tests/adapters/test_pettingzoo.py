@@ -1,4 +1,4 @@
-"""PettingZoo environments: its own tests, and games compared with positions."""
+"""PettingZoo environments: PettingZoo's tests, and comparisons with positions."""
 
 from __future__ import annotations
 

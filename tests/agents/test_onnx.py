@@ -21,7 +21,7 @@ from zerolab.testing.random_games import ongoing_sample_positions
 
 def optional_package(package):
     """Return an optional package, imported only on use because imports take seconds."""
-    return pytest.importorskip(package, reason="the extra onnx is not installed")
+    return pytest.importorskip(package, reason="the onnx extra is not installed")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -167,7 +167,7 @@ def test_missing_extra_is_reported(monkeypatch):
     with pytest.raises(MissingExtraError) as error:
         exporting.require_onnx_packages()
     assert "onnxscript" in str(error.value)
-    assert 'the extra "onnx"' in str(error.value)
+    assert 'the "onnx" extra' in str(error.value)
     assert "\n" not in str(error.value)
 
 

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 from safetensors.numpy import save
 
-from zerolab.agents.exporting import encode_agent_of_run, export
+from zerolab.agents.exporting import encode_agent_of_run, export_to_file
 from zerolab.agents.file_agents import parse_agent_file, read_agent_file, save_uploaded_agent
 from zerolab.agents.run_agents import build_evaluator
 from zerolab.agents.specs import parse_agent, parse_agents
@@ -34,7 +34,7 @@ from zerolab.play.match import play_match
 from zerolab.rules.catalogue import parse_game
 from zerolab.store import arrays as agent_files
 from zerolab.store.arrays import (
-    WEIGHTS,
+    WEIGHTS_KIND,
     encode_arrays,
     read_network_file,
     save_arrays,
@@ -205,7 +205,7 @@ def test_invalid_specs_get_one_line_errors(spec, expected, work):
 
 
 RELATIVE, ABSOLUTE = 2.0**-11, 2.0**-25
-"""Largest rounding errors of float16: half of the last digit, also below the normal numbers."""
+"""Largest rounding errors of float16: half of the last digit, relative and absolute."""
 
 
 @given(arrays(np.float32, array_shapes(max_side=5), elements=st.floats(-65504, 65504, width=32)))
@@ -220,8 +220,8 @@ def test_half_precision_rounds_matrices_and_keeps_vectors(weights):
 
 
 def test_half_precision_hardly_changes_the_outputs(content):
-    """They differ less than in bfloat16, in which the same network plays on many machines."""
-    export("runs/demo@1", Path("half.zerolab"), half=True)
+    """They differ less than in bfloat16, which networks use on many machines."""
+    export_to_file("runs/demo@1", Path("half.zerolab"), half=True)
     full, half = parse_agent_file(content), read_agent_file(Path("half.zerolab"))
     assert Path("half.zerolab").stat().st_size < len(content) * 0.75  # the header is large here
     states = [sample.state for sample in ongoing_sample_positions(full.game)]
@@ -246,8 +246,8 @@ def new_evaluator(agent, precision):
 
 def test_half_precision_has_digests_of_its_own(content):
     """Files differ and play differently, so neither digest nor identity is that of the run."""
-    export("runs/demo@1", Path("one.zerolab"), half=True)
-    export("one.zerolab", Path("two.zerolab"), half=True)
+    export_to_file("runs/demo@1", Path("one.zerolab"), half=True)
+    export_to_file("one.zerolab", Path("two.zerolab"), half=True)
     assert Path("one.zerolab").read_bytes() == Path("two.zerolab").read_bytes()
     full, half = parse_agent_file(content), read_agent_file(Path("one.zerolab"))
     assert half.header == full.header
@@ -264,7 +264,7 @@ def test_weights_beyond_half_precision_are_refused(content):
     large = {name: np.where(np.arange(16) == 3, np.float32(7e4), stored[name])}
     Path("large.zerolab").write_bytes(with_arrays(content, **large))
     with pytest.raises(UserError) as error:
-        export("large.zerolab", Path("small.zerolab"), half=True)
+        export_to_file("large.zerolab", Path("small.zerolab"), half=True)
     assert str(error.value).startswith(f"{name} has a weight of 70,000")
     assert not Path("small.zerolab").exists()
 
@@ -274,7 +274,7 @@ def test_statistics_of_any_size_survive_half_precision(content):
     name = next(name for name in stored if name.endswith("running_var"))
     extreme = np.geomspace(1e-30, 1e30, len(stored[name])).astype(np.float32)
     Path("extreme.zerolab").write_bytes(with_arrays(content, **{name: extreme}))
-    export("extreme.zerolab", Path("extreme-half.zerolab"), half=True)
+    export_to_file("extreme.zerolab", Path("extreme-half.zerolab"), half=True)
     assert (
         read_agent_file(Path("extreme-half.zerolab")).weights[name].tobytes() == extreme.tobytes()
     )
@@ -501,7 +501,7 @@ def test_extra_header_entries_are_refused(content):
 
 
 def test_valid_file_of_another_kind_is_refused(tmp_path):
-    save_arrays(tmp_path / "x", WEIGHTS, {"a": np.zeros(2)}, game="gobang:3x3:3")
+    save_arrays(tmp_path / "x", WEIGHTS_KIND, {"a": np.zeros(2)}, game="gobang:3x3:3")
     assert 'contains "weights"' in refusal((tmp_path / "x").read_bytes())
 
 

@@ -1,6 +1,6 @@
-"""Agents in the package: their names, and a folder with none, one or several of them.
+"""Shipped agents: their names, and folders with none, one or several of them.
 
-The agents are those of a run that is trained for seconds, in a folder that replaces the package's.
+The agents come from a run trained for seconds, in a folder that replaces the package's.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import pytest
 
 import zerolab
 from zerolab.agents import file_agents
-from zerolab.agents.exporting import export
+from zerolab.agents.exporting import export_to_file
 from zerolab.agents.file_agents import (
     default_opponent,
     read_agent_file,
@@ -22,7 +22,7 @@ from zerolab.agents.file_agents import (
     shipped_names,
     shipped_path,
 )
-from zerolab.agents.specs import fixed_game, named_path, names_agent, parse_agent
+from zerolab.agents.specs import fixed_game, is_agent_spec, named_path, parse_agent
 from zerolab.cli.main import main
 from zerolab.core.errors import UserError
 from zerolab.evaluation.cards import read_card
@@ -45,8 +45,8 @@ def work(tmp_path_factory):
         train = ["train", "gobang:3x3:3", "--preset", "smoke", *smaller, "--quiet"]
         assert main([*train, "--run", "runs/demo"]) == 0
         Path("shipped").mkdir()
-        export("runs/demo@1", shipped_path(NAME), half=True)
-        export("runs/demo@0", shipped_path(OTHER), half=True)
+        export_to_file("runs/demo@1", shipped_path(NAME), half=True)
+        export_to_file("runs/demo@0", shipped_path(OTHER), half=True)
         yield folder
 
 
@@ -85,7 +85,7 @@ def test_name_includes_the_digest_and_parses_back():
 
 
 def test_agent_is_that_of_its_file_and_not_of_its_run():
-    """The file has rounded weights, so it is another agent than the network of the run."""
+    """The file has rounded weights, so its agent differs from the run's network."""
     shipped = parse_agent(NAME)
     assert shipped.identity == parse_agent(f"shipped/{NAME}.zerolab").identity
     assert shipped.identity not in (
@@ -162,7 +162,7 @@ def test_damaged_file_is_no_opponent_and_is_reported(work):
 def test_package_without_agents(monkeypatch, work):
     monkeypatch.setattr(file_agents, "SHIPPED_FOLDER", work / "none")
     assert shipped_names() == []
-    assert not names_agent(NAME)
+    assert not is_agent_spec(NAME)
     assert default_opponent(GAME) == "mcts:1000"
     assert "is neither a run nor one of" in refusal(NAME)
     assert "this package contains no agents" in refusal(f"shipped:{NAME}")
@@ -170,12 +170,12 @@ def test_package_without_agents(monkeypatch, work):
 
 def test_export_of_a_shipped_agent(work):
     with pytest.raises(UserError, match="is already an agent file"):
-        export(NAME, Path("copy.zerolab"))
-    assert export(NAME, Path("copy.zerolab"), half=True).agent.digest
+        export_to_file(NAME, Path("copy.zerolab"))
+    assert export_to_file(NAME, Path("copy.zerolab"), half=True).agent.digest
     assert Path("copy.zerolab").read_bytes() == shipped_path(NAME).read_bytes()
 
 
-MOST_BYTES = 400_000
+MAX_BYTES = 400_000
 
 
 def test_agents_of_this_package_are_small_named_by_rule_and_have_cards(monkeypatch):
@@ -186,7 +186,7 @@ def test_agents_of_this_package_are_small_named_by_rule_and_have_cards(monkeypat
         agent = read_agent_file(shipped_path(name))
         usual = shipped_name(agent.game)
         assert name == usual or name.startswith(f"{usual}-")
-        assert shipped_path(name).stat().st_size <= MOST_BYTES
+        assert shipped_path(name).stat().st_size <= MAX_BYTES
         card = read_card(shipped_path(name), agent)
         assert card is not None
         assert card.matches

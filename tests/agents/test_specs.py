@@ -109,7 +109,7 @@ def test_default_network_is_named_with_its_iteration(runs):
 
 
 def test_agents_are_pickled_as_names():
-    """The other process shares nothing with this one, so closures and weights stay behind."""
+    """Another process recreates agents from names, without closures or weights."""
     names = ["mcts:5?temperature_plies=2 #2", "runs/demo@1?simulations=2"]
     agents = [parse_agent(name, GAME) for name in names]
     assert [agent.name for agent in agents] == names
@@ -121,7 +121,7 @@ def test_agents_are_pickled_as_names():
 
 
 def test_identity_depends_on_the_weights(runs):
-    """A run retrained in the same folder is another agent, and the former agent is refused."""
+    """A run retrained in the same folder is a new agent, and the former agent is refused."""
     train = ["train", "gobang:3x3:3", "--preset", "smoke", "--run", "runs/again"]
     small = ["--set", "iterations=1", "--set", "selfplay.episodes=2", "--set", "gate.games=2"]
     agents = []

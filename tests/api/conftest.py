@@ -1,4 +1,4 @@
-"""A run that the tests of the public interface share; they do not change it."""
+"""Run shared by the tests of the public interface, which do not change it."""
 
 from __future__ import annotations
 

@@ -184,7 +184,7 @@ def play(**options):
         (lambda: zerolab.Position.start(3), "game = 3: expected a name"),
         (lambda: zerolab.Position.start((3, 3)), "expected a name"),
         (lambda: START.play(None), "not a legal move here"),
-        (lambda: START.parse(3), "move = 3: expected a name"),
+        (lambda: START.parse_action(3), "move = 3: expected a name"),
         (lambda: zerolab.parse_game(3), "game = 3: expected a name"),
         (lambda: zerolab.load_network("random"), '"random" has no network: expected a run'),
         (lambda: zerolab.load_network(3), "3 has no network: expected a run"),

@@ -1,4 +1,4 @@
-"""Notebooks of the examples: their cells run, and their stored outputs are small and portable."""
+"""Example notebooks: their cells run, and their stored outputs are small and portable."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ GAMES = [("strong", "weak", 1), ("weak", "strong", -1), ("weak", "strong", 0)] *
 
 
 class Shown(HTMLParser):
-    """Cells of tables, and the numbers of tables and images, in HTML whose tags are balanced."""
+    """Table cells, and counts of tables and images, in HTML with balanced tags."""
 
     def __init__(self, html: str) -> None:
         super().__init__()
@@ -147,7 +147,7 @@ def test_study_report_shows_verdicts():
 
 def test_missing_pandas_is_one_line(monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(zerolab.UserError, match=r'requires pandas.* the extra "notebook"') as error:
+    with pytest.raises(zerolab.UserError, match=r'requires pandas.* the "notebook" extra') as error:
         zerolab.rate(GAMES).to_pandas()
     assert "\n" not in str(error.value)
 

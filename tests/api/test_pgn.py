@@ -1,4 +1,4 @@
-"""PGN files: games written and read again, and mistakes in files of others."""
+"""PGN files: round trips of games, and mistakes in foreign files."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_comments_and_annotations_are_skipped():
     text = """[White "A"]\n[Black "B"]\n[Result "1-0"]\n
     1.a1 {a corner} b1 $1 2. a2 ; the rest of the line\n b2 $14 3... a3 1-0\n"""
     (game,) = zerolab.parse_pgn(text, game="gobang:3x3:3")
-    assert [game.position.name(action) for action in game.position.history] == [
+    assert [game.position.action_name(action) for action in game.position.history] == [
         "a1", "b1", "a2", "b2", "a3",
     ]  # fmt: skip
     assert (game.first, game.second, game.result) == ("A", "B", 1)
@@ -67,7 +67,7 @@ TAGS = '[White "A"]\n[Black "B"]\n[Result "*"]\n[Variant "gobang:3x3:3"]\n\n'
         (TAGS + "1. a1 *\n" + TAGS + "1. a1 a1 *", 'the text, game 2, move 2: "a1" is not a legal'),
         (TAGS + "1. a1 (1. b1) *", r'game 1: "\(1." belongs to a variation'),
         (TAGS.replace("gobang", "gobnag") + "*", "game 1: Variant: .*gobang"),
-        (TAGS.replace("Variant", "Other") + "*", "game 1: no tag Variant: expected game="),
+        (TAGS.replace("Variant", "Other") + "*", "game 1: no Variant tag: expected game="),
         (TAGS.replace("*", "2-0"), 'Result "2-0": expected 1-0'),
         (TAGS + "1. a1 {", "unclosed comment"),
         ("no games", "the text has no games"),

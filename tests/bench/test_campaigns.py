@@ -20,7 +20,7 @@ from promised import contents, differences
 
 PACKAGE = Path(__file__).parents[2] / "tools" / "campaigns"
 
-# Not imported through sys.path, because other files in tools have the names of test folders.
+# Not imported through sys.path, because other files in tools are named like test folders.
 _spec = importlib.util.spec_from_file_location("campaigns", PACKAGE / "__init__.py")
 sys.modules["campaigns"] = importlib.util.module_from_spec(_spec)
 

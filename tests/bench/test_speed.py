@@ -1,4 +1,4 @@
-"""Speed benchmark: medians of alternating rates, its command, and the suites of learning."""
+"""Speed benchmark: medians of alternating rates, its command, and learning suites."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ NAME = "gobang:3x3:3"
 
 @pytest.fixture
 def clock(monkeypatch):
-    """List of the times that the benchmark reads, which work extends."""
+    """Clock times; the benchmark reads the last, and work adds more."""
     times = [0.0]
     monkeypatch.setattr(benchmarks, "perf_counter", lambda: times[-1])
     return times
 
 
 def work_of(clock, units, seconds, order, name):
-    """Return work that takes `seconds[i]` the i-th time."""
+    """Return work that takes `seconds[i]` on call i."""
     durations = iter(seconds)
 
     def work():

@@ -1,4 +1,4 @@
-"""A finished run and solved positions that several files read, and reports without figures."""
+"""Finished run and solved positions for several test files, and reports without figures."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from zerolab.rules.catalogue import parse_game
 
 @pytest.fixture(scope="session")
 def smoke_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a finished run of the preset smoke."""
+    """Folder of a finished run of the smoke preset."""
     folder = tmp_path_factory.mktemp("runs") / "smoke"
     assert main(["train", "--preset", "smoke", "--run", str(folder)]) == 0
     return folder
@@ -35,5 +35,5 @@ def positions(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Save figures as empty files, because drawing those of one report takes a second."""
+    """Save figures as empty files, because drawing a report's figures takes a second."""
     monkeypatch.setattr(figures, "figure_bytes", lambda figure, file_format: b"")

@@ -56,7 +56,7 @@ def shipped(work):
 
 
 def run(capsys, *arguments, code=0):
-    """Return the output of a command; in case of an error, its messages."""
+    """Return the output of a command, or its messages if it fails."""
     capsys.readouterr()
     assert main(["agents", *arguments]) == code
     printed = capsys.readouterr()
@@ -125,12 +125,12 @@ def test_verification_fails_if_a_number_is_wrong(capsys, mine):
     write_card(Path("boast.zerolab"), boast)
     assert match.score.low > 0
     assert run(capsys, "boast.zerolab", "--verify", code=1) == (
-        "zerolab: numbers that do not agree with the card: 1 of boast\n"
+        "zerolab: numbers that do not agree with the card: 1 for boast\n"
     )
 
 
 def test_verification_runs_no_programs(capsys, mine):
-    """The author of a card may be unknown."""
+    """Cards may be from unknown authors."""
     shutil.copy("mine.zerolab", "hostile.zerolab")
     (match,) = mine.matches
     hostile = match.model_copy(update={"opponent": 'gtp:"touch ran"'})
@@ -268,7 +268,7 @@ def test_false_values_in_true_intervals_do_not_agree():
 
 
 def test_share_of_repeated_games_can_be_outside_its_interval():
-    """The interval is that of the distinct games, see `PairResult.interval`."""
+    """The interval is based on distinct games; see `PairResult.interval`."""
     share = MeasuredShare.of(Interval(0.99, 0.2, 0.9), 5)
     assert share.agrees_with(share)
 

@@ -90,7 +90,7 @@ WRONG = {
 
 
 def wrong_options():
-    """Yield all values of an option with its first command, and some with each other command."""
+    """Yield all wrong values of each option with one command, and half with the others."""
     seen = Counter()
     for command, options in WORKING.items():
         for option in [*options.split(), "--no-such-option"]:
@@ -102,7 +102,7 @@ def wrong_options():
 
 
 def wrong_arguments():
-    """Yield a quarter of the odd values with each command, and each with a quarter of them."""
+    """Yield a quarter of the odd values with most commands, bad agents, and bad patterns."""
     pairs = itertools.product(enumerate(COMMANDS), enumerate(ODD))
     for (number, command), (place, value) in pairs:
         if (number + place) % 8 == 0 or (command == "settings" and place % 2 == 0):

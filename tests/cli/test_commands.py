@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import importlib
+import inspect
 import io
 import json
+import pkgutil
 import re
 import subprocess
 import sys
 
+import docstring_parser
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from zerolab import cli
 from zerolab.cli.main import COMMANDS, main
 
 
@@ -28,6 +33,19 @@ def test_every_command_has_help_with_examples(command, capsys):
     output = capsys.readouterr().out
     assert "usage: zerolab " + command in output
     assert re.search(rf"Examples?:\s+zerolab {command}\b", output)
+
+
+def test_help_describes_every_parameter():
+    commands = 0
+    for found in pkgutil.iter_modules(cli.__path__):
+        module = importlib.import_module(f"zerolab.cli.{found.name}")
+        for name, function in inspect.getmembers(module, inspect.isfunction):
+            text = inspect.getdoc(function) or ""
+            if function.__module__ == module.__name__ and name[0] != "_" and "Args:" in text:
+                described = {each.arg_name for each in docstring_parser.parse(text).params}
+                assert described == set(inspect.signature(function).parameters), name
+                commands += 1
+    assert commands >= len(COMMANDS) - 5  # a few have no parameters of their own
 
 
 def test_help_shows_names_and_lists(capsys):
@@ -208,7 +226,7 @@ def test_missing_extra_is_explained(smoke_run, monkeypatch, capsys, arguments, p
     assert main([each.replace("RUN", str(smoke_run)) for each in arguments]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert package in line
-    assert f'the extra "{extra}"' in line
+    assert f'the "{extra}" extra' in line
 
 
 def converse(monkeypatch, capsys, arguments, lines):
@@ -227,7 +245,7 @@ def test_play_against_run(smoke_run, monkeypatch, capsys):
 
 
 def test_hints_do_not_build_on_each_other(monkeypatch, capsys):
-    """A hint has its own tree; the opponent's would have more visits the second time."""
+    """Each hint has its own tree; the opponent's tree would keep gaining visits."""
     arguments = ["mcts:30", "--game", "gobang:3x3:3"]
     output = converse(monkeypatch, capsys, arguments, ["hint", "hint", "quit"])
     _, first, second, _ = output.split("> ")

@@ -1,4 +1,4 @@
-"""The notice that kernels are being compiled."""
+"""Notice that kernels are being compiled."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from zerolab.core import resources
 
 @pytest.fixture
 def notice(monkeypatch):
-    """A notice that appears at once, in place of that of the process."""
+    """Notice that appears at once, replacing the process's own."""
     new = CompilationNotice()
     monkeypatch.setattr(process, "SECONDS_BEFORE_NOTICE", 0.0)
     for module in (process, output, progress):
@@ -27,7 +27,7 @@ def notice(monkeypatch):
 
 
 def terminal(monkeypatch):
-    """Replace standard error by a terminal; pytest undoes it after fixtures."""
+    """Replace standard error with a terminal until the test ends."""
     stream = io.StringIO()
     monkeypatch.setattr(stream, "isatty", lambda: True)
     monkeypatch.setattr(sys, "stderr", stream)

@@ -42,7 +42,7 @@ def test_public_test_set_is_solved(tmp_path, capsys):
     (tmp_path / "Test_L9").write_text("a1a3b1b3 3\na1a3b1b3c2 2\n")
     assert run("gobang:3x3:3", "--from", "Test_L9") == 0
     output = capsys.readouterr().out
-    assert output.startswith("gobang-3x3-3-Test_L9.parquet: 2 positions of Test_L9; the solver con")
+    assert output.startswith("gobang-3x3-3-Test_L9.parquet: 2 positions from Test_L9; the solver c")
     positions, about = read_positions(tmp_path / "gobang-3x3-3-Test_L9.parquet")
     assert positions.line(0) == (0, 6, 1, 7)
     assert positions.position_values.tolist() == [3, 2]

@@ -72,8 +72,8 @@ def test_test_sets_have_one_row_each(test_sets, smoke_run, tmp_path, capsys):
         for rates in (network, search):
             assert 0 <= rates["weak_errors"]["mean"] <= rates["strong_errors"]["mean"] <= 1
             assert rates["regret"]["mean"] >= 0
-    # In the first set, one move of five wins at once, then one of four; a second one blocks and
-    # makes two threats, and so keeps the win.
+    # In the first set, one move of five wins at once, then one of four. A second move keeps the
+    # win by blocking and making two threats.
     random = output["sets"][0]["players"][2]
     assert random["strong_errors"]["mean"] == pytest.approx((4 / 5 + 3 / 4) / 2)
     assert random["weak_errors"]["mean"] == pytest.approx((3 / 5 + 2 / 4) / 2)
@@ -179,7 +179,7 @@ def test_unsolved_positions_are_counted(monkeypatch, capsys):
     [
         (["random"], "expected --game"),
         (["nobody", "--game", "gobang:3x3:3"], "nobody"),
-        (["random", "--positions", "FILE", "--game", "othello:6x6"], "not of othello:6x6"),
+        (["random", "--positions", "FILE", "--game", "othello:6x6"], "not for othello:6x6"),
         (["random", "--positions", "nowhere.parquet"], "is not a file"),
         (["random", "--positions", "SET"], "line 2: move 7: column 4 is full"),
         (["random", "--game", "gobang:3x3:3", "--positions", "SET"], 'move 1 is "1": expected'),
@@ -232,4 +232,4 @@ def test_positions_of_other_game_are_refused(smoke_run, tmp_path, capsys):
     path = tmp_path / "other.parquet"
     write_positions(path, replace(empty, game=parse_game("gobang:3x4:3")), {})
     assert main(["evaluate", str(smoke_run), "--positions", str(path)]) == 2
-    assert "has positions of gobang:3x4:3, not of gobang:3x3:3" in capsys.readouterr().err
+    assert "has positions for gobang:3x4:3, not for gobang:3x3:3" in capsys.readouterr().err

@@ -65,7 +65,7 @@ def refusal(capsys, *arguments):
 
 
 def require(package):
-    return pytest.importorskip(package, reason="the extra onnx is not installed")
+    return pytest.importorskip(package, reason="the onnx extra is not installed")
 
 
 def test_export_describes_file_and_next_command(capsys):
@@ -206,7 +206,7 @@ def test_python_api_accepts_agent_file(name):
 
 
 def replace_models(monkeypatch):
-    """Replace the next models by that of `a.onnx`; return the list of their descriptions."""
+    """Replace the next models with that of `a.onnx`; return a list of descriptions."""
     descriptions = []
 
     def encode(network, planes, about):
@@ -272,7 +272,7 @@ def test_onnx_model_that_differs_is_not_written(model, monkeypatch, capsys):
 def test_missing_onnx_extra_is_explained(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "onnx", None)
     line = refusal(capsys, "export", "runs/demo", "none.onnx")
-    assert 'which is not installed: install the extra "onnx"' in line
+    assert 'which is not installed: install the "onnx" extra' in line
     assert not Path("none.onnx").exists()
 
 

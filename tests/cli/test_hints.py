@@ -9,7 +9,7 @@ from zerolab.cli.main import main
 from zerolab.core.errors import UserError
 from zerolab.rules.catalogue import canonical_game_name, parse_game, registered_games
 from zerolab.studies.study import registered_studies
-from zerolab.studies.study_folder import STUDY
+from zerolab.studies.study_folder import STUDY_FOLDER_KIND
 from zerolab.training.configure import ineffective_preset_settings, resolve_settings
 
 
@@ -66,7 +66,7 @@ def test_report_takes_the_only_scale(tmp_path):
     for scale, expected in (("small", "small"), ("paper", ""), ("mini", "mini")):
         folder = tmp_path / f"warm-start-{scale}"
         folder.mkdir()
-        STUDY.write_settings(folder, {"study": "warm-start", "scale": scale})
+        STUDY_FOLDER_KIND.write_settings(folder, {"study": "warm-start", "scale": scale})
         if expected:
             assert study._only_scale(some_study, tmp_path) == expected
         else:

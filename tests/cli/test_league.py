@@ -71,7 +71,7 @@ def test_mistakes_print_one_line(here, capsys, arguments, message):
 
 @pytest.fixture
 def trained(here):
-    """A run that has only the untrained network, whose heads do not predict draws."""
+    """Run with only the untrained network, whose heads do not predict draws."""
     settings = resolve_settings(
         "gobang:3x3:3", "smoke", ["search.simulations=4", "network.channels=4"]
     )

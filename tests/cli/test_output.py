@@ -16,7 +16,7 @@ from rich.text import Text
 
 import zerolab.cli
 from zerolab.cli.main import main
-from zerolab.cli.output import Console, say
+from zerolab.cli.output import Console, print_lines
 from zerolab.cli.process import report_interruption, resume_advice, warnings_in_one_line
 from zerolab.cli.progress import new_rich_progress
 from zerolab.core.errors import SubstituteWarning
@@ -35,7 +35,7 @@ def rendered(item: object) -> str:
 
 
 def without_bells(text: str) -> str:
-    """Remove the control characters that rich drops by itself."""
+    """Remove the control characters that rich itself drops."""
     return text.replace(r"\x07", "").replace(r"\r", "")
 
 
@@ -63,13 +63,13 @@ def test_progress_bar_escapes_titles():
 
 
 def test_say_keeps_tabs_and_line_ends(capsys):
-    say("a\tb", EVIL)
-    say(EVIL, end="", error=True)
+    print_lines("a\tb", EVIL)
+    print_lines(EVIL, end="", error=True)
     assert capsys.readouterr() == (f"a\tb\n{ESCAPED}\n", ESCAPED)
 
 
 def test_line_breaks_in_names_are_escaped(tmp_path, capsys):
-    say("a\nb", "c")
+    print_lines("a\nb", "c")
     assert capsys.readouterr().out == "a\\nb\nc\n"
     GameStore(tmp_path / "games.sqlite").write_stage(
         1, "gate", [GameRecord(1, "a\n1 c", "b", (), 1)]
@@ -127,7 +127,7 @@ def test_folders_and_messages_are_escaped(tmp_path, monkeypatch, capsys):
 
 
 def test_commands_do_not_print_unescaped_text():
-    """`say` and `Console` escape it; `print` does not."""
+    """`print_lines` and `Console` escape it; `print` does not."""
     for path in Path(zerolab.cli.__file__).parent.glob("*.py"):
         if path.name not in ("main.py", "output.py", "process.py"):
             calls = (each for each in ast.walk(ast.parse(path.read_text())) if _is_print(each))

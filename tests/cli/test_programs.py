@@ -1,4 +1,4 @@
-"""Permission to run the programs that files and folders name."""
+"""Permission to run programs named in files and folders."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_programs_are_compared_as_agents_and_not_as_text(tmp_path):
 
 @pytest.fixture
 def marker(tmp_path):
-    """A file that marks the start of a program, which a run and a preset name as a baseline."""
+    """File that marks the start of a program, the baseline of a run and a preset."""
     path = tmp_path / "started"
     program = f'gtp:"touch {path}"'
     tables = [

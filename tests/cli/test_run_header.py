@@ -1,4 +1,4 @@
-"""Summaries of settings before training, and runs without work left."""
+"""Summaries of settings before training, and runs with no work left."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import shutil
 import pytest
 
 from zerolab.cli.main import main
-from zerolab.cli.progress import finished_message, summary_lines
+from zerolab.cli.progress import finished_message, main_settings
 from zerolab.store.run_folder import RunFolder
 from zerolab.training.configure import resolve_settings, saved_settings
 
 
 def test_summary_names_what_was_chosen():
     settings = resolve_settings("othello:6x6", "mini", ["seed=7", "search.simulations=33"])
-    lines = summary_lines(settings)
+    lines = main_settings(settings)
     assert lines["game"] == "othello:6x6"
     assert lines["preset"] == "mini, seed 7"
     assert lines["network"].startswith("resnet (blocks 4, filters 32, ")
@@ -30,7 +30,7 @@ def test_episodic_and_league_self_play_are_summarised():
         None, "smoke", ['league.parameters=["c"]', "selfplay.episodes=1000"]
     )
     assert (
-        summary_lines(settings)["self-play"] == "1,000 games per iteration, episodic, in a league"
+        main_settings(settings)["self-play"] == "1,000 games per iteration, episodic, in a league"
     )
 
 

@@ -167,4 +167,4 @@ def test_missing_bitbully_falls_back_and_names_extra(monkeypatch, capsys):
     assert json.loads(output.out)["nodes"] > 0
     lines = [line for line in output.err.splitlines() if not line.startswith("solving ")]
     assert len(lines) == 1
-    assert 'the extra "oracle"' in lines[0]
+    assert 'the "oracle" extra' in lines[0]

@@ -14,7 +14,7 @@ from zerolab.store.folder import lock_folder
 from zerolab.studies.execution import StudyExecution
 from zerolab.studies.ledger import Ledger, LedgerHeader, read_ledger, write_ledger
 from zerolab.studies.study import registered_studies
-from zerolab.studies.study_folder import STUDY
+from zerolab.studies.study_folder import STUDY_FOLDER_KIND
 
 OPTIONS = ("scale", "only", "workers", "ray", "seeds", "hours", "status", "folder", "json")
 
@@ -68,8 +68,8 @@ def test_every_study_has_help_with_examples(name, capsys):
         (["warm-start", "--hours", "nan"], "--hours nan: expected a positive number"),
         (["warm-start", "--hours", "0.01"], "--hours 0.01 is too short for a round"),
         (["warm-start", "--hours", "9", "--only", "gobang"], "leave out --only"),
-        (["warm-start", "--hours", "9", "--scale", "smoke"], "has one seed at scale smoke"),
-        (["table-5.1", "--hours", "9"], "has no seeds at scale mini"),
+        (["warm-start", "--hours", "9", "--scale", "smoke"], "has one seed at the smoke scale"),
+        (["table-5.1", "--hours", "9"], "has no seeds at the mini scale"),
         (["table-5.1", "--folder", "full"], "full/table-5.1-mini is not a study and not empty"),
         (["table-5.1", "--folder", "letter"], "letter"),
         (["table-5.1", "--folder", "begun"], "begun/table-5.1-mini was started by a version of"),
@@ -82,7 +82,7 @@ def test_mistakes_print_one_line_and_exit_with_2(arguments, expected, capsys):
     (full / "letter").write_text("mine")
     older.mkdir(parents=True)
     saved = {"study": "table-5.1", "scale": "mini", "design": "of another version"}
-    STUDY.write_settings(older, saved)
+    STUDY_FOLDER_KIND.write_settings(older, saved)
     assert main(["study", *arguments]) == 2
     printed = capsys.readouterr().err
     assert expected in printed
@@ -94,7 +94,7 @@ def test_mistakes_print_one_line_and_exit_with_2(arguments, expected, capsys):
 def test_damaged_folder_is_reported(capsys):
     path = Path("studies/table-5.1-mini")
     path.mkdir(parents=True)
-    STUDY.write_settings(path, {"study": "table-5.1", "scale": "mini", "design": "x"})
+    STUDY_FOLDER_KIND.write_settings(path, {"study": "table-5.1", "scale": "mini", "design": "x"})
     settings = path / "study.toml"
     settings.write_text(settings.read_text().replace("mini", "paper"))
     for command in ("study", "report"):

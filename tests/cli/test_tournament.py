@@ -26,7 +26,7 @@ SOME = ["random", "mcts:5", "mcts:40", "--game", "connect_four:4x4", "--games", 
 
 @pytest.fixture(scope="module")
 def tiny_run(tmp_path_factory):
-    """The folder of a run with the networks 0 and 1."""
+    """Folder of a run with networks 0 and 1."""
     folder = tmp_path_factory.mktemp("runs") / "tiny"
     settings = ["iterations=1", "selfplay.episodes=2", "final_evaluation.games=2"]
     settings += ['final_evaluation.baselines=["random"]']

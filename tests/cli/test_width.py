@@ -10,7 +10,7 @@ from collections import Counter
 import pytest
 
 from zerolab.cli.main import COMMANDS, main
-from zerolab.cli.output import Console, say
+from zerolab.cli.output import Console, print_lines
 from zerolab.cli.process import wrapped
 from zerolab.cli.progress import new_rich_progress
 from zerolab.report.table import Column, Interval, Table
@@ -36,7 +36,7 @@ def help_text(command, width, monkeypatch, capsys):
 
 
 def words(text):
-    """Count the words of a help text below the usage, in which long commands end in backslashes."""
+    """Count the words of a help text below the usage, without frames and backslashes."""
     below_usage = text.partition("\n\n")[2]
     return Counter(
         word for word in re.findall(r"[^\s│]+", below_usage) if not re.match(r"[-─╭╰╮╯\\]+$", word)
@@ -114,10 +114,10 @@ def test_games_and_settings_fit_the_terminal(monkeypatch, capsys):
 def test_lines_are_wrapped_only_in_a_terminal(monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", "40")
     line = "    " + "word " * 12 + "/a/path/that/is/much/longer/than/forty/columns"
-    say(line)
+    print_lines(line)
     assert capsys.readouterr().out == f"{line}\n"
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    say(line)
+    print_lines(line)
     output = capsys.readouterr().out
     assert output.count("\n    word") >= 1
     assert line.rsplit(maxsplit=1)[-1] in output.split()

@@ -13,12 +13,14 @@ import pytest
 from zerolab.core import compiled, fragments
 from zerolab.core.compiled import CompiledInterface, choose_inlining, inlined, kernel
 from zerolab.core.errors import SubstituteWarning
-from zerolab.core.fragments import FRAGMENTS
-from zerolab.core.inlining import PLAIN, check
+from zerolab.core.fragments import FRAGMENT_INLINING
+from zerolab.core.inlining import STANDARD_INLINING, check_inlining
 
 pytestmark = pytest.mark.skipif(numba.config.DISABLE_JIT, reason="tests compiled code")
 
-both_ways = pytest.mark.parametrize("way", [FRAGMENTS, PLAIN], ids=["fragments", "plain"])
+both_ways = pytest.mark.parametrize(
+    "way", [FRAGMENT_INLINING, STANDARD_INLINING], ids=["fragments", "plain"]
+)
 
 
 class Walk(NamedTuple):
@@ -69,15 +71,15 @@ def test_kernel_with_an_interface_and_a_helper_computes_what_python_does(way, mo
 
 @both_ways
 def test_both_ways_pass_the_check(way):
-    check(way)
+    check_inlining(way)
 
 
 def test_check_finds_wrong_results():
     def last_argument_ignored(function):
-        return FRAGMENTS.compile_helper(lambda pair, by: pair.source)
+        return FRAGMENT_INLINING.compile_helper(lambda pair, by: pair.source)
 
     with pytest.raises(RuntimeError, match="wrong results"):
-        check(FRAGMENTS._replace(compile_helper=last_argument_ignored))
+        check_inlining(FRAGMENT_INLINING._replace(compile_helper=last_argument_ignored))
 
 
 def _break_lowering(monkeypatch):
@@ -89,22 +91,22 @@ def _break_lowering(monkeypatch):
 
 def test_newer_numba_with_changed_internals_inlines_plainly_and_warns(monkeypatch):
     monkeypatch.setattr(compiled, "TESTED_NUMBA", (0, 61))
-    assert choose_inlining() is FRAGMENTS
+    assert choose_inlining() is FRAGMENT_INLINING
     _break_lowering(monkeypatch)
     with pytest.warns(SubstituteWarning, match=r"pip install 'numba<0\.62'.*no such attribute"):
-        assert choose_inlining() is PLAIN
+        assert choose_inlining() is STANDARD_INLINING
 
 
 def test_missing_internals_inline_plainly_and_warn(monkeypatch):
     monkeypatch.setitem(sys.modules, "zerolab.core.fragments", None)
     with pytest.warns(SubstituteWarning, match="kernels compile more slowly"):
-        assert choose_inlining() is PLAIN
+        assert choose_inlining() is STANDARD_INLINING
     monkeypatch.setattr(compiled, "is_helper_process", lambda: True)
     with warnings.catch_warnings(action="error"):
-        assert choose_inlining() is PLAIN
+        assert choose_inlining() is STANDARD_INLINING
 
 
 def test_tested_numba_is_not_checked_at_every_start(monkeypatch):
     monkeypatch.setattr(compiled, "TESTED_NUMBA", numba.version_info.short)
     _break_lowering(monkeypatch)
-    assert choose_inlining() is FRAGMENTS
+    assert choose_inlining() is FRAGMENT_INLINING

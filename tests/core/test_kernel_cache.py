@@ -70,7 +70,7 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 @pytest.fixture
 def folder_of_scripts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The working directory of processes, with their cache in the folder `cache`."""
-    Fork(code="").finish()  # starts the server, if necessary, which keeps the cache of the tests
+    Fork(code="").finish()  # starts the server, if necessary, with the tests' own cache
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "cache"))
     return tmp_path

@@ -1,4 +1,4 @@
-"""Importing zerolab needs nothing that only Unix has."""
+"""Imports of zerolab, which need no Unix-only names."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ UNIX_NAMES = {
 
 
 def _executed_by_import(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield the nodes below `node` that run on import: all but functions and checks of types."""
+    """Yield the nodes below `node` that run on import: all but functions and type checking."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
             for decorator in getattr(child, "decorator_list", []):
@@ -46,7 +46,7 @@ def _executed_by_import(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def _unix_only(source: str) -> list[str]:
-    """Return what the import of a module uses that only Unix has."""
+    """Return the Unix-only names used by importing a module."""
     found = []
     for node in _executed_by_import(ast.parse(source)):
         match node:

@@ -231,7 +231,7 @@ needs_fork = pytest.mark.skipif(
 
 
 def run(program, folder, **modules):
-    """Run a program; return its exit code and the output of it and its descendants.
+    """Run a program; return its exit code and output, including descendants'.
 
     Wait until every process that has the output pipe open has ended.
     """

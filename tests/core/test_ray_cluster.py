@@ -87,7 +87,7 @@ def test_port_of_other_server_is_reported(monkeypatch):
 def test_missing_ray_is_reported(monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     monkeypatch.delitem(sys.modules, "zerolab.core.ray_cluster")
-    with pytest.raises(UserError, match='the extra "cluster"'):
+    with pytest.raises(UserError, match='the "cluster" extra'):
         importlib.import_module("zerolab.core.ray_cluster")
 
 

@@ -10,7 +10,7 @@ from typing import get_args
 import pytest
 
 from zerolab.core.errors import PluginWarning, UserError, did_you_mean, one_line, quoted
-from zerolab.core.registry import Layer, Registry, load_plugins
+from zerolab.core.registry import PluginLayer, Registry, load_plugins
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ def test_foreign_messages_become_one_line() -> None:
     assert len(one_line("x" * 5000)) < 400
 
 
-LAYERS = get_args(Layer)
+LAYERS = get_args(PluginLayer)
 
 
 @pytest.fixture
@@ -98,7 +98,7 @@ def announce(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("layer", LAYERS)
-def test_plugins_are_imported(announce: Path, layer: Layer) -> None:
+def test_plugins_are_imported(announce: Path, layer: PluginLayer) -> None:
     announce.write_text("")
     load_plugins(layer)
     assert sys.modules.pop("added").__file__ == str(announce)

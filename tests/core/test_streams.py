@@ -45,7 +45,7 @@ def _fill_gammas(keys: Any, shape: Any, out: Any) -> None:
 @kernel
 def _fill_below(bits: Any, bound: Any, out: Any) -> None:
     for i in range(out.shape[0]):
-        out[i] = streams.below(bits[i], bound)
+        out[i] = streams.random_below(bits[i], bound)
 
 
 def keys(count: int, seed: int = 1) -> NDArray[np.uint64]:

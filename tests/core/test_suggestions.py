@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from zerolab.core.config import setting_named
+from zerolab.core.config import find_setting_key
 from zerolab.core.errors import UserError
 from zerolab.training.configure import resolve_settings
 from zerolab.training.train_settings import TrainSettings
@@ -39,9 +39,9 @@ def test_nothing_is_suggested_for_other_words(key):
 
 
 def test_initials_need_several_words():
-    assert setting_named(TrainSettings, "bs") == "learn.batch_size"
-    assert setting_named(TrainSettings, "e") == ""
-    assert setting_named(TrainSettings, "no-such-option") == ""
+    assert find_setting_key(TrainSettings, "bs") == "learn.batch_size"
+    assert find_setting_key(TrainSettings, "e") == ""
+    assert find_setting_key(TrainSettings, "no-such-option") == ""
 
 
 def test_unnamed_variant_is_the_default():

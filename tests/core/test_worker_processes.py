@@ -10,7 +10,7 @@ import pytest
 
 from zerolab.core import processes
 from zerolab.core.errors import UserError
-from zerolab.core.processes import claim_cores, core_shares, map_in_processes, share_lock
+from zerolab.core.processes import claim_cores, core_share_lock, core_shares, map_in_processes
 
 
 def test_shares_of_cores_cover_all_of_them(monkeypatch):
@@ -40,7 +40,7 @@ def pinned(monkeypatch):
 
 def test_process_claims_first_free_share(tmp_path, pinned):
     shares = [[4], [5, 6]]
-    locks = [share_lock(tmp_path, cores, 0) for cores in shares]
+    locks = [core_share_lock(tmp_path, cores, 0) for cores in shares]
     for lock in locks:
         lock.acquire()
     assert claim_cores(tmp_path, shares) == 0
@@ -61,14 +61,14 @@ def test_locks_belong_to_cores(tmp_path, pinned):
         assert pinned[-1] == expected
         processes._claimed_cores += before
     processes._claimed_cores, before = [], processes._claimed_cores
-    claim_cores(tmp_path, [[6], [4], [6]])  # more workers than cores share evenly
-    expected = share_lock(tmp_path, [6], 1).lock_file
+    claim_cores(tmp_path, [[6], [4], [6]])  # surplus workers share evenly
+    expected = core_share_lock(tmp_path, [6], 1).lock_file
     assert (processes._claimed_cores[0][1].lock_file, pinned[-1]) == (expected, [6])
     processes._claimed_cores += before
 
 
 def test_share_of_many_cores_can_be_locked(tmp_path):
-    with share_lock(tmp_path, range(0, 1000, 2), 0) as lock:
+    with core_share_lock(tmp_path, range(0, 1000, 2), 0) as lock:
         assert lock.is_locked
 
 

@@ -1,6 +1,6 @@
-"""Files and metadata of the wheel and the source distribution, which run where they are unpacked.
+"""Files and metadata of the wheel and source distribution, which run where they are unpacked.
 
-`make package` installs the wheel with what it requires and uses it.
+`make package` installs and uses the wheel with its requirements.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def _tool(name: str) -> ModuleType:
-    """Return a module of tools, which other tools can then import."""
+    """Import and return a tool, which other tools can then import."""
     spec = importlib.util.spec_from_file_location(name, ROOT / "tools" / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
@@ -30,7 +30,7 @@ def _tool(name: str) -> ModuleType:
     return module
 
 
-# Not imported through sys.path, because other files in tools have the names of test folders.
+# Not imported through sys.path, because other files in tools are named like test folders.
 _tool("api_table")
 tables = _tool("generate_tables")
 
@@ -135,10 +135,10 @@ LEDGERS = sorted((ROOT / "docs" / "results").glob("*/ledger.parquet"))
 
 @pytest.mark.parametrize("ledger", LEDGERS, ids=lambda path: path.parent.name)
 def test_ledgers_fit_their_studies(ledger: Path) -> None:
-    """A ledger has the design of its study, whose claims name figures of its report."""
+    """Ledgers have their study's design, and claims name figures of the report."""
     header = read_ledger(ledger).header
     study = registered_studies()[header.study]
-    assert study.scale_of(ledger, header) == header.scale
+    assert study.scale_of_ledger(ledger, header) == header.scale
     results = Results("smoke", study.planned_design("smoke"), [], {})
     figures = {each.claim.figure for each in study.verdicts(results)} - {""}
     assert figures <= {path.stem for path in ledger.parent.glob("*.png")}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from zerolab.oracles.oracle import ILLEGAL, NotSolvedError, Oracle
+from zerolab.oracles.oracle import ILLEGAL_VALUE, NotSolvedError, Oracle
 from zerolab.oracles.solver import UNLIMITED
 from zerolab.rules import compiled_rules, rules
 from zerolab.rules.rules import ONGOING
@@ -29,7 +29,7 @@ class Exhaustive(Oracle):
         mask = compiled_rules.legal(self.game, state)
         if mask.sum() > self.max_moves:
             raise NotSolvedError("too hard")
-        values = np.full(rules.action_count(self.game), ILLEGAL, np.int64)
+        values = np.full(rules.action_count(self.game), ILLEGAL_VALUE, np.int64)
         for action in np.flatnonzero(mask):
             values[action] = -self.value(compiled_rules.apply(self.game, state, int(action)))
         return values
@@ -51,7 +51,7 @@ def check_perfect_play(oracle, position, moves):
     """Assert that each of the moves has the best exact value; return the position after them."""
     for move in moves:
         values = oracle.values_at(position)
-        assert values[position.parse(move)] == values.max()
+        assert values[position.parse_action(move)] == values.max()
         position = position.play(move)
     return position
 

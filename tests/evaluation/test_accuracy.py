@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evaluation.exhaustive import exhaustive
-from zerolab.agents.agent import FORFEIT, Agent
+from zerolab.agents.agent import FORFEIT_ACTION, Agent
 from zerolab.agents.baselines import PerfectPlayer, RandomPlayer
 from zerolab.agents.specs import parse_agent
 from zerolab.evaluation.accuracy import (
@@ -27,7 +27,7 @@ from zerolab.evaluation.collecting import DatasetSettings, collect_positions
 from zerolab.evaluation.dataset import collect_in_memory
 from zerolab.evaluation.opponents import MIN_POSITIONS, draw_accuracy
 from zerolab.evaluation.positions import Positions
-from zerolab.oracles.oracle import ILLEGAL
+from zerolab.oracles.oracle import ILLEGAL_VALUE
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.position import Position
 
@@ -41,11 +41,11 @@ def solved():
 
 
 def graded_positions():
-    """Return four positions with invented values of three actions and no game."""
+    """Return four positions without a game, with values of three actions."""
     values = [
         [3, 1, -2],  # two moves win, one of them faster
-        [0, ILLEGAL, -1],  # one move draws
-        [-1, -4, ILLEGAL],  # both moves lose: trivial
+        [0, ILLEGAL_VALUE, -1],  # one move draws
+        [-1, -4, ILLEGAL_VALUE],  # both moves lose: trivial
         [2, 2, 1],  # every move wins: trivial
     ]
     plies = [1, 2, 2, 4]
@@ -60,7 +60,7 @@ def graded_positions():
 
 
 def test_grades_agree_with_hand_computed_values():
-    grades = grade_moves(graded_positions(), np.array([1, 2, 0, FORFEIT]))
+    grades = grade_moves(graded_positions(), np.array([1, 2, 0, FORFEIT_ACTION]))
     assert grades.strong.tolist() == [False, False, True, False]
     assert grades.weak.tolist() == [True, False, True, False]
     assert grades.regret[:3].tolist() == [2, 1, 0]

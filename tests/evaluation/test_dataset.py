@@ -18,7 +18,7 @@ from zerolab.core.errors import UserError
 from zerolab.evaluation.collecting import DatasetSettings, collect_positions
 from zerolab.evaluation.dataset import collect_in_memory, make_dataset, stored_share
 from zerolab.evaluation.positions import read_positions
-from zerolab.oracles.oracle import ILLEGAL, Oracle
+from zerolab.oracles.oracle import ILLEGAL_VALUE, Oracle
 from zerolab.rules import compiled_rules, encoding
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.position import Position
@@ -80,7 +80,8 @@ def test_manifest_agrees_with_the_positions(dataset):
     assert manifest["won"] + manifest["drawn"] + manifest["lost"] == COUNT
     assert sum(manifest["by_ply"].values()) == COUNT
     is_best = [
-        [value == row.max() for value in row if value != ILLEGAL] for row in positions.action_values
+        [value == row.max() for value in row if value != ILLEGAL_VALUE]
+        for row in positions.action_values
     ]
     assert manifest["correct_moves"] == pytest.approx(np.mean([sum(mask) for mask in is_best]))
     assert manifest["random_strong"] == pytest.approx(np.mean([np.mean(mask) for mask in is_best]))

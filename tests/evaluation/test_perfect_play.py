@@ -7,7 +7,7 @@ import pytest
 
 from evaluation.exhaustive import Exhaustive, exhaustive
 from play.scripted import agent_of
-from zerolab.agents.agent import FORFEIT, StatelessPlayer
+from zerolab.agents.agent import FORFEIT_ACTION, StatelessPlayer
 from zerolab.agents.baselines import PerfectPlayer, RandomPlayer
 from zerolab.core.errors import UserError
 from zerolab.evaluation.opponents import (
@@ -16,7 +16,7 @@ from zerolab.evaluation.opponents import (
     play_against_perfect,
     solve_moves_of_player_a,
 )
-from zerolab.oracles.oracle import ILLEGAL
+from zerolab.oracles.oracle import ILLEGAL_VALUE
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.position import Position
 from zerolab.store.games import GameRecord
@@ -35,8 +35,8 @@ class BlunderingPlayer(StatelessPlayer):
 
     def choose(self, slots, states, keys):
         values = ORACLE.action_values(states)
-        plies = 9 - (values != ILLEGAL).sum(axis=1)
-        worst = np.where(values == ILLEGAL, 1000, values).argmin(axis=1)
+        plies = 9 - (values != ILLEGAL_VALUE).sum(axis=1)
+        worst = np.where(values == ILLEGAL_VALUE, 1000, values).argmin(axis=1)
         return np.where(plies == self.ply, worst, values.argmax(axis=1))
 
 
@@ -103,7 +103,7 @@ def test_moves_are_compared_with_the_best_move():
 
 
 def test_forfeit_is_a_blunder_unless_already_lost():
-    played = [GameRecord(0, "x", "o", (0, 4, FORFEIT), -1)]
+    played = [GameRecord(0, "x", "o", (0, 4, FORFEIT_ACTION), -1)]
     moves = solve_moves_of_player_a(GAME, played, ORACLE)
     assert moves[-1].value is None
     assert moves[-1].is_blunder

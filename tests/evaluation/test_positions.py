@@ -16,7 +16,7 @@ from evaluation.exhaustive import exhaustive
 from zerolab.core.errors import UserError
 from zerolab.evaluation.collecting import DatasetSettings, collect_positions
 from zerolab.evaluation.positions import join_positions, read_positions, write_positions
-from zerolab.oracles.oracle import ILLEGAL
+from zerolab.oracles.oracle import ILLEGAL_VALUE
 from zerolab.rules.catalogue import parse_game
 from zerolab.store import parquet
 
@@ -50,7 +50,10 @@ def test_written_positions_are_read_back(path):
     assert are_equal(positions, POSITIONS)
     assert metadata == {"seed": 1}
     table = pq.read_table(path)
-    assert table["values"][0].as_py().count(None) == (POSITIONS.action_values[0] == ILLEGAL).sum()
+    assert (
+        table["values"][0].as_py().count(None)
+        == (POSITIONS.action_values[0] == ILLEGAL_VALUE).sum()
+    )
     assert table["ply"].to_pylist() == POSITIONS.plies.tolist()
 
 
@@ -68,7 +71,7 @@ def test_join_is_the_inverse_of_take():
 
 
 def test_positions_of_another_game_are_refused(path):
-    with pytest.raises(UserError, match="has positions of gobang:3x3:3, not of othello:6x6"):
+    with pytest.raises(UserError, match="has positions for gobang:3x3:3, not for othello:6x6"):
         read_positions(path, parse_game("othello:6x6"))
 
 
@@ -129,7 +132,7 @@ def changed_columns(change):
     """Return the columns `moves` and `values` after applying `change` to them."""
     moves = [POSITIONS.line(row) for row in range(len(POSITIONS))]
     values = [
-        [None if v == ILLEGAL else v for v in row] for row in POSITIONS.action_values.tolist()
+        [None if v == ILLEGAL_VALUE else v for v in row] for row in POSITIONS.action_values.tolist()
     ]
     change(moves, values)
     return {"moves": moves, "values": values}

@@ -1,4 +1,4 @@
-"""Public test sets: formats, mistakes in lines, solving, caching and error rates."""
+"""Public test sets: formats, malformed lines, solving, caching and error rates."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from zerolab.evaluation import solved_sets
 from zerolab.evaluation.accuracy import MoveChoices, accuracy_report
 from zerolab.evaluation.positions import read_positions
 from zerolab.evaluation.public_sets import is_public_set, read_public_set
-from zerolab.evaluation.solved_sets import PUBLISHED, SetResult, error_tables, solve_set
-from zerolab.oracles.oracle import ILLEGAL
+from zerolab.evaluation.solved_sets import PUBLISHED_ERRORS, SetResult, error_tables, solve_set
+from zerolab.oracles.oracle import ILLEGAL_VALUE
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.position import Position
 
@@ -143,7 +143,7 @@ def test_boards_of_kaggle_are_built_by_legal_moves(tmp_path):
         for row, position in enumerate(positions):
             assert (public.states[row] == position.state).all()
             assert public.offsets[row + 1] - public.offsets[row] == position.ply
-            assert ((public.move_scores[row] == ILLEGAL) == ~position.legal_mask).all()
+            assert ((public.move_scores[row] == ILLEGAL_VALUE) == ~position.legal_mask).all()
 
 
 @pytest.mark.parametrize(
@@ -175,7 +175,7 @@ def test_line_of_kaggle_must_be_an_object_with_all_fields(tmp_path):
     ):
         with pytest.raises(UserError, match=expected):
             read_public_set(written(tmp_path, line), SEVEN)
-    with pytest.raises(UserError, match="boards of Connect Four in JSON, not moves of gobang"):
+    with pytest.raises(UserError, match="Connect Four boards in JSON, not moves for gobang"):
         read_public_set(written(tmp_path, "{}"), TIC_TAC_TOE)
 
 
@@ -317,7 +317,7 @@ def test_tables_have_a_row_per_set_and_published_rates_beside_searches(tmp_path)
     assert [row[2].value for row in searched.rows] == [0.0] * 3
     assert searched.title == "search, 600 simulations per move"
     assert [row[5:] for row in searched.rows] == [[0.07, 0.07], [0.0, None], [None, None]]
-    assert len(alone.column_titles) == len(searched.column_titles) - len(PUBLISHED)
+    assert len(alone.column_titles) == len(searched.column_titles) - len(PUBLISHED_ERRORS)
 
 
 def test_other_files_are_no_public_sets(tmp_path):

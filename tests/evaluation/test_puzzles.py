@@ -15,13 +15,13 @@ from zerolab.cli import solve as puzzles_command
 from zerolab.cli.main import main
 from zerolab.core.errors import UserError
 from zerolab.evaluation.puzzles import (
-    BASELINES,
-    JUDGE,
+    BASELINE_GRADERS,
+    JUDGE_SPEC,
     Puzzle,
     PuzzleCollection,
+    grade_puzzle,
     make_puzzle,
-    measure,
-    only_best,
+    only_best_move,
     puzzle_position,
     random_positions,
     read_puzzles,
@@ -84,23 +84,23 @@ def test_line_is_perfect_play_to_the_end(puzzles):
     ],
 )
 def test_only_best_compares_results_and_not_scores(scores, answer):
-    assert only_best(scores) == answer
+    assert only_best_move(scores) == answer
 
 
 def test_grade_is_0_if_random_cannot_miss():
     puzzle = Puzzle(game=GAME, **FORCED, scores={"c3": 0}, line=("c3",))
     assert puzzle.grade == 0
     game = parse_game(GAME)
-    (judge,) = parse_agents([JUDGE], game)
-    measured = measure(puzzle, parse_agents(BASELINES, game), judge)
-    assert measured.misses == dict.fromkeys(BASELINES, 0)
+    (judge,) = parse_agents([JUDGE_SPEC], game)
+    measured = grade_puzzle(puzzle, parse_agents(BASELINE_GRADERS, game), judge)
+    assert measured.misses == dict.fromkeys(BASELINE_GRADERS, 0)
     assert measured.grade == 0
 
 
 def test_grade_is_mean_of_misses_and_random_misses_as_often_as_chance(puzzles):
     game = parse_game(GAME)
-    (random,), (judge,) = parse_agents(["random"], game), parse_agents([JUDGE], game)
-    shares = [measure(each, [random], judge).grade for each in puzzles]
+    (random,), (judge,) = parse_agents(["random"], game), parse_agents([JUDGE_SPEC], game)
+    shares = [grade_puzzle(each, [random], judge).grade for each in puzzles]
     expected = np.array([1 - 1 / len(each.scores) for each in puzzles])
     spread = np.sqrt((expected * (1 - expected) / 4).sum()) / len(puzzles)
     assert abs(np.mean(shares) - expected.mean()) < 5 * spread
@@ -142,10 +142,10 @@ def test_interrupted_command_keeps_graded_puzzles(tmp_path, monkeypatch):
     def interrupted(*arguments):
         if len(graded) == 2:
             raise KeyboardInterrupt
-        graded.append(measure(*arguments))
+        graded.append(grade_puzzle(*arguments))
         return graded[-1]
 
-    monkeypatch.setattr(puzzles_command, "measure", interrupted)
+    monkeypatch.setattr(puzzles_command, "grade_puzzle", interrupted)
     with suppress(KeyboardInterrupt):
         main(["puzzles", GAME, "--count", "4", "--output", str(path)])
     assert read_puzzles(path) == graded
@@ -155,12 +155,12 @@ def test_interrupted_command_keeps_graded_puzzles(tmp_path, monkeypatch):
 def test_command_writes_graded_puzzles(tmp_path, capsys):
     path = tmp_path / "puzzles.jsonl"
     assert main(["puzzles", GAME, "--count", "4", "--output", str(path)]) == 0
-    assert "4 puzzles of gobang:3x3:3" in capsys.readouterr().out
+    assert "4 puzzles for gobang:3x3:3" in capsys.readouterr().out
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     assert [line["grade"] for line in lines] == [
         each.as_dict()["grade"] for each in read_puzzles(path)
     ]
-    assert all(set(line["misses"]) == set(BASELINES) for line in lines)
+    assert all(set(line["misses"]) == set(BASELINE_GRADERS) for line in lines)
 
 
 @pytest.mark.parametrize(

@@ -209,14 +209,14 @@ class TransformDropsPlayer(CellEncoding):
 class IllegalRandomAction(GobangRules):
     @staticmethod
     def random_action(game, state, random):
-        return streams.below(random, game.rows * game.columns)
+        return streams.random_below(random, game.rows * game.columns)
 
 
 @_broken("check_random_action")
 class LopsidedRandomAction(GobangRules):
     @staticmethod
     def random_action(game, state, random):
-        action = streams.below(random, game.rows * game.columns)
+        action = streams.random_below(random, game.rows * game.columns)
         while boards.test_bit(state[0] | state[1], action):
             action = (action + 1) % (game.rows * game.columns)
         return action

@@ -16,7 +16,7 @@ CELLS = [column + row for row in "123" for column in "ABC"]
 
 
 def misbehave():
-    """Misbehave, and return the response if the fault consists of one."""
+    """Misbehave, and return the response if the fault is a response."""
     if FAULT == "hang":
         time.sleep(600)
     elif FAULT == "crash":

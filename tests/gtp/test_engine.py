@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gtp.games import SMALL_GAMES
-from zerolab.agents.agent import FORFEIT
+from zerolab.agents.agent import FORFEIT_ACTION
 from zerolab.agents.baselines import PerfectPlayer, RandomPlayer
 from zerolab.agents.specs import parse_agent
 from zerolab.core.errors import UserError
 from zerolab.gtp.engine import GtpEngine
 from zerolab.gtp.protocol import MAX_LINE_BYTES
-from zerolab.oracles.oracle import ILLEGAL
+from zerolab.oracles.oracle import ILLEGAL_VALUE
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.position import Position
 
@@ -182,7 +182,7 @@ def test_controllers_can_omit_passes():
     path = Position.start("othello:4x4")
     for action in position.history:
         for engine in engines:
-            send(engine, f"play {'bw'[path.ply % 2]} {path.name(action)}")
+            send(engine, f"play {'bw'[path.ply % 2]} {path.action_name(action)}")
         path = path.play(action)
     assert send(engines[0], f"genmove {mover}") == "= pass"
     reply = position.play("pass").legal_moves[0]
@@ -222,7 +222,9 @@ def test_search_analysis_lists_visits_priors_and_values():
 def test_perfect_analysis_lists_values():
     class Oracle:
         def action_values(self, states):
-            return np.where(states[:, :1] == 0, [[-3, 0, 5, ILLEGAL, -1, -1, -1, -1, -2]], ILLEGAL)
+            return np.where(
+                states[:, :1] == 0, [[-3, 0, 5, ILLEGAL_VALUE, -1, -1, -1, -1, -2]], ILLEGAL_VALUE
+            )
 
     engine = make_engine("gobang:3x3:3", lambda game: PerfectPlayer(Oracle()))
     lines = send(engine, "play b a2", "zerolab-analyze")[2:].split("\n")
@@ -254,7 +256,7 @@ def test_unsupported_size_keeps_current_game():
 class _FailingPlayer(RandomPlayer):
     def choose(self, slots, states, keys):
         if len(self.names) == 1:
-            return np.array([FORFEIT])
+            return np.array([FORFEIT_ACTION])
         raise self.names.pop()
 
     names: tuple = ()

@@ -15,7 +15,7 @@ from forks import through
 from gtp.games import SMALL_GAMES
 from gtp.test_client import command
 from play.scripted import agent_of
-from zerolab.agents.agent import FORFEIT
+from zerolab.agents.agent import FORFEIT_ACTION
 from zerolab.agents.baselines import RandomPlayer
 from zerolab.core.errors import UserError
 from zerolab.gtp.program_agent import MAX_CONSECUTIVE_FAILURES, GtpPlayer
@@ -53,7 +53,7 @@ def chosen_actions(player, *openings):
     states = np.array([position.state for position in positions])
     actions = player.choose(slots, states, slots.astype(np.uint64))
     legal = [position.legal_mask for position in positions]
-    assert all(a == FORFEIT or legal[slot][a] for slot, a in enumerate(actions))
+    assert all(a == FORFEIT_ACTION or legal[slot][a] for slot, a in enumerate(actions))
     return actions.tolist()
 
 
@@ -95,7 +95,7 @@ def test_engine_with_search_beats_random():
 )
 def test_failing_engine_forfeits_only_current_game(fault, reason, starts, tmp_path, caplog):
     player = fake_player(fault, tmp_path / "log", timeout=2.0)
-    assert chosen_actions(player, [], [C3], [B2], [B2, 0]) == [0, FORFEIT, 0, 1]
+    assert chosen_actions(player, [], [C3], [B2], [B2, 0]) == [0, FORFEIT_ACTION, 0, 1]
     [record] = caplog.records
     assert record.levelno == logging.WARNING
     assert "forfeits a game of gobang:3x3:3 at ply 1" in record.message
@@ -106,7 +106,7 @@ def test_failing_engine_forfeits_only_current_game(fault, reason, starts, tmp_pa
 def test_forfeit_is_stored_as_loss_of_mover(tmp_path):
     player = fake_player("crash", tmp_path / "log")
     match = against_random(TIC_TAC_TOE, player, 20, seed=3)
-    forfeits = [game for game in match.games if game.actions[-1] == FORFEIT]
+    forfeits = [game for game in match.games if game.actions[-1] == FORFEIT_ACTION]
     assert 0 < len(forfeits) < 20
     for game in forfeits:
         assert C3 in game.actions
@@ -117,7 +117,7 @@ def test_forfeit_is_stored_as_loss_of_mover(tmp_path):
 
 def test_repeated_failures_end_restarts(tmp_path, caplog):
     player = fake_player("crash", tmp_path / "log", "always")
-    assert set(chosen_actions(player, *[[]] * 10)) == {FORFEIT}
+    assert set(chosen_actions(player, *[[]] * 10)) == {FORFEIT_ACTION}
     assert (tmp_path / "log").read_text().count("started") == MAX_CONSECUTIVE_FAILURES
     assert "it failed 3 times in a row" in caplog.records[-1].message
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gtp.games import SMALL_GAMES, play_randomly
-from zerolab.gtp.protocol import GtpCommandError, draw_board, parse_vertex, vertex
+from zerolab.gtp.protocol import GtpCommandError, draw_board, format_vertex, parse_vertex
 from zerolab.rules.position import Position
 
 
@@ -16,7 +16,7 @@ from zerolab.rules.position import Position
 @settings(max_examples=30)
 def test_parsing_inverts_naming(game, seed, plies):
     position = play_randomly(game, seed, plies)
-    names = [vertex(position, action) for action in position.legal_actions]
+    names = [format_vertex(position, action) for action in position.legal_actions]
     assert len(set(names)) == len(names)
     for spelling in (str.upper, str.lower):
         assert [parse_vertex(position, spelling(name)) for name in names] == position.legal_actions
@@ -28,7 +28,7 @@ def test_parsing_inverts_naming(game, seed, plies):
 def test_drawing_shows_stone_at_vertex(game, seed):
     position = play_randomly(game, seed, 5)
     action = position.legal_actions[seed % len(position.legal_actions)]
-    name = vertex(position, action)
+    name = format_vertex(position, action)
     if name != "pass":
         before, after = _cells(draw_board(position)), _cells(draw_board(position.play(action)))
         assert (before[name], after[name]) == (".", "OX"[position.first_to_move])
@@ -48,13 +48,13 @@ def _cells(drawing):
 def test_othello_vertices_follow_convention():
     # With A1 at the top left, Black's first moves are conventionally d3, c4, f5 and e6.
     start = Position.start("othello:8x8")
-    names = {vertex(start, action) for action in start.legal_actions}
+    names = {format_vertex(start, action) for action in start.legal_actions}
     assert names == {"D3", "C4", "F5", "E6"}
 
 
 def test_connect_four_rows_count_from_bottom():
     position = Position.start("connect_four:6x7").play("3")
-    assert vertex(position, 3) == "D2"
+    assert format_vertex(position, 3) == "D2"
     assert {parse_vertex(position, name) for name in ("d2", "D", "3")} == {3}
 
 

@@ -7,7 +7,7 @@ import pytest
 from league.test_playing import EVALUATOR, GAME, PLAIN, settings
 from zerolab.core.errors import UserError
 from zerolab.league import league as module
-from zerolab.league.league import LEAGUE, League
+from zerolab.league.league import LEAGUE_FOLDER_KIND, League
 from zerolab.league.league_report import LeagueReport
 from zerolab.store.arrays import save_arrays
 
@@ -119,7 +119,7 @@ def test_changed_settings_and_foreign_folders_are_refused(uninterrupted, tmp_pat
 
 def test_damaged_state_is_reported(uninterrupted, tmp_path):
     arrays, metadata = module.load_arrays(state_path(League(uninterrupted[2], CHOSEN)), "league")
-    LEAGUE.write_settings(tmp_path, CHOSEN.model_dump())
+    LEAGUE_FOLDER_KIND.write_settings(tmp_path, CHOSEN.model_dump())
     metadata = {name: metadata[name] for name in ("played", "stages")}
     for damage in ({"ratings": None}, {"played": None}):
         remaining_arrays = {name: array for name, array in arrays.items() if name not in damage}

@@ -193,5 +193,5 @@ def test_head_with_several_outputs_per_action_is_refused():
 
     plain = settings()
     with_head = plain.model_copy(update={"heads": (*plain.heads, Twice())})
-    with pytest.raises(UserError, match='head "twice"'):
+    with pytest.raises(UserError, match='"twice" head'):
         build_network(with_head, parse_game("gobang:3x3:3"), 0)

@@ -78,8 +78,8 @@ def test_folded_weights_agree_with_hand_computed_values():
         norm.running_var.fill_(4.0 - norm.eps)
         norm.weight.data.fill_(5.0)
         norm.bias.data.fill_(7.0)
-    conv.fold()
-    linear.fold()
+    conv.fold_batch_norm()
+    linear.fold_batch_norm()
     for layer in (conv.conv, linear.linear):  # 5 (3 x - 1) / 2 + 7
         assert layer.weight.item() == pytest.approx(7.5)
         assert layer.bias.item() == pytest.approx(4.5)

@@ -16,7 +16,7 @@ from zerolab.core import streams
 from zerolab.core.errors import SubstituteWarning
 from zerolab.oracles import alpha_beta
 from zerolab.oracles import solver as solver_module
-from zerolab.oracles.oracle import ILLEGAL, NotSolvedError, best_mask
+from zerolab.oracles.oracle import ILLEGAL_VALUE, NotSolvedError, best_mask
 from zerolab.oracles.solver import Solver, SolverBudget, oracle_for
 from zerolab.rules import compiled_rules, encoding
 from zerolab.rules.position import Position
@@ -26,7 +26,7 @@ def solve(position, solver=None):
     """Return the values of the legal actions of a position."""
     solver = solver or Solver(position.game, memory=16)
     values = solver.action_values(position.state[None])[0]
-    assert (values == ILLEGAL).tolist() == (~position.legal_mask).tolist()
+    assert (values == ILLEGAL_VALUE).tolist() == (~position.legal_mask).tolist()
     return {action: int(values[action]) for action in position.legal_actions}
 
 
@@ -98,7 +98,7 @@ def test_values_are_consistent_with_the_next_ply():
 
 
 def test_scores_agree_with_bitbully():
-    pytest.importorskip("bitbully", reason="the extra oracle is not installed")
+    pytest.importorskip("bitbully", reason="the oracle extra is not installed")
     random = np.random.default_rng(11)
     position = Position.start("connect_four:6x7")
     bitbully, solver = oracle_for(position.game), Solver(position.game)
@@ -135,7 +135,7 @@ def test_orders_break_ties_between_best_moves():
 def test_missing_extra_is_reported(monkeypatch):
     monkeypatch.setitem(sys.modules, "bitbully", None)
     late = random_position("connect_four:6x7", np.random.default_rng(5), 4)
-    with pytest.warns(SubstituteWarning, match='the extra "oracle"'):
+    with pytest.warns(SubstituteWarning, match='the "oracle" extra'):
         oracle = oracle_for(late.game)
     assert isinstance(oracle, Solver)
     assert solve(late, oracle) == move_values(late)

@@ -60,7 +60,7 @@ def _work_records(iterations, epochs, selfplay, learn, loss, fall, simulations, 
 
 
 def accuracy_record(iteration, strong):
-    """Return the strong accuracy of the policy after an iteration; that of search is half."""
+    """Return the policy's strong accuracy after an iteration, and half of it for search."""
     names = [name for name in AccuracyRecord.model_fields if name.endswith(("low", "high"))]
     shares = dict.fromkeys([*names, "network_weak", "search_weak"], 0.5)
     return AccuracyRecord(
@@ -85,8 +85,8 @@ def made_up_run(
 
     `seconds` maps stages to total seconds. `simulations` and `samples` are per iteration. The loss
     falls by about `fall` with epochs and iterations, down to `loss`. Training Elo rises by `elo` in
-    each iteration, but that of the second candidate is lower by `dip`. `accuracy` is that on
-    solved positions, which `measurements` replace.
+    each iteration, but the second candidate's is lower by `dip`. `accuracy` refers to solved
+    positions; `measurements` replace it.
     """
     iterations, epochs = planned.settings.iterations, planned.settings.learn.epochs
     records = _work_records(

@@ -13,10 +13,10 @@ from made_up_runs import alike, design_of, made_up_results, noise, words
 from zerolab.papers.loss_functions.study import LossFunctionsStudy
 from zerolab.papers.published_bugs import analysis, win_labels
 from zerolab.papers.published_bugs.study import (
-    CLOSED,
     CLOSURE,
     DEFECTIVE,
     MIRROR,
+    SHARED_NETWORK_TOURNAMENT,
     WINNER,
     PublishedBugsStudy,
 )
@@ -73,7 +73,7 @@ def test_names_of_one_network_vary_less_than_runs():
 
     design = design_of(PublishedBugsStudy, "small")
     results = made_up_results("small", design, alike, elo, error=5.0)
-    closed = results.tournaments[f"{CLOSURE}-{CLOSED}"]
+    closed = results.tournaments[f"{CLOSURE}-{SHARED_NETWORK_TOURNAMENT}"]
     rng = np.random.default_rng(4)
     for name, rating in closed.rating_by_player.items():
         closed.rating_by_player[name] = rating._replace(
@@ -127,7 +127,7 @@ def test_runs_without_bugs_are_shared_with_the_loss_study():
 
 def test_closed_tournament_has_networks_of_the_last_run():
     design = design_of(PublishedBugsStudy, "mini", 3)
-    closed = next(each for each in design.tournaments if each.name == CLOSED)
+    closed = next(each for each in design.tournaments if each.name == SHARED_NETWORK_TOURNAMENT)
     for name, run in closed.run_by_player.items():
         assert name.startswith(str(run.factors["loss"]))
         assert run.factors["seed"] == max(design.seeds)

@@ -50,7 +50,7 @@ def test_accuracy_at_a_cost_is_the_mean_of_its_last_fifth():
 
 
 def test_peak_and_cost_to_reach_use_smoothed_accuracies():
-    assert cost_to_reach(RUN, 0.5) == pytest.approx(12.8)  # a fiftieth of 40 after another
+    assert cost_to_reach(RUN, 0.5) == pytest.approx(12.8)  # the first usable multiple of 40 / 50
     assert cost_to_reach(RUN, 0.6) == pytest.approx(16.8)  # 0.5 + 0.02 * (0.9 * 16.8 - 10) > 0.6
     assert cost_to_reach(RUN, 0.7) is None
     assert 0.6 < peak_accuracy(RUN) < 0.7
@@ -117,10 +117,10 @@ def test_claims_compare_variants_at_equal_cost_and_at_their_ends(made_up):
     every, design = made_up
     results = Results("mini", design, every, {})
     found = costs.training_statistics(results, costs.measured_accuracy_points(results))
-    ends = {claim.key: claim for claim in (*findings.PEAKS, *findings.ENDS)}
+    ends = {claim.key: claim for claim in (*findings.PEAK_CLAIMS, *findings.END_CLAIMS)}
     expected = {
         findings.EXTENDED_CLAIM: at("extended", 10) - at("baseline", 10),
-        # Along curves, straight lines differ as in the middle.
+        # Straight curves differ by their distance in the middle.
         findings.GROWING_CLAIM: (0.60 + 0.82) / 2 - (0.50 + 0.90) / 2,
         findings.FREE_FEATURES_CLAIM: (2.0 * 0.70 + 7.9 * 0.84) / 9.9 - (0.50 + 0.90) / 2,
         # The small network costs 2: the curves overlap from 2.1 to 10, with a bend at 4.1.
@@ -130,7 +130,7 @@ def test_claims_compare_variants_at_equal_cost_and_at_their_ends(made_up):
         findings.GROWING_EARLY_CLAIM: at("growing", 2.5) - at("extended", 2.5),
         findings.LEAGUE_CLAIM: (0.50 + 0.87) / 2 - (0.50 + 0.90) / 2,
         findings.ABLATIONS["no-merging"]: at("extended", 10) - at("no-merging", 10),
-        # Of the baseline, the last fifth of 20 is on its second line.
+        # The baseline's last fifth, 16 to 20, is on its second line.
         ends["extended-ends-higher"]: at("extended", 10) - (0.80 + 0.15 * 0.8),
         ends["growing-peaks-lower"]: at("growing", 10) - at("extended", 10),
         ends["league-peaks-lower"]: at("league", 10) - at("extended", 10),
@@ -139,7 +139,7 @@ def test_claims_compare_variants_at_equal_cost_and_at_their_ends(made_up):
         assert found[claim].value == pytest.approx(value, abs=1e-9), claim.key
     # The smaller lead of two weights counts.
     lead = at("extended", 10) - at("merging-0.5", 10)
-    assert found[findings.WEIGHT_CLAIM].value == pytest.approx(lead, abs=1e-9)
+    assert found[findings.MERGING_WEIGHT_CLAIM].value == pytest.approx(lead, abs=1e-9)
     assert isinstance(found[findings.SERVICE_CLAIM], MissingEstimate)
     unfinished = costs.training_statistics(Results("mini", design, every[1:], {}), {})
     assert all(isinstance(each, MissingEstimate) for each in unfinished.values())
@@ -160,7 +160,7 @@ def test_study_of_extensions_has_new_seeds_and_only_its_own_claims(made_up):
 
 
 def test_small_networks_cost_accuracy_and_variants_save_cost(made_up):
-    """The free curve leads the one that begins 2 later; costs are compared at equal accuracy."""
+    """With the small network's cost of 2, the curve begins later and is lower."""
     every, design = made_up
     results = Results("mini", design, every, {})
     runs = costs.measured_accuracy_points(results)
@@ -182,7 +182,7 @@ def test_savings_are_ratios_of_costs_at_an_accuracy_that_all_runs_reach():
     slow = {seed: line(0.1 * (1.0 + 0.01 * seed), 10.0) for seed in range(3)}
     fast = {seed: line(0.2 * (1.0 + 0.01 * seed), 3.0) for seed in range(3)}
     found = costs.cost_saving({"service": fast, "extended": slow}, "service", "extended")
-    # Within 0.01 of 0.54, the lowest peak: smoothing shifts both costs by the same factor.
+    # At 0.01 below 0.54, the lowest peak, smoothing shifts both costs by the same factor.
     assert found.value == pytest.approx(1.0, abs=1e-3)
     assert costs.cost_saving({"extended": slow}, "service", "extended") == MissingEstimate(
         "service is not studied at this scale"
@@ -213,7 +213,7 @@ def test_curves_that_do_not_overlap_are_not_compared():
 
 
 def test_effects_of_seeds_are_removed_if_runs_are_missing(made_up):
-    """Variants lack different seeds, whose accuracies are far apart."""
+    """Variants lack different seeds, and seeds differ a lot in accuracy."""
     every, design = made_up
     missing = {("extended", 102), ("no-merging", 100), ("baseline", 101)}
     done = [run for run in every if (run.factors["variant"], run.factors["seed"]) not in missing]
@@ -223,7 +223,7 @@ def test_effects_of_seeds_are_removed_if_runs_are_missing(made_up):
     effect = costs.difference_at_equal_cost(runs, "extended", "no-merging")
     # The model counts a variance between seeds of 10^6 error variances as infinite.
     assert effect.value == pytest.approx(at("extended", 10) - at("no-merging", 10), abs=1e-7)
-    shown = {type(block) for block in analysis.training_blocks(results, runs)}
+    shown = {type(block) for block in analysis.training_section(results, runs)}
     assert {Picture, Table} <= shown
     apart = {"extended": {0: RUN}, "baseline": {1: RUN}}
     unknown = costs.difference_at_equal_cost(apart, "extended", "baseline")

@@ -82,7 +82,7 @@ def test_networks_are_graded_on_easy_positions(results, finished):
     chance = np.mean(random_grades(positions).strong)
     for seed in range(2):
         assert accuracies["baseline"][seed] == pytest.approx(chance, abs=0.15)
-    (table,) = smaller_findings.easy_blocks(results, accuracies)
+    (table,) = smaller_findings.easy_section(results, accuracies)
     assert isinstance(table, Table)
     row = dict(zip(table.column_titles, table.rows[-1], strict=True))
     assert (row["variant"], row["published easy"]) == ("extended", 0.953)
@@ -142,7 +142,7 @@ def test_final_accuracy_of_policy_and_search(finished, monkeypatch):
 
 
 def test_policy_is_graded_by_ply_on_the_test_part(finished, monkeypatch):
-    """Perfect play is always right; the policy, which searches nothing, is the player."""
+    """The policy, without search, is perfect and therefore always right."""
 
     def agent(folder, iteration, options):
         assert options.simulations == 0
@@ -175,4 +175,4 @@ def test_unsolved_positions_are_measured_later(finished):
 def test_missing_positions_give_no_table(results):
     bare = replace(results, runs=[replace(run, measurements={}) for run in results.runs])
     assert smaller_findings.easy_accuracies(bare) == {}
-    assert not list(smaller_findings.easy_blocks(bare, {}))
+    assert not list(smaller_findings.easy_section(bare, {}))

@@ -24,8 +24,8 @@ from zerolab.papers.connect_four.findings import (
     EFFORT_CLAIM,
     EXTENSIONS_CLAIM,
     GAME_LENGTH_CLAIM,
+    ONE_PER_GAME_CLAIM,
     SUPERVISED_FEATURES_CLAIM,
-    VERSIONS_CLAIM,
 )
 from zerolab.papers.connect_four.smaller_findings import (
     DROP_CLAIM,
@@ -37,8 +37,8 @@ from zerolab.papers.connect_four.variants import (
     EASY,
     ONE_PER_GAME,
     POLICY_FEATURES,
-    SUPERVISED,
-    TRAINING,
+    SELF_PLAY_PART,
+    SUPERVISED_PART,
     WITHOUT_FEATURES,
 )
 from zerolab.papers.solved_accuracy import SolvedAccuracy, part_due_to_plies
@@ -63,7 +63,7 @@ FIRST_COST = 0.1
 EARLY = {"growing": 0.78, "big-tree": 0.75, "no-squeeze-excite": 0.65}
 """Accuracies at low cost for which the claims hold; 0.1 less than above for other variants."""
 LEADS = {EASY: 0.04, ONE_PER_GAME: 0.01}
-"""Leads in accuracy over the set of all positions for which the claims hold."""
+"""Accuracy leads over the set of all positions; with them, the claims hold."""
 DIVERSE = {"big-tree": (20, 1), "big-tree-30": (20, 1), "league-novelty": (10, 10)}
 """New positions per game of the early and the late phase; 10 and 5 for other variants."""
 
@@ -79,7 +79,7 @@ def accuracy(variant, cost, is_claimed):
 
 
 def training_run(planned, is_claimed):
-    """Return a run whose accuracy drops for an iteration when its network grows, most at last."""
+    """Return a run whose accuracy drops for an iteration after each growth, more each time."""
     variant = planned.factors["variant"]
     growth = getattr(planned.settings.growth, "after", (0,))
     drops = {at + 1: 0.1 * at if is_claimed else 0.0 for at in growth}
@@ -108,7 +108,7 @@ def training_run(planned, is_claimed):
 
 
 def supervised_run(planned, is_claimed):
-    if planned.part == TRAINING:
+    if planned.part == SELF_PLAY_PART:
         return TrainedRun(planned, [])
     blocks = planned.factors["blocks"] if is_claimed else 5
     share = 0.5 + 0.01 * blocks + noise(planned, 1e-4)
@@ -159,7 +159,7 @@ def made_up(is_claimed):
 
 
 def learned(is_claimed):
-    """Return results of the supervised study, in which depth helps if as claimed."""
+    """Return results of the supervised study; depth helps if `is_claimed`."""
     design = design_of(Connect4SupervisedStudy, "mini")
     return Results("mini", design, [supervised_run(run, is_claimed) for run in design.runs], {})
 
@@ -180,12 +180,12 @@ def test_depth_and_features_are_compared(is_claimed, word):
 
 
 def test_sets_are_compared_at_equal_depth_and_equal_plies():
-    """The accuracies by ply of a run are those of its set, besides a small part of its share."""
+    """A run's accuracies by ply depend on its set, and slightly on its accuracy."""
     found = supervised.supervised_statistics(learned(is_claimed=True))
-    assert found[VERSIONS_CLAIM].value == pytest.approx(0.01, abs=1e-3)
-    assert len(found[VERSIONS_CLAIM].estimates) == 6
+    assert found[ONE_PER_GAME_CLAIM].value == pytest.approx(0.01, abs=1e-3)
+    assert len(found[ONE_PER_GAME_CLAIM].estimates) == 6
     assert found[EASY_SET_CLAIM].value == pytest.approx(0.04, abs=1e-3)
-    # Of 100 hard positions 40 are late, of 200 easy ones 140.
+    # 40 of 100 hard positions and 140 of 200 easy ones are late.
     hard, easy = (
         {"5": 0.5 + lead, "30": 0.8 + lead + late}
         for lead, late in ((0.0, 0.55 / 9), (0.02, 0.59 / 9))
@@ -196,7 +196,7 @@ def test_sets_are_compared_at_equal_depth_and_equal_plies():
 
 
 def test_part_of_a_difference_due_to_plies():
-    """Accuracy depends only on the ply, then only on the set; a ply of one set does not count."""
+    """Accuracy depends on the ply, then on the set; a ply in only one set does not count."""
     hard = {"1": [3, 0.5], "9": [1, 0.9]}
     assert part_due_to_plies(hard, {"1": [1, 0.5], "9": [3, 0.9]}) == pytest.approx(0.8 - 0.6)
     better = {"1": [30, 0.6], "9": [10, 1.0]}
@@ -210,14 +210,14 @@ def test_features_are_compared_with_networks_of_the_same_size_and_set():
     found = supervised.supervised_statistics(results)[SUPERVISED_FEATURES_CLAIM]
     pairs = {
         run.seed: [0.5 + 0.05 + noise(run.planned, 1e-4)]
-        for run in results.runs_where(SUPERVISED, set="v1", blocks=5, labels="right", weight=0.01,
-                                      features=WITHOUT_FEATURES)
+        for run in results.runs_where(SUPERVISED_PART, set="v1", blocks=5, labels="right",
+                                      weight=0.01, features=WITHOUT_FEATURES)
     }  # fmt: skip
-    for run in results.runs_where(SUPERVISED, features=POLICY_FEATURES):
+    for run in results.runs_where(SUPERVISED_PART, features=POLICY_FEATURES):
         pairs[run.seed].append(0.5 + 0.05 + 0.002 + noise(run.planned, 1e-4))
     assert found.value == pytest.approx(np.mean([b - a for a, b in pairs.values()]), abs=1e-9)
     table = next(
-        block for block in supervised.supervised_blocks(results)
+        block for block in supervised.supervised_section(results)
         if isinstance(block, Table) and block.name == "features"
     )  # fmt: skip
     without, with_features = (
@@ -272,12 +272,12 @@ def test_all_variants_estimate_the_variance():
     difference = costs.difference_at_equal_cost(curves, names[0], names[1])
     centred = accuracies - accuracies.mean(axis=1, keepdims=True)
     squares = (centred**2).sum() - len(names) * (centred.mean(axis=0) ** 2).sum()
-    freedom = (len(names) - 1) * (len(seeds) - 1)
+    degrees_of_freedom = (len(names) - 1) * (len(seeds) - 1)
     by_variant = (centred**2).sum() / (len(names) * (len(seeds) - 1))
     assert difference.value == pytest.approx(accuracies[0].mean() - accuracies[1].mean())
-    assert difference.freedom == freedom
+    assert difference.degrees_of_freedom == degrees_of_freedom
     # without an effect of seeds, REML drops the blocks and pools the variances of the variants
-    variance = min(squares / freedom, by_variant)
+    variance = min(squares / degrees_of_freedom, by_variant)
     assert difference.error == pytest.approx(np.sqrt(2 * variance / len(seeds)), rel=1e-3)
 
 
@@ -289,23 +289,23 @@ def test_shorter_runs_do_not_estimate_the_variance():
         "service": {0: points[:1], 1: points[:1]},
     }
     difference = costs.difference_at_equal_cost(curves, "extended", "baseline")
-    assert difference.freedom == 1
+    assert difference.degrees_of_freedom == 1
     found = costs.difference_at_equal_cost(curves, "extended", "league")
     assert found == MissingEstimate("league is not studied at this scale")
 
 
 def test_random_moves_of_the_best_player_follow_from_its_check_parameter(judged):
     is_claimed, _, results = judged
-    (found,) = analysis.diversity.check_statistics(results).values()
+    (found,) = analysis.diversity.check_parameter_statistics(results).values()
     assert found.value == pytest.approx(0.02 if is_claimed else 0.6, abs=5e-3)
 
 
 def test_growth_is_reported_by_iteration(judged):
     is_claimed, _, results = judged
-    run = results.runs_where(TRAINING, variant="growing")[0]
+    run = results.runs_where(SELF_PLAY_PART, variant="growing")[0]
     changes = smaller_findings.growth_changes(run)
     assert list(changes) == [at for at in run.planned.settings.growth.after if at < 20]
-    (table,) = smaller_findings.growth_blocks(results)
+    (table,) = smaller_findings.growth_section(results)
     assert isinstance(table, Table)
     assert len(table.rows) == 2 * len(changes)
     if is_claimed:
@@ -343,7 +343,7 @@ def test_other_weights_of_the_outcome_are_shown_but_not_compared():
     found = supervised.supervised_statistics(results)
     assert found[DEEPER_CLAIMS["strong"]].value == pytest.approx(0.05, abs=1e-3)  # 10 and 5 blocks
     table = next(
-        block for block in supervised.supervised_blocks(results) if isinstance(block, Table)
+        block for block in supervised.supervised_section(results) if isinstance(block, Table)
     )
     row = dict(zip(table.column_titles, table.rows[0], strict=True))
     assert row["strongest move, weight 1"].value == pytest.approx(0.1)

@@ -12,7 +12,7 @@ from zerolab.league.playing import player_name
 from zerolab.league.population import draw_pairs
 from zerolab.papers.connect_four import diversity
 from zerolab.papers.connect_four.diversity import (
-    league_blocks,
+    league_section,
     measured_diversities,
 )
 from zerolab.papers.connect_four.study import Connect4EfficiencyStudy
@@ -90,7 +90,7 @@ def players_of(run):
 
 
 def test_parameters_are_means_of_active_players(results):
-    picture = next(block for block in league_blocks(results) if isinstance(block, Picture))
+    picture = next(block for block in league_section(results) if isinstance(block, Picture))
     panels = {axes.get_title(): axes for axes in picture.figure.axes if axes.get_title()}
     assert list(panels) == ["exploration constant c", "check parameter"]
     _, line = panels["exploration constant c"].get_lines()
@@ -104,7 +104,7 @@ def test_parameters_are_means_of_active_players(results):
 
 
 def test_best_settings_are_listed_with_published_ones(results):
-    table = next(block for block in league_blocks(results) if isinstance(block, Table))
+    table = next(block for block in league_section(results) if isinstance(block, Table))
     named = [dict(zip(table.column_titles, row, strict=True)) for row in table.rows]
     assert [row["exploration constant c"] for row in named[:2]] == ["0.5 to 8", 3.09]
     shown = [row for row in named if row["league"] == "league by novelty"]
@@ -137,7 +137,7 @@ def test_diversity_is_compared_by_phase_of_training(tmp_path):
     assert whole.value == pytest.approx((7 - 5) / (3 * GENERATION))
     unknown = MissingEstimate("league by novelty is not studied at this scale")
     assert found["novelty-is-more-diverse-later"] == found["novelty-is-more-diverse"] == unknown
-    assert not list(league_blocks(results_of([])))
+    assert not list(league_section(results_of([])))
 
 
 def test_share_of_requests_without_a_search():

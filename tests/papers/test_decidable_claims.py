@@ -1,4 +1,4 @@
-"""Claims that some outcome decides, at the scale with the fewest planned seeds."""
+"""Claims that an outcome can decide, at the scale with the fewest planned seeds."""
 
 from __future__ import annotations
 
@@ -33,7 +33,13 @@ pytestmark = pytest.mark.usefixtures("few_resamples")
 SECONDS = {"selfplay": 1.0, "learn": 1.0, "gate": 1.0}
 WILD, FIRST = "rave", "wrora"
 """Variants of the warm start that differ from the others in some outcomes."""
-ELO_OF_WAY = {SCRATCH: 0.0, FINE_TUNED: 200.0, FROZEN: 50.0, RANDOM_FROZEN: -100.0, MAPPED: 100.0}
+ELO_OF_METHOD = {
+    SCRATCH: 0.0,
+    FINE_TUNED: 200.0,
+    FROZEN: 50.0,
+    RANDOM_FROZEN: -100.0,
+    MAPPED: 100.0,
+}
 
 
 def alike(planned):
@@ -44,14 +50,14 @@ def alike(planned):
 
 
 def training_tells_strength(planned):
-    """Return results whose training Elo has the order of Elo in tournaments."""
+    """Return results ordered equally by training and tournament Elo."""
     elo = noise(planned, 1.0)
     return {"seconds": SECONDS, "elo": 10.0 + elo}, elo
 
 
 def one_varies(planned):
-    """Return results of a leading variant, of one that is different in each run, and of the value
-    loss, whose runs hardly differ."""
+    """Return results of a leading variant, a variant that differs between runs, and the value loss,
+    which hardly differs."""
     variant, loss = planned.factors.get("variant"), planned.factors.get("loss")
     elo = noise(planned, 100.0 if variant == WILD else 0.01 if loss == "value" else 1.0)
     return {"seconds": SECONDS, "elo": 10.0}, elo + 3000.0 * (variant == FIRST)
@@ -73,14 +79,14 @@ def work_varies(planned):
 
 
 def transfer_helps(planned):
-    """Return results in which ways of transfer differ, and other sizes help more than games."""
-    way, source = planned.factors["way"], planned.factors.get("source")
+    """Return results in which methods differ, and other sizes help more than other games."""
+    method, source = planned.factors["way"], planned.factors.get("source")
     is_near = source is not None and BoardPair(source, planned.part).is_near
-    accuracy = 0.3 + noise(planned, 1e-3) + (way == FINE_TUNED) * (0.2 + 0.1 * is_near)
+    accuracy = 0.3 + noise(planned, 1e-3) + (method == FINE_TUNED) * (0.2 + 0.1 * is_near)
     tuned, scratch = ([0.9, first + noise(planned, 1e-3, "cka")] for first in (0.5, 0.9))
-    measured = {SOURCE_CKA: tuned, SCRATCH_CKA: scratch} if way == FINE_TUNED else {"layers": []}
+    measured = {SOURCE_CKA: tuned, SCRATCH_CKA: scratch} if method == FINE_TUNED else {"layers": []}
     return {"seconds": SECONDS, "accuracy": accuracy, "measurements": measured}, (
-        ELO_OF_WAY[way] + noise(planned, 10.0)
+        ELO_OF_METHOD[method] + noise(planned, 10.0)
     )
 
 
@@ -98,7 +104,7 @@ STUDIES = {
 
 
 def decided(study, scale, outcome):
-    """Return the keys of decided and of all claims for an outcome."""
+    """Return the keys of decided claims and of all claims."""
     design = design_of(study, scale)
     results = made_up_results(
         scale, design, lambda run: outcome(run)[0], lambda run: outcome(run)[1], error=0.1

@@ -18,7 +18,7 @@ from zerolab.papers.loss_functions.analysis import (
     rank_correlation,
     training_elo_errors,
 )
-from zerolab.papers.loss_functions.study import TARGETS, LossFunctionsStudy
+from zerolab.papers.loss_functions.study import LOSS_SYMBOLS, LossFunctionsStudy
 from zerolab.report.table import Z95
 from zerolab.studies.block_model import fit_games, ranked_lead
 from zerolab.studies.claims import MissingEstimate
@@ -93,7 +93,9 @@ def correlated(groups, seed_count=None):
     def measure(planned):
         return {**alike(planned), "elo": elo(planned) + 100 * noise(planned, 0.1, "training")}
 
-    design = design_of(LossFunctionsStudy, "mini", seed_count).only(["othello-5x5", "gobang-5x5"])
+    design = design_of(LossFunctionsStudy, "mini", seed_count).of_parts(
+        ["othello-5x5", "gobang-5x5"]
+    )
     results = made_up_results("mini", design, measure, elo)
     return correlation_with_elo(
         results, design.parts, "loss", groups, lambda run: run.training_elos[-1]
@@ -101,7 +103,10 @@ def correlated(groups, seed_count=None):
 
 
 def test_correlation_includes_differences_between_the_levels_of_a_group():
-    between, within = correlated([[*TARGETS]]), correlated([[target] for target in TARGETS])
+    between, within = (
+        correlated([[*LOSS_SYMBOLS]]),
+        correlated([[target] for target in LOSS_SYMBOLS]),
+    )
     assert between.value > 0.9
     assert between.p_value(0.5) < 0.01
     assert within.value < 0.9
@@ -143,7 +148,7 @@ def test_ranked_lead_is_that_over_the_closest_rival():
 
 
 def test_small_leads_of_one_sign_add_up():
-    """A lead of -14 with a standard error of 7 on each of six boards is below 0 on most of them."""
+    """Leads of -14 with standard errors of 7 are significant only on several boards together."""
     values = table_of_leads([-14] * 6, seeds=4, spread=10.0)
     found = leads_of(values, 4)
     single = leads_of({0: values[0]}, 1)

@@ -62,7 +62,7 @@ def test_study_runs_and_reports(name, root):
     document = done.document()
     verdicts = verdicts_of(document)
     assert all(each.note for each in verdicts if each.word == "no data")
-    assert document.limits.startswith("Scale smoke")
+    assert document.limitations.startswith("Scale smoke")
     assert document.pictures
     assert document.tables
     json.dumps(document.as_dict(), allow_nan=False)

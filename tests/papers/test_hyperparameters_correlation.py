@@ -146,7 +146,7 @@ def words_of(results):
 def test_built_in_claims_hold(results):
     words = words_of(results)
     assert set(words) == set(GRID_CLAIMS)
-    # 10 Elo per doubling of epochs, but at most 6 from ep = 10 to 15, are too few for one cell.
+    # Losing 10 Elo per doubling of epochs, or 6 from ep = 10 to 15, decides nothing in one cell.
     assert words.pop(OVERTRAINED_CLAIM) == "undecided"
     assert words.pop(FEW_EPOCHS_CLAIM) == "undecided"
     assert words.pop(COMPOSITION_CLAIM) in ("equal", "undecided")  # the effects are additive
@@ -159,7 +159,7 @@ def test_built_in_claims_hold(results):
 
 @pytest.mark.parametrize("turn", [-1.0, 1.0])
 def test_epochs_that_stop_helping(turn):
-    """One seed shows what epochs do at the largest I and E, above all at the largest m."""
+    """One seed shows the effect of epochs at the largest I and E, mainly at the largest m."""
     design = design_of(HyperparameterCorrelationStudy, "mini", 1)
 
     def elo(planned):
@@ -208,11 +208,11 @@ def test_late_epochs_are_those_of_the_largest_levels(results):
     assert step.value == pytest.approx(most - middle)
     # Each mean is of two runs with noise of 10 Elo.
     assert step.error == pytest.approx(10.0, rel=0.15)
-    assert step.freedom == 162 - 17  # constant, 4 linear, 10 products, time, second tournament
+    assert step.degrees_of_freedom == 162 - 17  # constant, 4 linear, 10 products, time, tournament
 
 
 def test_work_of_selfplay_and_of_training_is_separated():
-    """Elo is made of both counts, and the tournaments of the seeds are 500 Elo apart."""
+    """Elo depends on both counts, and the seeds' tournaments are 500 Elo apart."""
     design = design_of(HyperparameterCorrelationStudy, "mini")
 
     def work(planned):
@@ -229,7 +229,7 @@ def test_work_of_selfplay_and_of_training_is_separated():
 
 
 def test_iterations_and_games_are_compared_with_simulations_and_epochs(results):
-    """In the invented results, games are worth the least above simulations: 30 minus 20 Elo."""
+    """In the invented results, the smallest lead is games over simulations: 30 - 20 Elo."""
     leads = regression.leads_of_iterations_and_games(read_grid(results))
     assert [each.value for each in leads] == pytest.approx([100.0, 130.0, 10.0, 40.0], abs=5)
     grid = read_grid(results)
@@ -242,7 +242,7 @@ def test_iterations_and_games_are_compared_with_simulations_and_epochs(results):
 
 @pytest.mark.parametrize(("gain", "word"), [(90.0, "holds"), (-90.0, "does not hold")])
 def test_iterations_are_worth_more_with_more_work_in_each(gain, word):
-    """A doubling of E, m and ep together, as of one of them by 8, adds to the worth of I."""
+    """Doubling E, m and ep together, or one three times, adds `gain` to the worth of I."""
     design = design_of(HyperparameterCorrelationStudy, "mini", 1)
 
     def elo(planned):
@@ -257,7 +257,7 @@ def test_iterations_are_worth_more_with_more_work_in_each(gain, word):
 
 
 def test_cheap_long_runs_are_compared_at_equal_time_and_with_costly_ones(results):
-    """The lead at equal time is the coefficient of an indicator, beside log2 of the time."""
+    """The lead at equal time is an indicator's coefficient, alongside log2 of the time."""
     grid = read_grid(results)
     cheap, costly = grid.runs_at(I=6, m=8, ep=5), grid.runs_at(I=6, m=24, ep=15)
     x = [
@@ -293,7 +293,7 @@ def test_report_is_complete(results):
     first = results.runs[0].planned
     assert [rows[0][symbol] for symbol in SYMBOLS] == [2, 10, 8, 5]
     assert rows[0]["Elo above Random"] == pytest.approx(strength(first) + 300)
-    assert "(simulations=16)" in document.limits
+    assert "(simulations=16)" in document.limitations
     # The best mean is on the front, and nothing that costs more is.
     own = table(document, "front-shares")
     assert len(own) == 81
@@ -323,7 +323,7 @@ def test_partial_results_are_reported(results, kept, played):
 
 @pytest.mark.parametrize("scale", ["smoke", "paper"])
 def test_single_seed_has_finite_intervals(scale):
-    """The published design has one run of every combination; fits have intervals all the same."""
+    """The published design has one run of every combination; fits still have intervals."""
     design = design_of(HyperparameterCorrelationStudy, scale)
     alone = made_up_results(scale, design, measured, strength)
     document = report.correlation_report(alone)
@@ -332,7 +332,7 @@ def test_single_seed_has_finite_intervals(scale):
 
 
 def test_time_proportional_to_iterations_gives_no_estimate(results):
-    """Then no run of equal time has other iterations."""
+    """Runs of equal time have equal iterations."""
 
     def only_iterations(planned):
         seconds = {"selfplay": planned.factors["I"], "learn": 0.0, "gate": 0.0}
@@ -378,7 +378,7 @@ def test_unit_costs_are_recovered(results):
 
 
 def test_tournament_scales_are_removed(results):
-    """BayesElo shows the Elo of one tournament, whose games are often drawn, times 0.73."""
+    """One tournament has many draws, so BayesElo multiplies its Elo by 0.73."""
     tournament = results.tournaments["seed-100"]
     ((key, ratings),) = tournament.ratings.items()
     model = replace(ratings.model, draw_elo=200.0)
@@ -398,11 +398,11 @@ def test_tournament_scales_are_removed(results):
 
 
 def test_spread_excludes_tournament_differences(results):
-    """Runs have noise of 10 Elo, of which 5 are said to be measuring; seeds are 500 apart."""
+    """Runs have noise of 10 Elo, with measurement errors of 5; seeds are 500 apart."""
     found = regression.run_spread(read_grid(results))
     assert found.observed_sd == pytest.approx(10.0, rel=0.2)
     assert found.measurement_error == pytest.approx(5.0)
-    assert regression.residuals(read_grid(results)).freedom == 162 - 81 - 1
+    assert regression.residuals(read_grid(results)).degrees_of_freedom == 162 - 81 - 1
 
 
 def equal_best_elo(planned):

@@ -11,13 +11,13 @@ from made_up_runs import design_of, made_up_results, noise
 
 from zerolab.papers.hyperparameters.findings import (
     EFFECT_CLAIMS,
-    FREE_CLAIM,
     IMPORTANT_LOSS_CLAIM,
     IMPORTANT_TIME_CLAIM,
     RISE_CLAIM,
     SENSITIVE_CLAIM,
     THRESHOLD_CLAIM,
     TIME_CLAIM,
+    TIME_FRIENDLY_CLAIM,
     TIME_SIGNS,
 )
 from zerolab.papers.hyperparameters.runs import (
@@ -98,7 +98,7 @@ def test_runs_are_mirrored_pairs(results):
         one, other = [
             run.trained_run.planned
             for run in runs
-            if run.pair == pair and run.trained_run.seed == FIRST_SEED
+            if run.block == pair and run.trained_run.seed == FIRST_SEED
         ]
         assert levels(one) == {symbol: -level for symbol, level in levels(other).items()}
         settings = one.settings
@@ -119,7 +119,7 @@ def test_effects_are_free_of_interactions(results):
         low, _, high = scaled_values("mini", symbol)
         assert error * math.log2(high / low) == pytest.approx(0.05 * math.sqrt(2 / 48), rel=0.3)
     # 96 runs, less 12 effects, 24 pairs and 1 further seed.
-    assert exponents["I"].freedom == 59
+    assert exponents["I"].degrees_of_freedom == 59
     losses = range_effects("mini", runs, final_loss)
     assert losses["rs"].value == pytest.approx(0.6, abs=0.05)
     elos = range_effects("mini", runs, results.tournaments["screening"].elo_above_agent)
@@ -181,7 +181,7 @@ def test_leading_effects_are_compared_with_the_size_of_the_others():
 
 
 def test_opposite_effects_are_found(results):
-    """Without a middle, times that hardly differ contradict the first claim only."""
+    """Only d changes the times, which contradicts the second claim."""
 
     def even(planned):
         spent = 2.0 ** (0.5 * levels(planned)["d"] + noise(planned, 0.02, "time"))
@@ -189,7 +189,7 @@ def test_opposite_effects_are_found(results):
 
     made_up = made_up_results("mini", results.design, even, strength)
     words = {each.claim: each.word for each in screening_verdicts(made_up)}
-    assert (words[TIME_CLAIM], words[FREE_CLAIM]) == ("equal", "does not hold")
+    assert (words[TIME_CLAIM], words[TIME_FRIENDLY_CLAIM]) == ("equal", "does not hold")
 
 
 def test_report_is_complete(results):

@@ -17,13 +17,13 @@ from zerolab.papers.hyperparameters.effects import (
 )
 from zerolab.papers.hyperparameters.findings import (
     DEFAULT_ITERATIONS_CLAIM,
-    FREE_CLAIM,
     GATE_CLAIM,
-    LEVEL_CLAIM,
     LONG_EQUAL_CLAIM,
     LOSS_CLAIMS,
+    SIMULATIONS_LEVEL_CLAIM,
     THRESHOLD_CLAIM,
     TIME_CLAIM,
+    TIME_FRIENDLY_CLAIM,
     effect_statistics,
 )
 from zerolab.papers.hyperparameters.runs import (
@@ -80,7 +80,7 @@ def measured(planned):
     shares = {"selfplay": 0.5 * spent, "learn": 0.4 * spent, "gate": 0.1 * spent}
     symbol, side = place(planned)
     loss = 2.0 - 0.5 * side * (symbol == "ep") + 0.01 * noise(planned, "loss")
-    fall = 1.0 - 0.9 * side * (symbol == "bs")  # of which nothing is left at the end
+    fall = 1.0 - 0.9 * side * (symbol == "bs")  # no effect on the final loss
     return {"seconds": shares, "loss": loss, "fall": fall}
 
 
@@ -125,10 +125,10 @@ def test_times_are_as_published(results):
         87.7 / 44.0, rel=0.03
     )
     assert agreement_exponent(sweep).value == pytest.approx(1.0, abs=0.05)
-    # Only the smallest and the largest value count: log2 of 87.7 / 17.4 on that of 40 / 4.
+    # Only the smallest and the largest value count: log2(87.7 / 17.4) over log2(40 / 4).
     exponents = doubling_effects(sweep.varied_runs, log2_seconds)
     assert exponents["E"].value == pytest.approx(0.702, abs=0.01)
-    assert exponents["I"].freedom == 75 - 25 - 2
+    assert exponents["I"].degrees_of_freedom == 75 - 25 - 2
     assert math.isinf(doubling_effects(sweep.varied_runs[::3], log2_seconds)["E"].interval.high)
     verdicts = {
         each.claim: each.word
@@ -139,7 +139,7 @@ def test_times_are_as_published(results):
     assert verdicts[LOSS_CLAIMS["bs"]] == "holds"  # smaller after 85 % of the iterations
     # The published hours with the largest lr are log2(47.8 / 40.3) = 0.246 doublings lower, which
     # is too close to 0.25 to be below.
-    assert verdicts[FREE_CLAIM] == "equal"
+    assert verdicts[TIME_FRIENDLY_CLAIM] == "equal"
 
 
 def test_values_in_the_middle_are_compared():
@@ -157,7 +157,7 @@ def test_values_in_the_middle_are_compared():
     runs = Sweep(made_up).varied_runs
     to_least, to_default = differences_between_values("mini", runs, final_loss, "m", 2)
     assert (to_least.value, to_default.value) == pytest.approx((-0.3, -0.3), abs=0.02)
-    assert to_least.freedom == 75 - 25
+    assert to_least.degrees_of_freedom == 75 - 25
     assert to_least.error == pytest.approx(0.01 * math.sqrt(2 / 3), rel=0.3)
     found = report.sweep_statistics(made_up)
     assert found[LOSS_CLAIMS["m"]].value == pytest.approx(-0.3, abs=0.02)
@@ -165,7 +165,7 @@ def test_values_in_the_middle_are_compared():
     assert found[LOSS_CLAIMS["n"]].value == pytest.approx(0.0, abs=0.03)
     assert found[THRESHOLD_CLAIM].value == pytest.approx(0.4, abs=0.02)
     assert found[DEFAULT_ITERATIONS_CLAIM].value == pytest.approx(0.0, abs=0.03)
-    assert found[LEVEL_CLAIM].value == pytest.approx(-0.3, abs=0.02)
+    assert found[SIMULATIONS_LEVEL_CLAIM].value == pytest.approx(-0.3, abs=0.02)
     # After half of the iterations, half of `fall` is left, times 4 / 3 for both losses.
     assert found[LONG_EQUAL_CLAIM].value == pytest.approx(1.0 * 0.5 * 4 / 3, abs=0.03)
     assert found[GATE_CLAIM].value == pytest.approx(0.1)
@@ -187,7 +187,7 @@ def test_curves_have_a_point_per_epoch(results):
 
 def test_report_is_complete(results):
     document = report.sweep_report(results)
-    assert document.limits.startswith("Scale mini")
+    assert document.limitations.startswith("Scale mini")
     assert {each.name for each in document.pictures} == {
         "effects", "elo", "training-time", "training-loss", "losses-policy", "losses-value",
     }  # fmt: skip

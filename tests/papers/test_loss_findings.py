@@ -11,7 +11,7 @@ from made_up_runs import alike, design_of, made_up_results, noise, words
 
 from zerolab.papers.elo import GAME_TITLES, weakest_elo
 from zerolab.papers.loss_functions import analysis, curve_claims, findings, study
-from zerolab.papers.loss_functions.study import LAMBDA, TARGETS, LossFunctionsStudy
+from zerolab.papers.loss_functions.study import LAMBDA, LOSS_SYMBOLS, LossFunctionsStudy
 from zerolab.studies.claims import MissingEstimate
 from zerolab.studies.results import Results
 from zerolab.training.records import GateRecord, LearnRecord
@@ -30,14 +30,14 @@ def losses_results(advantage, scale="small", seed_count=None):
 
 
 def judged(measure):
-    """Return statistics and their values by claim key, and the results, of runs with a measure."""
+    """Return statistics, their values by claim key, and results, for runs with a measure."""
     results = made_up_results("mini", design_of(LossFunctionsStudy, "mini"), measure, noise)
     statistics = findings.loss_statistics(results)
     return statistics, {claim.key: each.value for claim, each in statistics.items()}, results
 
 
 def weakest(results):
-    return weakest_elo(results, results.design.parts, "loss", [*TARGETS])
+    return weakest_elo(results, results.design.parts, "loss", [*LOSS_SYMBOLS])
 
 
 def bias(results):
@@ -88,7 +88,7 @@ def test_usually_best_means_best_on_most_boards():
 
         statistics = findings.loss_statistics(made_up_results("mini", design, alike, elo))
         assert words(statistics)["value-best-on-most-boards"] == word
-        if count == 4:  # there, the sum is not the best
+        if count == 4:  # the sum is not best on these
             assert words(statistics)["sum-seldom-best"] == "holds"
         mean = statistics[findings.EVERYWHERE_CLAIM].value
         assert mean == pytest.approx((100 * count - 300 * (6 - count)) / 6, abs=15)
@@ -149,7 +149,7 @@ def test_best_loss_depends_on_game_only_if_it_changes():
 
 
 def test_fastest_training_elo_is_compared_with_every_other_loss():
-    """The policy loss gains 500 Elo in every iteration and the value loss 300; 200 is the lead."""
+    """The policy loss gains 500 Elo per iteration and the value loss 300, so the lead is 200."""
 
     def measure(planned):
         gain = {"policy": 500.0, "value": 300.0}.get(planned.factors["loss"], 0.0)
@@ -164,7 +164,7 @@ def test_fastest_training_elo_is_compared_with_every_other_loss():
 
 
 def test_losses_of_boards_are_measured():
-    """Invented losses fall in proportion to iterations, and policy losses are the higher ones."""
+    """Invented losses fall in proportion to iterations, and policy losses are higher."""
     results = losses_results(0.0)
     found = {claim.key: each for claim, each in findings.loss_statistics(results).items()}
     iterations = results.runs_where("othello-5x5")[0].planned.settings.iterations
@@ -266,11 +266,11 @@ def run_with_losses(values, elos=(), **other):
 
 
 def test_shape_of_the_value_loss():
-    early = run_with_losses([1.0, 0.2, 0.2, 0.2, 0.1])
-    assert study.fall("value", early, 0.25) == pytest.approx(0.8)
-    assert study.value_falls_faster(early) == pytest.approx(0.8)
-    assert study.falls_early(early) == pytest.approx(0.7)
-    assert study.falls_early(run_with_losses([1.0, 0.9, 0.9, 0.9, 0.1])) == pytest.approx(-0.7)
+    early, late = map(run_with_losses, ([1.0, 0.2, 0.2, 0.2, 0.1], [1.0, 0.9, 0.9, 0.9, 0.1]))
+    assert study.loss_fall("value", early, 0.25) == pytest.approx(0.8)
+    assert study.value_fall_lead(early) == pytest.approx(0.8)
+    assert study.early_fall_excess(early) == pytest.approx(0.7)
+    assert study.early_fall_excess(late) == pytest.approx(-0.7)
     assert study.value_hump(run_with_losses([0.2, 0.4, 0.4, 0.4, 0.2])) == pytest.approx(0.2)
     assert study.value_hump(run_with_losses([0.5, 0.4, 0.3, 0.2, 0.1])) == pytest.approx(0.0)
 
@@ -322,14 +322,14 @@ def test_weakest_combination_decides_the_learning_claim():
             results.tournaments[part].final_rating(run).elo + 300
             for run in results.runs_where(part, loss=target)
         ])
-        for part in results.design.parts for target in TARGETS
+        for part in results.design.parts for target in LOSS_SYMBOLS
     ]  # fmt: skip
     assert found.value == pytest.approx(min(means))
 
 
 def test_error_of_random_is_included():
     """Runs of equal strength in one tournament, with exact and inexact ratings of Random."""
-    design = design_of(LossFunctionsStudy, "paper").only(["gobang-5x5"])
+    design = design_of(LossFunctionsStudy, "paper").of_parts(["gobang-5x5"])
     exact, rough = (
         made_up_results("paper", design, alike, noise, error=error) for error in (1.0, 200.0)
     )

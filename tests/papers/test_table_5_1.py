@@ -13,7 +13,7 @@ from zerolab.papers.warm_start.study import (
     BOARDS,
     CHANGED_RHEA,
     MCTS,
-    PLAYERS,
+    PLAYER_SPECS,
     PUBLISHED_SCORES,
     RANDOM,
     RAVE,
@@ -40,7 +40,7 @@ from zerolab.studies.results import Results
 from zerolab.studies.statistics import BinomialEstimate
 from zerolab.studies.study import SCALES
 
-# Rows and columns random, mcts, rave, rhea; "column beats row", in percent.
+# Rows and columns: random, mcts, rave, rhea; "column beats row" in percent.
 PRINTED = {
     "gobang": """
         -  97.0  100  90
@@ -100,7 +100,7 @@ def test_agent_names_equal_stored_player_names(scale):
     for each in Table51Study().planned_design(scale).tournaments:
         agents = parse_agents(each.agent_specs, parse_game(each.game))
         assert [agent.name for agent in agents] == list(each.agent_specs)
-        assert len(set(each.agent_specs)) == len(PLAYERS)
+        assert len(set(each.agent_specs)) == len(PLAYER_SPECS)
 
 
 def test_all_scales_except_smoke_have_the_published_design():
@@ -125,10 +125,10 @@ def played(part, scores, repeats=0):
     planned = next(
         each for each in Table51Study().planned_design("paper").tournaments if each.part == part
     )
-    specs = dict(zip(PLAYERS, planned.agent_specs, strict=True))
+    specs = dict(zip(PLAYER_SPECS, planned.agent_specs, strict=True))
     games = []
-    for i, one in enumerate(PLAYERS):
-        for other in list(PLAYERS)[:i]:
+    for i, one in enumerate(PLAYER_SPECS):
+        for other in list(PLAYER_SPECS)[:i]:
             mirrored = scores.get((other, one), (0, 4, 0))[::-1]
             wins, draws, losses = scores.get((one, other), mirrored)
             for number, points in enumerate([1] * wins + [0] * draws + [-1] * losses):
@@ -289,7 +289,11 @@ def test_smoke_study_counts_its_stored_games(smoke, capsys):
     assert main(["report", "table-5.1", *arguments, "--json"]) == 0
     tables = json.loads(capsys.readouterr().out)["tables"]
     specs = dict(
-        zip(PLAYERS, Table51Study().planned_design("smoke").tournaments[0].agent_specs, strict=True)
+        zip(
+            PLAYER_SPECS,
+            Table51Study().planned_design("smoke").tournaments[0].agent_specs,
+            strict=True,
+        )
     )
     names = "score-rates", "tree-only-rates", "literal-rates", "normalised-rates"
     rows = [row for name in names for row in tables[name]]

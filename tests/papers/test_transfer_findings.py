@@ -167,9 +167,9 @@ def test_boards_of_a_game_with_one_size_have_no_near_pairs():
 
 
 def test_selected_board_includes_sources_of_others():
-    chosen = MINI.only(["gobang-5x5"])
-    ways = {(run.part, run.factors["way"]) for run in chosen.runs if run.part != "gobang-5x5"}
-    assert ways == {("gobang-6x6", "scratch")}
+    chosen = MINI.of_parts(["gobang-5x5"])
+    methods = {(run.part, run.factors["way"]) for run in chosen.runs if run.part != "gobang-5x5"}
+    assert methods == {("gobang-6x6", "scratch")}
     assert {each.group for each in chosen.tournaments} == {"gobang-5x5"}
 
 
@@ -210,21 +210,22 @@ def test_claims_recover_built_in_effects(results):
     found = findings.transfer_statistics(results)
     area = 3.5 / 8
     expected = {
-        findings.BETTER: area * FAR,
-        findings.SAVES: 4 - 3,  # 0.28 + 0.04 i reaches 0.4 after three iterations
-        findings.STRONGER: 10.0,
-        findings.FROZEN_WORSE: 70.0,
-        findings.NEAR: area * (NEAR - FAR),
-        findings.NOTHING_LEFT: 10.0,
-        findings.NOT_RANDOM: 140.0,
-        findings.SIZES_AT_ONCE: 150.0,
-        findings.GAMES_AT_ONCE: -100.0,
-        findings.LAYERS: 0.15 - 0.04,
+        findings.BETTER_CLAIM: area * FAR,
+        findings.SAVED_ITERATIONS_CLAIM: 4 - 3,  # 0.28 + 0.04 i reaches 0.4 after three iterations
+        findings.STRONGER_CLAIM: 10.0,
+        findings.FROZEN_WORSE_CLAIM: 70.0,
+        findings.NEAR_CLAIM: area * (NEAR - FAR),
+        findings.NOTHING_LEFT_CLAIM: 10.0,
+        findings.NOT_RANDOM_CLAIM: 140.0,
+        findings.SIZES_AT_ONCE_CLAIM: 150.0,
+        findings.GAMES_AT_ONCE_CLAIM: -100.0,
+        findings.LAYERS_CLAIM: 0.15 - 0.04,
     }
     assert set(found) == set(expected) == set(findings.CLAIMS)
     for claim, value in expected.items():
         assert found[claim].value == pytest.approx(value, abs=1e-9), claim.key
-        assert getattr(found[claim], "freedom", 3) == 3  # seeds minus one, for any number of pairs
+        # Seeds minus one, for any number of pairs.
+        assert getattr(found[claim], "degrees_of_freedom", 3) == 3
     words = {verdict.claim.key: verdict.word for verdict in judge_claims(found)}
     assert words.pop("mapped-games-play-at-once") == "does not hold"
     assert set(words.values()) == {"holds"}
@@ -245,31 +246,31 @@ def test_unfinished_parts_are_missing_and_others_are_reported(results):
         "stronger-at-the-end", "frozen-worse-late", "nothing-left", "frozen-not-random",
         "mapped-sizes-play-at-once", "mapped-games-play-at-once",
     ]  # fmt: skip
-    assert "tournaments not finished" in found[findings.SIZES_AT_ONCE].note
+    assert "tournaments not finished" in found[findings.SIZES_AT_ONCE_CLAIM].note
     shown = [
-        block for block in analysis.learning_blocks(some) if isinstance(block, Picture | Table)
+        block for block in analysis.learning_section(some) if isinstance(block, Picture | Table)
     ]
     assert {"accuracy", "gain", "gains", "saved", "times"} <= {each.name for each in shown}
-    assert list(analysis.strength_blocks(unplayed)) == []
-    assert list(analysis.learning_blocks(replace(results, runs=[]))) == []
+    assert list(analysis.strength_section(unplayed)) == []
+    assert list(analysis.learning_section(replace(results, runs=[]))) == []
 
 
 def table(blocks, name):
     return next(each for each in blocks if isinstance(each, Table) and each.name == name)
 
 
-def test_tables_have_all_pairs_and_ways(results):
-    gains = table(analysis.learning_blocks(results), "gains")
+def test_tables_have_all_pairs_and_methods(results):
+    gains = table(analysis.learning_section(results), "gains")
     assert len(gains.rows) == 12 * 3 + 6
     (row,) = [
         row for row in gains.rows if row[:2] == ["Gobang 5x5 to Gobang 6x6", "fine-tuned trunk"]
     ]
     assert [round(each.value, 4) for each in row[3:]] == [0.13, 0.07, 0.01]
-    times = table(analysis.learning_blocks(results), "times")
+    times = table(analysis.learning_section(results), "times")
     (row,) = [row for row in times.rows if row[:2] == ["Gobang 5x5 to Gobang 6x6", "from scratch"]]
     # Four iterations of two seconds, excluding accuracy measurements.
     assert (row[2], row[3], row[4], row[5]) == (pytest.approx(0.4), "4 of 4", 4.0, 8.0)
-    elos = table(analysis.strength_blocks(results), "elo-gains")
+    elos = table(analysis.strength_section(results), "elo-gains")
     found = {tuple(row[:3]): row[4].value for row in elos.rows}
     assert found["Gobang 5x5 to Gobang 6x6", "mapped", 0] == pytest.approx(150)
     assert found["Gobang 6x6", "random frozen trunk", 8] == pytest.approx(-200)
@@ -299,15 +300,16 @@ def compared(tmp_path_factory):
     folder, sides, finished = tmp_path_factory.mktemp("runs"), {}, {}
 
     class Untrained(FinishedRun):
-        def other(self, planned):
+        def other_run(self, planned):
             return finished[planned.key]
 
     design = STUDY.planned_design("smoke")
     every = design.runs
-    ways = [
-        [run for run in every if run.factors["way"] == way] for way in ("scratch", "fine-tuned")
+    methods = [
+        [run for run in every if run.factors["way"] == method]
+        for method in ("scratch", "fine-tuned")
     ]
-    for planned in (*ways[0], *ways[1]):
+    for planned in (*methods[0], *methods[1]):
         settings = planned.settings
         side = untrained_side(settings.network, parse_game(settings.game), settings.seed)
         if planned.start_run is not None:
@@ -341,7 +343,7 @@ def test_unchanged_trunks_have_similarity_1(compared):
     assert not any(
         board == another for board, another in found.between_boards
     )  # there is only one seed
-    shown = similarity.similarity_blocks(compared, found)
+    shown = similarity.similarity_section(compared, found)
     assert "cka-fine-tuned" in {each.name for each in shown if isinstance(each, Picture)}
 
 
@@ -365,8 +367,8 @@ def test_seeds_without_cka_are_left_out_of_the_first_layers():
 
 @pytest.mark.usefixtures("known_trunks")
 def test_sizes_alone_have_no_pairs_of_games(results):
-    some = replace(results, design=MINI.only(["gobang-5x5"]))
+    some = replace(results, design=MINI.of_parts(["gobang-5x5"]))
     kept = [run for run in results.runs if run.planned.key in some.design.distinct_runs]
     found = findings.transfer_statistics(replace(some, runs=kept))
-    assert found[findings.BETTER].note == "the selected boards have no such pairs"
-    assert found[findings.SIZES_AT_ONCE].value == pytest.approx(150.0)
+    assert found[findings.BETTER_CLAIM].note == "the selected boards have no such pairs"
+    assert found[findings.SIZES_AT_ONCE_CLAIM].value == pytest.approx(150.0)

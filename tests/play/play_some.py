@@ -1,4 +1,4 @@
-"""A small tournament that stores its games as often as possible, to be killed by tests."""
+"""Small tournament for tests to kill, which stores games as often as possible."""
 
 from __future__ import annotations
 

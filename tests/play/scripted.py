@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from zerolab.agents.agent import FORFEIT, Agent
+from zerolab.agents.agent import FORFEIT_ACTION, Agent
 from zerolab.rules.position import Position
 
 
@@ -45,11 +45,11 @@ def highest(position):
 
 def quitter(ply):
     """Return a `pick` function that plays the lowest action and forfeits from ply `ply` on."""
-    return lambda position: FORFEIT if position.ply >= ply else lowest(position)
+    return lambda position: FORFEIT_ACTION if position.ply >= ply else lowest(position)
 
 
 def agent_of(player, game=None, **fields):
-    """Return an agent that always returns `player`, and so can play in one thread only."""
+    """Return an agent that always returns `player`, so it can play in only one thread."""
     return Agent(player.name, lambda: player, game=game, **fields)
 
 

@@ -129,7 +129,7 @@ def test_results_do_not_depend_on_threads(budget):
 
 
 def test_every_move_has_its_network_as_mover():
-    """Consecutive moves of an unchanged network have one entry."""
+    """Consecutive moves of an unchanged network share an entry."""
     names = ["@0", "@0", "@2", "@3"]
     played = play_iterations(3, 3, 3, 3, names=names)
     mover_sets = set()

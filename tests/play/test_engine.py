@@ -19,9 +19,9 @@ from zerolab.agents.specs import parse_agent
 from zerolab.core import streams
 from zerolab.core.errors import UserError
 from zerolab.networks import inference
-from zerolab.oracles.oracle import ILLEGAL
+from zerolab.oracles.oracle import ILLEGAL_VALUE
 from zerolab.play import engine
-from zerolab.play.engine import EngineSetup, EngineThread, play_pairings, useful_threads
+from zerolab.play.engine import EngineSetup, EngineThread, play_pairings, useful_thread_count
 from zerolab.play.observers import GameRecorder
 from zerolab.play.pairings import Pairing
 from zerolab.rules import compiled_rules
@@ -106,7 +106,7 @@ def test_one_thread_plays_games_with_networks_on_a_gpu(
     monkeypatch, device, has_networks, games, expected
 ):
     monkeypatch.setattr(inference, "default_device", lambda: torch.device(device))
-    assert useful_threads(8, games, has_networks) == expected
+    assert useful_thread_count(8, games, has_networks) == expected
 
 
 def test_games_do_not_depend_on_order(reference):
@@ -347,7 +347,9 @@ class Exhaustive:
         rows = []
         for state in states:
             legal = compiled_rules.legal(TINY, state)
-            rows.append([-self.value(state, a) if legal[a] else ILLEGAL for a in range(len(legal))])
+            rows.append(
+                [-self.value(state, a) if legal[a] else ILLEGAL_VALUE for a in range(len(legal))]
+            )
         return np.array(rows, np.int32)
 
     def value(self, state, action):

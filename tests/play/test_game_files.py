@@ -75,9 +75,9 @@ def test_games_without_moves_are_separated_by_tags():
     [
         (GAME + GAME.replace("1-0", "2-0"), 'games.pgn, game 2: Result "2-0": expected 1-0'),
         (GAME.replace("1-0", "x" * 500), 'Result "' + "x" * 40 + '..."'),
-        (GAME + GAME.replace('[Black "B"]\n', ""), "games.pgn, game 2: the tag Black is missing"),
-        (GAME.replace('"B"', '""'), "game 1: the tag Black is missing"),
-        (GAME + '[White "A"]', "games.pgn, game 2: the tag Black is missing"),
+        (GAME + GAME.replace('[Black "B"]\n', ""), "games.pgn, game 2: the Black tag is missing"),
+        (GAME.replace('"B"', '""'), "game 1: the Black tag is missing"),
+        (GAME + '[White "A"]', "games.pgn, game 2: the Black tag is missing"),
         (GAME + "{ never ends" + GAME, "game 1: unclosed comment"),
         (GAME + '[White "A"] { never ends', "game 2: unclosed comment"),
         ("", "contains no games"),

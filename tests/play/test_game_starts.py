@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from search.naive import HashEvaluator
-from zerolab.play.game_starts import NO_OPENINGS, ArchiveStart, InitialStart, unsearched_moves
+from zerolab.play.game_starts import NO_OPENINGS, ArchiveStart, InitialStart, unsearched_examples
 from zerolab.play.selfplay import play_episodes
 from zerolab.play.selfplay_modes import play_continuous
 from zerolab.play.selfplay_settings import SelfPlaySettings
@@ -44,14 +44,14 @@ def game_rows(played, number):
 
 
 def searched_moves(values, outcomes, states=None):
-    """Return examples of the moves of one game, the first column played again and again."""
+    """Return examples of the moves of a game that only uses the first column."""
     count = len(values)
     position = compiled_rules.start(GAME)
     own_states = []
     for _ in range(count):
         own_states.append(position)
         position = compiled_rules.apply(GAME, position, 0)
-    moves = unsearched_moves(
+    moves = unsearched_examples(
         np.array(own_states if states is None else states), np.zeros(count), np.arange(count),
         np.zeros(count, np.int64), rules.action_count(GAME),
     )  # fmt: skip
@@ -124,7 +124,7 @@ def test_openings_lead_to_searched_positions_of_the_archive(earlier, openings):
 
 
 def check_games(played, given):
-    """Check games with their examples; `given` is the number of plies that begin each game."""
+    """Check games with their examples; `given` returns a game's number of opening plies."""
     searched = played.examples.full
     for game in played.games:
         rows = game_rows(played, game.number)
@@ -207,7 +207,7 @@ def test_continuous_games_keep_their_openings_across_iterations(openings):
     played = continuous([openings, later, NO_OPENINGS])
     begun, spanning = {}, 0
     for each, source in zip(played, (openings, later, NO_OPENINGS), strict=True):
-        assert each.searched_move_count == 6 * 7  # copied plies cost none of a lane's plies
+        assert each.searched_move_count == 6 * 7  # copied plies use none of a lane's plies
         for game in (*each.games, *each.unfinished_games.games):
             if game.actions:
                 spanning += game.number in begun

@@ -1,7 +1,7 @@
 """Self-play games from before searches had proofs, budgets and root rules.
 
-The digests were recorded at commit 3cdbe3a. The later features are off by default, and must then
-not change any move.
+The digests were recorded at commit 3cdbe3a. These features are off by default, and must then not
+change any move.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ import pytest
 
 from play.scripted import Scripted, agent_of, highest, lowest, quitter, scripted
 from search.naive import HashEvaluator
-from zerolab.agents.agent import FORFEIT, Agent
+from zerolab.agents.agent import FORFEIT_ACTION, Agent
 from zerolab.agents.network_players import SearchPlayer
 from zerolab.agents.specs import parse_agent, parse_agents
 from zerolab.core.errors import UserError
@@ -125,8 +125,8 @@ def test_forfeiting_player_loses():
     )
     # The quitter moves at plies 0, 2 and 4 as first player, and at plies 1 and 3 as second.
     assert [played.actions for played in match.games] == [
-        (0, 1, 2, 3, FORFEIT),
-        (0, 1, 2, FORFEIT),
+        (0, 1, 2, 3, FORFEIT_ACTION),
+        (0, 1, 2, FORFEIT_ACTION),
     ] * 2
     assert [played.result for played in match.games] == [-1, 1, -1, 1]
     assert match.score == (0, 0, 4)

@@ -140,7 +140,7 @@ def test_sign_test_matches_hand_computed_values(score, expected):
 
 
 @pytest.mark.parametrize(
-    ("value", "freedom", "tail"),
+    ("value", "degrees_of_freedom", "tail"),
     [  # Abramowitz and Stegun, table 26.8
         (3.84146, 1, 0.05),
         (5.99147, 2, 0.05),
@@ -152,8 +152,8 @@ def test_sign_test_matches_hand_computed_values(score, expected):
         (0.0, 7, 1.0),
     ],
 )
-def test_p_values_are_published_chi_square_tails(value, freedom, tail):
-    assert GoodnessOfFit([], value, freedom).p_value == pytest.approx(tail, rel=2e-2)
+def test_p_values_are_published_chi_square_tails(value, degrees_of_freedom, tail):
+    assert GoodnessOfFit([], value, degrees_of_freedom).p_value == pytest.approx(tail, rel=2e-2)
 
 
 def synthetic(strengths, games, random, lead=0.2, bar=0.2):

@@ -104,7 +104,7 @@ def test_quick_searches_and_random_plies_do_not_resign():
 
 
 def test_false_resignations_of_a_hand_made_case(usual):
-    """The first player that would have resigned counts, once per game."""
+    """The first player who would have resigned counts, once per game."""
     games = [game._replace(number=number) for number, game in enumerate(usual.games[:4])]
     games[3] = games[3]._replace(actions=(0, -1))
     cases = [  # game, ply, root value, full, outcome

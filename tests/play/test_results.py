@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from zerolab.agents.agent import FORFEIT
+from zerolab.agents.agent import FORFEIT_ACTION
 from zerolab.play.pair_results import cross_table, game_statistics, pair_results
 from zerolab.play.tournament_report import draw_cross_table
 from zerolab.ratings.results import MatchScore
@@ -16,8 +16,8 @@ GAMES = [
     GameRecord(1, "bob", "ann", (0, 1, 2), 1),
     GameRecord(2, "ann", "bob", (0, 1, 2), 1),
     GameRecord(3, "bob", "ann", (3, 4), 0),
-    GameRecord(0, "ann", "cid", (5, FORFEIT), 1),
-    GameRecord(1, "cid", "ann", (FORFEIT,), -1),
+    GameRecord(0, "ann", "cid", (5, FORFEIT_ACTION), 1),
+    GameRecord(1, "cid", "ann", (FORFEIT_ACTION,), -1),
 ]
 
 

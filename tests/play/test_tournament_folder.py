@@ -14,7 +14,7 @@ from forks import Fork
 from play.play_some import GAME, agents, settings
 from play.scripted import lowest, quitter, scripted
 from promised import contents
-from zerolab.agents.agent import FORFEIT, Agent
+from zerolab.agents.agent import FORFEIT_ACTION, Agent
 from zerolab.agents.baselines import RandomPlayer
 from zerolab.core.config import validate
 from zerolab.core.errors import UserError
@@ -114,7 +114,7 @@ def test_equal_players_under_two_names_play_different_games(tmp_path):
 def test_forfeits_are_stored_and_counted(tmp_path):
     chosen_agents = [scripted(GAME, "quitter", quitter(2)), scripted(GAME, "low", lowest)]
     games = play(tmp_path / "t", chosen_agents, games=4, openings=0)
-    assert all(game.actions[-1] == FORFEIT for game in games)
+    assert all(game.actions[-1] == FORFEIT_ACTION for game in games)
     assert [game.result for game in games] == [
         -1 if game.first == "quitter" else 1 for game in games
     ]

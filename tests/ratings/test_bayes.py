@@ -33,7 +33,7 @@ def probabilities(lead, draw_elo):
 
 @pytest.mark.parametrize(("players", "games_a_pair", "rounds"), [(33, 20, 20), (82, 10, 8)])
 def test_strengths_are_recovered_and_intervals_cover_them(players, games_a_pair, rounds):
-    """By chance, independent intervals would have another coverage in 1 of 1,000 runs."""
+    """Independent intervals would fail by chance in 1 of 1,000 runs."""
     random = np.random.default_rng(players)
     is_covered, errors, advantages, draw_elos = [], [], [], []
     for _ in range(rounds):

@@ -285,19 +285,19 @@ def test_systematic_sample_rounds_expected_counts(weights, offset):
 
 
 @pytest.mark.parametrize("symmetries", ["all", "random", "none"])
-def test_positions_are_used_in_proportion_to_their_frequencies(symmetries):
-    frequencies = np.array([0.5, 0.5, 0.25, 2.75])
+def test_positions_are_used_in_proportion_to_their_sampling_weights(symmetries):
+    weights = np.array([0.5, 0.5, 0.25, 2.75])
     game = parse_game("connect_four:4x4")
-    window = Window(game, IterationsWindow(), has_frequencies=True)
+    window = Window(game, IterationsWindow(), has_sampling_weights=True)
     states = np.array([compiled_rules.start(game)] * 4)
-    window.add(states, example_facts(4, frequencies=frequencies, values=range(4)))
+    window.add(states, example_facts(4, sampling_weights=weights, values=range(4)))
     count = window.batches_per_epoch(4, symmetries)
     passes = 400
     batches = list(window.batches(np.random.default_rng(1), 4, passes * count, symmetries))
     served = np.concatenate([batch.facts.values for batch in batches]).astype(int)
     assert len(served) == 4 * passes * count
     means = np.bincount(served) / (passes * count)
-    assert means == pytest.approx(frequencies, abs=4 * 0.5 / np.sqrt(passes))
+    assert means == pytest.approx(weights, abs=4 * 0.5 / np.sqrt(passes))
     by_pass = served.reshape(passes, -1)
     assert set((by_pass == 3).sum(axis=1) / count) == {2, 3}
 

@@ -25,7 +25,7 @@ from zerolab.report.html import html_page
 from zerolab.report.table import Table
 from zerolab.report.text import markdown_page
 from zerolab.studies.claims import MissingEstimate, judge_claims
-from zerolab.studies.statistics import mean_of
+from zerolab.studies.statistics import estimate_mean
 
 PROVENANCE = Provenance(3, ["aa", "bb", "cc"], {"zerolab": "0.1.0"}, [0, 1, 2], "a machine", 1.0)
 CITATION = Citation("warm-start", "zerolab study warm-start --scale mini", "2026-01-31", "0.1.0")
@@ -56,12 +56,12 @@ MISSING = MissingEstimate("no runs")
     ("estimates", "counts", "last"),
     [
         (
-            {"sure": mean_of(CLEAR), "open": mean_of(NOISY), "gone": MISSING},
+            {"sure": estimate_mean(CLEAR), "open": estimate_mean(NOISY), "gone": MISSING},
             "Of these, 1 holds, 1 is undecided and 1 has no data.",
             "The clearest verdict, holds, is on “The finding sure” [Wang2020b, Fig. 5.1]",
         ),
         (
-            {"open": mean_of(NOISY), "other": mean_of(NOISY)},
+            {"open": estimate_mean(NOISY), "other": estimate_mean(NOISY)},
             "Of these, 2 are undecided.",
             "No finding is decided",
         ),
@@ -78,7 +78,7 @@ def test_summary_has_three_sentences(estimates, counts, last):
 
 
 def test_summary_comes_first_in_every_format():
-    report = document(sure=mean_of(CLEAR))
+    report = document(sure=estimate_mean(CLEAR))
     for page in (html_page(report, {}), markdown_page(report)):
         assert page.index("This report tests 1 finding") < page.index("Limits.")
     assert summary_sentences(replace(report, blocks=[Heading("Nothing")])) == []
@@ -92,7 +92,7 @@ def test_references_are_those_cited_and_known():
 
 
 def test_citations_are_linked_to_references():
-    page = html_page(document(sure=mean_of(CLEAR)), {})
+    page = html_page(document(sure=estimate_mean(CLEAR)), {})
     targets = set(re.findall(r'href="#(reference-\w+)"', page))
     assert targets == set(re.findall(r'id="(reference-\w+)"', page))
     assert targets == {f"reference-{key}" for key in ("azg", "silver2017", "wang2020b", "wu2019")}
@@ -101,7 +101,7 @@ def test_citations_are_linked_to_references():
 
 
 def test_citation_has_command_date_version_and_bibtex():
-    report = document(sure=mean_of(CLEAR))
+    report = document(sure=estimate_mean(CLEAR))
     for page in (html_page(report, {}), markdown_page(report)):
         for text in (CITATION.command, CITATION.date, "zerolab 0.1.0", "@misc{zerolab-warm-start-"):
             assert text in page
@@ -113,7 +113,7 @@ def test_citation_has_command_date_version_and_bibtex():
 
 
 def test_pages_without_citation_have_no_references():
-    report = replace(document(sure=mean_of(CLEAR)), citation=None)
+    report = replace(document(sure=estimate_mean(CLEAR)), citation=None)
     for page in (html_page(report, {}), markdown_page(report)):
         assert "@misc" not in page
         assert "References" not in page
@@ -121,19 +121,19 @@ def test_pages_without_citation_have_no_references():
 
 
 def test_content_without_data_is_folded_away():
-    page = html_page(document(sure=mean_of(CLEAR), gone=MISSING, lost=MISSING), {})
+    page = html_page(document(sure=estimate_mean(CLEAR), gone=MISSING, lost=MISSING), {})
     folded = re.findall(r'<details class="folded">.*?</details>', page, re.DOTALL)
     titles = [re.search("<summary>(.*?)</summary>", each)[1] for each in folded]
     assert titles == ["2 findings without data", "An empty table: no data"]
     assert "The finding gone." in folded[0]
     assert "The finding sure." not in folded[0]
     assert "A full table" not in "".join(folded)
-    complete = html_page(document(sure=mean_of(CLEAR)), {})
+    complete = html_page(document(sure=estimate_mean(CLEAR)), {})
     assert complete.count('class="folded"') == 1
 
 
 def test_pictures_follow_the_dark_theme():
-    page = html_page(document(sure=mean_of(CLEAR)), {})
+    page = html_page(document(sure=estimate_mean(CLEAR)), {})
     dark = re.search(r"@media \(prefers-color-scheme: dark\) \{\s*figure img \{[^}]*\}", page)
     assert dark is not None
     assert "filter: invert(" in dark[0]

@@ -22,7 +22,7 @@ from zerolab.report.table import Column, Interval, Table, cell_text, p_value_tex
 from zerolab.report.text import escape_markdown, markdown_page, print_document
 from zerolab.studies.claims import MissingEstimate, judge_claims
 from zerolab.studies.results import describe_this_machine, join_distinct
-from zerolab.studies.statistics import BinomialEstimate, StudentEstimate, mean_of
+from zerolab.studies.statistics import BinomialEstimate, StudentEstimate, estimate_mean
 
 NASTY = "a<b> & $c$ | \"d\" *e* `f` [g](http://example.org) <script>alert('h')</script>"
 
@@ -44,10 +44,10 @@ def claim(key, threshold=0.0, direction="above"):
 
 VERDICTS = judge_claims(
     {
-        claim("held"): mean_of([10.0, 12.0, 11.0, 10.5, 12.5]),
-        claim("failed", 50.0): mean_of([10.0, 12.0, 11.0, 10.5, 12.5]),
-        claim("open", 12.0, "below"): mean_of([10.0, 12.0, 11.0, 10.5, 12.5]),
-        claim("single"): mean_of([1.0]),
+        claim("held"): estimate_mean([10.0, 12.0, 11.0, 10.5, 12.5]),
+        claim("failed", 50.0): estimate_mean([10.0, 12.0, 11.0, 10.5, 12.5]),
+        claim("open", 12.0, "below"): estimate_mean([10.0, 12.0, 11.0, 10.5, 12.5]),
+        claim("single"): estimate_mean([1.0]),
         claim("missing"): MissingEstimate(f"3 of 32 runs: {NASTY}"),
     }
 )
@@ -167,7 +167,7 @@ def test_html_page_shows_names_unchanged(saved):
 def test_claimed_values_are_shaded_and_stated(direction, claimed, values):
     tested = claim("tested", 10.0, direction)
     assert tested.claimed_range == values
-    document = demo([ClaimTable(judge_claims({tested: mean_of([10.0, 12.0, 11.0, 10.5])}))])
+    document = demo([ClaimTable(judge_claims({tested: estimate_mean([10.0, 12.0, 11.0, 10.5])}))])
     assert claimed in markdown_page(document)
     page = html_page(document, {})
     assert claimed in Page(page).text

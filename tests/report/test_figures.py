@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from zerolab.core.errors import UserError
-from zerolab.report.figures import legend_below, new_figure, save_figure, shortened
+from zerolab.report.figures import legend_below, new_figure, save_figure, shorten_name
 
 
 @pytest.mark.parametrize(
@@ -36,8 +36,8 @@ def test_unwritable_figure_is_reported(tmp_path):
 
 
 def test_long_names_are_shortened():
-    assert shortened("runs/demo", 9) == "runs/demo"
-    assert shortened("runs/demo@12", 9) == "runs/dem…"
+    assert shorten_name("runs/demo", 9) == "runs/demo"
+    assert shorten_name("runs/demo@12", 9) == "runs/dem…"
 
 
 def test_import_does_not_load_matplotlib():

@@ -21,7 +21,7 @@ from zerolab.report.xy_plots import (
     draw_point_map,
     draw_scatter,
 )
-from zerolab.studies.statistics import StudentEstimate, mean_of, plot_sample
+from zerolab.studies.statistics import StudentEstimate, estimate_mean, plot_sample
 
 GAMES = ("Othello, $5 and $6", "Connect Four 6x6", "Gobang 6x6:4")
 LOSSES = ("policy", "value", "sum & product")
@@ -73,9 +73,9 @@ def point_map():
 def intervals():
     runs = [12.0, -5.0, 40.0, 22.0]
     rows = {
-        "value above policy, $6x6": IntervalRow(mean_of(runs).interval, runs, [5.0] * 4),
+        "value above policy, $6x6": IntervalRow(estimate_mean(runs).interval, runs, [5.0] * 4),
         "one run": IntervalRow(StudentEstimate(3.0, math.inf, 0).interval, [3.0]),
-        "without runs": IntervalRow(mean_of(runs).interval),
+        "without runs": IntervalRow(estimate_mean(runs).interval),
     }
     return draw_intervals(rows, "Differences", "Elo", threshold=0.0)
 

@@ -24,7 +24,7 @@ NAMES = ["othello:4x4", "hex:3x3"]  # with and without its own `playout`
 
 @kernel
 def _playout(game: Any, state: Any, key: Any, number: Any, out: Any, moves: Any) -> Any:
-    return rules.playout(game, state, streams.fold(key, number), out, moves)
+    return rules.playout(game, state, streams.fold_in(key, number), out, moves)
 
 
 def _keys(count: int) -> NDArray[np.uint64]:

@@ -90,7 +90,7 @@ def test_every_shape_of_a_board_has_colours_in_images_and_on_pages(
     ]
     colours, sheet = board_colours(pieces), style_sheet()
     for name in {shape.css_class for shape in used}:
-        assert "fill" in colours[name] or name == "heat"  # whose fill tells a value
+        assert "fill" in colours[name] or name == "heat"  # its fill shows a value
         assert f".{name.replace(' ', '.')} {{" in sheet
     assert not re.search(r"(fill|stroke): (?!none|var|color-mix)", sheet)
 

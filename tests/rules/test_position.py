@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from zerolab import Position
 from zerolab.core.errors import UserError
 from zerolab.rules.catalogue import parse_game
-from zerolab.rules.position import status
+from zerolab.rules.position import status_text
 
 
 def test_start_accepts_name_or_game() -> None:
@@ -34,7 +34,7 @@ def test_play_returns_new_position_and_keeps_old_one() -> None:
 def test_moves_can_be_names_or_numbers() -> None:
     start = Position.start("gobang:4x5")
     assert start.play("b3") == start.play(11) == start.play("11") == start.play(" B3 ")
-    assert start.name(11) == "b3"
+    assert start.action_name(11) == "b3"
 
 
 def test_transpositions_are_equal_and_hash_alike() -> None:
@@ -140,7 +140,7 @@ def test_notebooks_show_the_board(game: str) -> None:
     for position in (end, end.undo(2), Position.start(game)):
         root = ElementTree.fromstring(position._repr_svg_())
         texts = [element.text for element in root.iter("{http://www.w3.org/2000/svg}text")]
-        assert texts[-1] == status(position)
+        assert texts[-1] == status_text(position)
         assert position.outcome == 0 or root[1].get("r") == "0.15"
         letters = [1 if text == "X" else -1 for text in texts if text in ("X", "O")]
         pieces = [piece for piece in position.board().ravel().tolist() if piece]

@@ -97,7 +97,9 @@ def test_othello_starts_around_centre(game: str, first: set[str], second: set[st
     position = Position.start(game)
     board = position.board()
     named = {
-        colour: {position.name(int(cell)) for cell in np.flatnonzero(board.ravel() == colour)}
+        colour: {
+            position.action_name(int(cell)) for cell in np.flatnonzero(board.ravel() == colour)
+        }
         for colour in (1, -1)
     }
     assert named == {1: first, -1: second}

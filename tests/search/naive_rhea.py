@@ -27,7 +27,7 @@ def _playout(game, state, key, moves):
 
 
 def _fold(key, part):
-    return np.uint64(streams.fold(key, part))
+    return np.uint64(streams.fold_in(key, part))
 
 
 def _bits(key, number):

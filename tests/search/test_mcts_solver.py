@@ -149,7 +149,7 @@ def test_fastest_win_has_all_policy_mass():
     for move in ("1", "0", "1", "0", "1", "0"):
         position = position.play(move)
     search = run(position.game, settings_of(200, discount=0.9), UniformEvaluator(4), [position])
-    best = position.parse("1")
+    best = position.parse_action("1")
     assert search._tree.proven_result[0, 0] == WIN
     assert search._tree.proven_distance[0, 0] == 1
     assert search.root_values(FIRST)[0] == np.float32(0.9)

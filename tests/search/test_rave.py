@@ -19,8 +19,8 @@ from zerolab.search.rave import Rave, RaveValuesRoot
 from zerolab.search.search_settings import SearchSettings
 from zerolab.search.tree import UNSEEN, empty_forest, tree_arrays
 
-# Every pair of game and leaf evaluator compiles another set of kernels. Hand-made trees below also
-# have leaves without playout moves.
+# Each pair of game and leaf evaluator needs its own kernels. Hand-made trees below also have leaves
+# without playout moves.
 GAME = "othello:4x4"
 
 
@@ -77,7 +77,7 @@ def naive_search(position, evaluator, simulations, c, k, key, *, all_movers, pla
                 leaf.children[action] = Node(leaf.position.play(action), priors[0, action] / total)
             if leaf is not root:
                 remaining = simulations - number + 1
-                value, playout_actions = one_playout(leaf.position, streams.fold(key, remaining))
+                value, playout_actions = one_playout(leaf.position, streams.fold_in(key, remaining))
         value = np.float32(value)
         credited = [*actions, *playout_actions] if playout_moves else actions
         for t, node in enumerate(path):
@@ -93,7 +93,7 @@ def naive_search(position, evaluator, simulations, c, k, key, *, all_movers, pla
 
 @kernel
 def play_out(game, state, key, out, moves):
-    return rules.playout(game, state, streams.fold(key, 0), out, moves)
+    return rules.playout(game, state, streams.fold_in(key, 0), out, moves)
 
 
 def one_playout(position, key):

@@ -1,4 +1,4 @@
-"""Batched network searches equal searches of single games (decision 0002).
+"""Equality of batched and single network searches (decision 0002).
 
 In bfloat16, outputs do not depend on the batch; in float32 the last bits can differ.
 """

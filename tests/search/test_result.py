@@ -56,7 +56,7 @@ def test_unsearched_root_has_an_empty_result():
 
 
 def test_best_action_is_the_choice_of_the_root_rule():
-    """Q_rave, by which these searches choose, need not prefer the most visited action."""
+    """These searches choose by Q_rave, which need not prefer the most visited action."""
     positions = some_positions("othello:4x4", 8)
     settings = SearchSettings.model_validate(
         {

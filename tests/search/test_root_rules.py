@@ -57,7 +57,7 @@ def gumbel(considered, simulations, **others):
 
 
 def gumbel_noise(key):
-    keys = [np.uint64(streams.fold(key, i)) for i in range(5)]
+    keys = [np.uint64(streams.fold_in(key, i)) for i in range(5)]
     uniform = [streams.uniform(action_key, 0) for action_key in keys]
     return -np.log(-np.log(uniform))
 
@@ -135,7 +135,8 @@ def test_gumbel_avoids_proven_losses():
     search = run(start.game, puct, HashEvaluator(4), [start])
     tree, root = search._tree, gumbel(4, 4).root.build()
     state = search._search_state._replace(
-        requested=np.array([4]), root_rule_state=methods.empty_root_rule_state(root, 1, 4)
+        requested_simulations=np.array([4]),
+        root_rule_state=methods.empty_root_rule_state(root, 1, 4),
     )
     weights = np.zeros(4, np.int64)
     for lost in range(4):

@@ -57,7 +57,7 @@ FPUS = {
 }
 
 
-# Every pair compiles another set of kernels. test_values.py tests the other FPU rules.
+# Every pair needs its own set of kernels. test_values.py tests the other FPU rules.
 @pytest.mark.parametrize(
     ("name", "fpu"),
     [*((name, "zero") for name in GAMES), (GAMES[0], "parent")],
@@ -228,8 +228,8 @@ def test_finds_a_win_and_its_value(name, moves, best, settings):
     uniform = UniformEvaluator(rules.action_count(position.game))
     search = run(position.game, settings, uniform, [position])
     visits, values = search.root_visits_and_values(np.zeros(1, int))
-    assert visits[0].argmax() == position.parse(best)
-    assert values[0, position.parse(best)] == 1.0
+    assert visits[0].argmax() == position.parse_action(best)
+    assert values[0, position.parse_action(best)] == 1.0
 
 
 def test_search_blocks_a_win():

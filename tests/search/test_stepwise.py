@@ -1,4 +1,4 @@
-"""The search that records its steps makes the same decisions as the compiled search."""
+"""Search that records its steps, with the same decisions as the compiled search."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_visits_and_values_equal_those_of_compiled_search(game: str, name: str) 
 
 
 class UnusablePriors(HashEvaluator):
-    """Evaluator that rates no legal move, or rates moves with numbers that are not finite."""
+    """Evaluator with equal, unusable priors: 0, infinity or NaN."""
 
     def __init__(self, actions: int, prior: float) -> None:
         super().__init__(actions)

@@ -61,7 +61,7 @@ class Kind(NamedTuple):
     name: str
     read: Callable[[Path], Any]
     stride: int = 1
-    """Number of bytes among which one is drawn and damaged."""
+    """Number of bytes per randomly damaged byte."""
     guarded: bool = False
     """True if every single byte matters."""
 
@@ -224,7 +224,7 @@ def test_run_of_other_version_is_refused(folder, monkeypatch, write, version, ex
     with monkeypatch.context() as patch:
         patch.setattr(folder_module, "SCHEMA", version)
         if write == "state":
-            folder_module.write_state(
+            folder_module.write_run_state(
                 folder / "state.json", folder_module.RunState(progress=run.progress)
             )
         elif write == "config":
@@ -331,7 +331,7 @@ def test_run_does_not_write_through_links(tmp_path, name):
     precious = other.path / name
     (run.path / name).unlink(missing_ok=True)
     (run.path / name).symlink_to(precious)
-    folder_module.write_state(run.path / "state.json", folder_module.RunState())
+    folder_module.write_run_state(run.path / "state.json", folder_module.RunState())
     before = everything(other.path)
     with pytest.raises(UserError, match=f"{name}: it is a link"):
         train(run.path, iterations=1)

@@ -1,4 +1,4 @@
-"""Folder kinds, which runs, tournaments and studies share: locks, settings and leftovers."""
+"""Folder kinds of runs, tournaments and studies: locks, settings and leftovers."""
 
 from __future__ import annotations
 

@@ -93,7 +93,8 @@ def test_examples_and_features_round_trip(count, words, actions, data):
     for name, column in loaded.columns().items():
         original = getattr(written, name)
         assert (column.dtype, column.shape) == (original.dtype, original.shape)
-        assert column.tobytes() == original.tobytes()
+        is_left_out = original.dtype.kind == "f" and np.isnan(original).all()
+        assert np.isnan(column).all() if is_left_out else column.tobytes() == original.tobytes()
 
 
 def test_column_without_values_is_left_out(tmp_path):

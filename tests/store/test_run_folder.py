@@ -17,7 +17,7 @@ import pytest
 from promised import contents
 from store.toy import CONFIG, everything, examples, games, in_child, train
 from zerolab.core.errors import UserError
-from zerolab.store.folder import RunProgress, read_state
+from zerolab.store.folder import RunProgress, read_run_state
 from zerolab.store.run_folder import RunFolder, is_run
 
 HOLDER = """
@@ -183,7 +183,7 @@ def test_failed_commit_can_be_repeated(run, monkeypatch, victim):
         assert run.progress == RunFolder.open(run.path).progress == progress
         run.commit(run.progress, [other])
     assert RunFolder.open(run.path).metrics()[3:] == [other]
-    committed = read_state(run.path / "state.json").files
+    committed = read_run_state(run.path / "state.json").files
     assert (run.path / "metrics.jsonl").stat().st_size == committed.metrics_bytes
 
 

@@ -23,7 +23,7 @@ from zerolab.cli.train import _Copies
 from zerolab.core.errors import UserError
 from zerolab.store import storage
 from zerolab.store.folder import is_locked
-from zerolab.store.run_folder import RUN, RunFolder
+from zerolab.store.run_folder import RUN_FOLDER_KIND, RunFolder
 from zerolab.store.storage import RunStorage
 from zerolab.training.configure import resolve_settings
 
@@ -174,9 +174,9 @@ def test_copy_of_another_run_is_not_replaced(run, tmp_path):
     shutil.copytree(run, folder)
     assert not RunStorage(uri, folder).fetch()
     config = folder / "config.toml"
-    settings = {**RUN.read_settings(folder), "seed": 7, "iterations": 9}
+    settings = {**RUN_FOLDER_KIND.read_settings(folder), "seed": 7, "iterations": 9}
     config.unlink()
-    RUN.write_settings(folder, settings)
+    RUN_FOLDER_KIND.write_settings(folder, settings)
     with pytest.raises(UserError, match=r"^seed = 0 differs from 7 .* the copy of another run"):
         RunStorage(uri, folder).fetch()
 
@@ -287,5 +287,5 @@ def test_damaged_state_is_an_error(run, tmp_path):
     uri = str(tmp_path / "storage")
     RunStorage(uri, run).push()
     (tmp_path / "storage" / "run" / "state.json").write_text("{}")
-    with pytest.raises(UserError, match=storage.STATE):
+    with pytest.raises(UserError, match=storage.STATE_FILE_NAME):
         RunStorage(uri, tmp_path / "run").fetch()

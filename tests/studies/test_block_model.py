@@ -1,4 +1,4 @@
-"""The mixed model of runs, against statsmodels, analysis of variance and simulated studies."""
+"""Mixed model of runs versus statsmodels, analysis of variance and simulated studies."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_agrees_with_statsmodels(missing, block):
     contrast = np.array([-1.0, 0.0, 1.0])
     error = math.sqrt(contrast @ theirs.cov_params()[:3, :3] @ contrast)
     estimate = ours.contrast({"wrora": 1.0, "baseline": -1.0})
-    assert estimate.error == pytest.approx(error, rel=5e-3)  # theirs stops near the boundary
+    assert estimate.error == pytest.approx(error, rel=5e-3)  # statsmodels stops near the boundary
 
 
 def test_balanced_contrasts_are_those_of_the_analysis_of_variance():
@@ -63,7 +63,7 @@ def test_balanced_contrasts_are_those_of_the_analysis_of_variance():
     estimate = fit_blocks(values).contrast({"wrora": 1.0, "baseline": -1.0})
     assert estimate.value == pytest.approx(table[2].mean() - table[0].mean())
     assert estimate.error == pytest.approx(math.sqrt(2 * mean_square / 12), rel=1e-4)
-    assert estimate.freedom == 22
+    assert estimate.degrees_of_freedom == 22
 
 
 def test_two_variants_are_compared_in_pairs():
@@ -71,14 +71,17 @@ def test_two_variants_are_compared_in_pairs():
     pair = {name: values[name] for name in VARIANTS[:2]}
     ours = fit_blocks(pair).contrast({"rollout": 1.0, "baseline": -1.0})
     paired = paired_difference([*pair["rollout"].values()], [*pair["baseline"].values()])
-    assert (ours.value, ours.freedom) == (pytest.approx(paired.value), paired.freedom)
+    assert (ours.value, ours.degrees_of_freedom) == (
+        pytest.approx(paired.value),
+        paired.degrees_of_freedom,
+    )
     assert ours.error == pytest.approx(paired.error, rel=1e-4)
 
 
 def test_disconnected_seeds_leave_fewer_degrees_of_freedom():
     """Variants without common seeds are compared across blocks, with one mean per group."""
     apart = {"baseline": {0: 1.0, 1: 4.0, 2: 2.0}, "rollout": {3: 9.0, 4: 7.0}}
-    assert fit_blocks(apart).freedom == 5 - 2 - 5 + 2
+    assert fit_blocks(apart).degrees_of_freedom == 5 - 2 - 5 + 2
     assert math.isinf(fit_blocks(apart).contrast({"rollout": 1.0, "baseline": -1.0}).error)
 
 
@@ -138,7 +141,7 @@ def test_shrunk_variances_lie_between_their_own_and_the_prior():
     for variance, before in zip(shrunk.variances, own, strict=True):
         low, high = sorted((before, shrunk.prior))
         assert low <= variance <= high
-    assert all(10.0 < freedom <= 40.0 for freedom in shrunk.freedoms)
+    assert all(10.0 < degrees <= 40.0 for degrees in shrunk.degrees_of_freedom)
     assert shrink_variances([5.0], [3.0]).variances == [5.0]
 
 
@@ -147,20 +150,20 @@ def test_games_share_the_degrees_of_freedom_of_their_variances():
     random = np.random.default_rng(5)
     model = fit_games({game: simulate(random, seeds=3) for game in ("one", "other")})
     gain = {"wrora": 1.0, "baseline": -1.0}
-    assert all(each.freedom <= 8 for each in model.models.values())
-    assert model.contrast(gain).freedom <= 8
+    assert all(each.degrees_of_freedom <= 8 for each in model.models.values())
+    assert model.contrast(gain).degrees_of_freedom <= 8
     between = model.contrast_of_games({"one": gain, "other": {"wrora": -1.0, "baseline": 1.0}})
     one, other = (model.contrast(gain, [game]).value for game in ("one", "other"))
     assert between.value == pytest.approx(one - other)
-    assert between.freedom <= 8
+    assert between.degrees_of_freedom <= 8
 
 
 def test_games_of_different_spread_keep_their_degrees_of_freedom():
-    """Variances that differ are shrunk little; together they have those of all games."""
+    """Different variances shrink little; their total degrees of freedom are kept."""
     random = np.random.default_rng(6)
     errors = {f"game {number}": 10.0**number for number in range(4)}
     model = fit_games(
         {game: simulate(random, seeds=6, error=error) for game, error in errors.items()}
     )
-    assert model.freedom == 4 * 2 * 5
-    assert all(each.freedom < 20 for each in model.models.values())
+    assert model.degrees_of_freedom == 4 * 2 * 5
+    assert all(each.degrees_of_freedom < 20 for each in model.models.values())

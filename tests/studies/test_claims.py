@@ -20,13 +20,13 @@ from zerolab.studies.claims import (
     judge_claims,
     power,
 )
-from zerolab.studies.statistics import BinomialEstimate, StudentEstimate, mean_of
+from zerolab.studies.statistics import BinomialEstimate, StudentEstimate, estimate_mean
 
 FAR = 1000.0  # a smallest effect that makes no statistic equal to a threshold
 
 
 class KnownEstimate(NamedTuple):
-    """Estimate with the same p-value at the threshold 0, and 1 elsewhere."""
+    """Estimate with a given p-value at threshold 0, and 1 elsewhere."""
 
     value: float
     p: float
@@ -39,10 +39,10 @@ class KnownEstimate(NamedTuple):
         return self.p if threshold == 0.0 else 1.0
 
 
-def claim(key="better", threshold=0.0, direction="above", smallest=FAR, opened_by=""):
+def claim(key="better", threshold=0.0, direction="above", smallest=FAR, gatekeeper=""):
     return Claim(
         key, "A is better than B.", "[Wang2020b], Fig. 5.1", "Elo of A less that of B", threshold,
-        direction, smallest, opened_by,
+        direction, smallest, gatekeeper,
     )  # fmt: skip
 
 
@@ -64,7 +64,7 @@ def words(statistics):
 def test_verdict_depends_on_value_p_and_direction(value, p, direction, word):
     (verdict,) = judge_claims({claim(direction=direction): KnownEstimate(value, p)})
     assert verdict.word == word
-    assert (verdict.p, verdict.adjusted, verdict.note) == (p, p, "")
+    assert (verdict.p, verdict.adjusted_p, verdict.note) == (p, p, "")
 
 
 @pytest.mark.parametrize(
@@ -102,25 +102,27 @@ def test_p_values_are_adjusted_for_all_claims():
     two = {claim("a"): KnownEstimate(1.0, 0.02), claim("b"): KnownEstimate(1.0, 0.04)}
     assert set(words(two).values()) == {"holds"}
     three = {**two, claim("c"): KnownEstimate(1.0, 0.5)}
-    assert [verdict.adjusted for verdict in judge_claims(three)] == pytest.approx([0.06, 0.08, 0.5])
+    assert [verdict.adjusted_p for verdict in judge_claims(three)] == pytest.approx(
+        [0.06, 0.08, 0.5]
+    )
     assert set(words(three).values()) == {"undecided"}
     missing = {
         **two, claim("c"): None, claim("d"): MissingEstimate("3 of 32 runs are not finished")
     }  # fmt: skip
     verdicts = judge_claims(missing)
-    assert [verdict.adjusted for verdict in verdicts[:2]] == pytest.approx([0.08, 0.12])
+    assert [verdict.adjusted_p for verdict in verdicts[:2]] == pytest.approx([0.08, 0.12])
     assert [verdict.word for verdict in verdicts[2:]] == ["no data", "no data"]
     assert [verdict.note for verdict in verdicts[2:]] == [
         "nothing was measured", "3 of 32 runs are not finished",
     ]  # fmt: skip
-    assert verdicts[3].estimate is verdicts[3].p is verdicts[3].adjusted is None
+    assert verdicts[3].estimate is verdicts[3].p is verdicts[3].adjusted_p is None
 
 
 def test_secondary_claims_wait_for_their_primary_claim():
-    """They are a family of their own, so the primary claims do not weaken them."""
+    """They form a separate family, so the primary claims do not weaken them."""
     secondary = {
-        claim("game 1", opened_by="pooled"): KnownEstimate(1.0, 0.02),
-        claim("game 2", opened_by="pooled"): KnownEstimate(-1.0, 0.03),
+        claim("game 1", gatekeeper="pooled"): KnownEstimate(1.0, 0.02),
+        claim("game 2", gatekeeper="pooled"): KnownEstimate(-1.0, 0.03),
     }
     other = {claim("other"): KnownEstimate(1.0, 0.9)}
     certain = {claim("pooled"): KnownEstimate(1.0, 0.001), **other, **secondary}
@@ -136,7 +138,7 @@ def test_power_and_needed_seeds_agree_with_simulation():
     """Of 20 seeds with an error of 10 per seed; 2.8 standard errors have a power of 80 %."""
     random = np.random.default_rng(0)
     samples = 8.0 + random.normal(0.0, 10.0, (4000, 20))
-    found = np.mean([mean_of(sample).p_value(0.0) < 0.05 for sample in samples[:1500]])
+    found = np.mean([estimate_mean(sample).p_value(0.0) < 0.05 for sample in samples[:1500]])
     exact = StudentEstimate(0.0, 10.0 / math.sqrt(20), 19.0)
     assert power(exact, claim(smallest=8.0), 0.05) == pytest.approx(found, abs=0.035)
     look = Look(seed_count=20, core_hours=10.0)
@@ -157,7 +159,7 @@ def test_power_is_the_rate_of_correct_decisions(direction, true_effect, word, ru
     """The smallest effect worth knowing is 15, and runs differ with a standard deviation of 10."""
     stated, random = claim(direction=direction, smallest=15.0), np.random.default_rng(2)
     exact = StudentEstimate(0.0, 10.0 / math.sqrt(runs), runs - 1)
-    samples = map(mean_of, random.normal(true_effect, 10.0, (3000, runs)))
+    samples = map(estimate_mean, random.normal(true_effect, 10.0, (3000, runs)))
     found = np.mean([decision_p_values(stated, each).get(word, 1.0) < 0.05 for each in samples])
     assert power(exact, stated, 0.05) == pytest.approx(found, abs=0.05)
 
@@ -175,7 +177,7 @@ def test_detectable_effect_has_a_power_of_80_percent(estimate, direction):
 
 
 def test_power_of_shares_is_that_near_the_threshold():
-    """A share of 0.998 has a small error, but one of 0.55 would not have had it."""
+    """A share of 0.998 has a small error, but one of 0.55 has a larger error."""
     few, many = BinomialEstimate(499, 500), BinomialEstimate(270, 500)
     stated = claim(threshold=0.5, smallest=0.05)
     random = np.random.default_rng(3)
@@ -204,7 +206,7 @@ def test_wrong_verdicts_are_rare_in_simulated_studies(true_effect):
     for _ in range(families):
         samples = random.normal(true_effect, 12.0, (6, 10))
         statistics = {
-            claim(str(i), smallest=10.0): mean_of(sample) for i, sample in enumerate(samples)
+            claim(str(i), smallest=10.0): estimate_mean(sample) for i, sample in enumerate(samples)
         }
         false = {0.0: {"holds", "does not hold"}, 10.0: {"equal", "does not hold"},
                  -10.0: {"equal", "holds"}}[true_effect]  # fmt: skip
@@ -213,7 +215,7 @@ def test_wrong_verdicts_are_rare_in_simulated_studies(true_effect):
 
 
 def test_single_run_is_undecided():
-    (verdict,) = judge_claims({claim(): mean_of([1000.0])})
+    (verdict,) = judge_claims({claim(): estimate_mean([1000.0])})
     assert verdict.word == "undecided"
     data = verdict.as_dict()
     assert (data["value"], data["low"], data["high"], data["p"]) == (1000.0, None, None, 1.0)
@@ -222,9 +224,12 @@ def test_single_run_is_undecided():
 
 def test_verdicts_of_sample_means():
     runs = [12.0, 15.0, 9.0, 14.0, 11.0]
-    assert judge_claims({claim(threshold=5.0): mean_of(runs)})[0].word == "holds"
-    assert judge_claims({claim(threshold=20.0): mean_of(runs)})[0].word == "does not hold"
-    assert judge_claims({claim(threshold=11.0, smallest=1.0): mean_of(runs)})[0].word == "undecided"
+    assert judge_claims({claim(threshold=5.0): estimate_mean(runs)})[0].word == "holds"
+    assert judge_claims({claim(threshold=20.0): estimate_mean(runs)})[0].word == "does not hold"
+    assert (
+        judge_claims({claim(threshold=11.0, smallest=1.0): estimate_mean(runs)})[0].word
+        == "undecided"
+    )
     assert judge_claims({}) == []
 
 
@@ -234,7 +239,7 @@ def test_claims_are_frozen_and_have_unique_keys_and_known_openers():
     with pytest.raises(ValueError, match="share a key"):
         judge_claims({claim(threshold=1.0): None, claim(threshold=2.0): None})
     with pytest.raises(ValueError, match="unknown claims"):
-        judge_claims({claim(opened_by="pooled"): None})
+        judge_claims({claim(gatekeeper="pooled"): None})
     with pytest.raises(ValueError, match="positive number"):
         claim(smallest=0.0)
 

@@ -18,7 +18,7 @@ from zerolab.studies import findings
 from zerolab.studies.claims import MissingEstimate
 from zerolab.studies.design import Design
 from zerolab.studies.ledger import Ledger, LedgerHeader, LedgerRow, read_ledger, write_ledger
-from zerolab.studies.statistics import mean_of
+from zerolab.studies.statistics import estimate_mean
 
 FIRST = Claim("gain", "It gains.", "[Paper, Fig. 1]", "gain", 0.0, "above", 1.0, figure="gain")
 SECOND = Claim("single", "It gains in one game.", "[Paper]", "gain", 5.0, "above", 1.0, "gain")
@@ -39,12 +39,12 @@ class Gains(Tiny):
 
     def verdicts(self, results):
         gains = [run.measurements["gain"] for run in results]
-        estimate = mean_of(gains) if gains else MissingEstimate("no runs")
+        estimate = estimate_mean(gains) if gains else MissingEstimate("no runs")
         return results.judge(lambda results: dict.fromkeys(self.claims, estimate))
 
 
 class Others(Gains):
-    """Another method, of which nothing has been measured."""
+    """Another method, without any measurements."""
 
     name = "others"
     claims = (FIRST, replace(SECOND, source="zerolab, on [Paper]"))

@@ -10,7 +10,7 @@ import scipy.stats
 
 from zerolab.report.table import wilson_interval
 from zerolab.studies.joint_estimates import (
-    contrast,
+    contrast_of_means,
     estimate_largest,
     estimate_ranked,
     estimate_smallest,
@@ -21,13 +21,13 @@ from zerolab.studies.joint_estimates import (
 from zerolab.studies.statistics import (
     BinomialEstimate,
     StudentEstimate,
-    mean_of,
+    estimate_mean,
     weighted_sum,
 )
 
 
 def test_smallest_of_one_number_is_its_estimate():
-    one = mean_of([3.1, 4.4, 2.9, 5.0])
+    one = estimate_mean([3.1, 4.4, 2.9, 5.0])
     estimate = estimate_smallest([one])
     assert (estimate.value, estimate.interval.low, estimate.interval.high) == pytest.approx(
         (one.value, one.interval.low, one.interval.high)
@@ -62,7 +62,7 @@ def test_smallest_of_shares_uses_their_binomial_tests():
 
 
 def test_number_of_one_run_leaves_only_an_upper_bound():
-    unknown, low = mean_of([100.0]), StudentEstimate(-5.0, 1.0, 30)
+    unknown, low = estimate_mean([100.0]), StudentEstimate(-5.0, 1.0, 30)
     estimate = estimate_smallest([unknown, low])
     assert estimate.interval.low == -math.inf
     assert estimate.interval.high < 0.0
@@ -78,7 +78,7 @@ def test_smallest_keeps_the_rejection_rate(truths):
     rng = np.random.default_rng(7)
     rejected = outside = 0
     for _ in range(1000):
-        estimate = estimate_smallest([mean_of(rng.normal(truth, 1.0, 5)) for truth in truths])
+        estimate = estimate_smallest([estimate_mean(rng.normal(truth, 1.0, 5)) for truth in truths])
         rejected += estimate.p_value(0.0) < 0.05
         outside += not estimate.interval.low <= 0.0 <= estimate.interval.high
     assert rejected == outside
@@ -88,15 +88,16 @@ def test_smallest_keeps_the_rejection_rate(truths):
 def test_smallest_detects_a_clear_lead():
     rng = np.random.default_rng(8)
     estimate = [
-        estimate_smallest([mean_of(rng.normal(4.0, 1.0, 6)) for _ in range(5)]) for _ in range(200)
+        estimate_smallest([estimate_mean(rng.normal(4.0, 1.0, 6)) for _ in range(5)])
+        for _ in range(200)
     ]
     assert np.mean([item.p_value(0.0) < 0.05 for item in estimate]) > 0.95
 
 
 def test_largest_is_the_negated_smallest_of_negated_values():
     groups = [[1.0, 2.0, 4.0], [9.0, 7.0, 8.5], [0.0, -3.0, 1.0]]
-    estimate = estimate_largest([mean_of(group) for group in groups])
-    negated = estimate_smallest([mean_of([-value for value in group]) for group in groups])
+    estimate = estimate_largest([estimate_mean(group) for group in groups])
+    negated = estimate_smallest([estimate_mean([-value for value in group]) for group in groups])
     assert (estimate.value, estimate.interval.low, estimate.interval.high) == (
         -negated.value,
         -negated.interval.high,
@@ -175,15 +176,15 @@ def test_range_keeps_the_rejection_rate():
 def test_contrast_agrees_with_hand_computed_values():
     """Pooled variance 2 with 2 degrees of freedom, and squared error 2 (1/2 + 4/2)."""
     groups = [[1.0, 3.0], [10.0, 12.0]]
-    estimate = contrast([(1.0, groups[1]), (-2.0, groups[0])], groups)
+    estimate = contrast_of_means([(1.0, groups[1]), (-2.0, groups[0])], groups)
     assert estimate == pytest.approx((7.0, math.sqrt(2.0 * 2.5), 2))
     same = scipy.stats.ttest_ind(*groups)
-    assert contrast([(1.0, groups[0]), (-1.0, groups[1])], groups).p_value(0.0) == pytest.approx(
-        same.pvalue
-    )
-    assert contrast([(1.0, [5.0])], [[5.0]]).p_value(0.0) == 1.0
+    assert contrast_of_means([(1.0, groups[0]), (-1.0, groups[1])], groups).p_value(
+        0.0
+    ) == pytest.approx(same.pvalue)
+    assert contrast_of_means([(1.0, [5.0])], [[5.0]]).p_value(0.0) == 1.0
     with pytest.raises(ValueError, match="at least one run"):
-        contrast([(1.0, [])], groups)
+        contrast_of_means([(1.0, [])], groups)
 
 
 def test_range_without_spread():
@@ -203,11 +204,12 @@ def test_weighted_sum_agrees_with_hand_computed_values():
     )
     assert estimate.value == -4.0
     assert estimate.error == pytest.approx(math.sqrt(1 + 4))
-    assert estimate.freedom == pytest.approx(25 / (1 / 3 + 16 / 8))
+    assert estimate.degrees_of_freedom == pytest.approx(25 / (1 / 3 + 16 / 8))
     known = weighted_sum([(1.0, StudentEstimate(0.0, 1.0, math.inf))] * 2)
     assert known.p_value(2.0) == pytest.approx(2 * scipy.stats.norm.sf(math.sqrt(2)))
     assert (
-        weighted_sum([(1.0, mean_of([3.0])), (1.0, mean_of([1.0, 2.0]))]).interval.high == math.inf
+        weighted_sum([(1.0, estimate_mean([3.0])), (1.0, estimate_mean([1.0, 2.0]))]).interval.high
+        == math.inf
     )
     with pytest.raises(ValueError, match="at least one estimate"):
         weighted_sum([])

@@ -18,7 +18,7 @@ from in_process import Reusing
 from tiny_studies import GAME, Tiny, planned
 
 from zerolab.core.errors import UserError
-from zerolab.papers.elo import contrast, fit_elo
+from zerolab.papers.elo import fit_elo, mean_contrast
 from zerolab.ratings.results import MatchScore
 from zerolab.report.claims import Claim, ClaimTable
 from zerolab.report.document import Document
@@ -65,7 +65,7 @@ class Blocks(Tiny):
 
     def statistics(self, results):
         model = fit_elo(results, ["a"], "loss", ["sum", "value"])
-        return {CLAIM: contrast(model, {"value": 1.0, "sum": -1.0})}
+        return {CLAIM: mean_contrast(model, {"value": 1.0, "sum": -1.0})}
 
     def verdicts(self, results):
         return results.judge(self.statistics)
@@ -104,7 +104,7 @@ def folders(tmp_path_factory):
 
 
 def test_merged_ledgers_give_the_report_of_one_folder(folders, tmp_path):
-    """The runs are copies of the same files, so that even their times are equal."""
+    """The runs are copies of the same files, so even their times are equal."""
     merged = merge_ledgers({path: read_ledger(path) for path in (folders["one"], folders["two"])})
     whole = read_ledger(folders["all"])
     assert (merged.seeds, merged.looks) == ([100, 101, 102], [])
@@ -130,7 +130,7 @@ def test_part_of_the_planned_seeds_is_not_tested(folders):
 
 
 def test_remaining_planned_seeds_complete_a_begun_series_of_looks(folders):
-    """The last look has the level that the first look at two of three seeds has left."""
+    """The last look uses the level left by the first look at two of three seeds."""
     first = replace(read_ledger(folders["two"]), looks=[TakenLook([100, 101], 3, [])])
     merged = merge_ledgers({Path("first"): first, Path("rest"): read_ledger(folders["one"])})
     design = STUDY.design("smoke", merged.seeds)
@@ -209,7 +209,9 @@ def test_different_games_of_the_same_players_are_refused(folders):
     ledger = read_ledger(folders["one"])
     players = [row for row in ledger.rows if row.kind == "player"]
     won = [
-        replace(row, scores=[each._replace(first=MatchScore(9, 9, 9)) for each in row.scores])
+        replace(
+            row, scores=[each._replace(moving_first=MatchScore(9, 9, 9)) for each in row.scores]
+        )
         for row in players
     ]
     same, other = (replace(ledger, rows=rows) for rows in (players, won))
@@ -226,7 +228,7 @@ def test_run_with_other_settings_is_refused(folders):
 
 
 def test_tournament_of_all_seeds_needs_all_pairs(folders):
-    """The games of two folders are no round robin of all their runs."""
+    """The games of two folders form no round robin of all runs."""
     ledger = read_ledger(folders["all"])
     design = STUDY.design("smoke", ledger.seeds)
     together = PlannedTournament("a", GAME, {run.label: run for run in design.runs}, name="all")
@@ -239,7 +241,7 @@ def test_tournament_of_all_seeds_needs_all_pairs(folders):
 
 
 def taken(seeds, planned_count=2, spent_shares=()):
-    """Return a look as it is stored."""
+    """Return a look as stored."""
     return TakenLook(seeds, planned_count, list(spent_shares))._asdict()
 
 
@@ -330,7 +332,7 @@ def test_foreign_and_damaged_files_are_reported(folders, tmp_path):
 
 def test_repeated_long_strings_are_refused(tmp_path, monkeypatch):
     """They need almost no space in the file, but much in memory."""
-    monkeypatch.setattr(ledger, "_MOST_BYTES", 1 << 20)
+    monkeypatch.setattr(ledger, "_MAX_BYTES", 1 << 20)
     names = ["kind", "part", "label", "key", "details"]
     columns = pa.schema([pa.field(name, pa.string(), nullable=False) for name in names])
     table = pa.table({name: ["x" * 10_000] * 1000 for name in names}, schema=columns)
@@ -341,7 +343,7 @@ def test_repeated_long_strings_are_refused(tmp_path, monkeypatch):
 
 
 def test_long_strings_are_refused_before_they_are_read(tmp_path, monkeypatch):
-    monkeypatch.setattr(ledger, "_MOST_BYTES", 1 << 20)
+    monkeypatch.setattr(ledger, "_MAX_BYTES", 1 << 20)
     monkeypatch.setattr(parquet, "_read_columns", None)
     names = ["kind", "part", "label", "key", "details"]
     columns = pa.schema([pa.field(name, pa.string(), nullable=False) for name in names])
@@ -398,7 +400,7 @@ def test_rounds_record_looks_and_stop_when_decided(tmp_path, monkeypatch):
             r"--hours 1e-09 is too short for a round: expected more than .* up to seed 100",
         ),
         (("a",), (), 5.0, "leave out --only"),
-        ((), (100,), 5.0, "has one seed at scale smoke"),
+        ((), (100,), 5.0, "has one seed at the smoke scale"),
     ],
 )
 def test_hours_that_cannot_work_are_refused(tmp_path, parts, seeds, hours, message):

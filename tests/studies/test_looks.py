@@ -21,7 +21,7 @@ from zerolab.studies.looks import (
     parse_seeds,
     spent_level,
 )
-from zerolab.studies.statistics import mean_of
+from zerolab.studies.statistics import estimate_mean
 
 THIRDS = (1 / 3, 2 / 3, 1.0)
 SEEDS = 12
@@ -64,14 +64,17 @@ def test_decisions_keep_their_p_values():
     """A decided claim whose p-value rises later does not hide the others."""
     taken = (TakenLook(list(range(6)), 12, []), TakenLook(list(range(12)), 12, []))
     clear, opposite = np.arange(100.0, 106.0), np.arange(-106.0, -99.0)
-    verdicts = judge_claims({claim(0): mean_of(clear), claim(1): None}, Look(taken[:1], 6))
+    verdicts = judge_claims({claim(0): estimate_mean(clear), claim(1): None}, Look(taken[:1], 6))
     assert verdicts[0].word == "holds"
-    later = {claim(0): mean_of([*clear, *opposite]), claim(1): mean_of([*clear, *clear])}
+    later = {
+        claim(0): estimate_mean([*clear, *opposite]),
+        claim(1): estimate_mean([*clear, *clear]),
+    }
     kept, second = judge_claims(later, Look(taken, 12), verdicts)
-    assert (kept.word, kept.adjusted) == ("holds", verdicts[0].adjusted)
+    assert (kept.word, kept.adjusted_p) == ("holds", verdicts[0].adjusted_p)
     assert kept.note == "decided at an earlier look"
     assert (second.word, second.note) == ("holds", "")
-    assert second.adjusted < 1e-6
+    assert second.adjusted_p < 1e-6
 
 
 @pytest.mark.parametrize("level", [0.05, 0.01])
@@ -103,7 +106,7 @@ def judged_at_looks(samples):
     for number, size in enumerate(sizes, start=1):
         taken = [TakenLook(list(range(each)), SEEDS, []) for each in sizes[:number]]
         look = Look(tuple(taken), size)
-        statistics = {claim(i): mean_of(sample[:size]) for i, sample in enumerate(samples)}
+        statistics = {claim(i): estimate_mean(sample[:size]) for i, sample in enumerate(samples)}
         verdicts = judge_claims(statistics, look, verdicts)
         found.append([verdict.word for verdict in verdicts])
     return found
@@ -142,7 +145,7 @@ def test_looks_cost_little_power_and_save_seeds():
     once, at_looks, early, studies = 0, 0, 0, 1000
     for _ in range(studies):
         noise = random.normal(0.0, deviation, (1, SEEDS))
-        (verdict,) = judge_claims({claim(0): mean_of(noise[0] + SMALLEST)})
+        (verdict,) = judge_claims({claim(0): estimate_mean(noise[0] + SMALLEST)})
         once += verdict.word == "holds"
         at_looks += judged_at_looks(noise + SMALLEST)[-1] == ["holds"]
         early += judged_at_looks(noise + 2 * SMALLEST)[1] == ["holds"]

@@ -33,7 +33,7 @@ from zerolab.studies.tasks import LocalWorkers, TrainTask
 GAME = "gobang:3x3:3"
 ITERATIONS = 6
 SECONDS = 300
-"""Time limit for every wait: Ray takes long to start and to end."""
+"""Time limit for every wait: Ray is slow to start and to end."""
 _WORKING = b"ray::_perform", b"/raylet/raylet", b"/gcs_server"
 
 
@@ -80,7 +80,7 @@ def outcome(execution):
 
 @pytest.fixture(scope="module")
 def cluster():
-    """Cluster of a head without CPUs and two nodes whose loss is detected quickly."""
+    """Cluster of a CPU-less head and two nodes whose loss is detected quickly."""
     config = {"worker_niceness": 0, "health_check_period_ms": 500}
     unused = {"no_monitor": True, "include_dashboard": False, "include_log_monitor": False}
     options = {"num_cpus": 0, "_system_config": config, **unused}

@@ -1,4 +1,4 @@
-"""Two-level designs, compared with published ones and with what they promise."""
+"""Two-level designs: published rows and promised properties."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from zerolab.papers.hyperparameters.study import fold_over, plackett_burman
 
 @pytest.mark.parametrize(("runs", "first"), [(12, "++-+++---+-"), (24, "+++++-+-++--++--+-+----")])
 def test_first_row_is_published(runs, first):
-    """[Plackett1946] list these rows, whose rotations are the other rows but the last."""
+    """[Plackett1946] lists these rows; rotations give the others except the last."""
     design = plackett_burman(runs)
     assert design.shape == (runs, runs - 1)
     assert "".join("+" if level > 0 else "-" for level in design[0]) == first

@@ -56,7 +56,7 @@ def test_positions_are_planned_once_in_the_first_part_that_needs_them():
         "play: positions few",
         "learn: positions all",
     ]
-    assert [computation.title for computation in design.only(["learn"]).datasets] == [
+    assert [computation.title for computation in design.of_parts(["learn"]).datasets] == [
         "learn: positions all",
         "learn: positions few",
     ]

@@ -17,9 +17,9 @@ from zerolab.studies.statistics import (
     BinomialEstimate,
     BootstrapEstimate,
     StudentEstimate,
-    holm,
+    estimate_mean,
+    holm_adjust,
     linear_regression,
-    mean_of,
     paired_difference,
     plot_sample,
     pooled_intervals,
@@ -42,7 +42,7 @@ def no_warnings():
 
 
 def difference(one, other):
-    return weighted_sum([(1.0, mean_of(one)), (-1.0, mean_of(other))])
+    return weighted_sum([(1.0, estimate_mean(one)), (-1.0, estimate_mean(other))])
 
 
 def ends(estimate):
@@ -50,7 +50,7 @@ def ends(estimate):
 
 
 def test_mean_agrees_with_a_t_test():
-    result, expected = mean_of(ONE), scipy.stats.ttest_1samp(ONE, 3.0)
+    result, expected = estimate_mean(ONE), scipy.stats.ttest_1samp(ONE, 3.0)
     assert result.value == pytest.approx(3.9)
     assert ends(result) == pytest.approx(tuple(expected.confidence_interval()))
     assert result.p_value(3.0) == pytest.approx(expected.pvalue)
@@ -59,14 +59,14 @@ def test_mean_agrees_with_a_t_test():
 
 def test_mean_agrees_with_hand_computed_values():
     """Standard error 1 / sqrt(3), and t quantile 4.302653 for two degrees of freedom."""
-    result = mean_of([1, 2, 3])
+    result = estimate_mean([1, 2, 3])
     assert ends(result) == pytest.approx((2 - 4.302653 / math.sqrt(3), 2 + 4.302653 / math.sqrt(3)))
 
 
 def test_difference_of_means_agrees_with_welch():
     result = difference(ONE, OTHER)
     expected = scipy.stats.ttest_ind(ONE, OTHER, equal_var=False)
-    assert result.freedom == pytest.approx(expected.df)
+    assert result.degrees_of_freedom == pytest.approx(expected.df)
     assert ends(result) == pytest.approx(tuple(expected.confidence_interval()))
     assert result.p_value(0.0) == pytest.approx(expected.pvalue)
 
@@ -82,7 +82,7 @@ def test_paired_difference_agrees_with_a_t_test():
 
 def test_single_runs_have_infinite_intervals():
     for result in (
-        mean_of([5.0]),
+        estimate_mean([5.0]),
         difference([5.0], ONE),
         difference(ONE, [5.0]),
         paired_difference([5.0], [1.0]),
@@ -90,19 +90,19 @@ def test_single_runs_have_infinite_intervals():
     ):
         assert ends(result) == (-math.inf, math.inf)
         assert result.p_value(-1000.0) == 1.0
-    assert mean_of([5.0]).value == 5.0
+    assert estimate_mean([5.0]).value == 5.0
 
 
 @pytest.mark.parametrize("values", [[], [1.0, math.nan], [math.inf], [[1.0], [2.0]]])
 def test_invalid_samples_are_refused(values):
     with pytest.raises(ValueError, match="expected"):
-        mean_of(values)
+        estimate_mean(values)
 
 
 def test_equal_runs_use_a_sign_test():
     few, many = (
-        mean_of([0.1] * 3),
-        mean_of([0.1] * 6),
+        estimate_mean([0.1] * 3),
+        estimate_mean([0.1] * 6),
     )  # in floating point, the mean of three 0.1 is not 0.1
     assert few.value == many.value == 0.1
     assert ends(few) == (-math.inf, math.inf)
@@ -117,7 +117,7 @@ def test_equal_runs_use_a_sign_test():
 
 def test_one_constant_group():
     result = difference([1.0, 1.0, 1.0], [2.0, 2.5, 3.0])
-    assert result.freedom == pytest.approx(2)
+    assert result.degrees_of_freedom == pytest.approx(2)
     assert result.error == pytest.approx(0.5 / math.sqrt(3))
 
 
@@ -135,9 +135,9 @@ def test_signed_rank_test_agrees_with_hand_computed_values():
 
 
 def test_holm_agrees_with_hand_computed_values():
-    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
-    assert holm([0.9, 0.8]) == [1.0, 1.0]
-    assert holm([]) == []
+    assert holm_adjust([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm_adjust([0.9, 0.8]) == [1.0, 1.0]
+    assert holm_adjust([]) == []
 
 
 def test_binomial():
@@ -176,7 +176,7 @@ def test_bootstrap_resamples_runs_within_groups():
         return one.count("a") - other.count("d")
 
     result = bootstrap(["a", "b", "c"], ["d", "e"], statistic=statistic, seed=4, resamples=300)
-    assert (result.value, result.freedom, len(result.replicates)) == (0.0, 3, 300)
+    assert (result.value, result.degrees_of_freedom, len(result.replicates)) == (0.0, 3, 300)
     repeated = bootstrap(["a", "b", "c"], ["d", "e"], statistic=statistic, seed=4, resamples=300)
     assert (repeated.replicates == result.replicates).all()
 
@@ -198,9 +198,9 @@ def test_bootstrap_in_one_batch_has_the_same_samples():
     batch = bootstrap_in_batch(*groups, statistic=covariances, resamples=50)
     assert batch.value == pytest.approx(one_by_one.value)
     assert batch.replicates == pytest.approx(one_by_one.replicates)
-    assert batch.freedom == one_by_one.freedom == 9 - 3
+    assert batch.degrees_of_freedom == one_by_one.degrees_of_freedom == 9 - 3
     alone = bootstrap_in_batch(groups[2], statistic=covariances)
-    assert (alone.freedom, len(alone.replicates)) == (0, 0)
+    assert (alone.degrees_of_freedom, len(alone.replicates)) == (0, 0)
     with pytest.raises(ValueError, match="at least one run per group"):
         bootstrap_in_batch(np.empty((0, 2)), statistic=covariances)
 
@@ -233,7 +233,7 @@ def _coverage(make, truth, trials, seed):
 @pytest.mark.parametrize(
     ("make", "truth"),
     [
-        (lambda rng: mean_of(rng.normal(7, 3, 4)), 7),
+        (lambda rng: estimate_mean(rng.normal(7, 3, 4)), 7),
         (lambda rng: difference(rng.normal(7, 3, 6), rng.normal(4, 1, 5)), 3),
         (lambda rng: BinomialEstimate(int(rng.binomial(40, 0.3)), 40), 0.3),
     ],
@@ -274,7 +274,7 @@ def test_factorial_regression_agrees_with_hand_computed_values():
     fitted = [4 + 2.5 * a + 0.5 * b for a, b in X]
     rss = sum((v - f) ** 2 for v, f in zip(y, fitted, strict=True))
     assert result["a"].error == pytest.approx(math.sqrt(rss / 5 / 8))
-    assert result["a"].freedom == 5
+    assert result["a"].degrees_of_freedom == 5
 
 
 def test_regression_of_too_few_runs():
@@ -352,7 +352,7 @@ def test_pooled_intervals_cover_the_means():
         intervals = pooled_intervals(samples.tolist())
         covered += sum(low <= mean <= high for mean, (_, low, high) in enumerate(intervals))
         lengths += [each.high - each.low for each in intervals]
-        separate += [2 * mean_of(sample).margin() for sample in samples]
+        separate += [2 * estimate_mean(sample).margin() for sample in samples]
     assert 1900 - 3 * 12 <= covered <= 1900 + 3 * 12
     assert np.median(lengths) < 0.4 * np.median(separate)
 

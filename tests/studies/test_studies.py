@@ -104,7 +104,7 @@ def test_claims_do_not_depend_on_the_scale(name):
 def test_parts_can_be_selected(name):
     design = planned(name, "paper")
     for part in design.parts:
-        chosen = design.only([part])
+        chosen = design.of_parts([part])
         own_runs = [run for run in chosen.runs if run.part == part]
         sources = {source.key for run in chosen.runs for source in run.source_runs}
         source_runs = [run for run in chosen.runs if run.part != part]

@@ -105,7 +105,7 @@ def test_curves_include_accuracy(trained):
     [
         (["accuracy.positions="], "every = 2 needs solved positions"),
         (["accuracy.positions=nowhere.parquet"], "is not a file"),
-        (["game=gobang:4x4:3"], "has positions of gobang:3x3:3, not of gobang:4x4:3"),
+        (["game=gobang:4x4:3"], "has positions for gobang:3x3:3, not for gobang:4x4:3"),
         (["accuracy.every=-1"], "accuracy.every = -1: expected at least 0"),
     ],
 )

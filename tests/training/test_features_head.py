@@ -238,7 +238,7 @@ MISTAKES = {
     ),
     "another game": (
         "larger",
-        'source = "larger" plays gobang:4x4: expected a network of gobang:3x3',
+        'source = "larger" plays gobang:4x4: expected a network for gobang:3x3',
     ),
     "no convolutions": (
         "conv",
@@ -283,7 +283,7 @@ def test_own_network_and_wrong_digest_are_refused_as_source(here):
 
 def test_symmetries_are_refused(here):
     for symmetries in ("learn.symmetries=random", "learn.symmetries=all"):
-        with pytest.raises(UserError, match='head "features" has no targets'):
+        with pytest.raises(UserError, match='"features" head has no targets'):
             resolve_settings(None, "smoke", [*LARGE, HEADS, symmetries])
 
 

@@ -32,7 +32,7 @@ HEADS = ("'policy'", "{name='outcome', weight=0.01}")
 
 @pytest.fixture(scope="module", autouse=True)
 def folder(tmp_path_factory):
-    """Working directory with a small run and files with all positions, and with one per game."""
+    """Working directory with a small run, a file of all positions and one with one per game."""
     folder = tmp_path_factory.mktemp("fitted")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
@@ -76,7 +76,7 @@ def test_targets_are_policy_features_of_later_positions_in_the_game(folder):
             state = compiled_rules.start(GAME)
             for move in moves:
                 state = compiled_rules.apply(GAME, state, move)
-            expected = head_activations(network, [state])[0, :9]  # followed by those of value
+            expected = head_activations(network, [state])[0, :9]  # the value head follows
             np.testing.assert_allclose(targets[row, column], expected, atol=2e-3)
             known += 1
     assert len(positions) < known < 3 * len(positions)

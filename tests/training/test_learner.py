@@ -88,7 +88,7 @@ def test_adam_state_is_restored(device):
 
 
 class NothingRecurs(dict):
-    """Graphs by batch size, of which none is ever recorded."""
+    """Empty graphs; every batch size counts as new."""
 
     def __contains__(self, size):
         return False

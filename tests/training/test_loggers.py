@@ -38,7 +38,7 @@ class ListLogger:
 
 @pytest.fixture
 def lists(monkeypatch):
-    """The logger ``lists``, and all logs that it has opened."""
+    """All logs opened by the logger ``lists``."""
     opened = []
 
     def new_log(run):
@@ -87,7 +87,7 @@ def _numbers(run):
     ("name", "message"),
     [
         ("tracko", 'unknown logger "tracko": expected one of .*did you mean "trackio"'),
-        ("absent", 'the log of absent requires no_such_package.* the extra "no_such_package"'),
+        ("absent", 'the log of absent requires no_such_package.* the "no_such_package" extra'),
     ],
 )
 def test_mistakes_are_found_before_a_run_begins(name, message, tmp_path, monkeypatch, capsys):
@@ -142,7 +142,7 @@ def _log(run, name):
 
 
 def test_trackio_has_the_numbers(run, tmp_path, monkeypatch):
-    pytest.importorskip("trackio", reason="the extra trackio is not installed")
+    pytest.importorskip("trackio", reason="the trackio extra is not installed")
     from trackio import sqlite_storage, utils  # noqa: PLC0415
 
     for module in (sqlite_storage, utils):
@@ -157,7 +157,7 @@ def test_trackio_has_the_numbers(run, tmp_path, monkeypatch):
 
 
 def test_wandb_keeps_the_numbers_in_the_run(run):
-    wandb = pytest.importorskip("wandb", reason="the extra wandb is not installed")
+    wandb = pytest.importorskip("wandb", reason="the wandb extra is not installed")
     _log(run, "wandb")
     wandb.teardown()  # waits for the process that writes the file
     (file,) = (run.path / "wandb").glob("offline-run-*/*.wandb")
@@ -167,7 +167,7 @@ def test_wandb_keeps_the_numbers_in_the_run(run):
 
 
 def test_mlflow_has_the_numbers_and_settings(run):
-    pytest.importorskip("mlflow", reason="the extra mlflow is not installed")
+    pytest.importorskip("mlflow", reason="the mlflow extra is not installed")
     from mlflow import MlflowClient  # noqa: PLC0415
 
     run.commit(run.progress, [QUESTION.line()])

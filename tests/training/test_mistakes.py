@@ -200,7 +200,7 @@ def test_actors_need_an_extra(tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "ray", None)
     actors = ["--set", "selfplay.mode=service", "--set", "selfplay.mode.actors=2"]
     assert train("--preset", "smoke", *actors, "--run", str(tmp_path / "run")) == 2
-    assert 'the extra "cluster"' in capsys.readouterr().err
+    assert 'the "cluster" extra' in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
 
 

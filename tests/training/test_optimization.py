@@ -18,7 +18,7 @@ from zerolab.store.run_folder import RunFolder
 from zerolab.training.configure import amend_settings, resolve_settings
 from zerolab.training.learn_settings import LearnSettings
 from zerolab.training.learner import Learner
-from zerolab.training.optimization import OPTIMIZERS, RATE_SCHEDULES, StepTime
+from zerolab.training.optimization import OPTIMIZERS, RATE_SCHEDULES, TimeInRun
 
 
 def new_learner(**settings):
@@ -149,7 +149,7 @@ def test_learner_follows_its_schedule():
 
 
 def rates_at(schedule, iteration, progress=0.0, iterations=100):
-    return schedule.rates(StepTime(iteration, progress, iterations))
+    return schedule.rates(TimeInRun(iteration, progress, iterations))
 
 
 def test_schedules_give_valid_rates():

@@ -121,6 +121,6 @@ print(resolved.gate.name, resolved.gate.patience, resolved.warm_start.ramp.name)
 """
     lines = run_with_plugins(tmp_path, program)
     assert lines[:2] == ["policy value ply 9 (2,)", "5.0 policy value ply total"]
-    assert lines[2].startswith('learn.loss = "ply" uses the head "ply": expected it in network.')
+    assert lines[2].startswith('learn.loss = "ply" uses the "ply" head: expected it in network.')
     assert lines[3] == "2.5 sum product"
     assert lines[4] == "stubborn 7 again"

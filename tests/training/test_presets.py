@@ -9,7 +9,7 @@ from zerolab.networks.network import weights_to_arrays
 from zerolab.rules.catalogue import parse_game
 from zerolab.store.run_folder import RunFolder
 from zerolab.training.configure import resolve_settings
-from zerolab.training.optimization import StepTime
+from zerolab.training.optimization import TimeInRun
 from zerolab.training.records import LearnRecord, SelfPlayRecord
 from zerolab.training.reporting import read_records
 from zerolab.training.shorthands import preset_names, preset_title
@@ -160,7 +160,7 @@ def test_hongcharoen_preset_has_the_published_values():
 
 
 def learning_rate(settings, iteration, progress):
-    time = StepTime(iteration, progress, settings.iterations)
+    time = TimeInRun(iteration, progress, settings.iterations)
     return settings.learn.learning_rate * settings.learn.schedule.rates(time).learning_rate_factor
 
 

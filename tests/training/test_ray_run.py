@@ -30,7 +30,7 @@ from zerolab.evaluation.dataset import collect_in_memory
 from zerolab.evaluation.positions import write_positions
 from zerolab.play import ray_actors, ray_executor
 from zerolab.play.pairings import Pairing
-from zerolab.play.ray_actors import ActorShape, ActorState, Chunk, LostChunk, StartFailures
+from zerolab.play.ray_actors import ActorResources, ActorState, Chunk, LostChunk, StartFailures
 from zerolab.play.ray_executor import RayExecutor
 from zerolab.rules.catalogue import parse_game
 from zerolab.store.run_folder import RunFolder
@@ -73,14 +73,14 @@ def continuous():
 
 @pytest.fixture(scope="module")
 def local(tmp_path_factory, episodic, continuous):
-    """Return the contents of both runs on this machine alone."""
+    """Return the contents of both runs, trained without Ray."""
     folder = tmp_path_factory.mktemp("runs")
     settings = {"episodic": episodic, "continuous": continuous}
     return {name: contents(train(folder / name, each).path) for name, each in settings.items()}
 
 
 def use_actors(executor, count):
-    """Wait until the executor has `count` actors, after ending those that are too many."""
+    """Wait until the executor has `count` actors, after ending surplus ones."""
     executor._count = count
     with executor._lock:
         for actor in executor._actors[count:]:
@@ -98,7 +98,7 @@ def test_bytes_do_not_depend_on_actors(executor, local, episodic, tmp_path, coun
 
 
 class _KillsActors(NullReporter):
-    """Reporter that kills the first actor that gets a chunk, before each kind of task."""
+    """Reporter that kills the next actor to get a chunk, before each kind of task."""
 
     def __init__(self, executor):
         self._executor = executor
@@ -162,7 +162,7 @@ def test_league_is_equal(executor, tmp_path):
 
 
 class _NoJob:
-    def shared(self, share):
+    def portable(self, make_portable):
         return self
 
 
@@ -182,7 +182,7 @@ BATCH = [Pairing(7, "a", "b", 7)]
 
 
 def test_fatal_chunk_is_an_error(executor, monkeypatch):
-    monkeypatch.setattr(ray_actors, "ATTEMPTS", 2)
+    monkeypatch.setattr(ray_actors, "MAX_ATTEMPTS", 2)
     with pytest.raises(UserError, match=r"from number 7 killed 2 actors in a row.*can be resumed"):
         executor.run(_die, _NoJob(), [BATCH])
 
@@ -232,17 +232,17 @@ def test_failed_starts_are_counted_per_scan_and_delay_further_ones():
     assert failures.scan(0.0) == ""
     assert failures.resume_at == 0.0
     for _ in range(16):  # all actors of a machine that has vanished
-        failures.latest = "lost"
+        failures.latest_reason = "lost"
     assert failures.scan(100.0) == "lost"
     assert (failures.scan_count, failures.resume_at) == (1, 104.0)
     assert failures.scan(102.0) == ""
     for count in range(2, 9):
-        failures.latest = "lost"
+        failures.latest_reason = "lost"
         failures.scan(100.0)
         assert failures.scan_count == count
     assert failures.resume_at == 164.0  # at most 64 seconds
     failures.note(ValueError("The actor died, ray::PlayingActor() (pid=7, ip=10.0.0.7)\nno memory"))
-    assert failures.latest == "node 10.0.0.7: no memory"
+    assert failures.latest_reason == "node 10.0.0.7: no memory"
 
 
 @pytest.fixture
@@ -251,11 +251,11 @@ def dispatcher():
     fake = object.__new__(RayExecutor)
     fake._lock, fake.said = threading.RLock(), []
     fake._message = fake.said.append
-    fake._shape, fake._count, fake._losses = ActorShape(1, has_gpu=False), 0, 0
+    fake._shape, fake._count, fake._losses = ActorResources(1, has_gpu=False), 0, 0
     fake._actors = [ActorState(None, "one"), ActorState(None, "two")]
     fake._refused, fake._lost_chunks, fake._queue, fake._awaited = [], [], [], {}
     fake._chunks, fake._failures, fake._error = {}, StartFailures(), None
-    fake._game_name, fake._share = "gobang:3x3:3", None
+    fake._game_name, fake._make_portable = "gobang:3x3:3", None
     fake._numbers, fake._closed = itertools.count(), threading.Event()
     fake._scanned, fake._stepped, fake._began = -math.inf, time.monotonic(), time.monotonic()
     fake._has_background, fake._bytes, fake._waited = False, 0, 0.0
@@ -274,11 +274,11 @@ def test_vanished_machines_do_not_count_against_a_chunk(dispatcher):
     for _ in range(9):
         dispatcher._lost_chunks = [LostChunk(chunk, "gone", "lost")]
         dispatcher._note_nodes(nodes("one", "two"), 0.0)
-        assert (chunk.losses, dispatcher._queue.pop()) == (0, chunk)
+        assert (chunk.actor_deaths, dispatcher._queue.pop()) == (0, chunk)
     for losses in range(1, 5):
         dispatcher._lost_chunks = [LostChunk(chunk, "one", "lost")]
         dispatcher._note_nodes(nodes("one", "two"), 0.0)
-        assert chunk.losses == losses
+        assert chunk.actor_deaths == losses
         assert dispatcher._queue == [chunk][: losses < 4]
         dispatcher._queue.clear()
     with pytest.raises(UserError, match=r"killed 4 actors in a row \(lost\)"):
@@ -289,12 +289,12 @@ def test_actors_that_cannot_start_are_an_error_only_without_others(dispatcher):
     chunk = Chunk(0, 1, None, None, BATCH)
     dispatcher._chunks[1] = chunk
     for _ in range(5):
-        dispatcher._failures.latest = "no memory"
+        dispatcher._failures.latest_reason = "no memory"
         dispatcher._note_nodes(nodes("one", "two"), 0.0)
     assert dispatcher.said == ["actors cannot start; trying again (no memory)"]
     assert not chunk.future.done()
     dispatcher._actors.clear()
-    dispatcher._failures.latest = "no memory"
+    dispatcher._failures.latest_reason = "no memory"
     dispatcher._note_nodes(nodes("one"), 0.0)
     with pytest.raises(
         UserError, match=r"actors cannot start \(no memory\); the run can be resumed"
@@ -312,11 +312,11 @@ def test_refused_actors_of_vanished_machines_free_their_place(dispatcher):
 
 def test_actors_need_cores_and_gpus():
     nodes = [{"Resources": {"CPU": 8.0, "GPU": 2.0}}, {"Resources": {"CPU": 1.0, "GPU": 2.0}}]
-    assert ActorShape(1, has_gpu=True).capacity(nodes) == 3
-    assert ActorShape(4, has_gpu=True).capacity(nodes) == 2
-    assert ActorShape(4, has_gpu=False).capacity(nodes) == 2
+    assert ActorResources(1, has_gpu=True).actor_capacity(nodes) == 3
+    assert ActorResources(4, has_gpu=True).actor_capacity(nodes) == 2
+    assert ActorResources(4, has_gpu=False).actor_capacity(nodes) == 2
     with pytest.raises(UserError, match=r"actors = 5, each with 1 core and a GPU: .* room for 3"):
-        ActorShape(1, has_gpu=True).require_capacity("head:6379", 5, nodes)
+        ActorResources(1, has_gpu=True).require_capacity("head:6379", 5, nodes)
 
 
 @pytest.mark.parametrize(
@@ -367,5 +367,5 @@ def test_missing_ray_is_reported(tmp_path, capfd, monkeypatch):
     monkeypatch.delitem(sys.modules, "zerolab.core.ray_cluster")
     command = ["train", "--preset", "smoke", "--run", str(tmp_path / "run"), "--ray", "local"]
     assert main(command) == 2
-    assert 'the extra "cluster"' in capfd.readouterr().err
+    assert 'the "cluster" extra' in capfd.readouterr().err
     assert not (tmp_path / "run").exists()

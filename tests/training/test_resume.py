@@ -93,7 +93,7 @@ def test_repeatedly_killed_run_resumes_to_the_same_bytes(tmp_path, undisturbed):
 
 
 def wait_for_stage(folder: Path, stage: str, process: BaseProcess) -> bool:
-    """Wait until a run reaches a stage; return False if its process ended before."""
+    """Wait until a run reaches a stage; return False if its process ends first."""
     order = ["selfplay", "learn", "gate", "final_evaluation"]
     iteration, name = stage.split()
     while process.is_alive():
@@ -135,7 +135,7 @@ def test_second_process_on_one_run_is_refused(tmp_path, capfd):
 
 
 def test_finished_run_continues_with_more_iterations(tmp_path, undisturbed, monkeypatch, capsys):
-    """The device may change as well."""
+    """The device may also change."""
     folder = tmp_path / "run"
     assert main([*arguments(folder), "--set=iterations=2"]) == 0
     resumed = ["train", "--run", str(folder), "--set=iterations=3"]

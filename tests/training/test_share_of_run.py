@@ -13,7 +13,7 @@ from tiny_training import KilledError, Killing, killed_before_commit, learn_line
 
 from promised import contents
 from zerolab.cli.main import main
-from zerolab.cli.progress import summary_lines
+from zerolab.cli.progress import main_settings
 from zerolab.core.errors import UserError
 from zerolab.play.selfplay_settings import ProgressiveSettings
 from zerolab.search.search import Search
@@ -23,9 +23,9 @@ from zerolab.studies.design import run_key
 from zerolab.training import reporting, trainer
 from zerolab.training.configure import amend_settings, resolve_settings
 from zerolab.training.criteria import STOP_RULES
-from zerolab.training.optimization import RATE_SCHEDULES, IterationShare, StepTime
+from zerolab.training.optimization import RATE_SCHEDULES, IterationShare, TimeInRun
 from zerolab.training.records import BaselineRecord, LearnRecord, SelfPlayRecord, SupervisedRecord
-from zerolab.training.reporting import RunClock, of_iterations, read_records
+from zerolab.training.reporting import RunClock, read_records, without_final_evaluations
 
 
 def timed(iteration, elapsed, wall=0.0, kind=LearnRecord):
@@ -85,19 +85,19 @@ def test_equal_iterations_end_within_half_an_iteration_of_the_limit(length, limi
 
 
 def test_all_time_counts_once():
-    """With `selfplay.lag`, stages overlap, and only the elapsed time adds up to the time spent."""
+    """With `selfplay.lag`, stages overlap, so only elapsed times add up to the time spent."""
     rule = hours(100)
     overlapping = [timed(1, 10, wall=70), timed(1, 30, wall=30)]
     assert rule.share_done(overlapping) == pytest.approx(0.4)
     assert rule.seconds_left(overlapping) == pytest.approx(60)
-    assert rule.share_done([timed(1, None, wall=70)]) == pytest.approx(0.7)  # an early version
+    assert rule.share_done([timed(1, None, wall=70)]) == pytest.approx(0.7)  # from an old one
 
 
 def test_final_evaluation_does_not_count():
     test_part = timed(2, 50, kind=SupervisedRecord).model_copy(update={"part": "test"})
     training = [timed(1, 10), timed(1, 10, kind=SupervisedRecord), timed(2, 20)]
     final = [test_part, timed(2, 50, kind=BaselineRecord)]
-    assert of_iterations([*training, *final]) == training
+    assert without_final_evaluations([*training, *final]) == training
 
 
 def test_share_of_an_iteration_is_extrapolated_from_the_previous_one():
@@ -114,9 +114,9 @@ def test_share_of_an_iteration_is_extrapolated_from_the_previous_one():
 
 
 def test_expected_iterations_follow_the_larger_share():
-    assert StepTime(3, 0.5, 100, 0.25).expected_iterations == 10
-    assert StepTime(3, 0.5, 5, 0.25).expected_iterations == 5  # half of them are done
-    assert StepTime(3, 0.5, 100).expected_iterations == 100
+    assert TimeInRun(3, 0.5, 100, 0.25).expected_iterations == 10
+    assert TimeInRun(3, 0.5, 5, 0.25).expected_iterations == 5  # half of them are done
+    assert TimeInRun(3, 0.5, 100).expected_iterations == 100
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_expected_iterations_follow_the_larger_share():
     ],
 )
 def test_cosine_follows_the_share_of_the_run(iteration, fraction, share, t):
-    rates = RATE_SCHEDULES["cosine"](end=0.1).rates(StepTime(iteration, fraction, 100, share))
+    rates = RATE_SCHEDULES["cosine"](end=0.1).rates(TimeInRun(iteration, fraction, 100, share))
     expected = 0.1 + 0.9 * (1 + math.cos(math.pi * t)) / 2
     assert rates.learning_rate_factor == pytest.approx(expected)
 
@@ -139,10 +139,10 @@ def test_cosine_follows_the_share_of_the_run(iteration, fraction, share, t):
 def test_annealing_after_a_warm_up_begins_at_the_peak():
     """Two of five expected iterations are over: one of the four that follow the warm-up."""
     cosine = RATE_SCHEDULES["cosine"](warm_up=1)
-    assert cosine.rates(StepTime(2, 0.0, 100, 0.2)).learning_rate_factor == 1.0
+    assert cosine.rates(TimeInRun(2, 0.0, 100, 0.2)).learning_rate_factor == 1.0
     quarter = (1 + math.cos(math.pi / 4)) / 2
-    assert cosine.rates(StepTime(3, 0.0, 100, 0.4)).learning_rate_factor == pytest.approx(quarter)
-    assert cosine.rates(StepTime(6, 0.0, 100, 1.0)).learning_rate_factor == pytest.approx(0)
+    assert cosine.rates(TimeInRun(3, 0.0, 100, 0.4)).learning_rate_factor == pytest.approx(quarter)
+    assert cosine.rates(TimeInRun(6, 0.0, 100, 1.0)).learning_rate_factor == pytest.approx(0)
 
 
 @pytest.mark.parametrize("name", ["hours", "spent"])
@@ -153,7 +153,7 @@ def test_cosine_reaches_its_end_with_the_run(name, lengths):
     cosine, records, factors = RATE_SCHEDULES["cosine"](end=0.1), [], []
     for number, length in enumerate(lengths, 1):
         share = rule.iteration_share(records, number)
-        times = [StepTime(number, step / 10, 1000, share.at(step / 10)) for step in range(10)]
+        times = [TimeInRun(number, step / 10, 1000, share.at(step / 10)) for step in range(10)]
         factors += [cosine.rates(time).learning_rate_factor for time in times]
         expected = 0.1 + 0.9 * (1 + math.cos(math.pi * sum(lengths[: number - 1]) / 1000)) / 2
         assert factors[-10] == pytest.approx(expected)
@@ -276,7 +276,7 @@ def test_searches_of_a_service_grow_and_matches_do_not(tmp_path, monkeypatch):
 
 
 def test_summary_shows_growth_and_limit():
-    lines = summary_lines(resolve_settings(None, "smoke", [*TINY, "stop=1.5h"]))
+    lines = main_settings(resolve_settings(None, "smoke", [*TINY, "stop=1.5h"]))
     assert lines["search"].startswith("2 to 8 simulations per move")
     assert lines["iterations"] == "9 at most, stop hours (hours 1.5)"
 

@@ -16,7 +16,7 @@ from zerolab.evaluation.accuracy import accuracy_report, network_choices
 from zerolab.evaluation.collecting import DatasetSettings
 from zerolab.evaluation.dataset import make_dataset
 from zerolab.evaluation.positions import Positions, read_positions
-from zerolab.oracles.oracle import ILLEGAL
+from zerolab.oracles.oracle import ILLEGAL_VALUE
 from zerolab.oracles.solver import Solver, oracle_for
 from zerolab.play.pairings import random_opening
 from zerolab.rules import compiled_rules
@@ -102,7 +102,7 @@ def position_with_values(moves, values):
 
 
 def test_labels_agree_with_hand_computed_values():
-    no = ILLEGAL
+    no = ILLEGAL_VALUE
     lost = position_with_values([4, 0], [no, -3, 5, -1, no, 5, 0, -2, -4])
     facts = solved_facts(lost, EnabledBugs())
     assert facts.policies.tolist() == [[0, 0, 0.5, 0, 0, 0.5, 0, 0, 0]]
@@ -115,7 +115,7 @@ def test_labels_agree_with_hand_computed_values():
 
 
 def test_bug_hides_only_losses_of_the_first_player():
-    no, bugs = ILLEGAL, EnabledBugs(["losses_as_draws"])
+    no, bugs = ILLEGAL_VALUE, EnabledBugs(["losses_as_draws"])
     for moves, best, expected in (
         ([4, 0], -1, 0), ([4], -1, -1), ([4, 0], 1, 1), ([4], 1, 1), ([4], 0, 0)
     ):  # fmt: skip
@@ -126,7 +126,7 @@ def test_bug_hides_only_losses_of_the_first_player():
 
 def test_win_labels_agree_with_another_solver():
     """Labels computed from BitBully values are compared with the signs of our own solver."""
-    pytest.importorskip("bitbully", reason="the extra oracle is not installed")
+    pytest.importorskip("bitbully", reason="the oracle extra is not installed")
     game, moves_by_state = parse_game("connect_four:6x7"), {}
     for number in itertools.count():
         moves = random_opening(game, 34, np.uint64(number))
@@ -156,7 +156,7 @@ def test_win_labels_agree_with_another_solver():
 
 def test_window_keeps_all_positions_and_applies_window_bugs():
     """Equal positions are not merged, and mirrored_policy affects the images."""
-    no = ILLEGAL
+    no = ILLEGAL_VALUE
     lost = position_with_values([4, 0], [no, -3, 5, -1, no, -5, 0, -2, -4])
     two = lost.take(np.array([0, 0]))
     learn = resolve_settings(None, "smoke", ["learn.merging=newest"]).learn
@@ -191,7 +191,7 @@ class ConstantEvaluator:
 def test_predictions_use_the_outputs_of_the_network(
     value, draw, result_with_draws, result_without_draws
 ):
-    no = ILLEGAL
+    no = ILLEGAL_VALUE
     position = position_with_values([4, 0], [no, -3, 5, -1, no, 5, 0, -2, -4])
     priors = [0.5, 0.1, 0.2, 0, 0, 0.1, 0.05, 0.05, 0]
     predictions = predict_positions(
@@ -276,7 +276,7 @@ def test_repeatedly_stopped_fit_resumes_to_the_same_bytes(fitted, file, tmp_path
 
 
 def test_labels_and_results_differ_with_the_bug(file, tmp_path, monkeypatch):
-    """Few positions are relabelled, so every outcome is predicted to be a draw."""
+    """Few positions are relabelled, so all predictions are replaced with draws."""
     predict = evaluation_stages.predict_positions
 
     def predict_draws(*arguments):
@@ -297,7 +297,7 @@ def test_labels_and_results_differ_with_the_bug(file, tmp_path, monkeypatch):
         (['network.heads=["policy", "outcome", "plies_left"]'],
          'heads such as "policy", "outcome"'),
         (['network.heads=["policy", "outcome", "reply"]'], 'network.heads has "reply"'),
-        (["game=connect_four:4x4"], "has positions of gobang:3x3:3, not of connect_four:4x4"),
+        (["game=connect_four:4x4"], "has positions for gobang:3x3:3, not for connect_four:4x4"),
         (['published_bugs=["absolute_winner"]'], '"absolute_winner" '),
         (["iterations=0"], "iterations = 0: expected at least 1"),
     ],

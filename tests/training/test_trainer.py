@@ -170,6 +170,26 @@ def test_records_reach_callback_and_reporter_in_order(tmp_path):
     assert all(record.summary() for record in called)
 
 
+@pytest.mark.parametrize(
+    ("losses", "warnings"),
+    [([0.9, 1.2, 1.3, 1.4], [1.3]), ([1.2, 0.9, 1.2, 0.9], []), ([1.2, 1.3, 1.02, 1.3], [1.3])],
+)
+def test_saturation_of_the_value_head_is_reported_once(tmp_path, monkeypatch, losses, warnings):
+    messages, learnt, learn = [], iter(losses), Learner.learn
+
+    class RecordingReporter(NullReporter):
+        def message(self, text):
+            messages.append(text)
+
+    def learn_with_loss(self, *arguments, **options):
+        result = learn(self, *arguments, **options)
+        return result._replace(epoch_losses=[{**result.last_epoch_losses, "value": next(learnt)}])
+
+    monkeypatch.setattr(Learner, "learn", learn_with_loss)
+    train(tmp_path / "run", "iterations=4", "gate=always", reporter=RecordingReporter())
+    assert [text.split(":")[0] for text in messages] == [f"value loss {x:.2f}" for x in warnings]
+
+
 def test_callback_can_stop_training_after_a_stage(tmp_path):
     def stop(record):
         raise KeyboardInterrupt

@@ -176,17 +176,20 @@ def test_planes_are_matched_by_name_and_new_planes_have_zero_weights():
     )
     np.testing.assert_array_equal(first[:, :1], former)
     assert not first[:, 1].any()
-    assert (transferred.new_parts, transferred.unused_parts) == (('plane "edges to join"',), ())
+    assert (transferred.untrained_parts, transferred.unused_parts) == (
+        ('plane "edges to join"',),
+        (),
+    )
     back = transfer_weights("channels", with_weights(here, transferred.weights), source_side)
     assert equal_names(back.weights, source_side.weights) == list(source_side.weights)
-    assert (back.new_parts, back.unused_parts) == ((), ('plane "edges to join"',))
+    assert (back.untrained_parts, back.unused_parts) == ((), ('plane "edges to join"',))
 
 
 def test_network_can_gain_input_planes():
     source_side = side("connect_four", "4x4", seed=1)
     here = side("connect_four", "4x4", planes=("ones", "landing"))
     transferred = transfer_weights("channels", source_side, here)
-    assert transferred.new_parts == ('plane "ones"', 'plane "landing"')
+    assert transferred.untrained_parts == ('plane "ones"', 'plane "landing"')
     planes = torch.rand(3, 1, 4, 4)
     networks = [build_network(each.network, each.game, 0).eval() for each in (source_side, here)]
     for network, weights in zip(networks, (source_side.weights, transferred.weights), strict=True):
@@ -212,7 +215,7 @@ def with_weights(side, weights):
 def test_action_weights_transfer_between_equal_layouts(source_side, here, new):
     former, fresh = side(*source_side, seed=1), side(*here)
     transferred = transfer_weights("channels", former, fresh)
-    assert transferred.new_parts == new
+    assert transferred.untrained_parts == new
     is_new = {
         name
         for name in transferred.weights
@@ -254,8 +257,8 @@ def test_heads_missing_from_the_source_are_new():
         side("gobang", "3x3:3", 1),
         side("gobang", "3x3:3", heads=("policy", "outcome")),
     )
-    assert transfer_weights("channels", source_side, here).new_parts == ("heads.outcome",)
-    assert transfer_weights("trunk", source_side, here).new_parts == ("heads",)
+    assert transfer_weights("channels", source_side, here).untrained_parts == ("heads.outcome",)
+    assert transfer_weights("trunk", source_side, here).untrained_parts == ("heads",)
 
 
 @pytest.mark.parametrize(
@@ -334,7 +337,7 @@ def test_run_records_its_source(here, capsys):
         amend_settings(run, ["start.transfer=heads"])
     contradiction = ["--transfer", "frozen", "--set", "learn.frozen=none"]
     assert main(["train", "--run", str(run.path), "--from", "source", *contradiction]) == 2
-    assert 'learn.frozen = "none" contradicts the transfer "frozen"' in capsys.readouterr().err
+    assert 'learn.frozen = "none" contradicts the "frozen" transfer' in capsys.readouterr().err
 
 
 def test_command_line_options_for_transfer(here, capsys):
@@ -349,7 +352,7 @@ def test_command_line_options_for_transfer(here, capsys):
     assert "--transfer all needs a network to start from" in capsys.readouterr().err
     frozen = ["--transfer", "frozen", "--set", "learn.frozen=none", "--run", "contradicted"]
     assert main([*arguments, *frozen]) == 2
-    assert 'learn.frozen = "none" contradicts the transfer "frozen"' in capsys.readouterr().err
+    assert 'learn.frozen = "none" contradicts the "frozen" transfer' in capsys.readouterr().err
     assert main([*arguments[:-1], ""]) == 2
     assert '--from ""' in capsys.readouterr().err
     assert not (here / "contradicted").exists()

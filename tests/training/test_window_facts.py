@@ -51,7 +51,7 @@ def test_columns_agree_with_hand_computed_values():
         "root_values": [0.5, 0.75, 0, 0.25, 1],
         "root_draws": [0, 0, 1, 0.5, 0],
         "surprises": [1, 0, 2, 1, 0],
-        "frequencies": [1, 1, 1, 1, 1],
+        "sampling_weights": [1, 1, 1, 1, 1],
         "plies_left": [3, 1, 2, 1, 4],
         "plies": [0, 2, 0, 1, 5],
     }
@@ -66,14 +66,16 @@ def test_values_are_outcomes_without_discount():
     assert facts.draws.tolist() == [0, 0, 1, 1, 0]
 
 
-def test_frequencies_are_relative_to_the_mean_of_the_searched_moves():
+def test_sampling_weights_are_relative_to_the_mean_of_the_searched_moves():
     _, facts = window_rows(invented_examples(), 1.0, (), surprise_weight=0.75)  # the mean is 0.8
-    assert facts.frequencies.tolist() == [0.25 + 0.9375, 0.25, 0.25 + 1.875, 0.25 + 0.9375, 0.25]
-    assert facts.frequencies.mean() == 1
+    assert facts.sampling_weights.tolist() == [
+        0.25 + 0.9375, 0.25, 0.25 + 1.875, 0.25 + 0.9375, 0.25,
+    ]  # fmt: skip
+    assert facts.sampling_weights.mean() == 1
     expected = invented_examples()
     expected.surprises[:] = 0
     _, facts = window_rows(expected, 1.0, (), surprise_weight=0.75)
-    assert (facts.frequencies == 1).all()
+    assert (facts.sampling_weights == 1).all()
 
 
 def test_replies_are_from_the_next_ply_of_the_same_game():

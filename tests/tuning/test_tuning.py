@@ -108,7 +108,7 @@ def test_invalid_search_spaces_get_one_line_errors(tmp_path, capsys, assignments
 @pytest.mark.parametrize(
     ("arguments", "message_part"),
     [
-        (["--set=learn.epochs=1..3"], "the objective accuracy needs solved positions"),
+        (["--set=learn.epochs=1..3"], "the accuracy objective needs solved positions"),
         (["--set=learn.epochs=1..3", "--positions=nowhere"], "is not a file"),
         (["--set=learn.epochs=1..3", "--positions=x", "--objective=loss"], 'positions = "x"'),
         (["--set=learn.epochs=1..3", "--objective=strength"], "strength"),

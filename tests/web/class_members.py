@@ -22,7 +22,7 @@ class Members:
 
     def __init__(self, folder, names):
         self.classroom = Classroom.open(folder, names)
-        self.classroom.change(game=SMALL)
+        self.classroom.update_record(game=SMALL)
         self.laboratory = Laboratory(Folders(), workers=0, classroom=self.classroom)
         self.app = make_app(self.laboratory)
         self.teacher = self.client(self.classroom.record.teacher)

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-pytest.importorskip("fastapi", reason="the extra web is not installed")
+pytest.importorskip("fastapi", reason="the web extra is not installed")
 
 from class_members import at_once, group_of, members  # noqa: F401  fixtures
 from fastapi.testclient import TestClient
@@ -34,7 +34,7 @@ def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def no_figures() -> Iterator[None]:
-    """Save figures as empty files, because drawing those of one report takes a second."""
+    """Save figures as empty files, because drawing a report's figures takes a second."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(figures, "figure_bytes", lambda figure, file_format: b"")
         yield

@@ -10,7 +10,7 @@ import pytest
 from fastapi.testclient import TestClient
 from tiny_laboratory import GAME, RUN
 
-from zerolab.agents.exporting import shared_agent_of_run
+from zerolab.agents.exporting import checked_agent_of_run
 from zerolab.store.arrays import encode_agent
 from zerolab.store.run_folder import RunFolder
 
@@ -77,7 +77,7 @@ def test_invalid_agent_files_are_refused_and_not_stored(client: TestClient, uplo
 def test_search_settings_of_uploaded_agent_are_bounded(
     client: TestClient, setting: str, value: object, reason: str
 ) -> None:
-    shared = shared_agent_of_run(RunFolder.open(Path(RUN)), 2)
+    shared = checked_agent_of_run(RunFolder.open(Path(RUN)), 2)
     search = {**shared.header.search, setting: value}
     content = encode_agent(shared.header.model_copy(update={"search": search}), shared.weights)
     spec = client.post("/api/v1/agents", content=content).json()["spec"]

@@ -8,7 +8,7 @@ import stat
 
 import pytest
 
-pytest.importorskip("fastapi", reason="the extra web is not installed")
+pytest.importorskip("fastapi", reason="the web extra is not installed")
 
 from fastapi.testclient import TestClient
 from tiny_laboratory import GAME, RUN
@@ -18,7 +18,7 @@ from zerolab.cli.main import main
 from zerolab.core.errors import UserError
 from zerolab.store.run_folder import RunFolder
 from zerolab.web import security
-from zerolab.web.classroom import Classroom, class_names, link_table
+from zerolab.web.classroom import Classroom, link_table, parse_pupil_names
 from zerolab.web.folders import Folders
 from zerolab.web.requests import BusyError, Client, Quota, pupil_address
 from zerolab.web.routes import classes
@@ -56,7 +56,7 @@ def test_pupil_cannot_do_what_the_teacher_can(members):
 def test_pupil_can_send_only_what_the_pages_of_pupils_need(members):
     routes = members.app.openapi()["paths"]
     paths = {path.removeprefix("/api/v1/") for path in routes if "get" not in routes[path]}
-    paths |= {"class/mine"}  # can be read, too
+    paths |= {"class/mine"}  # can be read too
     assert {"tournaments/start", "tournaments/stop", "tournaments/resume"} < paths
     reached = set()
     for path in paths:
@@ -81,7 +81,7 @@ def test_rate_is_limited_per_pupil_and_not_per_address(members, monkeypatch):
     monkeypatch.setattr(security, "_BURST", 100.0)
     ada, ben = members.pupils.values()
     answers = [ada.get("/api/v1/server").status_code for _ in range(12)]
-    assert answers == [200] * 10 + [429] * 2  # a tenth of the limit of an address
+    assert answers == [200] * 10 + [429] * 2  # a tenth of an address's limit
     assert ben.get("/api/v1/server").status_code == 200
 
 
@@ -116,7 +116,7 @@ def test_agents_that_cannot_play_are_refused(members, choice, status, expected):
 
 
 def test_pupil_brings_network_and_refused_file_is_removed(members):
-    members.classroom.change(game=GAME)
+    members.classroom.update_record(game=GAME)
     assert members.bring("Ada", "network", network=RUN, playouts=7).json()["agent"] == (
         f"{RUN}?simulations=7"
     )
@@ -130,7 +130,7 @@ def test_pupil_brings_network_and_refused_file_is_removed(members):
 def test_uploaded_file_is_checked_and_never_replaced_by_nonsense(group_of):
     folders = Folders()
     group = group_of(folders.classroom, ["Ada", "Ben"])
-    group.classroom.change(game=GAME)
+    group.classroom.update_record(game=GAME)
     ada = group.pupils["Ada"]
     content = encode_agent_of_run(RunFolder.open(folders.runs[0] / "tiny"), 1)
     brought = ada.post("/api/v1/class/file", content=content).json()["agent"]
@@ -173,10 +173,10 @@ def test_agents_are_read_again_only_if_their_files_change(members, monkeypatch):
 
 
 def test_pupil_names_come_from_number_or_file(tmp_path):
-    assert class_names("3") == ["Pupil 1", "Pupil 2", "Pupil 3"]
+    assert parse_pupil_names("3") == ["Pupil 1", "Pupil 2", "Pupil 3"]
     path = tmp_path / "names.txt"
     path.write_text("Ada  Lovelace\n\n Zoë\n")
-    assert class_names(str(path)) == ["Ada Lovelace", "Zoë"]
+    assert parse_pupil_names(str(path)) == ["Ada Lovelace", "Zoë"]
 
 
 @pytest.mark.parametrize(
@@ -188,9 +188,9 @@ def test_wrong_names_are_explained(tmp_path, content, expected):
     path = tmp_path / "names.txt"
     path.write_text(content)
     with pytest.raises(UserError, match=expected):
-        class_names(str(path))
+        parse_pupil_names(str(path))
     with pytest.raises(UserError, match="expected 2 to 100"):
-        class_names("1000000000000000000000")
+        parse_pupil_names("1000000000000000000000")
 
 
 @pytest.mark.parametrize(

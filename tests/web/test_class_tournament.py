@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-pytest.importorskip("fastapi", reason="the extra web is not installed")
+pytest.importorskip("fastapi", reason="the web extra is not installed")
 
 from fastapi.testclient import TestClient
 from tiny_laboratory import GAME, RUN
@@ -17,7 +17,7 @@ from zerolab.core.errors import UserError
 from zerolab.play.tournament import Tournament
 from zerolab.store.run_folder import RunFolder
 from zerolab.web import classroom
-from zerolab.web.classroom import ClassPlay, Classroom, class_names, play_tournament
+from zerolab.web.classroom import ClassPlay, Classroom, parse_pupil_names, play_tournament
 from zerolab.web.folders import Folders
 from zerolab.web.laboratory import Laboratory
 from zerolab.web.server import make_app
@@ -94,7 +94,7 @@ def test_restarted_server_continues_the_tournament(group_of, tmp_path, at_once, 
 
 
 def test_thirty_pupils_play_in_a_separate_process(group_of, tmp_path):
-    group = group_of(tmp_path / "class", class_names("30"))
+    group = group_of(tmp_path / "class", parse_pupil_names("30"))
     for number, name in enumerate(group.pupils):
         kind = ("random", "mcts")[number % 2]
         assert group.bring(name, kind, playouts=2).status_code == 200
@@ -131,7 +131,7 @@ def test_end_of_a_tournament_is_not_recorded_in_the_next_one(members, at_once, m
     assert members.start().status_code == 200
     record = members.classroom.record.tournament
     following = record.model_copy(update={"number": record.number + 1, "is_playing": True})
-    begin = Thread(target=lambda: members.classroom.change(tournament=following))
+    begin = Thread(target=lambda: members.classroom.update_record(tournament=following))
 
     def result():
         begin.start()
@@ -146,7 +146,7 @@ def test_end_of_a_tournament_is_not_recorded_in_the_next_one(members, at_once, m
 
 
 def test_tournament_keeps_the_network_that_was_the_best_at_its_start(here, members, at_once):
-    members.classroom.change(game=GAME)
+    members.classroom.update_record(game=GAME)
     members.bring("Ada", "network", network=RUN, playouts=2)
     members.bring("Ben")
     assert members.start(game=GAME).status_code == 200
@@ -164,7 +164,7 @@ def test_agent_that_cannot_play_any_more_is_left_out_and_named(group_of, tmp_pat
     tournament = group.classroom.record.tournament
     agents = {**tournament.agents, "Cleo": "runs/deleted@1"}
     shutil.rmtree(group.classroom.tournament_folder(1))
-    group.classroom.change(tournament=tournament.model_copy(update={"agents": agents}))
+    group.classroom.update_record(tournament=tournament.model_copy(update={"agents": agents}))
     state = group.teacher.post("/api/v1/class/manage/continue").json()["tournament"]
     assert (state["games"], state["planned"], state["playing"]) == (2, 6, False)
     assert "Cleo was left out" in state["problem"]

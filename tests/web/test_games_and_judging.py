@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-pytest.importorskip("fastapi", reason="the extra web is not installed")
+pytest.importorskip("fastapi", reason="the web extra is not installed")
 
 from tiny_laboratory import new_client
 
@@ -170,7 +170,9 @@ def test_solver_judges_every_move_of_tic_tac_toe(client):
     oracle, position = oracle_for(parse_game(GAME)), Position.start(GAME)
     for ply, move in enumerate(moves):
         values = oracle.action_values(position.state[None])[0]
-        legal = {position.name(action): int(values[action]) for action in position.legal_actions}
+        legal = {
+            position.action_name(action): int(values[action]) for action in position.legal_actions
+        }
         verdict = verdicts[ply]
         assert (verdict["move"], verdict["value"], verdict["after"]) == (
             move, max(legal.values()), legal[move],

@@ -18,7 +18,7 @@ from tiny_laboratory import new_client
 from zerolab.web import security, server
 from zerolab.web.folders import Folders
 from zerolab.web.laboratory import Laboratory
-from zerolab.web.security import MAX_BODY
+from zerolab.web.security import MAX_BODY_BYTES
 from zerolab.web.server import make_app
 
 POSITION = {"game": "connect_four:4x4:3"}
@@ -219,11 +219,11 @@ def test_names_too_long_for_files_are_refused(client: TestClient) -> None:
 
 
 def test_large_bodies_are_refused(client: TestClient) -> None:
-    response = client.post("/api/v1/position", content=b"x" * (MAX_BODY + 1))
+    response = client.post("/api/v1/position", content=b"x" * (MAX_BODY_BYTES + 1))
     assert response.status_code == 413
 
     def chunks() -> Iterator[bytes]:
-        for _ in range(MAX_BODY // 1024 + 2):
+        for _ in range(MAX_BODY_BYTES // 1024 + 2):
             yield b" " * 1024
 
     response = client.post("/api/v1/position", content=chunks())  # without content-length
@@ -330,7 +330,7 @@ def test_websocket_messages_count_as_requests() -> None:
 def test_page_names_do_not_raise_limit_of_address(
     here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("zerolab.web.searches.MAX_PER_ADDRESS", 0)
+    monkeypatch.setattr("zerolab.web.searches.MAX_SEARCHES_PER_ADDRESS", 0)
     request = {"position": POSITION, "agent": "random"}
     with new_client() as client:
         for page in ("a", "b"):

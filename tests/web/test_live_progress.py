@@ -30,7 +30,7 @@ COPY = "runs/live-copy"
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The time of a clock that stands still."""
+    """The time of a stopped clock."""
     now = [100.0]
     frozen = SimpleNamespace(monotonic=lambda: now[0])
     for module in (reporting, reporting):
@@ -40,7 +40,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 @pytest.fixture
 def run(here: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RunFolder]:
-    """A copy of the tiny run that is not finished, as if its iterations had been extended."""
+    """Unfinished copy of the tiny run, as if its iterations had been extended."""
     monkeypatch.setattr(folders, "_LOCK_SECONDS", -1.0)  # locks change from test to test
     shutil.copytree(here / RUN, here / COPY)
     copy = RunFolder.open(Path(COPY))

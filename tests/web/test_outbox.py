@@ -53,7 +53,7 @@ def test_searches_dropped_before_sending_are_forgotten() -> None:
 
 
 def test_full_outbox_accepts_drops(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(search_worker, "MAX_WAITING", 2)
+    monkeypatch.setattr(search_worker, "MAX_WAITING_COMMANDS", 2)
     box = Outbox()
     for number in (1, 2):
         box.put(begin(number))

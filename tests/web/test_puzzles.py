@@ -10,14 +10,14 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-pytest.importorskip("fastapi", reason="the extra web is not installed")
+pytest.importorskip("fastapi", reason="the web extra is not installed")
 
 from tiny_laboratory import GAME, RUN, new_client
 
 from evaluation.exhaustive import check_perfect_play, exhaustive
 from forks import wait_for
 from zerolab.evaluation.puzzles import (
-    BASELINES,
+    BASELINE_GRADERS,
     make_puzzle,
     puzzle_position,
     random_positions,
@@ -28,7 +28,7 @@ from zerolab.rules.catalogue import parse_game
 from zerolab.rules.position import Position
 from zerolab.web import puzzle_maker
 from zerolab.web.folders import Folders
-from zerolab.web.puzzle_maker import PuzzleMaker, graders, possible_puzzles
+from zerolab.web.puzzle_maker import PuzzleMaker, grader_specs, possible_puzzles
 from zerolab.web.requests import Client
 from zerolab.web.solving import SolverEndedError
 
@@ -82,7 +82,7 @@ def _complete(client, game):
 def _position(shown):
     position = Position.start(shown["position"]["game"])
     for move in shown["position"]["moves"]:
-        position = position.play(position.parse(move))
+        position = position.play(position.parse_action(move))
     return position
 
 
@@ -98,7 +98,7 @@ def test_every_puzzle_has_exactly_one_best_result(client):
         assert (results == results.max()).sum() == 1
         assert {"win": 1, "draw": 0}[shown["result"]] == results.max()
         assert summary["measured"]
-        assert set(shown["misses"]) == set(BASELINES)
+        assert set(shown["misses"]) == set(BASELINE_GRADERS)
         answer = position.legal_moves[results.argmax()]
         for move in position.legal_moves:
             body = {"game": SMALL, "key": summary["key"], "move": move}
@@ -126,7 +126,7 @@ def _check_line(oracle, verdict, move):
 def test_puzzles_of_a_run_are_graded_by_its_network(client):
     listed = _complete(client, GAME)
     shown = _get(client, "/one", game=GAME, key=listed["puzzles"][0]["key"])
-    (network,) = set(shown["misses"]) - set(BASELINES)
+    (network,) = set(shown["misses"]) - set(BASELINE_GRADERS)
     assert network.startswith("runs/tiny@")
     assert listed["puzzles"][0]["grade"] == np.mean(list(shown["misses"].values()))
 
@@ -179,7 +179,7 @@ def test_possible_puzzles_come_from_files_and_stored_games(here, tmp_path):
         folders.puzzles.rmdir()
     assert stored.outcome is None
     assert stored.history
-    assert graders(folders, game)[-1].startswith(f"{here / 'runs'}/tiny@")
+    assert grader_specs(folders, game)[-1].startswith(f"{here / 'runs'}/tiny@")
 
 
 def test_one_page_cannot_start_work_on_many_games(tmp_path, monkeypatch):
@@ -190,11 +190,11 @@ def test_one_page_cannot_start_work_on_many_games(tmp_path, monkeypatch):
         maker = PuzzleMaker(Folders((tmp_path,)), SimpleNamespace(is_busy=True), None)
         greedy, other = Client("192.0.2.1", "greedy"), Client("192.0.2.1", "other")
         first, second, third = map(parse_game, (SMALL, GAME, "gobang:4x4:3"))
-        await maker.of_game(greedy, first)
-        await maker.of_game(greedy, second)
-        assert (await maker.of_game(greedy, third)).state == "waiting"
-        assert (await maker.of_game(greedy, first)).state == "solving"  # is being made already
-        assert (await maker.of_game(other, third)).state == "solving"
+        await maker.puzzles_for(greedy, first)
+        await maker.puzzles_for(greedy, second)
+        assert (await maker.puzzles_for(greedy, third)).state == "waiting"
+        assert (await maker.puzzles_for(greedy, first)).state == "solving"  # already in progress
+        assert (await maker.puzzles_for(other, third)).state == "solving"
         maker.close()
 
     monkeypatch.setattr(puzzle_maker, "possible_puzzles", positions)
@@ -210,7 +210,7 @@ class Solver:
         self.error = error
         self.asked = 0
 
-    async def puzzle(self, client, position, seconds):
+    async def make_puzzle(self, client, position, seconds):
         self.asked += 1
         raise self.error
 
@@ -229,9 +229,9 @@ def test_solver_that_ends_or_fails_is_not_asked_for_ever(
 
     async def ask():
         maker = PuzzleMaker(Folders((tmp_path,)), solver, None)
-        while (game_puzzles := await maker.of_game(Client("", ""), game)).state == "solving":
+        while (game_puzzles := await maker.puzzles_for(Client("", ""), game)).state == "solving":
             await asyncio.sleep(0)
-        await maker.of_game(Client("", ""), game)  # begins nothing
+        await maker.puzzles_for(Client("", ""), game)  # begins nothing
         return game_puzzles
 
     monkeypatch.setattr(

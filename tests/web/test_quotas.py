@@ -38,7 +38,7 @@ def test_solutions_are_limited_per_address(monkeypatch: pytest.MonkeyPatch) -> N
         solver = SolverProcess()
         positions = [Position.start(GAME).play(move) for move in ("1", "2", "3")]
         tasks = [
-            asyncio.create_task(solver.solve(Client("a", at.name(at.history[-1])), at, 1.0))
+            asyncio.create_task(solver.solve(Client("a", at.action_name(at.history[-1])), at, 1.0))
             for at in positions
         ]
         with pytest.raises(BusyError, match="2 solutions"):

@@ -13,7 +13,7 @@ from itertools import accumulate
 
 import pytest
 
-pytest.importorskip("fastapi", reason="the extra web is not installed")
+pytest.importorskip("fastapi", reason="the web extra is not installed")
 
 from starlette.testclient import TestClient
 from tiny_laboratory import new_client
@@ -34,7 +34,7 @@ from zerolab.training.reporting import read_records
 from zerolab.web.folders import FileCache, Folders, newest_run
 from zerolab.web.laboratory import Laboratory
 from zerolab.web.requests import BusyError
-from zerolab.web.routes.studies import read_headline
+from zerolab.web.routes.studies import read_verdict_summary
 from zerolab.web.searches import SearchPool
 from zerolab.web.server import make_app
 
@@ -282,16 +282,16 @@ def write_claims(report, claims, figures=()):
 def test_headline_is_the_strongest_verdict_on_a_published_finding(tmp_path):
     study = registered_studies()["warm-start"]
     report = tmp_path / "warm-start-mini" / "report"
-    assert read_headline(report, study) is None
+    assert read_verdict_summary(report, study) is None
     write_claims(report, CLAIMS, ["b.svg", "a.svg"])
-    headline = read_headline(report, study)
+    headline = read_verdict_summary(report, study)
     assert headline.strongest.key == "strongest"
     assert headline.figure == "/reports/warm-start-mini/a.svg"
     assert headline.verdicts == {"does not hold": 3, "holds": 2, "undecided": 1}
     claim = next(each for each in claims_of(study) if each.figure)
     named = (claim.key, "[A2020]", "yes", "does not hold", "0.0001")
     write_claims(report, [*CLAIMS, named], [f"{claim.figure}.svg"])
-    headline = read_headline(report, study)
+    headline = read_verdict_summary(report, study)
     assert headline.strongest.key == claim.key
     assert headline.figure == f"/reports/warm-start-mini/{claim.figure}.svg"
 
@@ -299,7 +299,7 @@ def test_headline_is_the_strongest_verdict_on_a_published_finding(tmp_path):
 @pytest.mark.parametrize("content", ["", "key\n1\n", "key,verdict\n", "\0", "adjusted p\nx\n"])
 def test_damaged_claims_have_no_headline(tmp_path, content):
     (tmp_path / "claims.csv").write_text(content)
-    assert read_headline(tmp_path, registered_studies()["warm-start"]) is None
+    assert read_verdict_summary(tmp_path, registered_studies()["warm-start"]) is None
 
 
 def test_report_is_served_without_scripts(client, folder):

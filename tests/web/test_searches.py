@@ -28,7 +28,7 @@ from zerolab.web.live_search import SearchRequest
 from zerolab.web.requests import BusyError, Client, ForbiddenError
 from zerolab.web.search_process import TaskQueue, TaskUpdate
 from zerolab.web.search_worker import SearchWorker
-from zerolab.web.searches import MAX_PER_PAGE, SearchHandle, SearchPool
+from zerolab.web.searches import MAX_SEARCHES_PER_PAGE, SearchHandle, SearchPool
 
 START = Position.start(GAME)
 LONG = SearchRequest("mcts:100000", START, Folders(), shows_progress=True)
@@ -154,7 +154,7 @@ def _request(agent: str) -> SearchRequest:
 def test_searches_are_limited_per_page_until_dropped() -> None:
     async def search() -> None:
         pool = SearchPool(1)
-        started = [pool.begin(Client("a"), LONG) for _ in range(MAX_PER_PAGE)]
+        started = [pool.begin(Client("a"), LONG) for _ in range(MAX_SEARCHES_PER_PAGE)]
         with pytest.raises(BusyError, match="16 searches"):
             pool.begin(Client("a"), LONG)
         assert (await pool.analyse(Client("b"), _request("mcts:9"))).best is not None
@@ -261,7 +261,7 @@ def test_killed_search_process_is_replaced(monkeypatch: pytest.MonkeyPatch) -> N
 def test_searches_are_limited_per_address_across_pages(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(searches_module, "MAX_PER_ADDRESS", 20)
+    monkeypatch.setattr(searches_module, "MAX_SEARCHES_PER_ADDRESS", 20)
     monkeypatch.setattr(search_worker, "run_search_process", other_processes.read_nothing)
 
     async def search() -> None:
@@ -283,7 +283,7 @@ def test_unresponsive_process_does_not_block_server(
     monkeypatch.chdir(tmp_path)
     stub = other_processes.read_nothing_at_first
     monkeypatch.setattr(search_worker, "run_search_process", stub)
-    monkeypatch.setattr(search_worker, "MAX_WAITING", 8)
+    monkeypatch.setattr(search_worker, "MAX_WAITING_COMMANDS", 8)
     monkeypatch.setattr(searches_module, "_WATCH_SECONDS", 0.05)
     large = _request("x" * 100_000)  # a few requests fill a pipe
 

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("fastapi", reason="the extra web is not installed")
+pytest.importorskip("fastapi", reason="the web extra is not installed")
 
 from tiny_laboratory import new_client
 
 from forks import wait_for
 from zerolab.cli.main import main
-from zerolab.play.tournament import TOURNAMENT, Tournament, TournamentSettings
+from zerolab.play.tournament import TOURNAMENT_FOLDER_KIND, Tournament, TournamentSettings
 from zerolab.web import folders, laboratory
 
 API = "/api/v1/tournaments"
@@ -129,7 +129,7 @@ def test_only_tournaments_in_their_folder_are_resumed(client, commands, name):
         )
         with Tournament.open_locked(Path(name), settings):
             pass
-        assert TOURNAMENT.matches(Path(name))
+        assert TOURNAMENT_FOLDER_KIND.matches(Path(name))
     response = client.post(f"{API}/resume", json={"tournament": name})
     assert response.status_code in (403, 404)
     assert not commands

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-pytest.importorskip("fastapi", reason="the extra web is not installed")
+pytest.importorskip("fastapi", reason="the web extra is not installed")
 
 from tiny_laboratory import new_client
 
@@ -53,7 +53,7 @@ def test_run_outlives_server_and_is_stopped_by_another(client, tmp_path, request
     assert again.status_code == 400
     busy = client.post(f"{TRAINING}/resume", json={"run": "runs/demo"})
     assert busy.status_code == 400
-    with new_client(workers=0, allow_training=True) as other:  # knows only what is on disk
+    with new_client(workers=0, allow_training=True) as other:  # sees only files on disk
         assert training(other)["may_stop"]
         assert any("self-play" in line for line in training(other)["output"])
         (listed,) = other.get("/api/v1/runs").json()
@@ -125,7 +125,7 @@ def test_run_starts_from_another_with_frozen_trunk(client, tmp_path, commands):
     request = {**RUN, "source": "runs/source", "transfer": "frozen"}
     refused = client.post(f"{TRAINING}/start", json={**request, "settings": ["learn.frozen=none"]})
     assert refused.status_code == 400
-    assert 'contradicts the transfer "frozen"' in refused.json()["error"]
+    assert 'contradicts the "frozen" transfer' in refused.json()["error"]
     assert not commands
     assert client.post(f"{TRAINING}/start", json=request).status_code == 200
     (command,) = commands

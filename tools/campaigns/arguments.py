@@ -1,4 +1,4 @@
-"""Random command lines, which must fail with one line and code 2, or do work until SIGTERM."""
+"""Random command lines, which must exit with one line and code 2, or work until SIGTERM."""
 
 from __future__ import annotations
 

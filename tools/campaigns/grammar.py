@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_ori
 import tyro
 
 _BIG = (-1, 0, 1, 2, 3, 7, 1 << 31, (1 << 63) - 1, 1 << 63, 10**30)
-_MODEST = ("-1", "0", "1", "2", "nan", "1e9999", "x", "")  # each can become a process or thread
+_MODEST = ("-1", "0", "1", "2", "nan", "1e9999", "x", "")  # counts of processes or threads
 _GAMES = ("gobang:3x3:3", "gobang:3x3", "othello:4x4", "connect_four:4x4:3", "gobang:8x8")
 _NO_GAMES = (
     "gobang:0x0", "gobang:3x3:99", "chess", "gobang:3x3:3:3", "othello:99999999x2", "Othello:6X6",

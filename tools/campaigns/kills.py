@@ -1,9 +1,9 @@
-"""Commands that are killed or fail, and must produce undisturbed results when repeated.
+"""Commands that are killed or fail; repeating them must give undisturbed results.
 
 A kill at a file operation ends one process of the command. A kill at a random time ends the first
-process or all of them. If an operation fails, the command must report it in one line. In all cases,
-the same command must then finish the work. Everything promised in docs/files.md must be the same
-as in an undisturbed folder.
+process or all of them. If an operation fails, the command must report it in one line. Repeating the
+command must then finish the work, and everything promised in docs/files.md must be the same as in
+an undisturbed folder.
 """
 
 from __future__ import annotations

@@ -28,13 +28,13 @@ from campaigns.watch import BYTES, SECONDS, Launcher, environment
 _HERE = ("run", "dataset", "tournament", "study", "agent")
 _SOCKETS = ("/api/v1/live", "/api/v1/judge", "/api/v1/runs/live?run=trained", "/api/v1/nothing")
 _METHODS = ("GET", "POST", "HEAD", "PUT", "DELETE", "OPTIONS", "BREW")
-_MOST_AT_ONCE = 4
+_MAX_AT_ONCE = 4
 _SECONDS_TO_ANSWER = 10.0
 """Seconds that an attempt waits for a response. Some valid requests take longer."""
 
 
 class Requests:
-    """Random requests to `zerolab serve` without --allow-training, since training outlives it."""
+    """Random requests to `zerolab serve`, without training because it outlives the server."""
 
     name = "requests"
     count = 500
@@ -51,8 +51,8 @@ class Requests:
         if self._server is None:
             self._server = Server(self._laboratory)
         server = self._server
-        kinds = [draw.choice(_KINDS)(server, draw) for _ in range(draw.randint(1, _MOST_AT_ONCE))]
-        with ThreadPoolExecutor(_MOST_AT_ONCE) as pool:
+        kinds = [draw.choice(_KINDS)(server, draw) for _ in range(draw.randint(1, _MAX_AT_ONCE))]
+        with ThreadPoolExecutor(_MAX_AT_ONCE) as pool:
             answers = list(pool.map(lambda each: each[1](), kinds))
         faults = [
             f"code: {answer} to {shown}"

@@ -22,7 +22,7 @@ SECONDS = 20.0
 BYTES = 1 << 30
 """Memory limit for each process of a command."""
 
-_MOST_BYTES = 3 * BYTES  # processes above this are killed
+_MAX_BYTES = 3 * BYTES  # processes above this are killed
 _SAMPLE_SECONDS = 0.05
 _SECONDS_TO_LEAVE = 5.0
 _SECONDS_TO_STOP = 8.0
@@ -255,7 +255,7 @@ class _Watching:
             kill(members if self._command.kills_all else members[:0])
             with suppress(ProcessLookupError):
                 os.kill(self._process, signal.SIGKILL)
-        if elapsed > self._seconds or self.peak > _MOST_BYTES:
+        if elapsed > self._seconds or self.peak > _MAX_BYTES:
             self.hung = elapsed > self._seconds
             kill(members)
 

@@ -1,7 +1,7 @@
-"""Adapters for OpenSpiel: agents as bots, and its tree search as the agent ``openspiel_mcts:N``.
+"""Adapters for OpenSpiel: agents as bots, and its tree search as the ``openspiel_mcts:N`` agent.
 
 Games are replayed without converting actions, because OpenSpiel numbers actions identically
-[OpenSpiel]. The extra ``openspiel`` installs the package.
+[OpenSpiel]. The ``openspiel`` extra installs the package.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ class _SpielMcts(AgentKind):
 
 
 def _pyspiel() -> Any:
-    """Return the module `pyspiel`; raise MissingExtraError if OpenSpiel is not installed."""
+    """Return the `pyspiel` module; raise MissingExtraError if OpenSpiel is not installed."""
     try:
         import pyspiel  # noqa: PLC0415  slow and optional
     except ModuleNotFoundError as error:

@@ -1,4 +1,4 @@
-"""PettingZoo environments for all games (requires the extra ``pettingzoo``)."""
+"""PettingZoo environments for all games (requires the ``pettingzoo`` extra)."""
 
 from __future__ import annotations
 

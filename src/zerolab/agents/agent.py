@@ -26,7 +26,7 @@ from zerolab.rules.rules import Game
 from zerolab.search.evaluator import Evaluation, Evaluator, ExtraOutput
 from zerolab.search.search_settings import SearchSettings
 
-FORFEIT = -1
+FORFEIT_ACTION = -1
 """Value returned in place of an action to forfeit the game, for example if a program crashed."""
 
 Slots = NDArray[np.int64]
@@ -53,7 +53,7 @@ class Player(Protocol):
         ...
 
     def choose(self, slots: Slots, states: NDArray[np.uint64], keys: NDArray[np.uint64]) -> Actions:
-        """Return legal actions, or FORFEIT, for ongoing states uint64[n, words].
+        """Return legal actions, or `FORFEIT_ACTION`, for ongoing states uint64[n, words].
 
         `keys` uint64[n] are random streams, unique to each game, ply and match.
         """
@@ -158,7 +158,7 @@ class Agent:
     equal if their names, games and identities are equal. Pickling stores only the names of the
     agent and the game (see `specs`), and unpickling parses them again. The name must therefore be a
     valid spec, and relative paths in it must refer to the same folder in the other process. Agents
-    from `specs.shared_agent` carry their network instead.
+    from `specs.portable_agent` carry their network instead.
     """
 
     name: str
@@ -231,9 +231,9 @@ class SearchOptions(SearchSettings):
     """Options of an agent that searches."""
 
     temperature_plies: int = Field(default=0, ge=0)
-    """Number of initial plies whose moves are sampled, for variety, in proportion to visits or the
-    root rule's other weights; after them, the move with the highest weight is played. Proven losses
-    are avoided, and the quickest known win is chosen."""
+    """Number of initial plies whose moves are sampled, for variety, in proportion to the visits, or
+    to the root rule's own weights if it defines any; afterwards, the move with the highest weight
+    is played. Proven losses are avoided, and the quickest known win is chosen."""
 
     @property
     def search(self) -> SearchSettings:

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from zerolab.agents.agent import FORFEIT, Agent, CustomStartPlayer, Player, ProgramPlayer
+from zerolab.agents.agent import FORFEIT_ACTION, Agent, CustomStartPlayer, Player, ProgramPlayer
 from zerolab.agents.baselines import PerfectPlayer
 from zerolab.agents.network_players import PolicyPlayer, SearchPlayer, prepare_for_one_game
 from zerolab.core import streams
 from zerolab.core.errors import UserError
-from zerolab.report.board_svg import Hint, draw_board, signed
+from zerolab.report.board_svg import Hint, draw_board, signed_number
 from zerolab.report.table import data_frame
 from zerolab.rules.catalogue import game_name
-from zerolab.rules.position import Position, board_of
+from zerolab.rules.position import Position, board_image
 from zerolab.search.roots import SearchResult
 
 if TYPE_CHECKING:
@@ -53,7 +53,8 @@ class Analysis(NamedTuple):
     best: MoveAnalysis
     """Move that the agent plays, not necessarily the first in `moves`."""
     moves: list[MoveAnalysis]
-    """Legal moves by descending visits, exact value or prior; if unknown, `best` first."""
+    """Legal moves in descending order of visits, exact value or prior; if these are unknown, `best`
+    comes first."""
     value: float | None
     """Value of the position for the side to move, on the same scale as move values."""
     principal_variation: tuple[str, ...]
@@ -149,7 +150,7 @@ def analyse_with_player(
     """
     analyses = []
     for position, view in zip(positions, _views(player, positions, keys), strict=True):
-        if view.chosen == FORFEIT:
+        if view.chosen == FORFEIT_ACTION:
             raise UserError(f"{player.name} forfeits the game")
         best = next(move for move in view.moves if move.action == view.chosen)
         analyses.append(Analysis(player.name, position, best, view.moves, view.value, view.line))
@@ -228,13 +229,13 @@ def _search_view(chosen: int, result: SearchResult, position: Position) -> _View
         moves.append(_move(position, action, **statistics))
     line, current = [], position
     for action in result.principal_variation:
-        line.append(current.name(action))
+        line.append(current.action_name(action))
         current = current.play(action)
     return _View(chosen, moves, float(result.root_value), tuple(line))
 
 
 def _move(position: Position, action: int, **statistics: Any) -> MoveAnalysis:
-    return MoveAnalysis(action, position.name(action), **statistics)
+    return MoveAnalysis(action, position.action_name(action), **statistics)
 
 
 def _ranked(position: Position, scores: NDArray[Any]) -> list[int]:
@@ -263,7 +264,7 @@ def hints_of(analysis: Analysis) -> dict[int, Hint]:
 
 
 def has_exact_values(analysis: Analysis) -> bool:
-    """Return whether the values are exact scores, as from the agent ``perfect``."""
+    """Return whether the values are exact scores, as from the ``perfect`` agent."""
     best = analysis.best
     return best.value is not None and best.visits is None and best.prior is None
 
@@ -271,7 +272,7 @@ def has_exact_values(analysis: Analysis) -> bool:
 def value_text(analysis: Analysis) -> str:
     """Return the signed value, as an integer if exact, else with two decimals; "" if unknown."""
     value = analysis.value
-    return "" if value is None else signed(value, 0 if has_exact_values(analysis) else 2)
+    return "" if value is None else signed_number(value, 0 if has_exact_values(analysis) else 2)
 
 
 def analysis_html(analysis: Analysis) -> str:
@@ -283,5 +284,5 @@ def analysis_html(analysis: Analysis) -> str:
         facts.append(f"value {value_text(analysis)} for {side}")
     if analysis.principal_variation:
         facts.append(f"best line {escape(' '.join(analysis.principal_variation))}")
-    board = draw_board(board_of(position, hints_of(analysis)))
+    board = draw_board(board_image(position, hints_of(analysis)))
     return f"<div>{board}<div>{'; '.join(facts)}</div></div>"

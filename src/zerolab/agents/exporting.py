@@ -1,8 +1,8 @@
 """Export of networks to agent files, and to ONNX models for use without zerolab.
 
 An ONNX model has one input, ``planes``, and one output per head, named after the head. The first
-dimension of the input and of every output is the batch. A model's outputs are compared with the
-network's before it is written.
+dimension of the input and of every output is the batch. Before a model is written, its outputs are
+compared with the network's.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from torch import Tensor, nn
 
 from zerolab.agents.agent import AGENT_KINDS, split_options
 from zerolab.agents.file_agents import (
-    SharedAgent,
+    CheckedAgent,
     StoredAgentKind,
     checked_agent,
     parse_agent_file,
 )
 from zerolab.agents.run_agents import find_network, read_play_settings
-from zerolab.agents.specs import kind_and_argument
+from zerolab.agents.specs import agent_kind_and_argument
 from zerolab.core import __version__
 from zerolab.core.errors import MissingExtraError, UserError, did_you_mean, one_line, quoted
 from zerolab.core.files import check_output_path, read_limited, write_bytes
@@ -41,7 +41,7 @@ from zerolab.rules.catalogue import game_name, notation_of
 from zerolab.rules.encoding import plane_names
 from zerolab.store.arrays import (
     AGENT_SUFFIX,
-    MAX_TEXT,
+    MAX_TEXT_LENGTH,
     AgentFile,
     AgentHeader,
     AgentOrigin,
@@ -57,7 +57,7 @@ from zerolab.store.games import SELF_PLAY, source_run_folder
 from zerolab.store.run_folder import RunFolder
 from zerolab.testing.random_games import ongoing_sample_positions
 
-ONNX = ".onnx"
+ONNX_SUFFIX = ".onnx"
 _SCHEMA = 1
 _MAX_BYTES = 1 << 31  # limit of the ONNX format
 
@@ -67,12 +67,12 @@ class ExportResult(NamedTuple):
 
     path: Path
     size_bytes: int
-    agent: SharedAgent
+    agent: CheckedAgent
     agreement: ModelAgreement | None
     """Agreement of an ONNX model with its network; None for an agent file."""
 
 
-def export(
+def export_to_file(
     source: str, target: Path, *, half: bool = False, overwrite: bool = False
 ) -> ExportResult:
     """Export the network named by RUN, RUN@N, FILE.zerolab or a shipped agent to a file.
@@ -85,7 +85,7 @@ def export(
     _check_target(target, half)
     agent = _load_agent(source, target, half)
     agreement = None
-    if target.suffix == ONNX:
+    if target.suffix == ONNX_SUFFIX:
         content, agreement = _model(agent)
     elif half:
         content = encode_agent(agent.header, to_half_precision(agent.weights))
@@ -99,32 +99,32 @@ def export(
 
 def _check_target(target: Path, half: bool) -> None:
     """Raise UserError for problems with the target that can be detected in advance."""
-    if target.suffix not in (AGENT_SUFFIX, ONNX):
-        hint = did_you_mean(target.suffix, (AGENT_SUFFIX, ONNX)) if target.suffix else ""
+    if target.suffix not in (AGENT_SUFFIX, ONNX_SUFFIX):
+        hint = did_you_mean(target.suffix, (AGENT_SUFFIX, ONNX_SUFFIX)) if target.suffix else ""
         raise UserError(
-            f"{quoted(target)}: expected a file ending in {AGENT_SUFFIX} or {ONNX}{hint}"
+            f"{quoted(target)}: expected a file ending in {AGENT_SUFFIX} or {ONNX_SUFFIX}{hint}"
         )
-    if half and target.suffix == ONNX:
+    if half and target.suffix == ONNX_SUFFIX:
         raise UserError(f"{quoted(target)}: half precision is for files ending in {AGENT_SUFFIX}")
     check_output_path(target)
-    if target.suffix == ONNX:
+    if target.suffix == ONNX_SUFFIX:
         require_onnx_packages()
 
 
-def _load_agent(source: str, target: Path, half: bool) -> SharedAgent:
+def _load_agent(source: str, target: Path, half: bool) -> CheckedAgent:
     """Return the network named by a source; raise UserError for any other source."""
-    kind, argument = kind_and_argument(source)
+    kind, argument = agent_kind_and_argument(source)
     head, options = split_options(argument)
     if options is not None:
         raise UserError(f"{quoted(source)}: expected RUN or RUN@N; options apply only to play")
     if kind is AGENT_KINDS["run"]:
-        return shared_agent_of_run(*find_network(head))
+        return checked_agent_of_run(*find_network(head))
     if not isinstance(kind, StoredAgentKind):
         raise UserError(f"{quoted(source)} has no network: expected a run, such as runs/demo@12")
     if target.suffix == AGENT_SUFFIX and not half:
         raise UserError(
             f"{quoted(source)} is already an agent file: expected a run, a target ending in"
-            f" {ONNX}, or half precision"
+            f" {ONNX_SUFFIX}, or half precision"
         )
     return kind.read(head).agent
 
@@ -140,7 +140,7 @@ def _already_has(target: Path, content: bytes) -> bool:
     )
 
 
-def shared_agent_of_run(run: RunFolder, iteration: int) -> SharedAgent:
+def checked_agent_of_run(run: RunFolder, iteration: int) -> CheckedAgent:
     """Return a run's network as an agent file would contain it.
 
     Raises UserError if the network is missing or damaged.
@@ -162,8 +162,8 @@ def encode_agent_of_run(run: RunFolder, iteration: int) -> bytes:
     The content is deterministic. Raises UserError if the network is missing, damaged or too large
     for a file.
     """
-    shared = shared_agent_of_run(run, iteration)
-    return encode_agent(shared.header, shared.weights)
+    agent = checked_agent_of_run(run, iteration)
+    return encode_agent(agent.header, agent.weights)
 
 
 def _origin(run: RunFolder, iteration: int) -> AgentOrigin:
@@ -191,7 +191,7 @@ def _origin(run: RunFolder, iteration: int) -> AgentOrigin:
 
 
 def _source(start: Any) -> SourceNetwork | None:
-    """Return the initial network of a run from its setting `start`, or None."""
+    """Return the initial network of a run from its `start` setting, or None."""
     if not isinstance(start, Mapping):
         return None
     folder = source_run_folder(str(start["source"]), start["iteration"])
@@ -202,10 +202,10 @@ def _source(start: Any) -> SourceNetwork | None:
 def _last_name(path: Path) -> str:
     """Return the last component of a path; parent folders are private."""
     name = path.absolute().name if path.parts else ""
-    return "".join(each if each.isprintable() else "?" for each in name)[:MAX_TEXT]
+    return "".join(each if each.isprintable() else "?" for each in name)[:MAX_TEXT_LENGTH]
 
 
-def _model(agent: SharedAgent) -> tuple[bytes, ModelAgreement]:
+def _model(agent: CheckedAgent) -> tuple[bytes, ModelAgreement]:
     """Return an agent's network as an ONNX model, and the agreement between the two."""
     network = build_network(
         agent.network_settings, agent.game, seed=0
@@ -217,7 +217,7 @@ def _model(agent: SharedAgent) -> tuple[bytes, ModelAgreement]:
     return content, compare_onnx_model(content, network, planes)
 
 
-def _metadata(agent: SharedAgent, network: Network) -> dict[str, Any]:
+def _metadata(agent: CheckedAgent, network: Network) -> dict[str, Any]:
     """Return the metadata of an ONNX model."""
     game, notation = agent.game, notation_of(agent.game)
     return {
@@ -236,7 +236,7 @@ def _metadata(agent: SharedAgent, network: Network) -> dict[str, Any]:
 
 TOLERANCE = 1e-4
 """Largest accepted difference from the network's output x, relative to max(1, |x|)."""
-INPUT = "planes"
+INPUT_NAME = "planes"
 
 _BATCH = "batch"
 _PACKAGES = ("onnx", "onnxscript", "onnxruntime")
@@ -280,7 +280,7 @@ def encode_onnx_model(
                 model,
                 (torch.from_numpy(planes[:_TRACED]),),
                 dynamo=True,
-                input_names=[INPUT],
+                input_names=[INPUT_NAME],
                 output_names=list(network.head_settings),
                 dynamic_shapes=({0: torch.export.Dim(_BATCH)},),
                 external_data=False,
@@ -316,7 +316,7 @@ def compare_onnx_model(
     for batch in (planes, planes[:1]):
         with torch.inference_mode():
             expected = plain(torch.from_numpy(batch))
-        outputs = dict(zip(expected, session.run(list(expected), {INPUT: batch}), strict=True))
+        outputs = dict(zip(expected, session.run(list(expected), {INPUT_NAME: batch}), strict=True))
         for name, output in outputs.items():
             difference = _relative_difference(output, expected[name].numpy())
             differences[name] = max(differences.get(name, 0.0), difference)

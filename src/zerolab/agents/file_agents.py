@@ -25,7 +25,7 @@ from zerolab.agents.agent import (
     parse_search_options,
     split_options,
 )
-from zerolab.agents.run_agents import StoredNetwork, names_run, network_agent
+from zerolab.agents.run_agents import StoredNetwork, is_run_spec, network_agent
 from zerolab.core.config import validate
 from zerolab.core.errors import UserError, did_you_mean, quoted
 from zerolab.core.files import check_path, make_folder, read_limited, write_bytes
@@ -36,7 +36,7 @@ from zerolab.search.search_settings import SearchSettings
 from zerolab.store.arrays import (
     AGENT_SUFFIX,
     MAX_AGENT_BYTES,
-    WEIGHTS,
+    WEIGHTS_KIND,
     AgentFile,
     AgentHeader,
     Arrays,
@@ -50,7 +50,7 @@ from zerolab.store.games import canonical_folder
 _UPLOAD = "the file"
 
 
-class SharedAgent(NamedTuple):
+class CheckedAgent(NamedTuple):
     """Validated agent from an agent file."""
 
     game: Game
@@ -66,7 +66,7 @@ class SharedAgent(NamedTuple):
     """Digest of the network file in the run, which identifies the network in runs and files."""
 
 
-def parse_agent_file(content: bytes, source: str = _UPLOAD) -> SharedAgent:
+def parse_agent_file(content: bytes, source: str = _UPLOAD) -> CheckedAgent:
     """Return the agent in the content of an agent file; error messages call the file `source`.
 
     Raises UserError, with one line per error, if `store.arrays.decode_agent` fails, if the game,
@@ -94,7 +94,7 @@ def save_uploaded_agent(folder: Path, content: bytes) -> Path:
     return path
 
 
-def checked_agent(stored: AgentFile) -> SharedAgent:
+def checked_agent(stored: AgentFile) -> CheckedAgent:
     """Return the agent in a decoded file; raise UserError for invalid settings or weights."""
     header = stored.header
     game = parse_game(header.game)
@@ -107,14 +107,14 @@ def checked_agent(stored: AgentFile) -> SharedAgent:
     require_matching_weights(network, game, weights)
     require_finite_weights(weights)
     facts = {"game": header.game, "iteration": header.origin.iteration, "network": header.network}
-    return SharedAgent(
+    return CheckedAgent(
         game,
         network,
         search,
         weights,
         header,
         stored.digest,
-        saved_arrays_digest(WEIGHTS, weights, **facts),
+        saved_arrays_digest(WEIGHTS_KIND, weights, **facts),
     )
 
 
@@ -132,7 +132,7 @@ class StoredAgent(NamedTuple):
     name: str
     """Canonical spec, with the first digits of the digest because the file can be replaced."""
     path: Path
-    agent: SharedAgent
+    agent: CheckedAgent
 
 
 class StoredAgentKind(AgentKind):
@@ -164,7 +164,7 @@ class StoredAgentKind(AgentKind):
         return network_agent(network, options)
 
 
-def read_agent_file(path: Path, digits: str = "") -> SharedAgent:
+def read_agent_file(path: Path, digits: str = "") -> CheckedAgent:
     """Return the agent in a file whose digest begins with `digits`.
 
     Raises UserError for a missing file, an invalid agent, or a different digest.
@@ -208,7 +208,7 @@ class _File(StoredAgentKind):
     def recognises(self, spec: str) -> bool:
         head = split_options(spec)[0]
         is_file = AGENT_SUFFIX in (Path(head).suffix, Path(head.rpartition("@")[0]).suffix)
-        return is_file and not names_run(head)
+        return is_file and not is_run_spec(head)
 
     def read(self, head: str) -> StoredAgent:
         match = _FILE_HEAD.fullmatch(head)
@@ -270,7 +270,7 @@ def shipped_agents(game: Game) -> list[ShippedAgent]:
             content = read_limited(shipped_path(name), MAX_AGENT_BYTES)
             header = decode_agent(content, name).header
             if header.game == wanted:
-                spec = f"{_SHIPPED}:{name}" if names_run(name) else name
+                spec = f"{_SHIPPED}:{name}" if is_run_spec(name) else name
                 agents.append(ShippedAgent(name, spec, header))
     return agents
 
@@ -287,7 +287,7 @@ class _Shipped(StoredAgentKind):
 
     def recognises(self, spec: str) -> bool:
         head = split_options(spec)[0]
-        return head.partition("@")[0] in shipped_names() and not names_run(head)
+        return head.partition("@")[0] in shipped_names() and not is_run_spec(head)
 
     def known_specs(self) -> Sequence[str]:
         return shipped_names()

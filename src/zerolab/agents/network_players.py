@@ -31,11 +31,11 @@ _MAX_PLAYOUTS = 4096  # per step, so that steps stay short
 class SearchPlayer:
     """Player that searches and chooses the move with the highest weight, breaking ties at random.
 
-    Weights are visits unless the root rule uses others. The quickest known proven win is chosen,
-    and proven losses are avoided (see `Search.choose`). In the first `temperature_plies` plies,
-    moves are sampled in proportion to the weights, which adds variety. Root noise is disabled
-    unless `noise` is set, as in self-play. Up to `threads` threads share the playouts of a batch of
-    leaves; `budget` controls the number of simulations per move.
+    The weights are visit counts unless the root rule defines its own. The quickest known proven win
+    is chosen, and proven losses are avoided (see `Search.choose`). In the first `temperature_plies`
+    plies, moves are sampled in proportion to the weights, which adds variety. Root noise is off
+    unless `noise` is set; self-play sets it. Up to `threads` threads share the playouts of a batch
+    of leaves; `budget` controls the number of simulations per move.
     """
 
     def __init__(
@@ -124,7 +124,7 @@ class SearchPlayer:
         return slots, self.decide(slots)
 
     def _extend_unfinished(self, slots: Slots) -> Slots:
-        """Extend finished searches as the budget requires, and return the others."""
+        """Extend finished searches as the budget requires; return the slots not extended."""
         if not (slots.size and self.budget.may_extend):
             return slots
         more = self.extra_simulations(slots)
@@ -249,7 +249,7 @@ def _choose_by_priors(game, states, priors, keys, sample, chosen):
 
 
 @dataclass(frozen=True)
-class NetworkPlayers:
+class NetworkPlayerFactory:
     """Callable that creates a network's players; picklable if `load_evaluator` is."""
 
     game: Game

@@ -23,7 +23,7 @@ from zerolab.agents.agent import (
     require_network_outputs,
     split_options,
 )
-from zerolab.agents.network_players import NetworkPlayers, evaluation_cache_bytes, tree_bytes
+from zerolab.agents.network_players import NetworkPlayerFactory, evaluation_cache_bytes, tree_bytes
 from zerolab.core.config import Settings, validate, variant_annotation
 from zerolab.core.errors import UserError
 from zerolab.networks.catalogue import GROWTHS, NETWORKS, NetworkSettings, build_network
@@ -90,7 +90,7 @@ def network_agent(network: StoredNetwork, options: NetworkOptions | None = None)
 
     return Agent(
         name,
-        NetworkPlayers(game, name, chosen, load_evaluator),
+        NetworkPlayerFactory(game, name, chosen, load_evaluator),
         tree_bytes(game, chosen) if chosen.simulations else 0,
         evaluation_cache_bytes(game, chosen) if chosen.simulations else 0,
         chosen if chosen.simulations else None,
@@ -187,7 +187,7 @@ class _Run(AgentKind):
     external_access: ExternalAccess = "path"
 
     def recognises(self, spec: str) -> bool:
-        return names_run(split_options(spec)[0])
+        return is_run_spec(split_options(spec)[0])
 
     def known_specs(self) -> Sequence[str]:
         return [path.as_posix() for path in find_runs([_RUNS])] if _RUNS.is_dir() else []
@@ -206,7 +206,7 @@ class _Run(AgentKind):
         )
 
 
-def names_run(head: str) -> bool:
+def is_run_spec(head: str) -> bool:
     """Return whether ``FOLDER[@ITERATION]`` names a run folder.
 
     Eight or more hexadecimal digits after the @ are the digest of an agent in a file, not an

@@ -6,7 +6,7 @@ Options follow a question mark: ``runs/demo?simulations=400&selection.c=2`` chan
 ``?temperature_plies=4`` samples the first moves in proportion to visits, and ``?simulations=0``
 plays the policy without search. ``agent.zerolab`` is an agent in a file, and ``connect-four`` is an
 agent shipped with this package; both accept the same options as a run. ``random #2`` is a second
-agent of the kind ``random``.
+``random`` agent.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from importlib import import_module
 from typing import NamedTuple
 
 from zerolab.agents.agent import AGENT_KINDS, Agent, AgentKind, split_options
-from zerolab.agents.network_players import NetworkPlayers
+from zerolab.agents.network_players import NetworkPlayerFactory
 from zerolab.core.errors import UserError, did_you_mean, quoted
 from zerolab.core.registry import load_plugins
 from zerolab.rules.catalogue import game_name, parse_game
@@ -81,7 +81,7 @@ def named_path(spec: str) -> str | None:
 
     Raises UserError for a spec that runs a program.
     """
-    if runs_program(spec):
+    if is_program_spec(spec):
         raise UserError(f"{quoted(spec)} runs a program: expected a different kind of agent")
     kind, argument = _kind_by_name(spec)
     if kind is None and (parsed := _recognised(argument)):
@@ -90,7 +90,7 @@ def named_path(spec: str) -> str | None:
     return split_options(argument)[0] if is_path else None
 
 
-def runs_program(spec: str) -> bool:
+def is_program_spec(spec: str) -> bool:
     """Return whether the agent named by a spec runs a program with the user's permissions."""
     kind, _ = _kind_by_name(spec)
     return kind is not None and kind.external_access == "program"
@@ -98,7 +98,7 @@ def runs_program(spec: str) -> bool:
 
 def require_public_agent(spec: str) -> None:
     """Raise UserError for programs, runs and files, which are available only to their owner."""
-    if runs_program(spec) or named_path(spec) is not None:
+    if is_program_spec(spec) or named_path(spec) is not None:
         raise UserError(
             f"{quoted(spec)}: expected an agent available to everyone, such as mcts:1000"
         )
@@ -113,19 +113,19 @@ def _kind_by_name(spec: str) -> tuple[AgentKind | None, str]:
     return AGENT_KINDS[head[1]], text[head.end() :]
 
 
-def names_agent(spec: str) -> bool:
+def is_agent_spec(spec: str) -> bool:
     """Return whether a spec names an agent, even one that is damaged or has invalid options."""
     return _recognised(spec.strip()) is not None
 
 
-def kind_and_argument(spec: str) -> tuple[AgentKind, str]:
+def agent_kind_and_argument(spec: str) -> tuple[AgentKind, str]:
     """Return the kind of agent and the argument in a spec."""
     parsed = _parse(spec.strip())
     return parsed.kind, parsed.argument
 
 
-def agent_of_game(name: str, game: str) -> Agent:
-    """Return the agent with the canonical name `name`, for the game with the name `game`."""
+def agent_by_name(name: str, game: str) -> Agent:
+    """Return the agent with the canonical name `name`, for the game named `game`."""
     return parse_agent(name, parse_game(game))
 
 
@@ -133,32 +133,34 @@ def _pickled(agent: Agent) -> tuple[Callable[..., Agent], tuple[str, ...]]:
     """Return the function that rebuilds an agent, and its arguments."""
     if agent.rebuild is not None:
         return agent.rebuild, ()
-    return agent_of_game, (agent.name, game_name(agent.game))
+    return agent_by_name, (agent.name, game_name(agent.game))
 
 
 copyreg.pickle(Agent, _pickled)
 
 
-def can_be_shared(agent: Agent) -> bool:
+def is_portable(agent: Agent) -> bool:
     """Return whether other machines can play as this agent, without its files or programs."""
     if agent.load_evaluator is not None:
-        return isinstance(agent.new_player, NetworkPlayers)
-    return kind_and_argument(agent.name)[0].external_access == "nothing"
+        return isinstance(agent.new_player, NetworkPlayerFactory)
+    return agent_kind_and_argument(agent.name)[0].external_access == "nothing"
 
 
-def shared_agent(agent: Agent, share: Callable[[Evaluator], Callable[[], Evaluator]]) -> Agent:
+def portable_agent(
+    agent: Agent, make_portable: Callable[[Evaluator], Callable[[], Evaluator]]
+) -> Agent:
     """Return the agent in a form that can be pickled together with its network, if it has one.
 
-    `share` makes the network picklable. `can_be_shared` must be true for the agent.
+    `make_portable` makes the network picklable. `is_portable` must be true for the agent.
     """
     players = agent.new_player
-    if not isinstance(players, NetworkPlayers):
+    if not isinstance(players, NetworkPlayerFactory):
         return agent
-    players = replace(players, load_evaluator=share(players.load_evaluator()))
+    players = replace(players, load_evaluator=make_portable(players.load_evaluator()))
     return replace(agent, rebuild=partial(_agent_of_players, agent.name, players))
 
 
-def _agent_of_players(name: str, players: NetworkPlayers) -> Agent:
+def _agent_of_players(name: str, players: NetworkPlayerFactory) -> Agent:
     return Agent(name, players, game=players.game, load_evaluator=players.load_evaluator)
 
 
@@ -206,7 +208,7 @@ def _parse(text: str) -> _Spec:
 
 
 def _without_ordinal(text: str) -> tuple[str, int | None]:
-    """Split "random #2" into spec and number."""
+    """Split "random #2" into its spec and its number."""
     spec, mark, number = text.rpartition(_ORDINAL)
     if mark and number.isdecimal() and len(number) <= _MAX_ORDINAL_DIGITS and int(number) > 1:
         return spec, int(number)

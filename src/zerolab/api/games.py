@@ -153,7 +153,7 @@ def rate(
     advantage: float | None = None,
     draw_elo: float | None = None,
 ) -> Ratings:
-    """Rate players from games, such as those of matches, with Bayesian Elo [BayesElo].
+    """Rate players based on their games, such as those of matches, with Bayesian Elo [BayesElo].
 
     A game can also be a tuple (first player, second player, result), where the result is 1, 0 or -1
     for the first player. Repeated games are counted once if their moves are known. The parameters
@@ -235,7 +235,7 @@ def write_pgn(path: Path | str, games: Iterable[RecordedGame | Position]) -> Non
 
 
 def read_pgn(path: Path | str, game: str | None = None) -> list[RecordedGame]:
-    """Return the games of a PGN file, replaying and checking every move; see `parse_pgn`."""
+    """Return the games in a PGN file, replaying and checking every move; see `parse_pgn`."""
     require_path("path", path)
     return _games(decode_pgn(read_limited(Path(path), MAX_PGN_BYTES)), game, str(path))
 
@@ -243,7 +243,7 @@ def read_pgn(path: Path | str, game: str | None = None) -> list[RecordedGame]:
 def parse_pgn(text: str, game: str | None = None) -> list[RecordedGame]:
     """Return the games in PGN text, replaying and checking every move.
 
-    The tag Variant names the game, such as ``othello:6x6``; `game` is required without it. Comments
+    The Variant tag names the game, such as ``othello:6x6``; `game` is required without it. Comments
     and annotations are skipped. Raises UserError, with the number of the game, for illegal moves,
     variations, and unknown games or results.
     """
@@ -316,7 +316,7 @@ def _game_of_tags(text: PgnText, default: Game | None) -> Game:
         return default
     if variant is None:
         raise UserError(
-            f'{text.where}: no tag Variant: expected game=..., as in game="othello:6x6"'
+            f'{text.where}: no Variant tag: expected game=..., as in game="othello:6x6"'
         )
     try:
         game = parse_game(variant)

@@ -34,7 +34,7 @@ __all__ = [
 ]  # fmt: skip
 
 GAME_EXAMPLE = 'game=..., as in game="othello:6x6"'
-AGENT = 'an agent, such as "mcts:100" or "runs/demo"'
+AGENT_EXAMPLE = 'an agent, such as "mcts:100" or "runs/demo"'
 
 
 def require_callable(name: str, value: object) -> None:
@@ -61,7 +61,7 @@ def checked_specs(values: Iterable[object]) -> list[str]:
     """Return the values as a list of strings; raise UserError if any is not a string."""
     specs = list(values)
     for spec in specs:
-        require_type("agent", spec, str, AGENT)
+        require_type("agent", spec, str, AGENT_EXAMPLE)
     return [str(spec) for spec in specs]
 
 
@@ -86,7 +86,7 @@ def solve(position: Position, *, nodes: int | None = None) -> dict[str, int]:
     )
     values = oracle_for(position.game, budget).action_values(position.state[None])[0]
     ranked = sorted(position.legal_actions, key=lambda action: -values[action])
-    return {position.name(action): int(values[action]) for action in ranked}
+    return {position.action_name(action): int(values[action]) for action in ranked}
 
 
 def list_games() -> list[str]:
@@ -157,7 +157,7 @@ class Network:
         return self._evaluator.evaluate(states)
 
     def __repr__(self) -> str:
-        return f"<Network {self.name} of {game_name(self.game)}>"
+        return f"<Network {self.name} for {game_name(self.game)}>"
 
 
 def load_network(spec: str) -> Network:
@@ -273,7 +273,7 @@ def load_agent(spec: str, game: str | None = None) -> LoadedAgent:
     `game` is required unless the agent determines it, as runs do. Raises UserError for an invalid
     spec, and if the network is missing or damaged.
     """
-    require_type("agent", spec, str, AGENT)
+    require_type("agent", spec, str, AGENT_EXAMPLE)
     (agent,) = parse_agents([spec], game_of(game), game_example=GAME_EXAMPLE)
     return LoadedAgent(agent)
 

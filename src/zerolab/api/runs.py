@@ -14,14 +14,14 @@ from zerolab.api.positions import Network, load_network, require_callable, requi
 from zerolab.core.errors import UserError, quoted, require_type
 from zerolab.core.nested_tables import flatten
 from zerolab.report.document import Block, Picture
-from zerolab.report.figures import shortened
+from zerolab.report.figures import shorten_name
 from zerolab.report.html import NotebookDocument, NotebookView
 from zerolab.report.table import data_frame
 from zerolab.store.checks import user_errors_on_read
 from zerolab.store.run_folder import RunFolder, is_run
 from zerolab.studies.ledger import read_ledger
 from zerolab.studies.results import read_results
-from zerolab.studies.study import LEDGER, registered_studies
+from zerolab.studies.study import LEDGER_FILE_NAME, registered_studies
 from zerolab.training import costs, move_times
 from zerolab.training.configure import amend_settings, require_effects, resolve_settings
 from zerolab.training.costs import CumulativeCost
@@ -83,7 +83,7 @@ class Run(NotebookView):
         table = iteration_table(folder)
         yield table
         if table.rows:
-            name = shortened(self.path.name)
+            name = shorten_name(self.path.name)
             yield Picture("curves", draw_curves([folder]), f"Training curves of {name}.")
 
     def __repr__(self) -> str:
@@ -157,14 +157,14 @@ def export_network(
     """Export the network of ``runs/demo`` or ``runs/demo@12`` to a file, and return its path.
 
     ``FILE.zerolab`` can be used as an agent; with `half`, its weights are in half precision.
-    ``FILE.onnx`` is a model for other programs, whose outputs are compared with those of the
-    network (docs/sharing.md). An existing file with different content is replaced only with
+    ``FILE.onnx`` is a model for other programs; its outputs are compared with those of the network
+    (docs/sharing.md). An existing file with different content is replaced only with
     `overwrite`. Raises UserError, without writing a file, if an argument is invalid or the outputs
     differ.
     """
     require_type("run", run, str, 'a run, such as "runs/demo@12"')
     require_path("file", file)
-    return exporting.export(run, Path(file), half=half, overwrite=overwrite).path
+    return exporting.export_to_file(run, Path(file), half=half, overwrite=overwrite).path
 
 
 def read_reference(path: Path | str) -> CostReference:
@@ -191,7 +191,7 @@ def run_costs(path: Path | str, reference: CostReference | None = None) -> list[
 def cost_to_reach(
     iterations: Sequence[CumulativeCost], levels: Iterable[float]
 ) -> dict[float, CumulativeCost | None]:
-    """Return the cost of reaching each level of strong accuracy, in [0, 1], with search.
+    """Return the cost of reaching each level, in [0, 1], of strong accuracy with search.
 
     Strong accuracy is the fraction of solved positions in which the agent chooses a best move.
     `iterations` is the result of `run_costs`. The cost of a level is that of the first iteration
@@ -220,11 +220,13 @@ def study_report(ledger: Path | str) -> StudyReport:
     """
     require_path("ledger", ledger)
     path = Path(ledger)
-    file = path / LEDGER if path.is_dir() else path
+    file = path / LEDGER_FILE_NAME if path.is_dir() else path
     read = read_ledger(file)
     study = registered_studies()[read.header.study]
     with user_errors_on_read(file):
-        results = read_results(study.design(study.scale_of(file, read.header), read.seeds), read)
+        results = read_results(
+            study.design(study.scale_of_ledger(file, read.header), read.seeds), read
+        )
         return StudyReport(study.document(results))
 
 
@@ -285,7 +287,7 @@ class NotebookReporter:
         left = f", about {minutes} min left" if minutes else ""
         note = f", {self._note}" if self._note else ""
         return (
-            f"iteration {self._clock.iteration_label}, {self._stage}: {self._done:,} of"
+            f"iteration {self._clock.iteration_of_total}, {self._stage}: {self._done:,} of"
             f" {self._total:,} {self._unit}{note}{left}"
         )
 

@@ -1,6 +1,6 @@
 """Suites of the speed benchmark, and variants of the strength benchmark.
 
-All variants train for the same time, so a feature that takes time must be worth its cost.
+All variants train for the same amount of time, so a feature that takes time must be worth its cost.
 """
 
 from __future__ import annotations
@@ -27,11 +27,14 @@ Work = Callable[[], float]
 
 @dataclass(frozen=True)
 class BenchmarkResult:
-    """Measured rates of a subject and of the limit that it is compared with."""
+    """A subject's median rate, time or memory, and that of the limit it is compared with.
+
+    A limit is a bound set by the machine or, as `limit_of` says, another way to do the same work.
+    """
 
     name: str
     unit: str
-    """Unit of `median` and `limit`, such as ``simulations/s``."""
+    """Unit of `median` and `limit`, such as ``simulations/s``, ``s`` or ``MiB``."""
     median: float
     """Median of the subject over the rounds."""
     limit: float
@@ -45,7 +48,10 @@ class BenchmarkResult:
 
     @property
     def ratio(self) -> float:
-        """Median of the subject divided by the median of the limit."""
+        """Median of the subject divided by that of the limit; it can exceed 1.
+
+        Higher is better for rates, lower for times and memory.
+        """
         return self.median / self.limit
 
     def as_dict(self) -> dict[str, Any]:
@@ -116,7 +122,7 @@ def run_suite(suite: str, rounds: int) -> Iterator[BenchmarkResult]:
     return measure(rounds)
 
 
-PUBLISHED: Mapping[str, tuple[tuple[float, float], ...]] = {
+PUBLISHED_ACCURACY: Mapping[str, tuple[tuple[float, float], ...]] = {
     "[Clausen2021] baseline": ((6.7, 0.88), (12.0, 0.90)),
     "[Clausen2021] extended": ((5.3, 0.88), (10.4, 0.90), (13.1, 0.91)),
     "[Clausen2021] evaluation service": ((4.6, 0.88), (8.3, 0.90), (10.0, 0.91)),
@@ -158,7 +164,7 @@ def _plain_and(description: str, *changes: str) -> StrengthVariant:
 
 
 VARIANTS: Mapping[str, StrengthVariant] = {
-    "strong": StrengthVariant("the preset strong"),
+    "strong": StrengthVariant("the strong preset"),
     "plain": _plain_and("the outcome as value target, none of the features below"),
     "discount": _plain_and("plain, values discounted by 0.97 per ply", "search.discount=0.97"),
     "root-value": _plain_and(
@@ -199,7 +205,7 @@ class StrengthSettings(Settings):
     """Game to learn."""
 
     variants: tuple[str, ...] = ("plain", "strong")
-    """Variants to compare: names of `VARIANTS` or of presets."""
+    """Variants to compare: names in `VARIANTS` or names of presets."""
 
     seeds: int = Field(default=2, ge=1, le=1000)
     """Runs per variant."""

@@ -40,8 +40,8 @@ _POSITIONS = 200_000
 def measure_tree_search(rounds: int) -> Iterator[BenchmarkResult]:
     """Compare tree search with the rules alone, and batched search with unbatched search."""
     for name in GAMES:
-        subject, limit = TreeSearches(name), RulesWalk(name)
-        rate, limit_rate = alternating_rates(subject.search_all, limit.walk, 5 * rounds)
+        subject, limit = TreeSearches(name), RandomMoves(name)
+        rate, limit_rate = alternating_rates(subject.search_all, limit.make_moves, 5 * rounds)
         yield BenchmarkResult(
             f"tree/{name}", "simulations/s", rate, limit_rate, "rules without a tree"
         )
@@ -136,7 +136,7 @@ def _open(game: Any, states: Any, next_state: Any, plies: int) -> None:
             copy_row(next_state, states[i])
 
 
-class RulesWalk:
+class RandomMoves:
     """Random games played with the rules alone: an upper bound on the speed of any search."""
 
     def __init__(self, name: str) -> None:
@@ -144,14 +144,14 @@ class RulesWalk:
         self._start = compiled_rules.start(self._game)
         self._mask = np.empty(rules.action_count(self._game), np.bool_)
 
-    def walk(self) -> float:
-        """Make random moves, computing outcome and legal actions; return the number of moves."""
-        _walk(self._game, self._start, self._start.copy(), self._mask, _POSITIONS)
+    def make_moves(self) -> float:
+        """Make random moves, computing the outcome and legal actions; return the move count."""
+        _make_moves(self._game, self._start, self._start.copy(), self._mask, _POSITIONS)
         return float(_POSITIONS)
 
 
 @kernel
-def _walk(game: Any, start: Any, state: Any, mask: Any, positions: int) -> None:
+def _make_moves(game: Any, start: Any, state: Any, mask: Any, positions: int) -> None:
     copy_row(start, state)
     for position in range(positions):
         rules.legal(game, state, mask)
@@ -166,7 +166,7 @@ _COUNT = 256
 
 
 def measure_playouts(rounds: int) -> Iterator[BenchmarkResult]:
-    """Compare the speed of playouts with generating the same random numbers without playing."""
+    """Compare the speed of playouts with that of generating the same random numbers alone."""
     for name in GAMES:
         subject = _Playouts(name)
         rate, limit_rate = alternating_rates(subject.play, subject.draw, 5 * rounds)
@@ -226,13 +226,13 @@ _generic_playout = inlined(Rules.playout)
 @kernel
 def _play_generic(game: Any, state: Any, key: Any, count: Any, out: Any, moves: Any) -> None:
     for number in range(count):
-        _generic_playout(game, state, streams.fold(key, number), out, moves)
+        _generic_playout(game, state, streams.fold_in(key, number), out, moves)
 
 
 @kernel
 def _measure_lengths(game: Any, states: Any, out: Any, moves: Any, lengths: Any) -> None:
     for i in range(states.shape[0]):
-        rules.playout(game, states[i], streams.fold(np.uint64(0), i), out, moves)
+        rules.playout(game, states[i], streams.fold_in(np.uint64(0), i), out, moves)
         lengths[i] = moves[0]
 
 
@@ -240,11 +240,11 @@ def _measure_lengths(game: Any, states: Any, out: Any, moves: Any, lengths: Any)
 def _draw(lengths: Any, key: Any, count: Any, moves: Any) -> None:
     for i in range(lengths.shape[0]):
         for number in range(count):
-            stream = streams.fold(key + np.uint64(i), number)
+            stream = streams.fold_in(key + np.uint64(i), number)
             random = np.uint64(0)
             for ply in range(lengths[i]):
                 random = random_bits_for_ply(stream, ply, random)
-                moves[1 + ply] = streams.below(random, lengths[i])
+                moves[1 + ply] = streams.random_below(random, lengths[i])
             moves[0] = lengths[i]
 
 
@@ -257,17 +257,17 @@ def measure_solving(rounds: int) -> Iterator[BenchmarkResult]:
     """Measure solving the initial position, and solving every move in late positions."""
     for name in _STARTS:
         game = parse_game(name)
-        yield _measure(_StartSolving(game), RulesWalk(name), f"solve/{name}", rounds)
+        yield _measure(_StartSolving(game), RandomMoves(name), f"solve/{name}", rounds)
     name, empty, count = _LATE
     states = _late_states(parse_game(name), empty, count)
     subject = _MoveSolving(parse_game(name), states)
-    yield _measure(subject, RulesWalk(name), f"solve/{name}, {empty} empty, every move", rounds)
+    yield _measure(subject, RandomMoves(name), f"solve/{name}, {empty} empty, every move", rounds)
 
 
 def _measure(
-    subject: _StartSolving | _MoveSolving, limit: RulesWalk, name: str, rounds: int
+    subject: _StartSolving | _MoveSolving, limit: RandomMoves, name: str, rounds: int
 ) -> BenchmarkResult:
-    rate, limit_rate = alternating_rates(subject.solve, limit.walk, rounds)
+    rate, limit_rate = alternating_rates(subject.solve, limit.make_moves, rounds)
     seconds = statistics.median(subject.seconds[1:])
     note = f"{seconds:.3g} s each"
     return BenchmarkResult(

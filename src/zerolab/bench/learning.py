@@ -71,7 +71,7 @@ def measure_learning(rounds: int) -> Iterator[BenchmarkResult]:
             rate, limit_rate = alternating_rates(subject.learn, subject.bare_loop, rounds)
             label = f"learn/{title}/{name}"
             yield BenchmarkResult(
-                label, "samples/s", rate, limit_rate, "a bare loop on ready tensors"
+                label, "samples/s", rate, limit_rate, "a bare loop over prepared tensors"
             )
 
 
@@ -138,13 +138,13 @@ _DISTINCT_ITERATIONS = 13
 
 
 def measure_replay(rounds: int) -> Iterator[BenchmarkResult]:
-    """Measure how fast a full window accepts an iteration, merging or not, on one core."""
+    """Measure how fast a full window accepts iterations on one core, with and without merging."""
     for name in GAMES[:2]:
         merging, plain = (_Filling(name, kind) for kind in (NewestMerging(), NoMerging()))
         rate, limit_rate = alternating_rates(merging.add, plain.add, rounds)
         yield BenchmarkResult(
             f"replay/merge/{name}", "positions/s", rate, limit_rate,
-            "a window of as many positions without merging",
+            "a window of the same size without merging",
             note=merging.note,
         )  # fmt: skip
 
@@ -234,7 +234,7 @@ _MEASUREMENTS_PER_ROUND = 8
 
 
 def measure_convolutional_heads(rounds: int) -> Iterator[BenchmarkResult]:
-    """Compare self-play and learning with fully convolutional heads and with resnet heads."""
+    """Compare fully convolutional heads with resnet heads, in self-play and in learning."""
     for name in GAMES:
         players = (_EqualSelfPlay(name, network) for network in (_HEADS, _LIMIT))
         subject, limit = (player.play for player in players)

@@ -108,7 +108,7 @@ _MOVES, _SIMULATIONS = 20, 100
 
 
 def measure_web_server(rounds: int) -> Iterator[BenchmarkResult]:
-    """Compare the server's time per move with and without many pages that watch and search."""
+    """Compare the server's time per move with and without many pages watching and searching."""
     with tempfile.TemporaryDirectory() as folder:
         run = Path(folder) / "run"
         settings = resolve_settings(_GAME, "smoke")

@@ -15,7 +15,7 @@ from zerolab.bench.kernels import TreeSearches
 from zerolab.core.processes import available_cores
 from zerolab.networks.catalogue import NETWORKS, build_network
 from zerolab.networks.inference import NetworkEvaluator
-from zerolab.play.executors import THREADS, Executor
+from zerolab.play.executors import THREAD_EXECUTOR, Executor
 from zerolab.play.selfplay import SelfPlayResult, play_episodes
 from zerolab.play.selfplay_modes import play_continuous, play_with_service
 from zerolab.play.selfplay_settings import ContinuousMode, SelfPlaySettings, ServiceMode
@@ -74,7 +74,7 @@ def _measure_without_tail(rounds: int) -> Iterator[BenchmarkResult]:
 
 
 def untrained_evaluator(name: str, settings: dict[str, Any], seed: int = 0) -> NetworkEvaluator:
-    """Return an evaluator with an untrained network for the game `name`."""
+    """Return an evaluator with an untrained network for the game named `name`."""
     game = parse_game(name)
     network_settings = NETWORKS[settings["name"]].model_validate(settings)
     return NetworkEvaluator(build_network(network_settings, game, seed), game)
@@ -140,7 +140,7 @@ class ContinuousSelfPlay(SelfPlay):
         search: SearchSettings,
         *,
         lanes: int = _LANES,
-        executor: Executor = THREADS,
+        executor: Executor = THREAD_EXECUTOR,
     ) -> None:
         self._executor = executor
         super().__init__(name, network, 1, search, counts_positions=True)
@@ -205,7 +205,7 @@ _STARTS = (("random-starts", 24), ("one-start", 0))
 def measure_search_service(rounds: int) -> Iterator[BenchmarkResult]:
     """Measure the search service's moves per second.
 
-    One measurement uses positions that rarely repeat, the other positions that often do.
+    One measurement uses positions that rarely repeat; the other uses positions that often do.
     """
     for title, plies in _STARTS:
         served, plain = ServedSelfPlay(plies), PlainSelfPlay(plies)
@@ -213,7 +213,7 @@ def measure_search_service(rounds: int) -> Iterator[BenchmarkResult]:
         yield BenchmarkResult(
             f"service/resnet4x32/{_GAME}/{title}", "moves/s", rate, limit_rate,
             "moves/s of plain self-play, without tree reuse", served.time_shares(),
-            f"{percent(served.saved, 0)} of the searches saved",
+            f"{percent(served.saved_share, 0)} of the searches saved",
         )  # fmt: skip
 
 
@@ -240,7 +240,7 @@ class PlainSelfPlay(SelfPlay):
 class ServedSelfPlay(PlainSelfPlay):
     """Iterations of the same self-play through the search service."""
 
-    saved = 0.0
+    saved_share = 0.0
     """Share of moves in the last iteration that needed no search."""
 
     def __init__(self, random_opening_plies: int) -> None:
@@ -251,7 +251,7 @@ class ServedSelfPlay(PlainSelfPlay):
         episodes = play_with_service(
             self._game, self._settings, self._search, self._evaluator, 0, self._iteration
         )
-        self.saved = 1 - episodes.search_counts["searched"] / episodes.search_counts["asked"]
+        self.saved_share = 1 - episodes.search_counts["searched"] / episodes.search_counts["asked"]
         return episodes
 
 
@@ -300,7 +300,7 @@ class SingleRootSearch:
 
 
 def measure_warm_start(rounds: int) -> Iterator[BenchmarkResult]:
-    """Compare RAVE with PUCT without a network, and warm-start with plain self-play."""
+    """Compare RAVE with PUCT, both without a network, and warm-started with plain self-play."""
     for name in GAMES:
         rave, puct = TreeSearches(name, "rave"), TreeSearches(name)
         rate, limit_rate = alternating_rates(rave.search_all, puct.search_all, 5 * rounds)

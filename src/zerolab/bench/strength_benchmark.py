@@ -95,7 +95,7 @@ def _changes(variant: str, seed: int, settings: StrengthSettings) -> tuple[str, 
 
 
 def timed_checkpoints(run: RunFolder) -> list[TimedCheckpoint]:
-    """Return the best network after each iteration of a run, and the hours spent until then."""
+    """Return the best network after each iteration of a run, and the hours spent up to then."""
     records = [each for each in read_records(run) if not isinstance(each, AccuracyRecord)]
     hours_spent = accumulate(seconds_of([each]) / _SECONDS_PER_HOUR for each in records)
     timed, best_network = [], 0
@@ -113,7 +113,8 @@ def spaced_checkpoints(
 
     The due times are the multiples of `every` below `hours`, and `hours` itself. The last
     checkpoint of a finished run is used for `hours` even if the run ends a little earlier. After a
-    long iteration, a checkpoint can be the first for several due times; it is used for the last.
+    long iteration, a checkpoint can be the first for several due times; it is used for the last of
+    these.
     """
     steps = int(hours / every - _ROUNDING)
     selected: dict[float, TimedCheckpoint] = {}
@@ -154,7 +155,7 @@ class _Clock:
             self._is_after_iteration = isinstance(record, GateRecord)
 
 
-FOLDER = FolderKind("benchmark", "strength.toml", "--folder")
+BENCHMARK_FOLDER_KIND = FolderKind("benchmark", "strength.toml", "--folder")
 
 _MAY_GROW = ("variants", "seeds", "hours")
 _POSITIONS_SEED = 1
@@ -176,12 +177,12 @@ def run_strength_benchmark(
 ) -> dict[str, list[strength_report.StrengthPoint]]:
     """Run the benchmark in `folder`, write a table and a figure there, and return the curves.
 
-    Later calls can add variants, seeds and hours. Raises UserError if the folder contains anything
-    else or a benchmark with other settings, or if the settings are inconsistent.
+    Later calls can add variants, seeds and hours. Raises UserError if the folder contains other
+    files or a benchmark with other settings, or if the settings are inconsistent.
     """
     for variant in settings.variants:  # report errors before solving positions
         evaluation_search_options(variant_run_settings(variant, 0, settings).search, settings)
-    with FOLDER.locked(folder):
+    with BENCHMARK_FOLDER_KIND.locked(folder):
         _save_settings(folder, settings)
         positions = _positions(folder, settings, display)
         accuracy_log = AccuracyLog(folder / "accuracy.jsonl")
@@ -198,10 +199,12 @@ def run_strength_benchmark(
 
 
 def _save_settings(folder: Path, settings: StrengthSettings) -> None:
-    if FOLDER.matches(folder):
-        source = str(folder / FOLDER.settings_file)
-        previous = validate(StrengthSettings, FOLDER.read_settings(folder), source=source)
-        FOLDER.require_equal_settings(
+    if BENCHMARK_FOLDER_KIND.matches(folder):
+        source = str(folder / BENCHMARK_FOLDER_KIND.settings_file)
+        previous = validate(
+            StrengthSettings, BENCHMARK_FOLDER_KIND.read_settings(folder), source=source
+        )
+        BENCHMARK_FOLDER_KIND.require_equal_settings(
             folder, previous.model_dump(mode="json"), settings.model_dump(mode="json"),
             except_for=_MAY_GROW,
         )  # fmt: skip
@@ -212,7 +215,7 @@ def _save_settings(folder: Path, settings: StrengthSettings) -> None:
             )
         if settings.hours > previous.hours:
             _require_extensible(folder, previous)
-    FOLDER.write_settings(folder, settings.model_dump(mode="json"))
+    BENCHMARK_FOLDER_KIND.write_settings(folder, settings.model_dump(mode="json"))
 
 
 def _require_extensible(folder: Path, previous: StrengthSettings) -> None:

@@ -12,7 +12,7 @@ from pydantic import BeforeValidator, PlainSerializer
 
 from zerolab.agents.agent import NetworkOptions, parse_search_options
 from zerolab.agents.run_agents import agent_of_run, read_play_settings
-from zerolab.bench.benchmarks import PUBLISHED, StrengthSettings, strength_variant
+from zerolab.bench.benchmarks import PUBLISHED_ACCURACY, StrengthSettings, strength_variant
 from zerolab.core.config import Settings, validate
 from zerolab.core.errors import UserError
 from zerolab.core.files import read_text, write_text
@@ -20,7 +20,7 @@ from zerolab.evaluation.accuracy import agent_accuracy_reports
 from zerolab.evaluation.position_statistics import MeanEstimate
 from zerolab.evaluation.positions import Positions
 from zerolab.play.engine import ProgressCallback
-from zerolab.report.figures import COLOURS, colour, legend_below, new_figure
+from zerolab.report.figures import COLOURS, legend_below, new_figure, series_colour
 from zerolab.report.table import Cell, Column, Interval, Table, wilson_interval
 from zerolab.search.search_settings import SearchSettings
 from zerolab.store.run_folder import RunFolder
@@ -100,7 +100,7 @@ class AccuracyLog:
 def evaluation_search_options(
     trained: SearchSettings, settings: StrengthSettings
 ) -> NetworkOptions:
-    """Return the search options for measuring; raise UserError if they are invalid.
+    """Return the search options for measurements; raise UserError if they are invalid.
 
     `trained` are the search settings used in training.
     """
@@ -255,12 +255,12 @@ def _draw_points(
         [share.value for share in shares],
         yerr=[[share.margins[side] for share in shares] for side in (0, 1)],
         marker=_MARKERS[number // len(COLOURS) % len(_MARKERS)], markersize=4, linewidth=1.2,
-        elinewidth=0.7, capsize=2, color=colour(number), label=label,
+        elinewidth=0.7, capsize=2, color=series_colour(number), label=label,
     )  # fmt: skip
 
 
 def _draw_published(axes: Axes) -> None:
-    for (label, points), mark in zip(PUBLISHED.items(), _MARKERS, strict=True):
+    for (label, points), mark in zip(PUBLISHED_ACCURACY.items(), _MARKERS, strict=True):
         hours, shares = zip(*points, strict=True)
         axes.plot(hours, shares, f"{mark}:", color="0.55", markersize=4, linewidth=0.8, label=label)
 

@@ -12,14 +12,14 @@ from typing import Any
 import torch
 
 from zerolab.agents.agent import Agent, NetworkOptions
-from zerolab.agents.network_players import NetworkPlayers, SearchPlayer, tree_bytes
+from zerolab.agents.network_players import NetworkPlayerFactory, SearchPlayer, tree_bytes
 from zerolab.bench.benchmarks import BenchmarkResult, alternating_rates
 from zerolab.bench.selfplay import ContinuousSelfPlay, untrained_evaluator
 from zerolab.core.processes import available_cores
 from zerolab.league.league import League
 from zerolab.league.league_settings import LeagueSettings
 from zerolab.networks.inference import NetworkEvaluator
-from zerolab.play.executors import THREADS, Executor
+from zerolab.play.executors import THREAD_EXECUTOR, Executor
 from zerolab.play.match import play_match
 from zerolab.play.ray_executor import RayExecutor
 from zerolab.play.selfplay import play_episodes
@@ -119,7 +119,7 @@ _SEARCH: dict[str, Any] = {
 
 
 def measure_league(rounds: int) -> Iterator[BenchmarkResult]:
-    """Compare leagues with self-play that has the same number of simulations.
+    """Compare leagues with self-play that uses the same number of simulations.
 
     The players of a league differ in the exploration constant c and in first-play urgency.
     """
@@ -201,7 +201,7 @@ _CHUNKS = 200
 
 
 def measure_cluster(rounds: int) -> Iterator[BenchmarkResult]:
-    """Compare continuous self-play, a gate and tiny chunks in a Ray cluster with one process.
+    """Compare a Ray cluster with one process on continuous self-play, a gate and tiny chunks.
 
     The environment variable RAY_ADDRESS, HOST:PORT, selects the cluster; by default, one is started
     on this machine. Raises MissingExtraError if Ray is not installed.
@@ -218,10 +218,10 @@ def measure_cluster(rounds: int) -> Iterator[BenchmarkResult]:
             f"cluster/continuous/{_GAME_NAME}", "positions/s", rate, limit, limit_of,
             note=f"{actors} actors with a core each, one chunk per actor and iteration",
         )  # fmt: skip
-        rate, limit = alternating_rates(_Gate(executor).play, _Gate(THREADS).play, rounds)
+        rate, limit = alternating_rates(_Gate(executor).play, _Gate(THREAD_EXECUTOR).play, rounds)
         yield BenchmarkResult(f"cluster/gate/{_GAME_NAME}", "games/s", rate, limit, limit_of)
         rate, limit = alternating_rates(
-            _TinyChunks(executor).play, _TinyChunks(THREADS).play, rounds
+            _TinyChunks(executor).play, _TinyChunks(THREAD_EXECUTOR).play, rounds
         )
         yield BenchmarkResult(
             f"cluster/chunks/{_GAME_NAME}", "chunks/s", rate, limit, limit_of,
@@ -269,7 +269,7 @@ class _Gate:
 
 def _network_agent(name: str, evaluator: Evaluator, options: NetworkOptions) -> Agent:
     game = parse_game(_GAME_NAME)
-    players = NetworkPlayers(game, name, options, lambda: evaluator)
+    players = NetworkPlayerFactory(game, name, options, lambda: evaluator)
     return Agent(name, players, game=game, load_evaluator=players.load_evaluator)
 
 

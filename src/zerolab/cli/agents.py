@@ -14,13 +14,13 @@ from zerolab.agents.agent import AGENT_KINDS, Agent, split_options
 from zerolab.agents.file_agents import StoredAgent, StoredAgentKind, shipped_names
 from zerolab.agents.run_agents import find_network
 from zerolab.agents.specs import (
-    kind_and_argument,
+    agent_kind_and_argument,
     parse_agent,
     parse_agents,
     require_public_agent,
 )
-from zerolab.cli.evaluate import check_number, parse_plies
-from zerolab.cli.output import Console, print_json, say
+from zerolab.cli.evaluate import check_bounds, parse_plies
+from zerolab.cli.output import Console, print_json, print_lines
 from zerolab.cli.parse import AgentSpec
 from zerolab.cli.progress import format_duration, progress_bar
 from zerolab.core import __version__
@@ -31,8 +31,8 @@ from zerolab.evaluation.cards import (
     AgentCard,
     AgentWithCard,
     CardAccuracy,
+    CardComparison,
     CardPerfectPlay,
-    Comparison,
     TrainingFacts,
     card_path,
     card_shares,
@@ -51,9 +51,9 @@ from zerolab.report.text import print_table
 from zerolab.rules.catalogue import game_name
 
 _OPPONENTS = ("mcts:100?tie_break=random", "mcts:1000?tie_break=random")
-_MOST_POSITIONS = 1_000_000
-_MOST_GAMES = 1_000_000
-_MOST_OPENINGS = 1000
+_MAX_POSITIONS = 1_000_000
+_MAX_GAMES = 1_000_000
+_MAX_OPENINGS = 1000
 _PERFECT_NODES = 200_000_000
 _NOT_IN_TABLE = ("weak moves", "second against")
 
@@ -77,7 +77,7 @@ def agents(
     reports which numbers agree, meaning that their intervals overlap, and exits with code 1 if any
     number does not.
 
-    The command zerolab agents card RUN FILE.zerolab writes an agent with a card.
+    To write an agent together with its card, use zerolab agents card RUN FILE.zerolab.
 
     Examples:
       zerolab agents
@@ -106,9 +106,9 @@ def agents(
 
 
 def _find(name: str) -> StoredAgent:
-    """Return the agent with a name, from this package or from a file."""
+    """Return the agent with the given name, from this package or from a file."""
     kind, argument = (
-        (AGENT_KINDS["shipped"], name) if name in shipped_names() else kind_and_argument(name)
+        (AGENT_KINDS["shipped"], name) if name in shipped_names() else agent_kind_and_argument(name)
     )
     head, options = split_options(argument)
     if not isinstance(kind, StoredAgentKind) or options is not None:
@@ -125,7 +125,7 @@ def listed_agents() -> Iterator[AgentWithCard]:
         try:
             yield with_card(_find(name))
         except UserError as error:
-            say(f"left out: {error}", error=True)
+            print_lines(f"left out: {error}", error=True)
 
 
 def agents_table(listed: Sequence[AgentWithCard]) -> Table:
@@ -232,7 +232,7 @@ def _dataset_command(game: str, accuracy: CardAccuracy) -> list[str]:
 
 def _verify(listed: Sequence[AgentWithCard], json: bool) -> None:
     """Repeat the measurements of cards; raise DisagreementError if a number does not agree."""
-    results: dict[str, list[Comparison]] = {}
+    results: dict[str, list[CardComparison]] = {}
     console = Console(quiet=json)
     cards = [(each, _required_card(each)) for each in listed]
     for each, stated in cards:
@@ -253,7 +253,7 @@ def _verify(listed: Sequence[AgentWithCard], json: bool) -> None:
         )
     wrong = {name: sum(not each.agrees for each in compared) for name, compared in results.items()}
     if any(wrong.values()):
-        numbers = ", ".join(f"{count} of {name}" for name, count in wrong.items() if count)
+        numbers = ", ".join(f"{count} for {name}" for name, count in wrong.items() if count)
         raise DisagreementError(f"numbers that do not agree with the card: {numbers}")
 
 
@@ -302,8 +302,8 @@ def card(
             searches as in training.
         positions: Number of solved positions, one per game, for measuring accuracy; 0 for none. If
             the game is too hard to solve, the accuracy is left out.
-        plies: Plies from which the positions come, such as 20: for a game that is too hard to solve
-            from the start.
+        plies: Plies from which the positions come; give a lower limit, such as 20:, for a game that
+            is too hard to solve from the start.
         against: Opponents that are available to everyone, such as mcts:1000; runs, files and
             programs are not allowed.
         games: Number of games per opponent; the agent moves first in half of them.
@@ -313,13 +313,13 @@ def card(
         overwrite: Replace existing files.
         json: Print the card as JSON.
     """
-    check_number("positions", positions, _MOST_POSITIONS, least=0)
-    check_number("openings", openings, _MOST_OPENINGS, least=0)
+    check_bounds("positions", positions, _MAX_POSITIONS, least=0)
+    check_bounds("openings", openings, _MAX_OPENINGS, least=0)
     checked_whole_number("seed", seed)
     for option, value, least in (("games", games, 2), ("perfect", perfect, 0)):
-        if not least <= value <= _MOST_GAMES or value % 2:
+        if not least <= value <= _MAX_GAMES or value % 2:
             raise UserError(
-                f"{option} = {quoted(value)}: expected an even number from {least} to {_MOST_GAMES}"
+                f"{option} = {quoted(value)}: expected an even number from {least} to {_MAX_GAMES}"
             )
     dataset = validate(DatasetSettings, {"seed": seed, "one_per_game": True, **parse_plies(plies)})
     stored, training = _exported(run, file, overwrite)
@@ -351,10 +351,10 @@ def card(
 
 def _exported(run: str, file: Path, overwrite: bool) -> tuple[StoredAgent, TrainingFacts]:
     """Export a run's agent if necessary; return the stored agent and facts about its training."""
-    from zerolab.agents.exporting import export, shared_agent_of_run
+    from zerolab.agents.exporting import checked_agent_of_run, export_to_file
     from zerolab.training.costs import training_facts
 
-    kind, argument = kind_and_argument(run)
+    kind, argument = agent_kind_and_argument(run)
     head, options = split_options(argument)
     if kind is not AGENT_KINDS["run"] or options is not None:
         raise UserError(f"{quoted(run)} is not a run: expected RUN or RUN@N, as in runs/demo@12")
@@ -364,9 +364,9 @@ def _exported(run: str, file: Path, overwrite: bool) -> tuple[StoredAgent, Train
     if path.exists() and not overwrite:
         raise UserError(f"{quoted(path)} exists: expected a different file, or --overwrite")
     if overwrite or not file.exists():
-        export(run, file, half=True, overwrite=overwrite)
+        export_to_file(run, file, half=True, overwrite=overwrite)
     stored = _find(f"file:{file}")
-    origin = shared_agent_of_run(folder, iteration).header.origin
+    origin = checked_agent_of_run(folder, iteration).header.origin
     if stored.agent.header.origin != origin:
         raise UserError(f"{quoted(file)} is not the agent of {run}: expected a different file")
     return stored, training_facts(folder, origin)
@@ -378,7 +378,9 @@ def _perfect_play(agent: Agent, games: int, seed: int) -> CardPerfectPlay | None
     try:
         return measure_perfect_play(agent, games, 0, seed, _PERFECT_NODES, progress_bar)
     except NotSolvedError:
-        say("perfect play is left out: the game is too hard to solve from the start", error=True)
+        print_lines(
+            "perfect play is left out: the game is too hard to solve from the start", error=True
+        )
         return None
 
 
@@ -390,5 +392,5 @@ def _accuracy(
     try:
         return measure_accuracy(agent, positions, dataset, seed, progress_bar)
     except NotSolvedError as error:
-        say(f"the accuracy is left out: {error}", error=True)
+        print_lines(f"the accuracy is left out: {error}", error=True)
         return None

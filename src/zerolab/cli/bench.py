@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import tyro
 
 from zerolab.bench.benchmarks import SUITES, BenchmarkResult, run_suite
-from zerolab.cli.output import Console, print_json, say
+from zerolab.cli.output import Console, print_json, print_lines
 from zerolab.cli.parse import Assignments
 from zerolab.cli.process import resume_advice
 from zerolab.cli.progress import PlainReporter, TerminalReporter, progress_bar
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 _DEFAULT_REFERENCE = Path("cost-reference.json")
 _LEARN, _SELF_PLAY = "learn", "selfplay"
-_MOST_ROWS = 24
-_MOST_PLIES = 10_000
+_MAX_ROWS = 24
+_MAX_PLIES = 10_000
 
 
 def cost(
@@ -39,11 +39,11 @@ def cost(
     """Show the costs of runs: moves, evaluations, floating-point operations and hours.
 
     To compare runs from different machines, estimate the hours that a reference machine would take
-    to play the moves [Clausen2021]: the number of moves times each network's milliseconds per move,
-    measured on the reference machine with --measure. Learning is shown in separate columns. If only
-    one run is given, its costs are shown by iteration. Strong accuracy is the share of solved
-    positions in which the agent chooses a best move. If it was measured, a second table shows the
-    cost of reaching the given levels.
+    to play the moves [Clausen2021]: the number of each network's moves times its milliseconds per
+    move, measured on the reference machine with --measure. Learning is shown in separate columns.
+    If only one run is given, its costs are shown by iteration. Strong accuracy is the share of
+    solved positions in which the agent chooses a best move. If it was measured, a second table
+    shows the cost of reaching the given levels.
 
     Examples:
       zerolab cost runs/demo
@@ -102,7 +102,7 @@ def _show_costs(
         last = [(name, costs[-1], _best(costs)) for name, costs in costs_by_run.items()]
         print_table(console, _table("run", "best strong", last))
     if any(_best(costs) is not None for costs in costs_by_run.values()):
-        console.print("\ncost of reaching a strong accuracy with search:")
+        console.print("\ncost of reaching each level of strong accuracy with search:")
         print_table(console, _reached_table(reached))
     _print_notes(costs_by_run, reference)
 
@@ -112,14 +112,14 @@ def _best(costs: Iterable[CumulativeCost]) -> float | None:
 
 
 def _thinned(costs: Sequence[CumulativeCost]) -> list[CumulativeCost]:
-    """Return at most `_MOST_ROWS` evenly spaced iterations, including the last.
+    """Return at most `_MAX_ROWS` evenly spaced iterations, including the last.
 
     If accuracy was measured before the last iteration, iterations without it are left out, except
     the last.
     """
     candidates = [each for each in costs if each.strong is not None or each is costs[-1]]
     candidates = candidates if len(candidates) > 1 else list(costs)
-    step = -(-len(candidates) // _MOST_ROWS)
+    step = -(-len(candidates) // _MAX_ROWS)
     return candidates[::-1][::step][::-1]
 
 
@@ -170,7 +170,7 @@ def _print_notes(
     """Print notes on missing columns and the reference machine."""
     for name, costs in costs_by_run.items():
         if _SELF_PLAY not in costs[-1].seconds:
-            say(f"{name} has no self-play, so its cost covers learning only")
+            print_lines(f"{name} has no self-play, so its cost covers only learning")
     if reference is None:
         print(
             "to see hours on a reference machine, measure its move times with zerolab cost"
@@ -178,7 +178,7 @@ def _print_notes(
         )
     else:
         machine = reference.machine
-        say(
+        print_lines(
             f"h reference: moves on {machine.processor}, {machine.device}, {machine.cores} cores,"
             f" {machine.precision}, without learning"
         )
@@ -217,8 +217,8 @@ def _measure(networks: Sequence[str], path: Path, plies: int, json: bool) -> Non
         write_cost_reference,
     )
 
-    if not 1 <= plies <= _MOST_PLIES:
-        raise UserError(f"plies = {quoted(plies)}: expected 1 to {_MOST_PLIES}")
+    if not 1 <= plies <= _MAX_PLIES:
+        raise UserError(f"plies = {quoted(plies)}: expected 1 to {_MAX_PLIES}")
     check_output_path(path)
     reference = cost_reference_to_extend(path, current_machine())
     subjects = [MeasurementSubject.from_run(*find_network(each)) for each in networks]
@@ -231,7 +231,7 @@ def _measure(networks: Sequence[str], path: Path, plies: int, json: bool) -> Non
         print_json([each.model_dump(mode="json") for each in measured])
     else:
         _print_measured(networks, measured)
-        say(f"written to {path}")
+        print_lines(f"written to {path}")
 
 
 def _print_measured(networks: Sequence[str], measured: Sequence[MoveTime]) -> None:
@@ -262,13 +262,13 @@ def strength(
     set: Assignments = (),
     json: bool = False,
 ) -> None:
-    """Train presets or variants of strong for the same time, and measure them on solved positions.
+    """Give presets, or variants of the strong preset, the same training time, and test them.
 
-    The command writes a table and a figure, which includes the curves published by [Clausen2021].
-    Repeat the command to resume it; you can then add variants and seeds, and also hours unless a
-    schedule spans the whole run.
+    The test consists of solved positions. The command writes a table and a figure, which includes
+    the curves published by [Clausen2021]. Repeat the command to resume it; you can then add
+    variants and seeds, and also hours unless a schedule spans the whole run.
 
-    You can name any preset, or a variant of strong.
+    You can name any preset, or a variant of the strong preset.
 
     Variants:
       {strength_variants}
@@ -313,7 +313,7 @@ def strength(
         print_json(strength_report.curves_as_dict(curves))
     else:
         print_table(Console(), strength_report.strength_table(curves, settings))
-        say("", f"written to {folder}: strength.md, strength.png, strength.svg")
+        print_lines("", f"written to {folder}: strength.md, strength.png, strength.svg")
 
 
 def bench(

@@ -11,7 +11,7 @@ import tyro
 
 from zerolab.agents.agent import Agent
 from zerolab.agents.specs import parse_agent
-from zerolab.cli.output import Console, print_json, say
+from zerolab.cli.output import Console, print_json, print_lines
 from zerolab.cli.parse import AgentSpec
 from zerolab.cli.process import resume_advice
 from zerolab.cli.progress import ProgressCallback, progress_bar
@@ -61,8 +61,8 @@ from zerolab.rules.rules import Game
 
 _QUICK_POSITIONS = 200
 _QUICK_BUDGET = SolverBudget(nodes=2_000_000)
-_MOST_GAMES = 1_000_000
-_MOST_OPENINGS = 1000
+_MAX_GAMES = 1_000_000
+_MAX_OPENINGS = 1000
 
 
 def evaluate(
@@ -81,11 +81,11 @@ def evaluate(
     """Measure an agent's accuracy on solved positions or its score against opponents.
 
     With --positions, compare the agent's moves in solved positions with the exact values of all
-    moves. Files of public test sets are solved first, which can take minutes, and their scores are
-    compared with the solver's; the result is cached. For a test set, or for several files, the
-    command prints the share of errors, with one row per file. With --against perfect, the agent
-    faces perfect play. With neither, it faces baseline opponents, and accuracy is measured on a few
-    positions if the game can be solved quickly.
+    moves. The positions in public test sets are solved first, which can take minutes, and the
+    published scores are compared with the solver's; the result is cached. For a test set, or for
+    several files, the command prints the share of errors, with one row per file. With --against
+    perfect, the agent faces perfect play. With neither, it faces baseline opponents, and accuracy
+    is measured on a few positions if the game can be solved quickly.
 
     Examples:
       zerolab evaluate runs/demo
@@ -107,9 +107,9 @@ def evaluate(
         figure: File for a plot of accuracy by ply, such as accuracy.png.
         json: Print JSON instead of tables.
     """
-    if not 2 <= games <= _MOST_GAMES or games % 2:
-        raise UserError(f"games = {quoted(games)}: expected an even number from 2 to {_MOST_GAMES}")
-    check_number("openings", openings, _MOST_OPENINGS, least=0)
+    if not 2 <= games <= _MAX_GAMES or games % 2:
+        raise UserError(f"games = {quoted(games)}: expected an even number from 2 to {_MAX_GAMES}")
+    check_bounds("openings", openings, _MAX_OPENINGS, least=0)
     checked_whole_number("nodes", nodes, least=1)
     checked_whole_number("seed", seed)
     if figure is not None:
@@ -165,7 +165,7 @@ def _read_files(
 
 
 def _game_of(player: str) -> Game | None:
-    """Return the game of a run or other player with a fixed game, or None."""
+    """Return the game of a run or of another player with a fixed game, or None."""
     try:
         return parse_agent(player).game
     except UserError:  # other errors are raised again when the agent is parsed with a game
@@ -225,7 +225,7 @@ def _accuracy(
     with progress_bar("choosing moves", len(solved), "positions") as update:
         reports = agent_accuracy_reports(agent, solved, seed, update)
     games = len(set(solved.game_numbers.tolist()))
-    console.print(f"{len(solved)} solved positions of {games} games, 95 % intervals")
+    console.print(f"{len(solved)} solved positions from {games} games, with 95 % intervals")
     print_accuracy(console, reports)
     if figure is not None:
         save_accuracy_figure(figure, f"{agent.name}, {game_name(agent.game)}", reports)
@@ -257,8 +257,8 @@ def _errors(
     return [each.as_dict() for each in results]
 
 
-_MOST_POSITIONS = 30_000_000
-_MOST_PROCESSES = 1024
+_MAX_POSITIONS = 30_000_000
+_MAX_PROCESSES = 1024
 
 
 def dataset(
@@ -295,7 +295,7 @@ def dataset(
         from_: Public test set to solve: lines of moves and a score, such as "4455 3", as published
             by Pons, or JSON lines as on Kaggle (docs/evaluation.md).
         perfect: Probability that a ply is a best move; all other plies are random.
-        one_per_game: Collect one position from each game instead of all.
+        one_per_game: Collect one position from each game instead of all positions.
         plies: Plies LOW to HIGH from which to collect, such as 20: or 8:30. Moves before LOW are
             random, and positions before LOW are not solved, so games that are too hard to solve
             from the start can be used.
@@ -307,7 +307,7 @@ def dataset(
         json: Print the manifest instead of a summary.
     """
     workers = processes if processes is not None else available_cores()
-    check_number("processes", workers, _MOST_PROCESSES)
+    check_bounds("processes", workers, _MAX_PROCESSES)
     if from_ is not None:
         unused = (positions, perfect, one_per_game, plies, nodes, seed)
         _check_unused(dict(zip(_COLLECTING, unused, strict=True)))
@@ -316,7 +316,7 @@ def dataset(
     if game is None or positions is None:
         raise UserError("expected a game and --positions N, or --from FILE")
     parsed_game = parse_game(game)
-    check_number("positions", positions, _MOST_POSITIONS)
+    check_bounds("positions", positions, _MAX_POSITIONS)
     options = {"seed": seed, "perfect": perfect, "one_per_game": one_per_game, "nodes": nodes}
     settings = validate(DatasetSettings, {**options, **parse_plies(plies)})
     name = game_name(parsed_game)
@@ -333,7 +333,7 @@ def dataset(
     if json:
         print_json(manifest)
     else:
-        say(*manifest_lines(path, manifest))
+        print_lines(*manifest_lines(path, manifest))
 
 
 _COLLECTING = {
@@ -366,7 +366,7 @@ def _write_public_set(
     if as_json:
         print_json(manifest)
     else:
-        say(*solved_set_lines(path, manifest))
+        print_lines(*solved_set_lines(path, manifest))
 
 
 def solve_public_set(public: PublicSet, processes: int | None = None) -> Positions:
@@ -379,7 +379,7 @@ def solve_public_set(public: PublicSet, processes: int | None = None) -> Positio
         return solve_set(public, workers, lambda done: update(done, ""), folder=cache_folder())
 
 
-def check_number(name: str, value: int, most: int, least: int = 1) -> None:
+def check_bounds(name: str, value: int, most: int, least: int = 1) -> None:
     """Raise UserError unless the value of an option is within its bounds."""
     if not least <= value <= most:
         raise UserError(f"{name} = {quoted(value)}: expected at least {least} and at most {most}")

@@ -22,7 +22,7 @@ _WIDEST_TEXT = 100
 _WIDTH_OF_FILES = 80
 
 _COMMA = "\ue000"  # private-use character in place of commas at which Tyro would break a word
-DESCRIPTION = "\ue001"
+DESCRIPTION_PLACEHOLDER = "\ue001"
 """Placeholder given to Tyro as the description. `wrapped_help` replaces it with the real text,
 whose lines Tyro would join."""
 ANSI_CODE = re.compile(r"\x1b\[[\d;]*m")
@@ -37,7 +37,7 @@ def text_width() -> int:
 
 
 def _width() -> int:
-    """Return the width of the terminal in columns, 80 if the output is not a terminal."""
+    """Return the width of the terminal in columns, or 80 if the output is not a terminal."""
     return terminal_width() or _WIDTH_OF_FILES
 
 
@@ -95,9 +95,9 @@ _LISTS: dict[str, Callable[[], Sequence[str]]] = {
 
 
 def _description(text: str) -> str:
-    """Return a docstring without the section "Args:", with each paragraph wrapped.
+    """Return a docstring without its "Args:" section, with each paragraph wrapped.
 
-    Sections such as "Examples:", which Tyro would omit, keep their line breaks. Lines wrapped in
+    Sections such as "Examples:", which Tyro would omit, keep their line breaks. Wrapped lines in
     examples end in a backslash, so that the commands can be pasted into a shell.
     """
     paragraphs = text.partition("\nArgs:\n")[0].strip().split("\n\n")
@@ -169,7 +169,7 @@ def wrapped_help(text: str) -> Iterator[None]:
         if help_text := output.getvalue():
             usage, *lines = help_text.replace(_COMMA, ",").split("\n")
             complete = "\n".join([_wrapped_usage(usage), *_without_gaps(lines)]).rstrip()
-            complete = complete.replace(DESCRIPTION, _description(text))
+            complete = complete.replace(DESCRIPTION_PLACEHOLDER, _description(text))
             sys.stdout.write(printable(complete, "\n\x1b") + "\n")  # keeps Tyro's colours
 
 

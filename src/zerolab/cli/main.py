@@ -35,7 +35,7 @@ COMMANDS = {
     "train": Command("train:train", "train an agent, or resume a run"),
     "play": Command("play:play", "play against an agent in the terminal"),
     "serve": Command(
-        "play:serve", "serve the laboratory for a browser: play, analyse, replay, watch, compare"
+        "play:serve", "serve the laboratory to web browsers: play, analyse, replay, watch, compare"
     ),
     "match": Command(
         "tournament:match", "play a match between two agents, optionally as a sequential test"
@@ -47,7 +47,7 @@ COMMANDS = {
     "dataset": Command("evaluate:dataset", "collect solved positions for evaluating agents"),
     "puzzles": Command(
         "solve:puzzles",
-        "make graded puzzles: solved positions with only one move that wins, or that draws",
+        "make graded puzzles: solved positions in which only one move wins, or only one draws",
     ),
     "fit": Command("train:fit", "train a network on solved positions instead of games"),
     "evaluate": Command("evaluate:evaluate", "measure an agent on solved positions and in games"),
@@ -57,7 +57,7 @@ COMMANDS = {
     ),
     "findings": Command("reference:findings", "show the verdict on every published finding"),
     "report": Command("study:report", "show a study's tables, figures and claims on one page"),
-    "rate": Command("tournament:rate_files", "rate the players of PGN files and games.sqlite"),
+    "rate": Command("tournament:rate_files", "rate the players in PGN files and games.sqlite"),
     "agents": Command(
         "agents:agents", "list the agents in this package; their cards state their strength"
     ),
@@ -136,7 +136,7 @@ def find_command(arguments: Sequence[str]) -> tuple[Callable[..., None], str, li
 
 def _run_reporting_errors(arguments: Sequence[str]) -> int:
     from zerolab.cli.process import (
-        INTERRUPTED,
+        INTERRUPTED_EXIT_CODE,
         drop_output,
         report_interruption,
         warnings_in_one_line,
@@ -153,7 +153,7 @@ def _run_reporting_errors(arguments: Sequence[str]) -> int:
         return _report(str(error), error.exit_code)
     except KeyboardInterrupt as interruption:
         report_interruption(interruption)
-        return INTERRUPTED
+        return INTERRUPTED_EXIT_CODE
     except BrokenPipeError:
         drop_output()  # the reader closed the pipe
     except OSError as error:

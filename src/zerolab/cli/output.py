@@ -1,4 +1,4 @@
-"""Output of commands: consoles and lines that escape control characters, CSV, and JSON."""
+"""Output of commands: consoles, lines, CSV and JSON, with characters escaped where necessary."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Console(rich.console.Console):
         super().print(*objects, **options)
 
     def set_live(self, live: Any) -> Any:
-        """Begin a live display, which shows the notice about compilations itself."""
+        """Begin a live display, which itself shows the compilation notice."""
         is_outermost = super().set_live(live)
         compilation_notice.displays += 1
         return is_outermost
@@ -56,7 +56,7 @@ class Console(rich.console.Console):
         super().clear_live()
 
     def status(self, status: rich.console.RenderableType, **options: Any) -> rich.status.Status:
-        """Return a spinner with text and, while kernels are compiled, the notice below it."""
+        """Return a spinner with text and, while kernels are being compiled, the notice below it."""
         return super().status(_WithNotice(status), **options)
 
     def on_broken_pipe(self) -> None:
@@ -76,7 +76,7 @@ class Console(rich.console.Console):
 
 
 class _WithNotice:
-    """Text beside a spinner, above the notice about compilations."""
+    """Text beside a spinner, above the compilation notice."""
 
     def __init__(self, text: rich.console.RenderableType) -> None:
         self._text = text
@@ -89,7 +89,7 @@ class _WithNotice:
             yield Text(text)
 
 
-def say(*lines: object, end: str = "\n", error: bool = False) -> None:
+def print_lines(*lines: object, end: str = "\n", error: bool = False) -> None:
     """Print lines on standard output, or on standard error if `error` is true.
 
     Unprintable characters, including line breaks, are escaped. In a terminal, lines are wrapped

@@ -21,13 +21,19 @@ from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 import tyro
 from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, PrimitiveTypeInfo
 
-from zerolab.cli.help import ANSI_CODE, DESCRIPTION, expand_placeholders, keep_commas, wrapped_help
+from zerolab.cli.help import (
+    ANSI_CODE,
+    DESCRIPTION_PLACEHOLDER,
+    expand_placeholders,
+    keep_commas,
+    wrapped_help,
+)
 from zerolab.core.errors import UserError, did_you_mean, one_line, quoted
 
 Assignments = Annotated[
     tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="KEY=VALUE")
 ]
-"""Type of the option --set, which can be repeated."""
+"""Type of the --set option, which can be repeated."""
 
 AgentSpec = tyro.conf.Positional[Annotated[str, tyro.conf.arg(metavar="AGENT")]]
 """Type of a positional argument for an agent."""
@@ -53,7 +59,7 @@ def call_command(function: Callable[..., Any], command: str, arguments: Sequence
                 _binding(function, keep_commas(text)),
                 args=list(arguments),
                 prog=f"zerolab {command}",
-                description=DESCRIPTION,
+                description=DESCRIPTION_PLACEHOLDER,
                 config=(tyro.conf.FlagCreatePairsOff, tyro.conf.HelptextFromCommentsOff),
                 registry=_constructors(),
             )
@@ -104,7 +110,7 @@ def _binding(function: Callable[..., Any], text: str) -> Callable[..., Any]:
 
 
 def _labelled(parameter: inspect.Parameter, hint: Any) -> Any:
-    """Return a type hint that has a placeholder for the help text, adding one if necessary.
+    """Return the type hint with a placeholder for the value in the help, adding one if necessary.
 
     The placeholder of positional arguments and text options is the parameter name, such as GAME.
     Other options have a placeholder for their type.
@@ -243,9 +249,9 @@ def _options(function: Callable[..., Any]) -> Iterator[str]:
 
 def _setting(function: Callable[..., Any], name: str) -> str:
     """Return the key of the setting to which an unknown option refers, or ""."""
-    from zerolab.core.config import setting_named
+    from zerolab.core.config import find_setting_key
     from zerolab.league.league_settings import LeagueSettings
     from zerolab.training.train_settings import TrainSettings
 
     model = LeagueSettings if function.__name__ == "league" else TrainSettings
-    return setting_named(model, name.rpartition(".")[2])
+    return find_setting_key(model, name.rpartition(".")[2])

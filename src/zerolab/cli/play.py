@@ -12,11 +12,11 @@ import numpy as np
 import tyro
 from tyro.conf import Positional
 
-from zerolab.agents.agent import FORFEIT, Player
+from zerolab.agents.agent import FORFEIT_ACTION, Player
 from zerolab.agents.file_agents import default_opponent
 from zerolab.agents.network_players import SearchPlayer, prepare_for_one_game
-from zerolab.agents.specs import names_agent, parse_agent
-from zerolab.cli.output import Console, say
+from zerolab.agents.specs import is_agent_spec, parse_agent
+from zerolab.cli.output import Console, print_lines
 from zerolab.cli.parse import AgentSpec
 from zerolab.core import streams
 from zerolab.core.errors import MissingExtraError, UserError
@@ -79,7 +79,7 @@ def play(
 
 def _names_only_game(text: str) -> bool:
     """Return whether `text` names a game but no agent."""
-    return text.partition(":")[0] in registered_games() and not names_agent(text)
+    return text.partition(":")[0] in registered_games() and not is_agent_spec(text)
 
 
 class _GameInTerminal:
@@ -99,7 +99,7 @@ class _GameInTerminal:
 
     def play(self) -> None:
         """Alternate moves until the person quits."""
-        moves = notation_of(self.position.game).moves_text(self.position.game)
+        moves = notation_of(self.position.game).move_format(self.position.game)
         self.console.print(f"you play {'X' if self.human_first else 'O'}; moves are {moves}")
         self.console.print(f"type {_HELP}")
         self._show()
@@ -134,17 +134,17 @@ class _GameInTerminal:
         if words.lower() in commands:
             commands[words.lower()]()
         else:
-            self._make_move(self.position.parse(words))
+            self._make_move(self.position.parse_action(words))
 
     def _reply(self) -> None:
         states = self.position.state[None]
         with self.console.status(f"{self.opponent.name} is thinking"):
             action = int(self.opponent.choose(_SLOT, states, self._keys())[0])
-        if action == FORFEIT:
+        if action == FORFEIT_ACTION:
             self._forfeited = True
             self.console.print(f"{self.opponent.name} resigns; type new for another game")
             return
-        self.console.print(f"{self.opponent.name} plays {self.position.name(action)}")
+        self.console.print(f"{self.opponent.name} plays {self.position.action_name(action)}")
         self._make_move(action)
 
     def _keys(self) -> np.ndarray:
@@ -201,7 +201,7 @@ class _GameInTerminal:
             if visits[action]:
                 share = visits[action] / visits.sum()
                 numbers = float(priors[action]), float(share), float(values[action])
-                rows.append([self.position.name(int(action)), *numbers])
+                rows.append([self.position.action_name(int(action)), *numbers])
         columns: list[str | Column] = [
             "move",
             Column("prior", ".1%"),
@@ -245,7 +245,7 @@ def gtp(player: AgentSpec, *, game: str | None = None, seed: int = 0) -> None:
         engine.serve(sys.stdin.buffer, sys.stdout.buffer)
 
 
-_MOST_PORT = 65_535
+_MAX_PORT = 65_535
 
 
 def serve(
@@ -262,7 +262,7 @@ def serve(
     class_: Annotated[str, tyro.conf.arg(name="class", metavar="NAMES.txt|N")] = "",
     class_links: Path | None = None,
 ) -> None:
-    """Serve the laboratory for a browser: play, analyse, replay, watch and compare.
+    """Serve the laboratory to web browsers: play, analyse, replay, watch and compare.
 
     By default, only this machine can connect to the server. With --host or --names, other machines
     can also connect, and the printed address includes an access token. With --class, every
@@ -275,7 +275,7 @@ def serve(
       zerolab serve --host 0.0.0.0 --class names.txt --class-links links.txt
 
     Args:
-        runs: Runs or folders that contain runs; by default, the folder runs.
+        runs: Runs or folders that contain runs; by default, the folder named runs.
         host: Address to listen on; 0.0.0.0 means all network interfaces.
         port: Port to listen on; 0 selects a free port.
         names: Additional host names, such as that of a reverse proxy. A proxy must set
@@ -295,14 +295,14 @@ def serve(
     if class_links is not None:
         check_output_path(class_links)
     try:
-        from zerolab.web.classroom import Classroom, class_names, link_table
+        from zerolab.web.classroom import Classroom, link_table, parse_pupil_names
         from zerolab.web.folders import Folders
         from zerolab.web.laboratory import Laboratory
         from zerolab.web.server import serve as serve_laboratory
     except ModuleNotFoundError as error:
         raise MissingExtraError.of("zerolab serve", error.name, "web") from error
     folders = Folders(tuple(map(Path, runs)) or (Path("runs"),), Path(studies), Path(tournaments))
-    classroom = Classroom.open(folders.classroom, class_names(class_)) if class_ else None
+    classroom = Classroom.open(folders.classroom, parse_pupil_names(class_)) if class_ else None
     laboratory = Laboratory(
         folders, allow_training=allow_training, workers=workers, warm_up=True, classroom=classroom
     )
@@ -315,13 +315,13 @@ def serve(
             if class_links is not None:
                 # first, because a program may read the file as soon as the address is printed
                 write_private_text(class_links, links)
-        say(f"zerolab is running at {address}")
+        print_lines(f"zerolab is running at {address}")
         if classroom is not None:
             _show_links(links, class_links)
             address += f"class?token={classroom.record.teacher}"
         if token:
             for name in names:
-                say(f"through a proxy, use https://{name.lower()}/?token={token}")
+                print_lines(f"through a proxy, use https://{name.lower()}/?token={token}")
             print("keep this URL private: anyone who has it can connect")
         sys.stdout.flush()
         if open:
@@ -333,9 +333,9 @@ def serve(
 def _show_links(table: str, path: Path | None) -> None:
     """Print the links of a class, or the path of the file that contains them."""
     if path is None:
-        say(*table.splitlines())
+        print_lines(*table.splitlines())
     else:
-        say(f"the class's links are in {path}")
+        print_lines(f"the class's links are in {path}")
     print("keep these links private: each is for one person only")
 
 
@@ -343,7 +343,7 @@ def _check(runs: Sequence[str], port: int, workers: int) -> None:
     for run in runs:
         if not Path(run).is_dir():
             raise UserError(f"{run} is not a folder: expected a run or a folder of runs")
-    if not 0 <= port <= _MOST_PORT:
-        raise UserError(f"port = {port}: expected 0 to {_MOST_PORT}")
+    if not 0 <= port <= _MAX_PORT:
+        raise UserError(f"port = {port}: expected 0 to {_MAX_PORT}")
     if not 1 <= workers <= 64:
         raise UserError(f"workers = {workers}: expected 1 to 64")

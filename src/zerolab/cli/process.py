@@ -24,7 +24,7 @@ from typing import Any, TextIO
 
 from zerolab.core import resources
 
-INTERRUPTED = 130
+INTERRUPTED_EXIT_CODE = 130
 """Exit code after Ctrl-C."""
 
 _NAMES = ("SIGINT", "SIGTERM", "SIGHUP")
@@ -69,9 +69,9 @@ def run_interruptibly(work: Callable[[], int]) -> int:
     """Run `work` and return its exit code; if interrupted, exit with 128 plus the signal number.
 
     A signal raises KeyboardInterrupt in the main thread. Python handles signals only between
-    bytecode instructions, not while a kernel runs. A watcher thread therefore ends the process if
-    the signal is not handled within one second, if the work has not stopped two seconds later, or
-    after another signal. Once the work is done, signals end the process silently.
+    bytecode instructions, not while a kernel is running. A watcher thread therefore ends the
+    process if the signal is not handled within one second, if the work has not stopped two seconds
+    later, or after another signal. Once the work is done, signals end the process silently.
     """
     _reported.clear()
     _advice[:] = [_DEFAULT_MESSAGE]
@@ -108,7 +108,7 @@ def _clean_up() -> None:
 
 
 class _Interruption:
-    """First signal that requested the end of this process, and the response to it."""
+    """First signal that asked this process to end, and the response to it."""
 
     def __init__(self) -> None:
         self.number: int | None = None
@@ -162,7 +162,8 @@ def prepare_streams() -> None:
     """Redirect closed streams (``>&-``) to the null device, and escape unencodable output.
 
     Without the redirection, the next file to be opened would reuse the descriptor of the closed
-    stream and receive the output. File names that are not UTF-8, for example, cannot be encoded.
+    stream and receive the output. Output is unencodable if, for example, it contains file names
+    that are not UTF-8.
     """
     for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
         try:
@@ -287,12 +288,12 @@ compilation_notice = CompilationNotice()
 
 
 def show_compilations() -> None:
-    """Show the notice when kernels are compiled in this process."""
+    """Show the notice while kernels are being compiled in this process."""
     if compilation_notice not in resources.compilation_observers:
         resources.compilation_observers.append(compilation_notice)
 
 
-_LEAST = 20  # columns; lines are never wrapped more narrowly
+_MIN_COLUMNS = 20  # columns; lines are never wrapped more narrowly
 
 
 def terminal_width(stream: TextIO | None = None) -> int | None:
@@ -302,13 +303,13 @@ def terminal_width(stream: TextIO | None = None) -> int | None:
     """
     columns = os.environ.get("COLUMNS", "")
     if columns.isascii() and columns.isdigit() and int(columns) > 0:
-        return max(int(columns), _LEAST)
+        return max(int(columns), _MIN_COLUMNS)
     stream = sys.stdout if stream is None else stream
     if not stream.isatty():
         return None
     try:
         columns_found = os.get_terminal_size(stream.fileno()).columns
-        return max(columns_found, _LEAST) if columns_found else None
+        return max(columns_found, _MIN_COLUMNS) if columns_found else None
     except (OSError, ValueError):
         return None
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from zerolab.store.run_folder import RunFolder
     from zerolab.training.train_settings import TrainSettings
 
-PLAIN_SECONDS = 15.0
+PLAIN_INTERVAL_SECONDS = 15.0
 """Minimum number of seconds between lines of progress if the output is not a terminal."""
 
 ProgressCallback = Callable[[int, str], None]
@@ -75,7 +75,7 @@ class _Progress(Progress):
 
 
 class _CutText(TextColumn):
-    """Text column that, unlike others, is truncated if a line is too long for the terminal."""
+    """Text column that, unlike other columns, truncates lines too long for the terminal."""
 
     def __init__(self, text_format: str) -> None:
         # Rich shrinks only columns that may wrap; `render` keeps the text itself from wrapping.
@@ -109,7 +109,7 @@ class _Lines:
         now = time.monotonic()
         if self._first is None:
             self._first, self._began = done, now
-        if now - self._last < PLAIN_SECONDS:
+        if now - self._last < PLAIN_INTERVAL_SECONDS:
             return
         self._last = now
         extras = [note] if note else []
@@ -143,7 +143,7 @@ class TerminalReporter:
         self._clock.set_iteration(iteration)
         self._bar.reset(
             self._task,
-            description=f"iteration {self._clock.iteration_label} {title}",
+            description=f"iteration {self._clock.iteration_of_total} {title}",
             total=total,
             unit=unit,
             note="",
@@ -177,11 +177,11 @@ class PlainReporter:
 
     def stage_started(self, iteration: int, title: str, total: int, unit: str) -> None:
         self._clock.set_iteration(iteration)
-        self._stage = (f"iteration {self._clock.iteration_label} {title}", total, unit)
+        self._stage = (f"iteration {self._clock.iteration_of_total} {title}", total, unit)
         self._last = time.monotonic()
 
     def progress(self, done: int, note: str = "") -> None:
-        if time.monotonic() - self._last < PLAIN_SECONDS:
+        if time.monotonic() - self._last < PLAIN_INTERVAL_SECONDS:
             return
         self._last = time.monotonic()
         title, total, unit = self._stage
@@ -218,7 +218,7 @@ def print_run_header(
         import tomli_w
 
         console.print(tomli_w.dumps(settings.model_dump()))
-    lines = summary_lines(settings)
+    lines = main_settings(settings)
     width = max(map(len, lines))
     for title, text in lines.items():
         line = f"{title:{width}}  {text}"
@@ -247,7 +247,7 @@ def finished_message(run: RunFolder, settings: TrainSettings) -> str:
     return f"{message}; train further with {command} --set iterations=N"
 
 
-def summary_lines(settings: TrainSettings) -> dict[str, str]:
+def main_settings(settings: TrainSettings) -> dict[str, str]:
     """Return the main settings of a run as text, by title."""
     heads = ", ".join(head.name for head in settings.network.heads)
     lines = {

@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 import tyro
 
-from zerolab.cli.output import Console, print_json, say
+from zerolab.cli.output import Console, print_json, print_lines
 from zerolab.cli.process import terminal_width
 from zerolab.core.errors import UserError, did_you_mean, quoted
 from zerolab.core.files import check_output_path, write_text
@@ -107,7 +107,7 @@ def count_move_sequences(
         counts.append(each._asdict())
         if not json:
             seconds = time.perf_counter() - began
-            say(
+            print_lines(
                 f"{each.depth:3} {each.leaves:15,} sequences, {each.ended:,} ended, {seconds:.2f} s"
             )
     if json:
@@ -131,8 +131,8 @@ def settings(pattern: tyro.conf.Positional[str] = "", *, json: bool = False) -> 
       zerolab settings --json
 
     Args:
-        pattern: Part of a key, the name of an alternative, or a pattern for keys with * and ?. By
-            default, all settings are listed.
+        pattern: Part of a key, the name of an alternative, or a pattern that matches keys, with *
+            and ? as wildcards. By default, all settings are listed.
         json: Print a JSON list.
     """
     matches = _matching(pattern)
@@ -142,7 +142,7 @@ def settings(pattern: tyro.conf.Positional[str] = "", *, json: bool = False) -> 
         return
     for each in matches:
         for line in _lines(each, presets):
-            say(line)
+            print_lines(line)
 
 
 def _matching(pattern: str) -> list[Setting]:
@@ -151,7 +151,7 @@ def _matching(pattern: str) -> list[Setting]:
     If there are none, return the setting that papers call by this name, as with ``lr``. Raises
     UserError if there is no such setting either.
     """
-    from zerolab.core.config import setting_named
+    from zerolab.core.config import find_setting_key
     from zerolab.training.train_settings import TrainSettings
 
     every = all_settings()
@@ -164,7 +164,7 @@ def _matching(pattern: str) -> list[Setting]:
             for each in every
             if folded in each.key or folded in (each.variant, *each.type.split(" | "))
         ]
-    if not matches and (key := setting_named(TrainSettings, folded)):
+    if not matches and (key := find_setting_key(TrainSettings, folded)):
         matches = [each for each in every if each.key == key]
     if not matches:
         parts = [part for each in every for part in (each.key, *each.key.split("."), each.variant)]
@@ -281,7 +281,7 @@ def findings(
       zerolab findings --json
 
     Args:
-        folder: Folder whose subfolders contain ledgers: studies or published reports.
+        folder: Folder whose subfolders, which are studies or published reports, contain ledgers.
         output: Write a page to this file, whose name ends in .md or .html, instead of printing
             tables.
         json: Print all findings as JSON.
@@ -308,7 +308,7 @@ def findings(
         studies, unfit = judge_studies(ledgers, update)
     refused += unfit
     for message in refused:
-        say(f"left out: {message}", error=True)
+        print_lines(f"left out: {message}", error=True)
     if json:
         print_json(findings_as_dict(studies))
         return
@@ -339,4 +339,4 @@ def _write_findings(document: Document, output: Path) -> None:
 
     page = html_page(document, {}) if output.suffix == ".html" else markdown_page(document)
     write_text(output, page)
-    say(f"written: {output}")
+    print_lines(f"written: {output}")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from zerolab.cli.output import Console, print_json, say
+from zerolab.cli.output import Console, print_json, print_lines
 from zerolab.core.errors import UserError
 from zerolab.report.figures import check_figure_path, save_figure
 from zerolab.report.table import Cell, Column, Table, table_of_columns
@@ -29,16 +29,16 @@ if TYPE_CHECKING:
 def runs(folders: tyro.conf.Positional[tuple[Path, ...]] = (), *, json: bool = False) -> None:
     """List runs with their game, preset, iteration, status, strength and starting network.
 
-    Strength is shown if it was measured: accuracy on solved positions, and points per game against
-    the opponents of the final evaluation, unless the run has since been continued. Compare runs of
-    the same game by scores against the same opponents or by accuracy on the same positions.
-    Training Elo, which is included only in the JSON, is relative to earlier networks of the same
-    run, so it cannot be compared between runs.
+    Strength is shown if it was measured: accuracy on solved positions and, unless the run has been
+    continued since its final evaluation, points per game against the opponents in that
+    evaluation. Compare runs of the same game by scores against the same opponents or by accuracy on
+    the same positions. Training Elo, which is included only in the JSON, is relative to earlier
+    networks of the same run, so it cannot be compared between runs.
 
     Example: zerolab runs runs --json
 
     Args:
-        folders: Runs or folders that contain runs; by default, the folder runs.
+        folders: Runs or folders that contain runs; by default, the folder named runs.
         json: Print a JSON list instead of a table.
     """
     default = Path("runs")
@@ -98,7 +98,7 @@ def plot(
     target = output or (runs[0] / "curves.png" if len(runs) == 1 else Path("curves.png"))
     check_figure_path(target)
     save_figure(draw_curves([RunFolder.open(path) for path in runs], x), target)
-    say(target)
+    print_lines(target)
 
 
 def diversity(
@@ -110,8 +110,8 @@ def diversity(
     """Count the distinct positions in which moves were made in self-play.
 
     The table shows the total number, the numbers per game and per hour of self-play, and the number
-    in the first N games, where N is the number of games of the run with the fewest games. The
-    figure and the JSON also show distinct positions by ply and by number of games.
+    in the first N games, where N is the number of games in the run with the fewest. The figure and
+    the JSON also show distinct positions by ply and by number of games.
 
     Examples:
       zerolab diversity runs/demo
@@ -149,11 +149,11 @@ def diversity(
     ]  # fmt: skip
     print_table(Console(), Table("diversity", "", columns, rows))
     if figure is not None:
-        say(figure)
+        print_lines(figure)
 
 
 def tensorboard(runs: tyro.conf.Positional[tuple[Path, ...]]) -> None:
-    """Write the metrics of each run as TensorBoard events to the folder tensorboard in the run.
+    """Write the metrics of each run as TensorBoard events to its tensorboard/ folder.
 
     Training does this after every stage. Use this command to restore deleted events.
 
@@ -165,8 +165,8 @@ def tensorboard(runs: tyro.conf.Positional[tuple[Path, ...]]) -> None:
     if not runs:
         raise UserError("expected a run folder, such as runs/demo")
     for path in runs:
-        say(export_tensorboard(RunFolder.open(path)))
-    say(f"view them with: tensorboard --logdir {runs[0].parent}")
+        print_lines(export_tensorboard(RunFolder.open(path)))
+    print_lines(f"view them with: tensorboard --logdir {runs[0].parent}")
 
 
 def export(
@@ -199,13 +199,13 @@ def export(
         overwrite: Replace an existing file that has different content.
         json: Print JSON instead of text.
     """
-    from zerolab.agents.exporting import export as export_network
+    from zerolab.agents.exporting import export_to_file
 
-    exported = export_network(run, file, half=half, overwrite=overwrite)
+    exported = export_to_file(run, file, half=half, overwrite=overwrite)
     if json:
         print_json(_as_dict(exported, half))
     else:
-        say(*_lines(exported, half))
+        print_lines(*_lines(exported, half))
 
 
 def _as_dict(exported: ExportResult, half: bool) -> dict[str, Any]:
@@ -242,11 +242,11 @@ def _lines(exported: ExportResult, half: bool) -> list[str]:
     if agreement is None:
         play = shlex.join(["zerolab", "play", str(exported.path)])
         return [*lines, f"digest {agent.digest}", f"play against it with: {play}"]
-    from zerolab.agents.exporting import INPUT, TOLERANCE
+    from zerolab.agents.exporting import INPUT_NAME, TOLERANCE
     from zerolab.rules import compiled_rules
 
     shape = compiled_rules.encode(agent.game, compiled_rules.start(agent.game)).shape
-    lines.append(f"  {INPUT} float32{_with_batch(shape)}")
+    lines.append(f"  {INPUT_NAME} float32{_with_batch(shape)}")
     lines += [
         f"  {name} float32{_with_batch(agreement.output_shapes[name])}, differs by {difference:.1e}"
         for name, difference in agreement.differences.items()

@@ -16,17 +16,17 @@ import tyro
 from rich.status import Status
 
 from zerolab.agents.specs import parse_agents
-from zerolab.cli.output import Console, say
-from zerolab.cli.progress import PLAIN_SECONDS, progress_bar
+from zerolab.cli.output import Console, print_lines
+from zerolab.cli.progress import PLAIN_INTERVAL_SECONDS, progress_bar
 from zerolab.core.errors import UserError, quoted
 from zerolab.core.files import check_output_path
 from zerolab.evaluation.puzzles import (
-    BASELINES,
-    JUDGE,
+    BASELINE_GRADERS,
+    JUDGE_SPEC,
     Puzzle,
     PuzzleCollection,
+    grade_puzzle,
     make_puzzle,
-    measure,
     random_positions,
     write_puzzles,
 )
@@ -48,7 +48,7 @@ from zerolab.rules.encoding import action_layout
 from zerolab.rules.position import Position
 from zerolab.rules.rules import UNKNOWN_EMPTIES, score_is_distance
 
-_MOST_MEMORY = 1 << 20
+_MAX_MEMORY = 1 << 20
 
 
 def solve(
@@ -87,7 +87,7 @@ def solve(
         position = position.play(move)
     budget = SolverBudget(nodes, seconds)
     if budget == UNLIMITED and (warning := _hours_warning(position, generic)):
-        say(f"zerolab: {warning}", error=True)
+        print_lines(f"zerolab: {warning}", error=True)
     with Console(stderr=True).status(f"solving {game}") as status:
         solution = solve_position(
             position, budget, memory=memory, generic=generic,
@@ -104,9 +104,9 @@ def _check_limits(nodes: int | None, seconds: float | None, memory: int) -> None
         raise UserError(f"nodes = {quoted(nodes)}: expected at least 1 and less than 2**63")
     if seconds is not None and not 0 < seconds < float("inf"):
         raise UserError(f"seconds = {seconds}: expected more than 0")
-    if not 1 <= memory <= _MOST_MEMORY:
+    if not 1 <= memory <= _MAX_MEMORY:
         raise UserError(
-            f"memory = {quoted(memory)}: expected at least 1 and at most {_MOST_MEMORY} MiB"
+            f"memory = {quoted(memory)}: expected at least 1 and at most {_MAX_MEMORY} MiB"
         )
 
 
@@ -158,7 +158,7 @@ def _reporter(game: str, status: Status) -> Callable[[SolverProgress], None]:
             f" {solving.node_count:,} positions, {rate:,.0f} per second, {solving.seconds:.0f} s"
         )
         status.update(text)
-        if not status.console.is_terminal and perf_counter() - last >= PLAIN_SECONDS:
+        if not status.console.is_terminal and perf_counter() - last >= PLAIN_INTERVAL_SECONDS:
             last = perf_counter()
             status.console.print(text)
 
@@ -184,7 +184,7 @@ def _show(solution: Solution, console: Console) -> None:
 def _values_text(position: Position) -> str:
     """Return a sentence on what moves and values mean."""
     game = position.game
-    moves = f"moves are {notation_of(game).moves_text(game)}"
+    moves = f"moves are {notation_of(game).move_format(game)}"
     if score_is_distance(game):
         return f"{moves}; a win is worth 1, plus 1 for every two cells left empty at the end"
     if drawing_of(game).decided_by == "count":
@@ -192,9 +192,9 @@ def _values_text(position: Position) -> str:
     return moves
 
 
-_MOST_PUZZLES = 10_000
+_MAX_PUZZLES = 10_000
 _TRIES_PER_PUZZLE = 200
-_MOST_SEED = 1 << 63
+_SEED_BOUND = 1 << 63
 _SAVE_SECONDS = 10.0
 """Minimum number of seconds between saves, except before the final one."""
 
@@ -208,7 +208,7 @@ def puzzles(
     seconds: float = 2.0,
     seed: int = 0,
 ) -> None:
-    """Write puzzles: positions with one winning move, or one move that holds the draw.
+    """Write puzzles: positions in which only one move wins, or only one move holds the draw.
 
     The positions come from random games, and the exact solver proves the answers. The grade is the
     share of the agents' tries that miss the answer. Each line of the file is a JSON object with the
@@ -221,8 +221,8 @@ def puzzles(
 
     Args:
         game: Game, such as connect_four:5x5.
-        count: Number of puzzles; at most half of them are estimated to be easy.
-        output: File to write; the page Puzzles reads runs/puzzles/*.jsonl.
+        count: Number of puzzles; no more than half may be easy, judging by estimated grades.
+        output: File to write; the Puzzles page reads runs/puzzles/*.jsonl.
         agents: Agents that grade the puzzles, in addition to random moves and MCTS.
         seconds: Time limit for solving a position; positions not solved in time are skipped.
         seed: Seed of the random games.
@@ -231,16 +231,16 @@ def puzzles(
     check_output_path(output)
     parsed_game = parse_game(game)
     name = game_name(parsed_game)
-    graders = parse_agents([*BASELINES, *agents], parsed_game)
-    (judge,) = parse_agents([JUDGE], parsed_game)
+    graders = parse_agents([*BASELINE_GRADERS, *agents], parsed_game)
+    (judge,) = parse_agents([JUDGE_SPEC], parsed_game)
     oracle = oracle_for(parsed_game, SolverBudget(seconds=seconds))
     candidates = islice(random_positions(parsed_game, seed), _TRIES_PER_PUZZLE * count)
     measured: list[Puzzle] = []
     saved = time.monotonic()
-    with progress_bar(f"puzzles of {name}", count, "puzzles") as update:
+    with progress_bar(f"puzzles for {name}", count, "puzzles") as update:
         try:
             for puzzle in _found(candidates, count, oracle):
-                measured.append(measure(puzzle, graders, judge))
+                measured.append(grade_puzzle(puzzle, graders, judge))
                 update(len(measured), "")
                 if time.monotonic() - saved > _SAVE_SECONDS:
                     write_puzzles(output, measured)
@@ -250,11 +250,15 @@ def puzzles(
                 write_puzzles(output, measured)
     if not measured:
         raise UserError(
-            f"no puzzles of {name} found: expected a smaller game, or more than {seconds} seconds"
+            f"no puzzles for {name} found: expected a smaller game, or more than {seconds} seconds"
         )
-    say(f"{output}: {len(measured)} {'puzzle' if len(measured) == 1 else 'puzzles'} of {name}")
+    print_lines(
+        f"{output}: {len(measured)} {'puzzle' if len(measured) == 1 else 'puzzles'} for {name}"
+    )
     if len(measured) < count:
-        say(f"only {len(measured)} of {count} found in {_TRIES_PER_PUZZLE * count} random games")
+        print_lines(
+            f"only {len(measured)} of {count} found in {_TRIES_PER_PUZZLE * count} random games"
+        )
 
 
 def _found(candidates: Iterable[Position], count: int, oracle: Oracle) -> Iterator[Puzzle]:
@@ -274,9 +278,9 @@ def _found(candidates: Iterable[Position], count: int, oracle: Oracle) -> Iterat
 
 
 def _check(count: int, seconds: float, seed: int) -> None:
-    if not 1 <= count <= _MOST_PUZZLES:
-        raise UserError(f"count = {quoted(count)}: expected at least 1 and at most {_MOST_PUZZLES}")
+    if not 1 <= count <= _MAX_PUZZLES:
+        raise UserError(f"count = {quoted(count)}: expected at least 1 and at most {_MAX_PUZZLES}")
     if not 0 < seconds < float("inf"):
         raise UserError(f"seconds = {seconds}: expected more than 0")
-    if not 0 <= seed < _MOST_SEED:
+    if not 0 <= seed < _SEED_BOUND:
         raise UserError(f"seed = {quoted(seed)}: expected at least 0 and less than 2**63")

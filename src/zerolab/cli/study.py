@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from zerolab.cli.output import Console, print_json, say
+from zerolab.cli.output import Console, print_json, print_lines
 from zerolab.cli.process import resume_advice
 from zerolab.cli.progress import format_duration, progress_bar
 from zerolab.core import __version__
@@ -23,7 +23,7 @@ from zerolab.core.processes import available_cores
 from zerolab.report.table import Cell, Column, Table
 from zerolab.report.text import print_table
 from zerolab.studies.looks import format_seeds, parse_seeds
-from zerolab.studies.study import LEDGER, SCALES, Scale, Study, registered_studies
+from zerolab.studies.study import LEDGER_FILE_NAME, SCALES, Scale, Study, registered_studies
 
 if TYPE_CHECKING:
     from zerolab.report.document import Document
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 STUDIES_FOLDER = Path("studies")
-_MOST_WORKERS = 100_000
+_MAX_WORKERS = 100_000
 _Name = Annotated[str, tyro.conf.arg(metavar="NAME", help_behavior_hint="")]
 _Ledgers = Annotated[tuple[Path, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="FILE")]
 _Parts = Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="PART")]
@@ -60,11 +60,11 @@ def list_studies(
     """
     if name:
         raise UserError("expected the name first, as in zerolab study table-5.1 --json")
-    headlines = {name: study.headline for name, study in sorted(registered_studies().items())}
+    descriptions = {name: study.description for name, study in sorted(registered_studies().items())}
     if json:
-        print_json([{"name": name, "help": text} for name, text in headlines.items()])
+        print_json([{"name": name, "help": text} for name, text in descriptions.items()])
         return
-    table = Table("studies", "", ["study", "description"], list(headlines.items()))
+    table = Table("studies", "", ["study", "description"], list(descriptions.items()))
     print_table(Console(), table)
 
 
@@ -107,15 +107,15 @@ def _command(study: Study, repeat: str) -> Callable[..., None]:
             return
         failures = _perform(execution, workers, ray, hours, repeat, copy)
         for title, lines in failures.items():
-            say(f"{title} failed:", *(f"  {line}" for line in lines), error=True)
+            print_lines(f"{title} failed:", *(f"  {line}" for line in lines), error=True)
         show_report(execution, execution.folder.report_path, json)
         if copy is not None:
             copy.push()
-            say(f"copied to {copy.uri}", error=True)
+            print_lines(f"copied to {copy.uri}", error=True)
         if failures:
             raise UserError(
                 f"{len(failures)} of the tasks failed, as listed above. The report covers finished"
-                f" tasks. To retry the others, repeat the command: {repeat}"
+                f" tasks. To retry the failed tasks, repeat the command: {repeat}"
             )
 
     command.__doc__ = f"{inspect.getdoc(study)}\n\n{_OPTIONS}"
@@ -128,9 +128,9 @@ _OPTIONS = """Args:
     only: Part of the study to work on, as listed by --status; can be repeated.
     workers: Number of parallel processes, which share the cores; one per core by default.
     ray: Address of a Ray cluster to use instead of local processes; the nodes must share the
-        folder. The address local starts a cluster on this machine.
-    seeds: Seeds of the runs, such as 100-105, instead of all of the study's. Ledgers with different
-        seeds can be combined; see zerolab report --help.
+        folder. Use local to start a cluster on this machine.
+    seeds: Seeds of the runs, such as 100-105, instead of all the study's seeds. Ledgers with
+        different seeds can be combined; see zerolab report --help.
     hours: Add seeds in rounds until the primary claims are decided or this many hours have passed.
         Each third of the seeds is a round, after which the claims are tested at a level that allows
         for repeated looks. By default, all seeds are one round.
@@ -147,7 +147,7 @@ def _fetched(uri: str, execution: StudyExecution) -> StudyStorage:
 
     copy = StudyStorage(uri, execution)
     if count := copy.fetch(progress_bar):
-        say(f"fetched {count} items to {execution.folder.root} from {copy.uri}", error=True)
+        print_lines(f"fetched {count} items to {execution.folder.root} from {copy.uri}", error=True)
     return copy
 
 
@@ -173,7 +173,7 @@ def _perform(
     execution.require_disk_space()
     pool = _create_workers(workers, ray, execution.folder.root)
     if hours is not None:
-        execution.require_round(pool.count, hours)
+        execution.require_time_for_round(pool.count, hours)
     execution.begin()
     _announce(execution, before, pool.count)
     with (
@@ -189,7 +189,7 @@ def _perform(
         if hours is None:
             return execution.perform_all(pool, report)
         failures, reason = execution.perform_rounds(pool, report, hours)
-    say(f"{execution.folder.path.name}: {reason}", error=True)
+    print_lines(f"{execution.folder.path.name}: {reason}", error=True)
     return failures
 
 
@@ -197,15 +197,15 @@ def _copy_if_due(copy: StudyStorage, view: StudyProgress) -> None:
     try:
         copy.push_if_due(view)
     except UserError as error:  # the storage may be back later
-        say(f"not copied: {error}", error=True)
+        print_lines(f"not copied: {error}", error=True)
 
 
 def _create_workers(count: int | None, ray: str, folder: Path) -> Workers:
     """Return local or Ray workers; raise UserError if the Ray cluster does not exist."""
     from zerolab.studies.tasks import LocalWorkers
 
-    if count is not None and not 1 <= count <= _MOST_WORKERS:
-        raise UserError(f"workers = {quoted(count)}: expected 1 to {_MOST_WORKERS}")
+    if count is not None and not 1 <= count <= _MAX_WORKERS:
+        raise UserError(f"workers = {quoted(count)}: expected 1 to {_MAX_WORKERS}")
     if ray:
         from zerolab.studies.ray_workers import RayWorkers
 
@@ -299,7 +299,7 @@ def _show_document(
     citation = Citation(study.name, command, date.today().isoformat(), __version__)
     document = dataclasses.replace(document, citation=citation)
     for message in results.damage_messages:
-        say(f"left out of the report: {message}", error=True)
+        print_lines(f"left out of the report: {message}", error=True)
     save_document(document, output)
     if json:
         print_json(document.as_dict())
@@ -328,8 +328,8 @@ def report(
 ) -> None:
     """Write a study's report as a standalone HTML page, Markdown, CSV tables and figures.
 
-    The report leaves out unfinished work and states which data are missing for a claim. The
-    command zerolab study writes the same report when it finishes.
+    The report leaves out unfinished work and states which data are missing for a claim. When
+    zerolab study finishes, it writes the same report.
 
     Examples:
       zerolab report warm-start
@@ -357,7 +357,7 @@ def report(
     execution = StudyExecution.plan(study, scale or _only_scale(study, folder), folder)
     show_report(execution, output or execution.folder.report_path, json)
     if output is not None:
-        write_bytes(output / LEDGER, execution.folder.ledger_path.read_bytes())
+        write_bytes(output / LEDGER_FILE_NAME, execution.folder.ledger_path.read_bytes())
 
 
 def _only_scale(study: Study, folder: Path) -> Scale:
@@ -389,7 +389,7 @@ def _report_from_ledgers(
     if len({file.resolve() for file in files}) < len(files):
         raise UserError("--ledger names a file twice: expected different files")
     ledgers = {file: read_ledger(file) for file in files}
-    scales = [study.scale_of(file, each.header) for file, each in ledgers.items()]
+    scales = [study.scale_of_ledger(file, each.header) for file, each in ledgers.items()]
     merged = merge_ledgers(ledgers)
     design = study.design(scales[0], merged.seeds)
     with user_errors_on_read(files[0]):
@@ -397,4 +397,4 @@ def _report_from_ledgers(
         results = read_results(design, ledger)
         document = study.document(results)
     _show_document(study, scales[0], document, results, output, json)
-    write_ledger(output / LEDGER, ledger)
+    write_ledger(output / LEDGER_FILE_NAME, ledger)

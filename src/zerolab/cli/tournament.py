@@ -11,8 +11,8 @@ from typing import Annotated, Any
 import tyro
 
 from zerolab.agents.agent import Agent
-from zerolab.agents.specs import parse_agents, runs_program
-from zerolab.cli.output import Console, print_csv, print_json, say
+from zerolab.agents.specs import is_program_spec, parse_agents
+from zerolab.cli.output import Console, print_csv, print_json, print_lines
 from zerolab.cli.process import resume_advice
 from zerolab.cli.progress import progress_bar
 from zerolab.core.config import validate
@@ -179,8 +179,8 @@ def _play(folder: Path, settings: TournamentSettings, agents: Sequence[Agent]) -
 
 
 def resume_command(folder: Path, settings: TournamentSettings) -> str:
-    """Return the command that resumes a tournament, naming again the agents that run programs."""
-    programs = [name for name in settings.players if runs_program(name)]
+    """Return the command that resumes a tournament; it must name the agents that run programs."""
+    programs = [name for name in settings.players if is_program_spec(name)]
     return shlex.join(["zerolab", "tournament", *programs, "--folder", str(folder)])
 
 
@@ -193,7 +193,7 @@ def rate_files(
     advantage: float | None = None,
     draw_elo: float | None = None,
 ) -> None:
-    """Rate players from games, with Bayesian Elo and 95 % intervals.
+    """Rate players based on their games, with Bayesian Elo and 95 % intervals.
 
     Games are read from PGN files (tags White, Black and Result; White moves first), or from the
     games.sqlite files of runs and tournaments. The mean rating is 0.
@@ -241,4 +241,4 @@ def _report_excluded(records: ImportedResults) -> None:
     ):
         if count:
             games = "game" if count == 1 else "games"
-            say(f"zerolab: left out {count} {kind} {games}", error=True)
+            print_lines(f"zerolab: left out {count} {kind} {games}", error=True)

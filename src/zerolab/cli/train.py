@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import tyro
 
-from zerolab.cli.output import say
+from zerolab.cli.output import print_lines
 from zerolab.cli.parse import Assignments
 from zerolab.cli.process import resume_advice
 from zerolab.core.errors import UserError
@@ -79,8 +79,9 @@ def train(
             during training, the heads, all weights, or all weights with channels matched by
             meaning (docs/transfer.md).
         set: Setting to change, such as learn.epochs=5; can be repeated.
-        log: Program that also receives the metrics of every stage: trackio, wandb or mlflow, on
-            this machine; can be repeated. TensorBoard logs are always written if it is installed.
+        log: Program that also receives the metrics of every stage: trackio, wandb or mlflow, whose
+            logs are kept on this machine; can be repeated. Logs for TensorBoard are always written
+            if it is installed.
         ray: Ray cluster whose machines play the games while this machine learns: HOST:PORT of a
             cluster that includes this machine, or local to start one here (docs/clusters.md). Does
             not affect results if devices and precision are the same; can be added or left out when
@@ -143,15 +144,15 @@ class ClusterOptions(NamedTuple):
         return arguments + (["--cores-per-actor", str(self.cores)] if self.cores > 1 else [])
 
 
-_MOST = 100_000
+_MAX_COUNT = 100_000
 
 
 def _cluster_options(address: str, actors: int, cores: int) -> ClusterOptions | None:
     """Return the options for a cluster, if any; raise UserError if they are invalid."""
-    if not 0 <= actors <= _MOST:
-        raise UserError(f"--actors {actors}: expected 0 to {_MOST}")
-    if not 1 <= cores <= _MOST:
-        raise UserError(f"--cores-per-actor {cores}: expected 1 to {_MOST}")
+    if not 0 <= actors <= _MAX_COUNT:
+        raise UserError(f"--actors {actors}: expected 0 to {_MAX_COUNT}")
+    if not 1 <= cores <= _MAX_COUNT:
+        raise UserError(f"--cores-per-actor {cores}: expected 1 to {_MAX_COUNT}")
     if not address:
         if actors or cores > 1:
             raise UserError("--actors and --cores-per-actor need --ray, as in --ray local")
@@ -198,11 +199,11 @@ class _Copies:
 
 
 def _warn_of_preset(settings: TrainSettings, preset: str) -> None:
-    """Print a line for each setting without effect in the user's own preset file."""
+    """Print a line for each setting in the user's own preset file that has no effect."""
     from zerolab.training.configure import ineffective_preset_settings
 
     for message in ineffective_preset_settings(settings, preset):
-        say(f"zerolab: {message}", error=True)
+        print_lines(f"zerolab: {message}", error=True)
 
 
 def _start_assignments(source: str | None, transfer: TransferOption | None) -> list[str]:
@@ -293,7 +294,7 @@ def _executor(
     if cluster is None:
         yield None
         return
-    from zerolab.play.engine import useful_threads
+    from zerolab.play.engine import useful_thread_count
     from zerolab.play.ray_executor import RayExecutor
     from zerolab.play.selfplay_settings import require_splittable
 
@@ -303,11 +304,11 @@ def _executor(
     console.print(f"joining the Ray cluster {where}")
     with RayExecutor(cluster.address, settings.game, *cluster[1:], console.print) as executor:
         play = settings.selfplay
-        chunks = play.chunks or useful_threads(play.threads, play.parallel_games, True)
-        if chunks < (places := executor.place_count):
+        chunks = play.chunks or useful_thread_count(play.threads, play.parallel_games, True)
+        if chunks < (places := executor.parallel_chunk_count):
             console.print(
-                f"selfplay.chunks = {chunks} keeps only {chunks} of {places} cores or GPUs of the"
-                f" cluster busy: consider --set selfplay.chunks={2 * places}"
+                f"selfplay.chunks = {chunks} keeps only {chunks} of the cluster's {places} cores"
+                f" or GPUs busy: consider --set selfplay.chunks={2 * places}"
             )
         yield executor
 

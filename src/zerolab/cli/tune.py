@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 import tyro
 
-from zerolab.cli.output import Console, print_json, say
+from zerolab.cli.output import Console, print_json, print_lines
 from zerolab.cli.parse import Assignments
 from zerolab.cli.process import resume_advice
 from zerolab.cli.progress import PlainReporter, TerminalReporter, progress_bar
@@ -99,12 +99,12 @@ def tune(
         return
     print_table(Console(), report.table())
     if report.best_result is not None:
-        say("", f"written to {folder}: tuning.md, tuning.png, tuning.svg, best.toml")
+        print_lines("", f"written to {folder}: tuning.md, tuning.png, tuning.svg, best.toml")
         best = shlex.quote(str(folder / "best.toml"))
-        say(f"train with it: zerolab train {game} --preset {best}")
+        print_lines(f"train with it: zerolab train {game} --preset {best}")
 
 
-_MOST_GAMES = 1_000_000_000
+_MAX_GAMES = 1_000_000_000
 
 
 def league(
@@ -145,8 +145,8 @@ def league(
     from zerolab.league.league_report import LeagueReport
     from zerolab.rules.catalogue import parse_game
 
-    if not 1 <= games <= _MOST_GAMES:
-        raise UserError(f"games = {quoted(games)}: expected at least 1 and at most {_MOST_GAMES:,}")
+    if not 1 <= games <= _MAX_GAMES:
+        raise UserError(f"games = {quoted(games)}: expected at least 1 and at most {_MAX_GAMES:,}")
     parsed_game = parse_game(game)
     network = league_network(agent, parsed_game)
     settings = resolve_settings(parsed_game, network, seed, set)
@@ -168,6 +168,6 @@ def league(
         print_json(report.as_dict())
         return
     report.show(Console())
-    say("", f"written to {out}: league.png, league.svg, best.toml")
+    print_lines("", f"written to {out}: league.png, league.svg, best.toml")
     best = shlex.quote(str(out / "best.toml"))
-    say(f"train with it: zerolab train {game} --preset {best}")
+    print_lines(f"train with it: zerolab train {game} --preset {best}")

@@ -43,7 +43,8 @@ _INSTALLED = tuple(
 _SHARED = ("numpy", "numba", "llvmlite", "math", "builtins")
 """Packages whose code is not digested.
 
-numba has its own implementations of numpy, and the cache key contains the versions of the others.
+numba has its own implementations of numpy, and the cache key contains the versions of the other
+packages.
 """
 
 
@@ -130,7 +131,7 @@ class CodeDigest:
         elif isinstance(value, types.ModuleType):
             if self._follow(value.__name__, "") and (path := _source(value.__name__)):
                 self._note("source", syntax_of(path.read_bytes()))
-        elif isinstance(value, list | dict):  # may be read while numba chooses an overload
+        elif isinstance(value, list | dict):  # may be read while an overload is being chosen
             self._note(type(value).__qualname__, len(value))
             for each in value.items() if isinstance(value, dict) else value:
                 self._add(each)
@@ -200,8 +201,8 @@ class CodeDigest:
     def _follow(self, module: str, name: str) -> bool:
         """Add the origin of an object; return True if the digest covers its code.
 
-        For an installed package that owns no added function or type, add the sizes and modification
-        times of its files instead.
+        For an installed package from which no function or type has been added, add the sizes and
+        modification times of its files instead.
         """
         self._note(module, name)
         if self._is_covered(module) or _package(module) in _SHARED:
@@ -216,7 +217,7 @@ class CodeDigest:
 
 
 def _overloads_of(function: types.FunctionType) -> list[types.FunctionType]:
-    """Return the overloads of a function registered with `numba.extending.overload`."""
+    """Return a function's overloads that are registered with `numba.extending.overload`."""
     context = cpu_target.typing_context
     context.refresh()
     try:

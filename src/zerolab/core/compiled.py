@@ -29,7 +29,13 @@ from numba.core.sigutils import normalize_signature
 from numba.extending import overload
 
 from zerolab.core.errors import SubstituteWarning, one_line
-from zerolab.core.inlining import KERNEL_OPTIONS, PLAIN, TESTED_NUMBA, Inlining, check
+from zerolab.core.inlining import (
+    KERNEL_OPTIONS,
+    STANDARD_INLINING,
+    TESTED_NUMBA,
+    Inlining,
+    check_inlining,
+)
 from zerolab.core.kernel_cache import KernelCache
 from zerolab.core.processes import is_helper_process
 from zerolab.core.resources import compilation_observers
@@ -40,24 +46,24 @@ def choose_inlining() -> Inlining:
 
     Fragments rely on numba's internal classes. If numba is newer than the tested version, it must
     first compile an example correctly. If anything fails, issue a SubstituteWarning and return
-    `PLAIN`.
+    `STANDARD_INLINING`.
     """
     try:
-        from zerolab.core.fragments import FRAGMENTS  # noqa: PLC0415  fails if internals moved
+        from zerolab.core.fragments import FRAGMENT_INLINING  # noqa: PLC0415  may fail
 
         if numba.version_info.short > TESTED_NUMBA:
-            check(FRAGMENTS)
+            check_inlining(FRAGMENT_INLINING)
     except Exception as error:
         if not is_helper_process():  # its parent warns
             bound = f"numba<{TESTED_NUMBA[0]}.{TESTED_NUMBA[1] + 1}"
             warnings.warn(
-                f"numba {numba.__version__} has changed internals that zerolab uses, and kernels"
+                f"numba {numba.__version__} has changed internals that zerolab uses, so kernels"
                 f" compile more slowly: pip install '{bound}' ({one_line(error)})",
                 SubstituteWarning,
                 stacklevel=2,
             )
-        return PLAIN
-    return FRAGMENTS
+        return STANDARD_INLINING
+    return FRAGMENT_INLINING
 
 
 _INLINING = choose_inlining()
@@ -205,7 +211,7 @@ class _GarbageCollectorPause(event.Listener):  # type: ignore[misc]
 
 
 class _ObserverNotification(event.Listener):  # type: ignore[misc]
-    """Listener that notifies the observers of this process of compilations."""
+    """Listener that notifies this process's observers of compilations."""
 
     def on_start(self, _: Any) -> None:
         for observer in compilation_observers:

@@ -162,8 +162,8 @@ def settings_error(model: type[BaseModel], error: ValidationError, source: str =
     return UserError("\n".join(lines))
 
 
-def name_variants(model: type[BaseModel], data: dict[str, Any]) -> None:
-    """Insert the default variant's name, in place, into each variant's table without a name.
+def add_variant_names(model: type[BaseModel], data: dict[str, Any]) -> None:
+    """Add the default variant's name to each variant table that has none, in place.
 
     ``selection.c = 2`` then changes the default selection rule if no rule is named.
     """
@@ -179,7 +179,7 @@ def name_variants(model: type[BaseModel], data: dict[str, Any]) -> None:
             type(default) if isinstance(default, BaseModel) else _only_model(field.annotation)
         )
         if inner is not None:
-            name_variants(inner, table)
+            add_variant_names(inner, table)
 
 
 _EXPECTATIONS = {
@@ -274,7 +274,7 @@ def _explain_unknown(model: type[BaseModel], path: Sequence[int | str]) -> str:
             f"{prefix}{name} belongs to {parent.key} = {alternatives}, but {parent.key} ="
             f" {quoted(selected)} here: expected {parent.key}={owners[0]}"
         )
-    suggestion = suggested_setting(model, prefix + name, parent.model)
+    suggestion = suggested_setting_key(model, prefix + name, parent.model)
     hint = f"; did you mean {quoted(suggestion)}?" if suggestion else ""
     return f"unknown setting {quoted(prefix + name)}{hint}"
 
@@ -308,12 +308,12 @@ def _explain(model: type[BaseModel], detail: Mapping[str, Any]) -> str:
     return f"{key} = {quoted(detail['input'])}: expected {expected}{hint}"
 
 
-_LEAST_SIMILARITY = 0.5
-_LEAST_SIMILARITY_ELSEWHERE = 0.8  # for a setting in another table
+_MIN_SIMILARITY = 0.5
+_MIN_SIMILARITY_ELSEWHERE = 0.8  # for a setting in another table
 _LONGEST_WORD = 100  # longer words are not misspelt names and are slow to compare
 
 
-def suggested_setting(
+def suggested_setting_key(
     model: type[BaseModel], key: str, parent: type[BaseModel] | None = None
 ) -> str:
     """Return the dotted key of the setting that an unknown key probably means, or "".
@@ -325,7 +325,7 @@ def suggested_setting(
     if len(key) > _LONGEST_WORD:
         return ""
     prefix, _, name = key.rpartition(".")
-    if named := setting_named(model, name):
+    if named := find_setting_key(model, name):
         return named
     fields = (
         [f"{prefix}.{each}" if prefix else each for each in parent.model_fields] if parent else []
@@ -333,8 +333,8 @@ def suggested_setting(
     by_key = {each.casefold(): each for each in fields}
     by_name = {each.rpartition(".")[2].casefold(): each for each in _sorted_keys(model)[::-1]}
     matches = [
-        *_close(key.casefold(), by_key, _LEAST_SIMILARITY),
-        *_close(name.casefold(), by_name, _LEAST_SIMILARITY_ELSEWHERE),
+        *_close(key.casefold(), by_key, _MIN_SIMILARITY),
+        *_close(name.casefold(), by_name, _MIN_SIMILARITY_ELSEWHERE),
     ]
     return max(matches)[1] if matches else ""
 
@@ -345,8 +345,11 @@ def _close(word: str, known: Mapping[str, str], cutoff: float) -> Iterator[tuple
         yield difflib.SequenceMatcher(None, each, word).ratio(), known[each]
 
 
-def setting_named(model: type[BaseModel], name: str) -> str:
-    """Return the shortest dotted key whose last part has this name or these initials, or ""."""
+def find_setting_key(model: type[BaseModel], name: str) -> str:
+    """Return the shortest dotted key whose last part is `name` or else has `name` as its initials.
+
+    Returns "" if there is no such key.
+    """
     keys = _sorted_keys(model)
     folded = name.casefold().replace("-", "_")
     for spelling in (str.casefold, _initials):

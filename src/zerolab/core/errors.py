@@ -38,7 +38,7 @@ class MissingExtraError(UserError):
     def of(cls, purpose: str, package: str | None, extra: str) -> MissingExtraError:
         """Return the error for a missing package; its message begins with `purpose`."""
         return cls(
-            f'{purpose} requires {package}, which is not installed: install the extra "{extra}",'
+            f'{purpose} requires {package}, which is not installed: install the "{extra}" extra,'
             f" as in pip install '.[{extra}]' in the folder with zerolab's pyproject.toml"
         )
 

@@ -189,5 +189,5 @@ def _compile_helper(function: Callable[..., Any]) -> Any:
     return _Inlined(function, targetoptions=options, pipeline_class=_FragmentCompiler)
 
 
-FRAGMENTS = Inlining(_compile_helper, {**_OPTIONS, "pipeline_class": _FragmentCompiler})
+FRAGMENT_INLINING = Inlining(_compile_helper, {**_OPTIONS, "pipeline_class": _FragmentCompiler})
 """Fast strategy, which may stop working if numba's internals change."""

@@ -25,9 +25,9 @@ class Inlining(NamedTuple):
     """Options of `numba.extending.overload` for functions that only kernels call."""
 
 
-_PLAIN_OPTIONS = {**KERNEL_OPTIONS, "forceinline": True}
+_STANDARD_OPTIONS = {**KERNEL_OPTIONS, "forceinline": True}
 
-PLAIN = Inlining(numba.njit(**_PLAIN_OPTIONS), _PLAIN_OPTIONS)
+STANDARD_INLINING = Inlining(numba.njit(**_STANDARD_OPTIONS), _STANDARD_OPTIONS)
 """numba's standard inlining, which fully optimises each helper before inlining it."""
 
 
@@ -36,7 +36,7 @@ class _Pair(NamedTuple):
     out: np.ndarray
 
 
-def check(inlining: Inlining) -> None:
+def check_inlining(inlining: Inlining) -> None:
     """Compile a small kernel and compare its results with Python's.
 
     The kernel passes a NamedTuple of arrays to a helper and to an overloaded function, which write

@@ -1,10 +1,10 @@
 """Array ownership, prefetching and cheap arguments in kernels.
 
-`borrowed` returns views without reference counts, and `prefetch` loads a cache line before it is
-needed. Neither has an effect in plain Python or with ``NUMBA_DISABLE_JIT=1``.
+`borrowed_view` returns views without reference counts, and `prefetch` loads a cache line before it
+is needed. Neither has an effect in plain Python or with ``NUMBA_DISABLE_JIT=1``.
 
 A kernel unpacks its arguments at every call. This takes about 0.2 microseconds per array, which
-adds up for structures with dozens of arrays. Unpacking a `kernel_handle` takes only as long as
+adds up for structures with dozens of arrays. Unpacking a `tuple_handle` takes only as long as
 unpacking a single array.
 """
 
@@ -35,14 +35,14 @@ _INLINED = {"forceinline": True, "no_cfunc_wrapper": True}
 def copy_row(row: Any, out: Any) -> None:
     """Copy the elements of a one-dimensional array into another array of the same length.
 
-    Use it instead of slice assignments, which take numba seconds longer to compile because they
+    Use it instead of slice assignments, which numba takes seconds longer to compile because they
     contain code that formats an error message (docs/decisions/0021).
     """
     for i in range(row.shape[0]):
         out[i] = row[i]
 
 
-def borrowed(value: Any) -> Any:
+def borrowed_view(value: Any) -> Any:
     """Return a view of an array, or of a nested NamedTuple of arrays, that does not own its memory.
 
     The caller must keep the owner alive, since references to the view are not counted. The compiler
@@ -51,7 +51,7 @@ def borrowed(value: Any) -> Any:
     return value
 
 
-@overload(borrowed, jit_options=_INLINED)  # type: ignore[untyped-decorator]
+@overload(borrowed_view, jit_options=_INLINED)  # type: ignore[untyped-decorator]
 def _(value: Any) -> Any:
     def implementation(value: Any) -> Any:
         return _borrow(value)
@@ -98,7 +98,7 @@ def _without_owner(context: Any, builder: Any, numba_type: Any, value: Any) -> A
     return result._getvalue()
 
 
-def non_negative(number: Any) -> Any:
+def assume_non_negative(number: Any) -> Any:
     """Return an integer, promising the compiler that it is not negative.
 
     The compiler then omits the code for negative indices in array accesses.
@@ -106,7 +106,7 @@ def non_negative(number: Any) -> Any:
     return number
 
 
-@overload(non_negative, jit_options=_INLINED)  # type: ignore[untyped-decorator]
+@overload(assume_non_negative, jit_options=_INLINED)  # type: ignore[untyped-decorator]
 def _(number: Any) -> Any:
     def implementation(number: Any) -> Any:
         return _assume_non_negative(number)
@@ -176,16 +176,16 @@ class _HandleType(types.StructRef):  # type: ignore[name-defined,misc]
 
 
 class _Handle(structref.StructRefProxy):  # type: ignore[misc]
-    """Handle in Python code, where it can only be passed to kernels."""
+    """Handle in Python code, which can do nothing with it except pass it to kernels."""
 
 
 structref.define_boxing(_HandleType, _Handle)
 
 
-def kernel_handle(value: Any) -> Any:
+def tuple_handle(value: Any) -> Any:
     """Return a handle through which kernels read a NamedTuple of numbers, arrays and NamedTuples.
 
-    In a kernel, the attribute `value` of the handle is the NamedTuple, which is cheap to read.
+    In a kernel, the handle's `value` attribute is the NamedTuple, which is cheap to read.
     """
     return _PlainHandle(value) if numba.config.DISABLE_JIT else _box(value)
 

@@ -101,8 +101,8 @@ def assign(data: dict[str, Any], path: Sequence[str], value: Any) -> None:
 
     Selecting another variant (``network.name=resnet``) drops the keys of the previous variant. A
     variant in a list is addressed by its name, as in ``network.heads.reply.weight=0.2``. Raises
-    UserError if the key goes beyond a plain value, or into a list without naming one of its
-    variants and a key of that variant.
+    UserError if a part of the key before the last leads to a plain value, or if the key enters a
+    list but does not name both one of its variants and a key of that variant.
     """
     table: Any = data
     for depth, part in enumerate(path[:-1]):
@@ -140,7 +140,7 @@ def _require_names(items: Sequence[Any], key: str) -> None:
 
 
 def _variant_in_list(items: list[Any], name: str, key: str) -> Any:
-    """Return the table of the variant `name` in a list; it can be changed in place."""
+    """Return the table of the variant named `name` in a list; the table can be changed in place."""
     names = [each.get("name") if isinstance(each, Mapping) else each for each in items]
     if name not in names:
         if not names:
@@ -163,7 +163,7 @@ def expand_variant_name(value: Any) -> Any:
 def flatten(
     table: Mapping[str, Any], prefix: str = "", *, into_lists: bool = False
 ) -> Iterator[tuple[str, Any]]:
-    """Yield dotted keys, such as ``search.noise.fraction``, and their values in nested tables.
+    """Yield the dotted keys of nested tables, such as ``search.noise.fraction``, and their values.
 
     An empty table counts as a value. If `into_lists` is True, the value of a list of tables is the
     list of their names, and the keys of each table follow, as in ``network.heads.policy.weight``.

@@ -80,7 +80,7 @@ def pinned_to_one_core() -> Iterator[None]:
 
 
 def run_in_threads(work: Callable[[int, int], _Result], length: int, parts: int) -> list[_Result]:
-    """Split range(length) into `parts` and call `work(begin, end)` for each in its own thread.
+    """Split range(length) into `parts` parts and call `work(begin, end)` for each in a thread.
 
     The calling thread processes the first part. Returns the results in order. An exception in any
     part is raised after all parts have finished.
@@ -110,10 +110,10 @@ def fork_server_context(*modules: str) -> BaseContext:
     """Return a multiprocessing context whose processes have already imported `modules`.
 
     The processes are forked from a server that has imported the modules and does nothing else. A
-    fork takes milliseconds, whereas importing torch takes seconds. On systems without fork, they
-    are spawned. A program has only one server, which imports the modules named in the first call
-    and keeps the environment variables and cores that the program had then. The server exits with
-    the program, even during imports. Each process must call `exit_with_parent`.
+    fork takes milliseconds, whereas importing torch takes seconds. On systems without fork, the
+    processes are spawned. A program has only one server, which imports the modules named in the
+    first call and keeps the environment variables and cores that the program had then. The server
+    exits with the program, even during imports. Each process must call `exit_with_parent`.
     """
     if "forkserver" not in multiprocessing.get_all_start_methods():
         return multiprocessing.get_context("spawn")
@@ -329,14 +329,14 @@ def claim_cores(locks: Path, shares: Sequence[Sequence[int]]) -> int:
     """Pin this process to a share of cores that no other process uses; return the share's number.
 
     The process keeps the share until it ends. If all shares are in use, it shares one with another
-    process, and the next call tries again. Each share is locked with a file in the folder `locks`,
+    process, and the next call tries again. Each share is locked with a file in the `locks` folder,
     so that it becomes free when its process ends. If the system cannot pin processes, nothing is
     pinned and 0 is returned.
     """
     if _claimed_cores or not hasattr(os, "sched_setaffinity"):
         return _claimed_cores[0][0] if _claimed_cores else 0
     for i, cores in enumerate(shares):
-        lock = share_lock(locks, cores, shares[:i].count(cores))
+        lock = core_share_lock(locks, cores, shares[:i].count(cores))
         with suppress(Timeout):
             lock.acquire(timeout=0)
             _claimed_cores.append((i, lock))
@@ -347,7 +347,7 @@ def claim_cores(locks: Path, shares: Sequence[Sequence[int]]) -> int:
     return shared
 
 
-def share_lock(locks: Path, cores: Sequence[int], number: int) -> FileLock:
+def core_share_lock(locks: Path, cores: Sequence[int], number: int) -> FileLock:
     """Return the lock of a share of cores, where `number` earlier shares have the same cores.
 
     The file is named after a digest, since file names cannot list all cores of a large machine.

@@ -1,6 +1,6 @@
 """Ray clusters: starting or joining a cluster, and checks of its nodes.
 
-Importing this module raises MissingExtraError unless the extra ``cluster`` is installed.
+Importing this module raises MissingExtraError unless the ``cluster`` extra is installed.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ try:
 except ImportError as error:
     raise UserError(
         f"zerolab does not work with Ray {ray.__version__} ({one_line(error)}): expected the"
-        ' version that the extra "cluster" installs'
+        ' version that the "cluster" extra installs'
     ) from None
 
 __all__ = [
     "RayCluster", "claim_own_cores", "gpu_share", "last_error_line", "ray", "worker_nodes"
 ]  # fmt: skip
 
-LOCAL = "local"
+LOCAL_ADDRESS = "local"
 _ADDRESS = re.compile(r"([\w.-]+|\[[0-9a-fA-F:]+\]):(\d{1,5})")
 _GPU_KIND = "accelerator_type:"
 _CONNECT_SECONDS = 5.0
@@ -79,7 +79,7 @@ class RayCluster:
     @property
     def is_local(self) -> bool:
         """True if this process started the cluster, which then shuts down with the process."""
-        return self.address == LOCAL
+        return self.address == LOCAL_ADDRESS
 
     @classmethod
     def join(cls, address: str, count: int) -> RayCluster:
@@ -89,11 +89,11 @@ class RayCluster:
         if joining fails or the cluster has fewer CPUs.
         """
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-        if address == LOCAL:
+        if address == LOCAL_ADDRESS:
             with _loopback():
                 _init(
                     "cannot start Ray on this machine",
-                    address=LOCAL,
+                    address=LOCAL_ADDRESS,
                     num_cpus=count or available_cores(),
                     include_dashboard=False,
                     object_store_memory=_LOCAL_STORE,
@@ -189,8 +189,8 @@ def require_equal_properties(
 ) -> None:
     """Raise UserError, naming the first node and property that differ, unless all are equal.
 
-    All nodes must have the same installed software as this machine, which need not be a node
-    itself, and the same hardware as the first node.
+    All nodes must have the same installed software as this machine, which need not itself be a
+    node, and the same hardware as the first node.
     """
     for node, properties in nodes:
         if difference := _difference(properties.software, here.software):
@@ -274,8 +274,8 @@ def _require_ray_at(address: str) -> None:
     parts = _ADDRESS.fullmatch(address)
     if parts is None:
         raise UserError(
-            f"Ray cluster at {quoted(address)}: expected {LOCAL}, or the HOST:PORT printed by"
-            " ray start for a cluster that includes this machine"
+            f"Ray cluster at {quoted(address)}: expected {LOCAL_ADDRESS}, or the HOST:PORT printed"
+            " by ray start for a cluster that includes this machine"
         )
     no_answer = f"no Ray cluster responded at {address}"
     try:

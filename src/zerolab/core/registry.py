@@ -40,7 +40,9 @@ from zerolab.core.errors import PluginWarning, UserError, did_you_mean, one_line
 
 _Entry = TypeVar("_Entry")
 
-Layer = Literal["games", "search", "networks", "agents", "play", "loggers", "training", "papers"]
+PluginLayer = Literal[
+    "games", "search", "networks", "agents", "play", "loggers", "training", "papers"
+]
 """Layers that can have plug-ins."""
 
 
@@ -50,7 +52,7 @@ def import_modules(package: str) -> None:
         importlib.import_module(f"{package}.{module.name}")
 
 
-def load_plugins(layer: Layer) -> None:
+def load_plugins(layer: PluginLayer) -> None:
     """Import the plug-in modules of a layer from other packages.
 
     A module that cannot be imported is skipped, with a PluginWarning that names its entry point.
@@ -68,7 +70,7 @@ def load_plugins(layer: Layer) -> None:
             )
 
 
-def installed_plugins(layer: Layer) -> EntryPoints:
+def installed_plugins(layer: PluginLayer) -> EntryPoints:
     """Return the entry points of a layer's plug-ins, without importing them."""
     points: EntryPoints = _entry_points(tuple(sys.path)).select(group=f"zerolab.{layer}")
     return points
@@ -79,7 +81,7 @@ def _entry_points(path: tuple[str, ...]) -> Any:
     """Return the entry points of all packages on `path`, which is `sys.path`.
 
     They are cached because every layer reads them, which takes 20 ms with a few hundred packages.
-    The return type depends on the version of Python but always has the method `select`.
+    The return type depends on the version of Python but always has a `select` method.
     """
     return entry_points()
 

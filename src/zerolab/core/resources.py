@@ -110,7 +110,7 @@ compilation_observers: list[CompilationObserver] = []
 
 
 ProgressBarFactory = Callable[[str, int, str], AbstractContextManager[Callable[[int, str], None]]]
-"""Factory of progress displays for long-running work.
+"""Function that creates progress displays for long-running work.
 
 It is called with a title, the total number of units and the name of a unit. It returns a context
 manager that yields a function to call with the number of completed units and a note to display.

@@ -92,9 +92,10 @@ def _names(variants: Sequence[type[BaseModel]]) -> str:
 
 
 def flatten_settings(table: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield the keys of `Setting` and their values from nested tables; see `flatten`.
+    """Yield the keys in nested tables, in the form of `Setting.key`, and their values.
 
-    The value at the key of a variant is its name. Empty tables are left out.
+    See `flatten`, with `into_lists`. The value at the key of a variant is its name. Empty tables
+    are left out.
     """
     for key, value in flatten(table, into_lists=True):
         if value != {}:

@@ -55,7 +55,7 @@ def mix(bits):
 
 
 @inlined
-def fold(key, part):
+def fold_in(key, part):
     """Derive a new stream from a stream and a non-negative integer."""
     return mix(key * _MIX_2 + mix(np.uint64(part) + _GOLDEN_GAMMA))
 
@@ -67,7 +67,7 @@ def random_bits(key, number):
 
 
 @inlined
-def below(random, bound):
+def random_below(random, bound):
     """Map 64 random bits to 0..bound-1, for a bound below 2**32; the bias is below 2**-32."""
     return np.int64(((random >> np.uint64(32)) * np.uint64(bound)) >> np.uint64(32))
 
@@ -108,8 +108,8 @@ def gamma(key, shape):
 @kernel
 def stream_key(seed, iteration, game, ply, purpose):
     """Return the key of a stream as a uint64; all arguments are non-negative integers."""
-    key = fold(fold(np.uint64(seed), iteration), purpose)
-    return fold(fold(key, game), ply)
+    key = fold_in(fold_in(np.uint64(seed), iteration), purpose)
+    return fold_in(fold_in(key, game), ply)
 
 
 @kernel

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from zerolab.agents.agent import FORFEIT, Agent
+from zerolab.agents.agent import FORFEIT_ACTION, Agent
 from zerolab.agents.network_players import PolicyPlayer, SearchPlayer
 from zerolab.core import streams
 from zerolab.core.processes import available_cores
@@ -27,18 +27,18 @@ from zerolab.evaluation.positions import Positions
 from zerolab.play.engine import (
     EngineSetup,
     ProgressCallback,
-    have_networks,
+    any_has_network,
     play_pairings,
     slots_within_memory,
-    useful_threads,
+    useful_thread_count,
 )
 from zerolab.play.executors import (
-    THREADS,
+    THREAD_EXECUTOR,
     Batch,
     EngineJob,
     Executor,
     PlayProgress,
-    Report,
+    PlayProgressCallback,
     executor_for,
     play_progress,
 )
@@ -55,7 +55,7 @@ class MoveChoices(NamedTuple):
     """Moves chosen by a player in n positions, and the player's estimates of their values."""
 
     actions: NDArray[np.int64]
-    """[n], legal actions, or FORFEIT."""
+    """[n], legal actions, or `FORFEIT_ACTION`."""
     position_values: NDArray[np.float32] | None
     """[n], expected outcomes for the side to move, in [-1, 1]; None if not estimated."""
 
@@ -81,7 +81,7 @@ def player_choices(
     seed: int,
     progress: ProgressCallback = lambda done, note: None,
     *,
-    executor: Executor = THREADS,
+    executor: Executor = THREAD_EXECUTOR,
     chunks: int | None = None,
 ) -> MoveChoices:
     """Return an agent's choices; each position is reached by playing its moves from the start.
@@ -90,7 +90,7 @@ def player_choices(
     of positions per thread unless `chunks` is set. The position values of an agent that searches
     are its root values. `progress` counts finished positions.
     """
-    threads = useful_threads(available_cores(), len(positions), have_networks([agent]))
+    threads = useful_thread_count(available_cores(), len(positions), any_has_network([agent]))
     part_size = -(-len(positions) // (threads * _PARTS_PER_THREAD))
     slots = min(slots_within_memory([agent], threads), max(_MIN_SLOTS, part_size))
     setup = EngineSetup(positions.game, [agent], seed, 0, threads, slots, (streams.EVALUATION,))
@@ -117,7 +117,9 @@ class _Choices(NamedTuple):
     """[n], root values of searches; NaN for players that do not search."""
 
 
-def _choose_moves(job: EngineJob, batches: Sequence[Batch], report: Report) -> _Choices:
+def _choose_moves(
+    job: EngineJob, batches: Sequence[Batch], report: PlayProgressCallback
+) -> _Choices:
     """Choose the moves in the positions of some batches."""
     recorder = _ChoiceRecorder()
     play_pairings(
@@ -170,7 +172,7 @@ class Grades(NamedTuple):
 def grade_moves(positions: Positions, actions: NDArray[np.int64]) -> Grades:
     """Return the grades of actions, int64[n]; a forfeit is neither strong nor weak."""
     best = positions.position_values
-    is_forfeit = actions == FORFEIT
+    is_forfeit = actions == FORFEIT_ACTION
     values = positions.action_values[np.arange(len(actions)), np.where(is_forfeit, 0, actions)]
     values = values.astype(np.float64)
     return Grades(

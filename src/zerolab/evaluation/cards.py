@@ -19,7 +19,7 @@ import tomli_w
 from pydantic import Field
 
 from zerolab.agents.agent import Agent
-from zerolab.agents.file_agents import SharedAgent, StoredAgent
+from zerolab.agents.file_agents import CheckedAgent, StoredAgent
 from zerolab.agents.specs import require_public_agent
 from zerolab.core import __version__
 from zerolab.core.config import Settings, validate
@@ -75,8 +75,8 @@ class MeasuredShare(Settings):
     def agrees_with(self, measured: MeasuredShare) -> bool:
         """Return whether this share is plausible, given a measured one.
 
-        The intervals must overlap, and this one must not be much wider than that of `measured`. Its
-        value must be in its own interval or, as with repeated games, close to that of `measured`.
+        The intervals must overlap, and this share's must not be much wider than the other. This
+        share's value must be in its interval or, as with repeated games, near the measured value.
         """
         width, measured_width = self.high - self.low, measured.high - measured.low
         is_wide = width > 2 * measured_width + _WIDTH_TOLERANCE
@@ -184,7 +184,7 @@ def card_path(agent_file: Path) -> Path:
     return agent_file.with_suffix(".toml")
 
 
-def read_card(agent_file: Path, agent: SharedAgent) -> AgentCard | None:
+def read_card(agent_file: Path, agent: CheckedAgent) -> AgentCard | None:
     """Return the card of an agent, or None if there is none.
 
     Raises a one-line UserError for a damaged card or the card of another agent.
@@ -360,7 +360,7 @@ def with_card(stored: StoredAgent) -> AgentWithCard:
     return AgentWithCard(stored, read_card(stored.path, stored.agent))
 
 
-class Comparison(NamedTuple):
+class CardComparison(NamedTuple):
     """Statement on a card, compared with a repeated measurement."""
 
     what: str
@@ -370,18 +370,18 @@ class Comparison(NamedTuple):
     """True if the texts are equal, or the intervals agree (see `MeasuredShare.agrees_with`)."""
 
 
-def compare_cards(card: AgentCard, repeated: AgentCard) -> list[Comparison]:
+def compare_cards(card: AgentCard, repeated: AgentCard) -> list[CardComparison]:
     """Compare all numbers on a card with those from `remeasure`."""
     texts = {"simulations": (str(card.simulations), str(repeated.simulations))}
     if card.accuracy is not None and repeated.accuracy is not None:
         texts["digest of the positions"] = card.accuracy.digest, repeated.accuracy.digest
-    comparisons = [Comparison(what, *pair, pair[0] == pair[1]) for what, pair in texts.items()]
+    comparisons = [CardComparison(what, *pair, pair[0] == pair[1]) for what, pair in texts.items()]
     stated, measured = dict(card_shares(card)), dict(card_shares(repeated))
     for what in stated | measured:
         old, new = stated.get(what), measured.get(what)
         cells = [each.interval if each else None for each in (old, new)]
         agrees = old is not None and new is not None and old.agrees_with(new)
-        comparisons.append(Comparison(what, cells[0], cells[1], agrees))
+        comparisons.append(CardComparison(what, cells[0], cells[1], agrees))
     return comparisons
 
 

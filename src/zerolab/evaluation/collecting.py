@@ -26,7 +26,7 @@ from zerolab.evaluation.positions import (
     solve_first_best_actions,
     solve_states,
 )
-from zerolab.oracles.oracle import ILLEGAL, Oracle, best_mask
+from zerolab.oracles.oracle import ILLEGAL_VALUE, Oracle, best_mask
 from zerolab.oracles.solver import SolverBudget
 from zerolab.play.engine import EngineSetup, play_pairings
 from zerolab.play.observers import ChosenMoves
@@ -45,13 +45,13 @@ class SolvedPosition(NamedTuple):
     state: NDArray[np.uint64]
     """[words]"""
     action_values: NDArray[np.int32]
-    """[actions], ILLEGAL for illegal actions."""
+    """[actions], `ILLEGAL_VALUE` for illegal actions."""
 
 
 class _SolverPlayer(StatelessPlayer):
     """Player that chooses a best move with some probability, otherwise a uniformly random move.
 
-    The player's results for the current positions can be read until the next call of `choose`.
+    The player's results for the current positions can be read until the next call to `choose`.
     """
 
     name = "solver"
@@ -88,7 +88,10 @@ class _SolverPlayer(StatelessPlayer):
     def _solve(
         self, states: NDArray[np.uint64], perfect: NDArray[np.bool_], keys: NDArray[np.uint64]
     ) -> NDArray[np.bool_]:
-        """Return the known best actions, bool[n, actions]; one is played if `perfect`, bool[n]."""
+        """Return the known best actions, bool[n, actions].
+
+        One of them is played where `perfect`, bool[n], is true.
+        """
         raise NotImplementedError
 
 
@@ -99,7 +102,9 @@ class _SolvingPlayer(_SolverPlayer):
         self, states: NDArray[np.uint64], perfect: NDArray[np.bool_], keys: NDArray[np.uint64]
     ) -> NDArray[np.bool_]:
         candidates = np.flatnonzero(self.is_candidate)
-        self.action_values = np.full((len(states), action_count(self._game)), ILLEGAL, np.int32)
+        self.action_values = np.full(
+            (len(states), action_count(self._game)), ILLEGAL_VALUE, np.int32
+        )
         self.is_solved = np.zeros(len(states), np.bool_)
         self.action_values[candidates], self.is_solved[candidates] = solve_states(
             self._game, self._oracle, states[candidates]
@@ -109,7 +114,10 @@ class _SolvingPlayer(_SolverPlayer):
 
 
 class _LazySolvingPlayer(_SolverPlayer):
-    """Player that solves positions only to play a best move, until a position is collected."""
+    """Player that solves a position only when it is to play a best move.
+
+    Once a position of a game has been collected, it solves no more positions of that game.
+    """
 
     def start(self, games: int) -> None:
         super().start(games)
@@ -163,7 +171,7 @@ class Collector:
     def _filter(
         self, states: NDArray[np.uint64], values: NDArray[np.int32], solved: NDArray[np.bool_]
     ) -> NDArray[np.bool_]:
-        """Return bool[n], True for solved positions with a suboptimal move; count all others."""
+        """Return bool[n], True for solved positions with a suboptimal move; count the rest."""
         has_choice: NDArray[np.bool_] = np.any(
             best_mask(values) != legal_masks(self._game, states), axis=1
         )

@@ -1,7 +1,7 @@
 """Resumable creation of data sets of solved positions by several processes.
 
-Games are played in chunks, and the positions of each finished chunk are saved as a part, a file in
-the folder ``FILE.parts``. At the end, the parts are merged in game order, so the result depends
+Games are played in chunks, and the positions of each finished chunk are saved as a part: a file in
+the ``FILE.parts`` folder. At the end, the parts are merged in game order, so the result depends
 only on the settings.
 """
 
@@ -109,7 +109,7 @@ _PROBES = range(3)
 _PROBE_BUDGET = SolverBudget(nodes=200_000_000)
 """Default solver budget for these games; exhausting it takes one or two minutes."""
 
-_PARTS = FolderKind("dataset", "dataset.toml", "--out")
+_DATASET_FOLDER_KIND = FolderKind("dataset", "dataset.toml", "--out")
 
 OracleMaker = Callable[[Game, SolverBudget], Oracle]
 """Function that returns an oracle with a budget per position."""
@@ -160,7 +160,7 @@ def make_dataset(
         _probe(game, settings, make_oracle(game, settings.solver_budget or _PROBE_BUDGET))
     name = game_name(game)
     chunks = (_Chunk(name, settings, number, folder, make_oracle) for number in count())
-    with _PARTS.locked(folder):
+    with _DATASET_FOLDER_KIND.locked(folder):
         _check_settings(folder, game, settings)
         builder = _collect(game, positions, chunks, processes, report)
     collection = builder.collection()
@@ -314,7 +314,7 @@ def _oracle(chunk: _Chunk) -> Oracle:
 
 @lru_cache(maxsize=1)
 def unlimited_oracle(game: str, make_oracle: OracleMaker) -> Oracle:
-    """Return this process's oracle without a budget for the game with the given name."""
+    """Return this process's budget-free oracle for the game with the given name."""
     return make_oracle(parse_game(game), UNLIMITED)
 
 
@@ -335,10 +335,12 @@ def _play_chunk(chunk: _Chunk) -> CollectedPositions:
 def _check_settings(folder: Path, game: Game, settings: DatasetSettings) -> None:
     """Save the settings of new parts; raise UserError if existing parts have different settings."""
     table = {"game": game_name(game), **settings.model_dump(exclude_none=True)}
-    if _PARTS.matches(folder):
-        _PARTS.require_equal_settings(folder, _PARTS.read_settings(folder), table)
+    if _DATASET_FOLDER_KIND.matches(folder):
+        _DATASET_FOLDER_KIND.require_equal_settings(
+            folder, _DATASET_FOLDER_KIND.read_settings(folder), table
+        )
     else:
-        _PARTS.write_settings(folder, table)
+        _DATASET_FOLDER_KIND.write_settings(folder, table)
 
 
 def _reuse_finished(path: Path, game: Game, request: dict[str, Any]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from rich.console import Console
 
-from zerolab.agents.agent import FORFEIT, Agent
+from zerolab.agents.agent import FORFEIT_ACTION, Agent
 from zerolab.agents.baselines import perfect_agent
 from zerolab.agents.specs import parse_agent
 from zerolab.evaluation.accuracy import AccuracyReport
@@ -21,7 +21,7 @@ from zerolab.play.engine import ProgressCallback
 from zerolab.play.match import play_match
 from zerolab.play.pair_results import PairResult, pair_result
 from zerolab.ratings.results import distinct_games
-from zerolab.report.figures import colour, legend_below, new_figure, save_figure
+from zerolab.report.figures import legend_below, new_figure, save_figure, series_colour
 from zerolab.report.table import Cell, Column, Table, percent
 from zerolab.report.text import print_table
 from zerolab.rules import compiled_rules
@@ -127,15 +127,17 @@ def solve_moves_of_player_a(
             if ply >= openings and (ply + record.number) % 2 == 0:
                 moves.append((record.number, ply, action))
                 states.append(state)
-            if action != FORFEIT:
+            if action != FORFEIT_ACTION:
                 state = compiled_rules.apply(game, state, action)
     if not states:
         return []
     values, solved = solve_states(game, oracle, np.array(states))
     if not solved.all():
-        raise NotSolvedError("a position of the games cannot be solved within the budget")
+        raise NotSolvedError("a position in the games cannot be solved within the budget")
     return [
-        SolvedMove(number, ply, int(row.max()), None if action == FORFEIT else int(row[action]))
+        SolvedMove(
+            number, ply, int(row.max()), None if action == FORFEIT_ACTION else int(row[action])
+        )
         for (number, ply, action), row in zip(moves, values, strict=True)
     ]
 
@@ -323,5 +325,5 @@ def _draw(axes: Axes, report: AccuracyReport, kind: str, number: int) -> None:
     errors = [[interval.margins[side] for interval in intervals.values()] for side in (0, 1)]
     axes.errorbar(
         [ply + _OFFSET * number for ply in intervals], means, yerr=errors, marker=".",
-        linewidth=1, elinewidth=0.7, capsize=1.5, color=colour(number), label=report.name,
+        linewidth=1, elinewidth=0.7, capsize=1.5, color=series_colour(number), label=report.name,
     )  # fmt: skip

@@ -1,6 +1,6 @@
 """Statistics of positions: means with intervals, and counts of distinct self-play positions.
 
-Positions of one game are similar, so they provide less information than positions from different
+Positions from one game are similar, so they provide less information than positions from different
 games. With one position per game, a proportion has Wilson's interval [Wilson1927] and a mean has
 the normal interval. Otherwise, the standard error is bootstrapped by resampling whole games
 [Efron1979].
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from zerolab.core.errors import UserError, quoted
 from zerolab.play.game_files import ReachedPositions, reached_positions
-from zerolab.report.figures import colour, legend_below, new_figure, shortened
+from zerolab.report.figures import legend_below, new_figure, series_colour, shorten_name
 from zerolab.report.table import Z95, Interval, wilson_interval
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.rules import Game
@@ -141,7 +141,7 @@ class Diversity(NamedTuple):
     """Number of distinct positions at each ply; a position that occurs at two plies is counted at
     both."""
     new_by_game: NDArray[np.int64]
-    """int64[games], number of positions of each game that do not occur in earlier games."""
+    """int64[games], number of positions in each game that do not occur in earlier games."""
     self_play_seconds: float
     """Wall-clock time of self-play; 0 if unknown."""
 
@@ -206,7 +206,7 @@ def run_diversity(path: Path) -> Diversity:
 def games_diversity(
     name: str, game: Game, parts: Iterable[Sequence[GameRecord]], self_play_seconds: float = 0.0
 ) -> Diversity:
-    """Count the positions of games, given in parts such as iterations; moves must be legal."""
+    """Count the positions in games, given in parts such as iterations; moves must be legal."""
     reached = [reached_positions(game, [])]
     game_count = 0
     for part in parts:
@@ -247,7 +247,7 @@ def draw_diversity(runs: Sequence[Diversity]) -> Figure:
     figure = new_figure(9, 4)
     against_games, by_ply = figure.subplots(1, 2)
     for number, run in enumerate(runs):
-        style = {"color": colour(number), "label": shortened(run.name)}
+        style = {"color": series_colour(number), "label": shorten_name(run.name)}
         distinct = np.concatenate([[0], np.cumsum(run.new_by_game)])
         games = np.unique(np.linspace(0, run.game_count, _MAX_POINTS).astype(int))
         against_games.plot(games, distinct[games], **style)

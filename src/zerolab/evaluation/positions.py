@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from zerolab.core.compiled import kernel
 from zerolab.core.errors import UserError, quoted
-from zerolab.oracles.oracle import ILLEGAL, NotSolvedError, Oracle
+from zerolab.oracles.oracle import ILLEGAL_VALUE, NotSolvedError, Oracle
 from zerolab.rules import rules
 from zerolab.rules.catalogue import game_name, parse_game
 from zerolab.rules.rules import ONGOING, Game, action_count
@@ -91,10 +91,11 @@ def solve_states(
     """Solve ongoing states, uint64[n, words], each distinct state only once.
 
     Returns the action values, int32[n, actions], and bool[n], True for solved states. The values of
-    unsolved states are ILLEGAL. `report` is called with the number of finished distinct states.
+    unsolved states are `ILLEGAL_VALUE`. `report` is called with the number of finished distinct
+    states.
     """
     distinct, inverse = np.unique(states, axis=0, return_inverse=True)
-    values = np.full((len(distinct), action_count(game)), ILLEGAL, np.int32)
+    values = np.full((len(distinct), action_count(game)), ILLEGAL_VALUE, np.int32)
     solved = np.ones(len(distinct), np.bool_)
     for row, state in enumerate(distinct):
         try:
@@ -151,7 +152,7 @@ class Positions:
     states: NDArray[np.uint64]
     """[n, words]"""
     action_values: NDArray[np.int32]
-    """[n, actions], exact values for the side to move; ILLEGAL for illegal actions."""
+    """[n, actions], exact values for the side to move; `ILLEGAL_VALUE` for illegal actions."""
 
     def __len__(self) -> int:
         return len(self.states)
@@ -167,7 +168,7 @@ class Positions:
     @property
     def legal(self) -> NDArray[np.bool_]:
         """Legal actions, bool[n, actions]."""
-        return np.asarray(self.action_values != ILLEGAL)
+        return np.asarray(self.action_values != ILLEGAL_VALUE)
 
     @property
     def position_values(self) -> NDArray[np.int32]:
@@ -251,7 +252,9 @@ def read_positions(path: Path, game: Game | None = None) -> tuple[Positions, dic
         raise damaged_file_error(path, f"its metadata is not that of {_KIND}")
     file_game = parse_game(head["game"])
     if game is not None and game_name(file_game) != game_name(game):
-        raise UserError(f"{quoted(path)} has positions of {head['game']}, not of {game_name(game)}")
+        raise UserError(
+            f"{quoted(path)} has positions for {head['game']}, not for {game_name(game)}"
+        )
     with user_errors_on_read(path):
         positions = _restore(path, file_game, table)
     if content_digest(positions, head["about"]) != head["digest"]:
@@ -272,8 +275,8 @@ def _restore(path: Path, game: Game, table: pa.Table) -> Positions:
         )
     if (np.diff(listed.offsets.to_numpy()) != masks.shape[1]).any():
         raise damaged_file_error(path, "a position has too few or too many values")
-    values = np.array(listed.flatten().fill_null(ILLEGAL)).reshape(masks.shape)
-    if ((values == ILLEGAL) == masks).any():
+    values = np.array(listed.flatten().fill_null(ILLEGAL_VALUE)).reshape(masks.shape)
+    if ((values == ILLEGAL_VALUE) == masks).any():
         raise damaged_file_error(path, "its values do not match the legal moves")
     positions = Positions(
         game, np.array(columns["game"]), moves, offsets - offsets[0], states, values

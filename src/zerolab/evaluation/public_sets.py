@@ -2,8 +2,8 @@
 
 In the format of [Pons], a line contains the moves from the start of the game and the score of the
 position, as in ``4455 3``. Columns are numbered from 1; moves on cells are named, as in ``c3d3c4``.
-In the format of [Cnudde2020], a line is a JSON object with a board of Connect Four, the score of
-the position and the scores of its moves.
+In the format of [Cnudde2020], a line is a JSON object with a Connect Four board, the score of the
+position and the scores of its moves.
 
 A score is a value as defined by `oracles.oracle.Oracle`: positive if the player to move wins. In
 Connect Four, its magnitude is the number of stones that the winner has left at the end, including
@@ -25,7 +25,7 @@ from zerolab.core.errors import UserError, quoted
 from zerolab.core.files import check_path, read_text
 from zerolab.evaluation.positions import play_lines
 from zerolab.games.connect_four import ConnectFour
-from zerolab.oracles.oracle import ILLEGAL
+from zerolab.oracles.oracle import ILLEGAL_VALUE
 from zerolab.rules import rules
 from zerolab.rules.catalogue import game_name, notation_of
 from zerolab.rules.encoding import action_layout
@@ -57,7 +57,7 @@ class PublicSet(NamedTuple):
     scores: NDArray[np.int32]
     """[n], scores of the positions for the player to move."""
     move_scores: NDArray[np.int32] | None
-    """[n, actions], scores of the moves, ILLEGAL for illegal ones; None if the file has none."""
+    """[n, actions], scores of the moves; `ILLEGAL_VALUE` if illegal. None if the file has none."""
 
     def __len__(self) -> int:
         return len(self.scores)
@@ -78,7 +78,7 @@ class PublicSet(NamedTuple):
 
 
 def is_public_set(path: Path) -> bool:
-    """Return whether a path is a file other than a Parquet file, judged by name and content."""
+    """Return whether a path is a file other than a Parquet file, judging by name and content."""
     check_path(path)
     if not path.is_file() or path.suffix == ".parquet":
         return False
@@ -152,7 +152,7 @@ def _illegal_move(game: Game, actions: list[int]) -> str:
         if action not in position.legal_actions:
             if _are_columns(game):
                 return f"move {number}: column {action + 1} is full"
-            return f"move {number}: {quoted(position.name(action))} is not legal"
+            return f"move {number}: {quoted(position.action_name(action))} is not legal"
         position = position.play(action)
     return f"the game is over after these {len(actions)} moves: expected an unfinished game"
 
@@ -196,7 +196,7 @@ def _parse_names(game: Game, text: str) -> Iterator[int]:
     for number, name in enumerate(re.findall(r"pass|[a-z]\d+|.", text), start=1):
         action = None if name.isdecimal() else notation.parse_action(game, name)
         if action is None:
-            moves = notation.moves_text(game)
+            moves = notation.move_format(game)
             raise UserError(f"move {number} is {quoted(name)}: expected {moves}")
         yield action
 
@@ -216,7 +216,7 @@ _KAGGLE_FIELDS = ("board", "score", "move score")
 def _kaggle_parser(path: Path, game: Game) -> _Parser:
     if not isinstance(game, ConnectFour):
         raise UserError(
-            f"{quoted(path)} has boards of Connect Four in JSON, not moves of {game_name(game)}"
+            f"{quoted(path)} has Connect Four boards in JSON, not moves for {game_name(game)}"
         )
     return _parse_kaggle
 
@@ -266,7 +266,7 @@ def _kaggle_move_scores(position: Position, scores: Any) -> list[int]:
                 else f"is full: expected {_KAGGLE_ILLEGAL}"
             )
             raise UserError(f"move score {score}: column {column + 1} {state}")
-    return [ILLEGAL if score == _KAGGLE_ILLEGAL else score for score in checked]
+    return [ILLEGAL_VALUE if score == _KAGGLE_ILLEGAL else score for score in checked]
 
 
 _MAX_FAILURES = 1 << 18

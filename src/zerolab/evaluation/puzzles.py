@@ -28,11 +28,11 @@ from zerolab.rules.catalogue import game_name
 from zerolab.rules.position import Position
 from zerolab.rules.rules import Game
 
-TRIES = 4
-"""Number of moves, from different random streams, that an agent chooses to measure its misses."""
-JUDGE = "mcts:100"
+TRIES_PER_AGENT = 4
+"""Number of moves, from different random streams, on which an agent's share of misses is based."""
+JUDGE_SPEC = "mcts:100"
 """Agent whose search shows how many other moves look as good as the answer."""
-BASELINES = ("random", "mcts:30", "mcts:100", "mcts:1000")
+BASELINE_GRADERS = ("random", "mcts:30", "mcts:100", "mcts:1000")
 """Agents whose misses grade every puzzle, in addition to the networks of runs."""
 _MAX_LINE = 30
 _MAX_MOVES = 1000  # moves in a game, and legal moves in a position
@@ -60,7 +60,7 @@ class Puzzle(Settings):
     line: tuple[_Move, ...] = Field(max_length=_MAX_LINE)
     """Perfect play from the answer: at most thirty plies, to the end or to an unsolved position."""
     look_alikes: int = Field(default=0, ge=0)
-    """Number of other moves that `JUDGE` visits at least half as often as its favourite."""
+    """Number of other moves that `JUDGE_SPEC` visits at least half as often as its favourite."""
     misses: Mapping[_Agent, Annotated[float, Field(ge=0, le=1)]] = Field({}, max_length=100)
     """Share of tries in which an agent misses the answer, by agent; empty until measured."""
 
@@ -96,7 +96,7 @@ class Puzzle(Settings):
         return {**self.model_dump(mode="json"), "grade": round(self.grade, 4)}
 
 
-def only_best(scores: Mapping[str, int]) -> str | None:
+def only_best_move(scores: Mapping[str, int]) -> str | None:
     """Return the only move with the best result, or None if the position is not a puzzle."""
     results = {move: int(np.sign(score)) for move, score in scores.items()}
     best = max(results.values())
@@ -110,11 +110,11 @@ def make_puzzle(position: Position, oracle: Oracle) -> Puzzle | None:
     Raises NotSolvedError if the oracle's budget is exceeded.
     """
     scores = _scores(position, oracle)
-    answer = only_best(scores)
+    answer = only_best_move(scores)
     if answer is None:
         return None
-    line = tuple(perfect_line(position.play(position.parse(answer)), oracle))
-    moves = tuple(position.name(action) for action in position.history)
+    line = tuple(perfect_line(position.play(position.parse_action(answer)), oracle))
+    moves = tuple(position.action_name(action) for action in position.history)
     return Puzzle(
         game=game_name(position.game), moves=moves, answer=answer, scores=scores,
         line=(answer, *line),
@@ -124,7 +124,7 @@ def make_puzzle(position: Position, oracle: Oracle) -> Puzzle | None:
 class PuzzleCollection:
     """Puzzles collected for a game, without repeated positions.
 
-    At most half of them are easy, judged by their grade when they are added.
+    At most half of them are easy, judging by their grade when they are added.
     """
 
     def __init__(self, count: int, puzzles: Iterable[Puzzle] = ()) -> None:
@@ -168,13 +168,13 @@ def perfect_line(position: Position, oracle: Oracle) -> Iterator[str]:
             return
         move = max(scores, key=scores.__getitem__)
         yield move
-        position = position.play(position.parse(move))
+        position = position.play(position.parse_action(move))
 
 
 def _scores(position: Position, oracle: Oracle) -> dict[str, int]:
     """Return the exact scores of the legal moves by name."""
     values = oracle.action_values(position.state[None])[0]
-    return {position.name(action): int(values[action]) for action in position.legal_actions}
+    return {position.action_name(action): int(values[action]) for action in position.legal_actions}
 
 
 def random_positions(game: Game, seed: int) -> Iterator[Position]:
@@ -204,12 +204,15 @@ def miss_share(chosen: Iterable[str], answer: str) -> float:
     return float(np.mean([move != answer for move in chosen]))
 
 
-def measure(puzzle: Puzzle, agents: Iterable[Agent], judge: Agent) -> Puzzle:
+def grade_puzzle(puzzle: Puzzle, agents: Iterable[Agent], judge: Agent) -> Puzzle:
     """Return a puzzle with the misses of `agents` and the look-alikes of `judge`."""
     position = puzzle_position(puzzle)
     misses = {
         agent.name: miss_share(
-            (each.best.name for each in analyse_with_seeds(agent, position, range(TRIES))),
+            (
+                each.best.name
+                for each in analyse_with_seeds(agent, position, range(TRIES_PER_AGENT))
+            ),
             puzzle.answer,
         )
         for agent in agents
@@ -222,7 +225,7 @@ def puzzle_position(puzzle: Puzzle) -> Position:
     """Return the position of a puzzle; raise UserError if its moves are not legal."""
     position = Position.start(puzzle.game)
     for move in puzzle.moves:
-        position = position.play(position.parse(move))
+        position = position.play(position.parse_action(move))
     return position
 
 
@@ -232,7 +235,7 @@ def write_puzzles(path: Path, puzzles: Iterable[Puzzle]) -> None:
 
 
 def read_puzzles(path: Path) -> list[Puzzle]:
-    """Return the puzzles of a file; raise UserError if a line is not a puzzle.
+    """Return the puzzles in a file; raise UserError if a line is not a puzzle.
 
     The file may come from anywhere: only a solver can show that its answers are right.
     """

@@ -185,7 +185,7 @@ def solved_set_lines(path: Path, manifest: dict[str, Any]) -> list[str]:
     """Return a summary of the manifest of a solved set as lines of text."""
     count, source = manifest["positions"], manifest["source"]
     return [
-        f"{path}: {count} positions of {source}; the solver confirms every score",
+        f"{path}: {count} positions from {source}; the solver confirms every score",
         difficulty_line(manifest),
     ]
 
@@ -215,7 +215,7 @@ PONS_SETS: Mapping[str, str] = {
 The files are Test_L1_R1, Test_L1_R2, Test_L1_R3, Test_L2_R1, Test_L2_R2 and Test_L3_R1.
 """
 
-PUBLISHED: tuple[PublishedErrors, ...] = (
+PUBLISHED_ERRORS: tuple[PublishedErrors, ...] = (
     PublishedErrors(
         "AlphaZeroJl",
         600,
@@ -250,7 +250,7 @@ class SetResult(NamedTuple):
     def as_dict(self) -> dict[str, Any]:
         """Return the measured and the published rates for JSON."""
         published = {
-            each.key: each.rates[self.name] for each in PUBLISHED if self.name in each.rates
+            each.key: each.rates[self.name] for each in PUBLISHED_ERRORS if self.name in each.rates
         }
         return {
             "file": self.file,
@@ -296,7 +296,7 @@ def _error_table(results: Sequence[SetResult], player: str, simulations: int | N
     if simulations and not is_alone:
         title += f", {simulations} simulations per move"
     known = {result.name for result in results}
-    published = [each for each in PUBLISHED if not is_alone and known & set(each.rates)]
+    published = [each for each in PUBLISHED_ERRORS if not is_alone and known & set(each.rates)]
     columns: list[str | Column] = [
         "set",
         "positions",

@@ -145,7 +145,7 @@ class ConnectFourRules(Rules):
     @staticmethod
     def random_action(game, state, random):
         tops = _TOPS[game.rows, game.columns] & ~(state[0] | state[1])
-        top = isolate_nth_bit(tops, streams.below(random, boards.popcount(tops)))
+        top = isolate_nth_bit(tops, streams.random_below(random, boards.popcount(tops)))
         return boards.lowest_bit_index(top) // game.rows
 
     @staticmethod
@@ -162,7 +162,7 @@ class ConnectFourRules(Rules):
         plies = 0
         while count > 0 and not won:
             random = rules.random_bits_for_ply(key, plies, random)
-            offset = boards.u64(8 * streams.below(random, count))
+            offset = boards.u64(8 * streams.random_below(random, count))
             column = (columns >> offset) & _BYTE
             piece = (occupied + (boards.ONE << column * rows)) & ~occupied
             plies += 1
@@ -220,7 +220,7 @@ class ConnectFourNotation(Notation):
     """Notation in which columns are numbered from 0, like actions."""
 
     @classmethod
-    def moves_text(cls, game: Any) -> str:
+    def move_format(cls, game: Any) -> str:
         """Return the range of columns."""
         return f"columns, numbered 0 to {game.columns - 1} from the left"
 
@@ -269,9 +269,9 @@ class ConnectFourSolverRules(CellSolverRules):
         """
         occupied = state[0] | state[1]
         playable = _playable_cells(game, occupied)
-        best = playable & boards.winning_cells(state[0], game.columns, game.rows, game.length)
+        best = playable & boards.completing_cells(state[0], game.columns, game.rows, game.length)
         if not best:
-            threats = boards.winning_cells(state[1], game.columns, game.rows, game.length)
+            threats = boards.completing_cells(state[1], game.columns, game.rows, game.length)
             threats &= ~occupied
             best = playable & threats
             if not best:

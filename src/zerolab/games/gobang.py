@@ -60,7 +60,7 @@ class GobangRules(CellRules):
         plies = 0
         while plies < count and not won:
             random = rules.random_bits_for_ply(key, plies, random)
-            drawn = 1 + plies + streams.below(random, count - plies)
+            drawn = 1 + plies + streams.random_below(random, count - plies)
             plies += 1
             cell = moves[drawn]
             moves[drawn] = moves[plies]
@@ -92,11 +92,11 @@ class GobangSolverRules(CellSolverRules):
     def solver_moves(game, state, out):
         """Write an immediate win, else the defence against one, else all empty cells."""
         empty = cells.empty_cells(state, game.rows, game.columns)
-        wins = empty & boards.winning_cells(state[0], game.rows, game.columns, game.length)
+        wins = empty & boards.completing_cells(state[0], game.rows, game.columns, game.length)
         if wins:
             out[0] = boards.lowest_bit_index(wins)
             return 1
-        threats = empty & boards.winning_cells(state[1], game.rows, game.columns, game.length)
+        threats = empty & boards.completing_cells(state[1], game.rows, game.columns, game.length)
         if threats:
             out[0] = boards.lowest_bit_index(threats)
             return 1

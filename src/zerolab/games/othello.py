@@ -214,7 +214,7 @@ class OthelloRules(CellRules):
         moves = _moves(game.rows, game.columns, state[0], state[1])
         if moves == boards.ZERO:
             return game.rows * game.columns
-        return boards.nth_bit_index(moves, streams.below(random, boards.popcount(moves)))
+        return boards.nth_bit_index(moves, streams.random_below(random, boards.popcount(moves)))
 
     @staticmethod
     def playout(game, state, key, out, moves):
@@ -233,7 +233,7 @@ class OthelloRules(CellRules):
             action = game.rows * game.columns
             if legal != boards.ZERO:
                 passes = 0
-                disc = isolate_nth_bit(legal, streams.below(random, boards.popcount(legal)))
+                disc = isolate_nth_bit(legal, streams.random_below(random, boards.popcount(legal)))
                 action = boards.lowest_bit_index(disc)
             moves[plies] = action
             flipped = _flipped(game.columns, disc, own, other)

@@ -10,7 +10,7 @@ from typing import BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from zerolab.agents.agent import FORFEIT, Player
+from zerolab.agents.agent import FORFEIT_ACTION, Player
 from zerolab.agents.analysis import MoveAnalysis, analyse_with_player
 from zerolab.agents.baselines import PerfectPlayer
 from zerolab.agents.network_players import SearchPlayer, prepare_for_one_game
@@ -25,12 +25,12 @@ from zerolab.gtp.protocol import (
     draw_board,
     forced_pass,
     format_response,
+    format_vertex,
     parse_colour,
     parse_command,
     parse_integer,
     parse_vertex,
     read_lines,
-    vertex,
 )
 from zerolab.rules import compiled_rules
 from zerolab.rules.catalogue import game_name, parse_game
@@ -48,7 +48,9 @@ def analysis_lines(player: Player, position: Position, keys: NDArray[np.uint64])
     if not isinstance(player, SearchPlayer | PerfectPlayer):
         raise GtpCommandError(f"{player.name} provides no analysis")
     analysis = analyse_with_player(player, [position], keys)[0]
-    return [f"{vertex(position, move.action)} {_statistics(move)}" for move in analysis.moves]
+    return [
+        f"{format_vertex(position, move.action)} {_statistics(move)}" for move in analysis.moves
+    ]
 
 
 def _statistics(move: MoveAnalysis) -> str:
@@ -81,7 +83,7 @@ class GtpEngine:
         self._begin(game)
 
     def serve(self, reader: BinaryIO, writer: BinaryIO) -> None:
-        """Respond to each line until the command quit or the end of input."""
+        """Respond to each line until the quit command or the end of input."""
         for line in read_lines(reader):
             writer.write(self.respond(line))
             writer.flush()
@@ -186,16 +188,16 @@ class GtpEngine:
         position, action = self._choose(parse_colour(colour))
         if action is None:
             return PASS
-        if action == FORFEIT:
+        if action == FORFEIT_ACTION:
             return "resign"
         self._positions.append(position.play(action))
-        return vertex(position, action)
+        return format_vertex(position, action)
 
     def _reg_genmove(self, colour: str = "", *_: str) -> str:
         position, action = self._choose(parse_colour(colour))
         if action is None:
             return PASS
-        return "resign" if action == FORFEIT else vertex(position, action)
+        return "resign" if action == FORFEIT_ACTION else format_vertex(position, action)
 
     def _undo(self, *_: str) -> str:
         if len(self._positions) == 1:
@@ -233,7 +235,7 @@ class GtpEngine:
     def _choose(self, colour: str) -> tuple[Position, int | None]:
         """Return the position with `colour` to move, and the player's action.
 
-        The action is None in a finished game, and FORFEIT if the player forfeits.
+        The action is None in a finished game, and `FORFEIT_ACTION` if the player forfeits.
         """
         if self._position.outcome is not None:
             return self._position, None

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from zerolab.agents.agent import (
     AGENT_KINDS,
-    FORFEIT,
+    FORFEIT_ACTION,
     Agent,
     AgentKind,
     ExternalAccess,
@@ -30,8 +30,8 @@ from zerolab.gtp.protocol import (
     colour_to_move,
     excerpt,
     forced_pass,
+    format_vertex,
     parse_vertex,
-    vertex,
 )
 from zerolab.rules.catalogue import game_name
 from zerolab.rules.position import Position
@@ -106,7 +106,7 @@ class GtpPlayer:
                 "%s forfeits a game of %s at ply %d: %s",
                 self.name, game_name(self._game), game.position.ply, reason,
             )  # fmt: skip
-            return FORFEIT
+            return FORFEIT_ACTION
 
 
 class _Game(NamedTuple):
@@ -226,7 +226,7 @@ def _new_game(game: Game) -> _Game:
 
 
 def _move(position: Position, action: int) -> str:
-    return f"{colour_to_move(position)} {vertex(position, action)}"
+    return f"{colour_to_move(position)} {format_vertex(position, action)}"
 
 
 def _set_up(client: GtpClient, game: Game) -> None:

@@ -118,10 +118,10 @@ def colour_to_move(position: Position) -> str:
     return FIRST if position.first_to_move else SECOND
 
 
-def vertex(position: Position, action: int) -> str:
+def format_vertex(position: Position, action: int) -> str:
     """Return the name of a legal action, such as "D3", or "pass"."""
     cell = _cells(position)[action]
-    return position.name(action) if cell is None else _cell_name(position.game, cell)
+    return position.action_name(action) if cell is None else _cell_name(position.game, cell)
 
 
 def parse_vertex(position: Position, text: str) -> int:
@@ -142,7 +142,7 @@ def _names(position: Position) -> dict[str, int]:
     names = {}
     for action, cell in _cells(position).items():
         if cell is None or _stones_fall(position.game):
-            names[position.name(action).lower()] = action
+            names[position.action_name(action).lower()] = action
         if cell is not None:
             name = _cell_name(position.game, cell).lower()
             names[name] = action

@@ -35,7 +35,7 @@ from zerolab.league.population import (
     rate_by_results,
     update_totals,
 )
-from zerolab.play.executors import THREADS, Executor, PlayProgress, Report
+from zerolab.play.executors import THREAD_EXECUTOR, Executor, PlayProgress, PlayProgressCallback
 from zerolab.play.game_files import ReachedPositions, reached_positions
 from zerolab.play.selfplay import SelfPlayResult, merge_results
 from zerolab.rules import rules
@@ -45,7 +45,7 @@ from zerolab.search.evaluator import Evaluator, UniformEvaluator
 from zerolab.store.arrays import load_arrays, save_arrays
 from zerolab.store.checks import damaged_file_error, user_errors_on_read
 from zerolab.store.folder import FolderKind
-from zerolab.store.games import SELF_PLAY, GameRecord, GameStore
+from zerolab.store.games import GAMES_FILE_NAME, SELF_PLAY, GameRecord, GameStore
 
 _OPTIONS = {
     "game": "GAME", "seed": "--seed", "network": "--agent", "identity": "--agent"
@@ -119,12 +119,12 @@ def resolve_settings(
         source = network.name or "a search without a network"
         raise UserError(
             f"parameters = {quoted('draw_value')}: {source} does not predict draws; expected a"
-            ' network with the head "outcome"'
+            ' network with an "outcome" head'
         )
     return settings
 
 
-LEAGUE = FolderKind("league", "league.toml", "--out")
+LEAGUE_FOLDER_KIND = FolderKind("league", "league.toml", "--out")
 
 _KIND = "league"
 _STATE = "population.safetensors"
@@ -191,21 +191,21 @@ class LeagueState:
 
 
 class League:
-    """A league stored in a folder; writing requires the context manager `open_locked`."""
+    """A league stored in a folder; writing requires the `open_locked` context manager."""
 
     def __init__(self, path: Path, settings: LeagueSettings) -> None:
         self.path = path
         self.settings = settings
-        self.store = GameStore(path / "games.sqlite")
+        self.store = GameStore(path / GAMES_FILE_NAME)
         self.state = LeagueState(first_generation(settings))
 
     @classmethod
     def load(cls, path: Path) -> League | None:
         """Return the league stored in a folder, or None; raise UserError if it is damaged."""
-        if not path.is_dir() or not LEAGUE.matches(path):
+        if not path.is_dir() or not LEAGUE_FOLDER_KIND.matches(path):
             return None
-        source = str(path / LEAGUE.settings_file)
-        league = cls(path, validate(LeagueSettings, LEAGUE.read_settings(path), source))
+        source = str(path / LEAGUE_FOLDER_KIND.settings_file)
+        league = cls(path, validate(LeagueSettings, LEAGUE_FOLDER_KIND.read_settings(path), source))
         if (path / _STATE).exists():
             league.state = _load(path / _STATE)
         return league
@@ -216,16 +216,16 @@ class League:
         """Begin or resume a league.
 
         Raises UserError if another process is using the league, if settings other than
-        `SPEED_SETTINGS` differ, or if the folder contains anything else.
+        `SPEED_SETTINGS` differ, or if the folder contains anything other than a league.
         """
-        with LEAGUE.locked(path):
+        with LEAGUE_FOLDER_KIND.locked(path):
             league = cls.load(path)
             if league is None:
-                LEAGUE.write_settings(path, settings.model_dump())
+                LEAGUE_FOLDER_KIND.write_settings(path, settings.model_dump())
                 league = cls(path, settings)
             else:
                 saved, requested = league.settings.model_dump(), settings.model_dump()
-                LEAGUE.require_equal_settings(path, saved, requested, SPEED_SETTINGS)
+                LEAGUE_FOLDER_KIND.require_equal_settings(path, saved, requested, SPEED_SETTINGS)
                 league.settings = settings
             league.store.rewind(league.state.batch_count)
             yield league
@@ -350,9 +350,9 @@ def play_league_iteration(
     game_count: int,
     evaluator: Evaluator,
     iteration: int,
-    report: Report,
+    report: PlayProgressCallback,
     *,
-    executor: Executor = THREADS,
+    executor: Executor = THREAD_EXECUTOR,
     chunks: int | None = None,
 ) -> LeagueSelfPlayResult:
     """Play the next `game_count` games of a league in an iteration, and update its state."""

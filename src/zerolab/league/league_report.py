@@ -17,7 +17,7 @@ from zerolab.league.league import League
 from zerolab.league.league_settings import LeagueSettings
 from zerolab.league.playing import random_move_probability
 from zerolab.league.population import Population, ranking
-from zerolab.report.figures import colour, legend_below, new_figure, save_figure
+from zerolab.report.figures import legend_below, new_figure, save_figure, series_colour
 from zerolab.report.table import Cell, Column, Table
 from zerolab.report.text import print_table
 
@@ -58,13 +58,13 @@ def _draw_parameter(axes: Axes, players: Population, settings: LeagueSettings, c
     x = np.repeat(np.arange(len(values)), settings.active)
     axes.plot(
         x, np.concatenate(values), "o", markersize=2.5, alpha=0.35, markeredgewidth=0,
-        color=colour(0), label="active players",
+        color=series_colour(0), label="active players",
     )  # fmt: skip
     means = [each.mean() for each in values]
-    axes.plot(range(len(means)), means, color=colour(1), label="mean")
+    axes.plot(range(len(means)), means, color=series_colour(1), label="mean")
     if name == "check":
         axes.axhline(
-            settings.optimum, color=colour(2), linestyle="--", label="optimum of the check"
+            settings.optimum, color=series_colour(2), linestyle="--", label="optimum of the check"
         )
     axes.set_ylim(*getattr(settings.ranges, name))
     axes.set_title(TITLES[name], fontsize=10)
@@ -128,7 +128,7 @@ class LeagueReport:
         )
 
     def generation_statistics(self) -> list[dict[str, Any]]:
-        """Return mean and standard deviation of active players' parameters by generation."""
+        """Return the mean and deviation of the active players' parameters by generation."""
         statistics = []
         for generation, active in enumerate(self.population.active):
             values = self.population.values[active]

@@ -234,7 +234,8 @@ class LeagueSettings(EvolutionSettings):
         le=_MAX_THREADS,
         json_schema_extra={"default": "one per core"},
     )
-    """Number of game threads. Affects only the speed, on the same condition as `parallel_games`."""
+    """Number of game threads. Affects only the speed, under the same condition as
+    `parallel_games`."""
 
     batch: int = Field(default=500, ge=2, le=10_000_000)
     """Number of games between saves. Affects only the speed, like `parallel_games`."""

@@ -14,8 +14,8 @@ from zerolab.core import streams
 from zerolab.core.compiled import kernel
 from zerolab.league.league_settings import LeagueSettings, SimulationClock
 from zerolab.league.population import Population
-from zerolab.play.engine import useful_threads
-from zerolab.play.executors import THREADS, Executor, Report
+from zerolab.play.engine import useful_thread_count
+from zerolab.play.executors import THREAD_EXECUTOR, Executor, PlayProgressCallback
 from zerolab.play.game_starts import NO_ACTION, RandomOpeningPlies
 from zerolab.play.pairings import Pairing
 from zerolab.play.selfplay import (
@@ -184,10 +184,10 @@ def play_league_games(
     players: Population,
     pairs: NDArray[np.int64],
     first_number: int,
-    report: Report = lambda _: None,
+    report: PlayProgressCallback = lambda _: None,
     *,
     iteration: int = 0,
-    executor: Executor = THREADS,
+    executor: Executor = THREAD_EXECUTOR,
     chunks: int | None = None,
 ) -> SelfPlayResult:
     """Play games between pairs of players, int64[games, 2], numbered from `first_number`.
@@ -204,7 +204,7 @@ def play_league_games(
         self_play = self_play.model_copy(update={"budget": settings.clock})
     parameters = LeagueParameters(first_number, players.values[pairs])
     at_once = min(settings.parallel_games, len(pairs))
-    threads = useful_threads(settings.threads, at_once, has_network(evaluator))
+    threads = useful_thread_count(settings.threads, at_once, has_network(evaluator))
     numbers = range(first_number, first_number + len(pairs))
     chunks = min(chunks or threads, len(pairs))
     batches = [

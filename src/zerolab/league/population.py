@@ -141,13 +141,15 @@ def draw_pairs(players: Population, settings: LeagueSettings, numbers: range) ->
 def _draw_pairs(keys, newest_players, active, pairs):
     for i in range(keys.shape[0]):
         key = keys[i]
-        one = newest_players[streams.below(streams.random_bits(key, 0), newest_players.shape[0])]
+        one = newest_players[
+            streams.random_below(streams.random_bits(key, 0), newest_players.shape[0])
+        ]
         other = one
         attempt = 1
         while other == one:
-            other = active[streams.below(streams.random_bits(key, attempt), active.shape[0])]
+            other = active[streams.random_below(streams.random_bits(key, attempt), active.shape[0])]
             attempt += 1
-        side = streams.below(streams.random_bits(key, attempt), 2)
+        side = streams.random_below(streams.random_bits(key, attempt), 2)
         pairs[i, side] = one
         pairs[i, 1 - side] = other
 
@@ -200,9 +202,9 @@ def rate_by_novelty(
     """Update ratings in place with credits for new positions, int64[games, 2].
 
     New positions become rarer as a league progresses, so credits are not comparable over time.
-    Therefore, only games 2j and 2j + 1 are compared: their first players play a virtual game, which
-    the player with more credit wins, and their second players play another. The number of games
-    must be even.
+    Therefore, games 2j and 2j + 1 are compared only with each other: their first players play a
+    virtual game, which the player with more credit wins, and their second players play another. The
+    number of games must be even.
     """
     for game in range(0, len(pairs), 2):
         for side in range(2):

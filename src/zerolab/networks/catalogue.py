@@ -140,7 +140,7 @@ class FullyConvolutionalSettings(ResidualSettings):
     fits_any_board: ClassVar[bool] = True
 
     head_filters: int = Field(default=8, ge=1, le=4096)
-    """Filters of the heads' convolutions. The default is the same as for ``resnet``."""
+    """Filters of the heads' convolutions. The default is that of ``resnet``."""
 
     head_kernel: Literal[1, 3] = 1
     """Kernel size of the heads' convolutions."""
@@ -172,17 +172,17 @@ class FullyConvolutionalSettings(ResidualSettings):
         """Return the layers after a head's convolution."""
         from torch import nn
 
-        from zerolab.networks.network import POOLS, GlobalPool, LastLayer, PlacewiseLayer
+        from zerolab.networks.network import POOL_COUNT, GlobalPool, LastLayer, PlacewiseLayer
 
         actions = rules.action_count(game)
         if head.is_per_action:
             if head.output_size(actions) != actions:
                 raise UserError(
-                    f"network = {quoted(self.name)} has one output per action, but the head"
-                    f" {quoted(head.name)} needs more: expected a different network"
+                    f"network = {quoted(self.name)} has one output per action, but the"
+                    f" {quoted(head.name)} head needs more: expected a different network"
                 )
             return PlacewiseLayer(head, self.head_filters, action_layout(game))
-        pooled = POOLS * self.head_filters
+        pooled = POOL_COUNT * self.head_filters
         if not self.hidden:
             return nn.Sequential(GlobalPool(), LastLayer(head, pooled, actions))
         hidden = nn.Linear(pooled, self.hidden), nn.ReLU()
@@ -304,14 +304,16 @@ def require_matching_weights(
     """
     import torch
 
-    from zerolab.networks.network import array_form, require_matching_arrays
+    from zerolab.networks.network import describe_array, require_matching_arrays
 
     try:
         with torch.device("meta"):
             tensors = settings.new_network(game).state_dict()
     except (RuntimeError, TypeError, ValueError, ArithmeticError) as error:
         raise UserError(f"no network can be built from these settings: {one_line(error)}") from None
-    require_matching_arrays({name: array_form(tensor) for name, tensor in tensors.items()}, arrays)
+    require_matching_arrays(
+        {name: describe_array(tensor) for name, tensor in tensors.items()}, arrays
+    )
 
 
 _BATCH = 2  # batch norm cannot train on a single position

@@ -242,7 +242,7 @@ HEADS.add("reply", ReplyHead)
 
 
 _PLIES_PER_UNIT = 20.0
-"""Plies per unit of the predictions, chosen so that the errors are about as large as for other
+"""Plies per unit of the predictions, chosen so that the errors are about as large as those of other
 heads."""
 _HUBER_THRESHOLD = 0.5
 """Largest difference with a quadratic error, in units of 20 plies. Beyond it, the error is linear,

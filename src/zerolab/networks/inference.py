@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from zerolab.core.errors import UserError, quoted
 from zerolab.core.resources import DEVICE_VARIABLE, checked_device_name
-from zerolab.networks.network import Network, fold, folded_copy
+from zerolab.networks.network import Network, fold_batch_norms, folded_copy
 from zerolab.networks.objectives import SearchOutput
 from zerolab.rules import compiled_rules
 from zerolab.rules.rules import Game
@@ -53,7 +53,7 @@ def default_device() -> torch.device:
 
 @contextmanager
 def use_device(name: str) -> Iterator[torch.device]:
-    """Compute this process's networks on the device `name`; raise UserError if it is missing."""
+    """Compute this process's networks on the named device; raise UserError if it is missing."""
     _chosen_devices.append(find_device(name))
     try:
         yield _chosen_devices[-1]
@@ -117,7 +117,7 @@ _EXACT_SIZES = 32
 
 
 def padded_batch_size(count: int) -> int:
-    """Return the padded batch size for `count` positions, which is at most a sixteenth larger.
+    """Return the padded batch size for `count` positions, at most a sixteenth above `count`.
 
     The first batch of each size costs milliseconds because kernels are prepared for it. All sizes
     up to 32 are used, and 16 sizes per doubling above.
@@ -166,7 +166,7 @@ class NetworkEvaluator:
         self.game = game
         self.device = device or default_device()
         self.precision = precision or default_precision(self.device)
-        self._place(fold(network) if is_owned else folded_copy(network))
+        self._place(fold_batch_norms(network) if is_owned else folded_copy(network))
 
     def _place(self, folded: nn.Module) -> None:
         """Move the folded network to the device, in the precision of this evaluator."""
@@ -320,7 +320,7 @@ class _GpuGraph:
         self._pinned = torch.empty_like(planes, pin_memory=True)
         self._inputs = torch.zeros_like(planes, device=device)
         self._graph = torch.cuda.CUDAGraph()
-        with RECORDING_LOCK:
+        with CUDA_GRAPH_LOCK:
             self._graph.capture_begin(pool=pool, capture_error_mode="thread_local")
             try:
                 self._outputs = compute(self._inputs)
@@ -341,8 +341,8 @@ class _GpuGraph:
         return [copy.clone() for copy in self._copies]
 
 
-RECORDING_LOCK = threading.Lock()
-"""Lock held while a CUDA graph is recorded; other threads may evaluate but not record."""
+CUDA_GRAPH_LOCK = threading.Lock()
+"""Lock held while a CUDA graph is being recorded; other threads may evaluate but not record."""
 
 
 _FEATURE_BATCH = 1024
@@ -365,7 +365,7 @@ class TrunkFeatures:
     ) -> None:
         """Compute the features of `heads`, by default those of all heads of the network.
 
-        Raises UserError if they have no convolutions.
+        Raises UserError if the heads have no convolutions.
         """
         self._game = game
         self._device = device or default_device()

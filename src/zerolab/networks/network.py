@@ -133,7 +133,7 @@ class Network(nn.Module):
         return name
 
 
-POOLS = 3
+POOL_COUNT = 3
 """Number of outputs of `GlobalPool` per filter."""
 
 _MIN_VARIANCE = 1e-5  # bounds the gradient of the square root
@@ -236,7 +236,7 @@ def set_weights(network: nn.Module, arrays: Mapping[str, NDArray[Any]]) -> None:
     The network is left unchanged unless all arrays fit.
     """
     require_matching_arrays(
-        {name: array_form(tensor) for name, tensor in network.state_dict().items()}, arrays
+        {name: describe_array(tensor) for name, tensor in network.state_dict().items()}, arrays
     )
     network.load_state_dict({name: torch.from_numpy(np.array(arrays[name])) for name in arrays})
 
@@ -253,14 +253,14 @@ def require_matching_arrays(
         problem = "missing" if unmatched[0] in expected_forms else "unexpected"
         raise UserError(f"these weights belong to a different network: {unmatched[0]} is {problem}")
     for name, expected in expected_forms.items():
-        form = array_form(arrays[name])
+        form = describe_array(arrays[name])
         if form != expected:
             raise UserError(
                 f"these weights belong to a different network: {name} is {form}, not {expected}"
             )
 
 
-def array_form(array: NDArray[Any] | torch.Tensor) -> str:
+def describe_array(array: NDArray[Any] | torch.Tensor) -> str:
     """Return the type and shape of an array or tensor for messages, such as ``float32[2, 3]``."""
     return f"{str(array.dtype).removeprefix('torch.')}{list(array.shape)}"
 
@@ -282,7 +282,7 @@ class NormedConv(nn.Module):
     def forward(self, planes: Tensor) -> Tensor:
         return self.norm(self.conv(planes))  # type: ignore[no-any-return]
 
-    def fold(self) -> None:
+    def fold_batch_norm(self) -> None:
         """Move the normalisation into the weights; for evaluation only."""
         _fold_into(self.conv, self.norm, fuse_conv_bn_weights)
         self.norm = nn.Identity()
@@ -299,7 +299,7 @@ class NormedLinear(nn.Module):
     def forward(self, features: Tensor) -> Tensor:
         return self.norm(self.linear(features))  # type: ignore[no-any-return]
 
-    def fold(self) -> None:
+    def fold_batch_norm(self) -> None:
         """Move the normalisation into the weights; for evaluation only."""
         _fold_into(self.linear, self.norm, fuse_linear_bn_weights)
         self.norm = nn.Identity()
@@ -311,19 +311,19 @@ def _fold_into(layer: Any, norm: Any, fuse: Callable[..., tuple[nn.Parameter, ..
     layer.weight, layer.bias = fuse(layer.weight, layer.bias, *statistics)
 
 
-def fold(network: _Network) -> _Network:
+def fold_batch_norms(network: _Network) -> _Network:
     """Return the network with folded batch norms and no gradients; it can no longer be trained."""
     network.eval().requires_grad_(False)
     with torch.no_grad():
         for module in network.modules():
             if isinstance(module, NormedConv | NormedLinear):
-                module.fold()
+                module.fold_batch_norm()
     return network
 
 
 def folded_copy(network: _Network) -> _Network:
-    """Return a copy of a network for inference; see `fold`."""
-    return fold(copy.deepcopy(network))
+    """Return a copy of a network for inference; see `fold_batch_norms`."""
+    return fold_batch_norms(copy.deepcopy(network))
 
 
 _MIN_UNPADDED_SIDE = 5
@@ -333,7 +333,7 @@ class ConvTrunk(nn.Module):
     """Four convolutions and two fully connected layers, [N, planes, rows, columns] to [N, hidden].
 
     The last two convolutions are unpadded, which removes two cells at each edge of the board. On
-    boards with a side shorter than 5, they are padded, since no cell would remain.
+    boards with a side shorter than 5, they are padded, since otherwise no cell would remain.
     """
 
     def __init__(

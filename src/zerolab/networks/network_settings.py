@@ -3,9 +3,9 @@
 Settings do not import torch, so help texts and settings errors appear without delay. Only
 methods that build or run layers, such as `new_network`, import torch.
 
-The setting `growth` of a run selects one of the types in `GROWTHS`. `Growth.network_settings` alone
+A run's `growth` setting selects one of the types in `GROWTHS`. `Growth.network_settings` alone
 determines the size of every network in the run. Other packages can add a type by registering it in
-a module named by the entry point ``zerolab.networks``.
+a module named by the ``zerolab.networks`` entry point.
 
 A new block at the end of the trunk changes nothing while its last batch norm multiplies by 0
 [Goyal2017]: it then adds 0 to its input, which has already passed through a ReLU.
@@ -98,7 +98,7 @@ class NetworkSettings(VariantSettings):
     @field_validator("heads")
     @classmethod
     def _require_search_outputs(cls, heads: tuple[Head, ...]) -> tuple[Head, ...]:
-        """Reject lists of heads without priors or values."""
+        """Reject lists of heads that provide no priors or no values."""
         for output in _REQUIRED_OUTPUTS:
             if not any(output in head.search_outputs for head in heads):
                 raise ValueError(missing_output_message(output, heads))
@@ -151,7 +151,7 @@ NETWORKS: Registry[type[NetworkSettings]] = Registry("network")
 
 
 WeightArrays = Mapping[str, NDArray[Any]]
-Copies = NDArray[np.int64]
+CopiedUnits = NDArray[np.int64]
 """int64[wide]: for each unit of the wide layer, the index of the copied unit."""
 
 _STEM = "trunk.0"
@@ -217,7 +217,7 @@ class _Widening:
         self.weights = dict(old_weights)
         self._new_weights, self._old_weights, self._random = new_weights, old_weights, random
 
-    def copies(self, name: str) -> Copies:
+    def copies(self, name: str) -> CopiedUnits:
         """Return the index of the copied unit for each output of a wider layer.
 
         The first outputs are the units themselves, in order. The numbers of copies of any two units
@@ -228,7 +228,7 @@ class _Widening:
         permutations = [self._random.permutation(narrow) for _ in range(rounds - 1)]
         return np.concatenate([np.arange(narrow), *permutations])[:wide]
 
-    def layer(self, layer: str, inputs: Copies | None, outputs: Copies | None) -> None:
+    def layer(self, layer: str, inputs: CopiedUnits | None, outputs: CopiedUnits | None) -> None:
         """Widen all arrays of a layer, [outputs, inputs, ...] or [outputs], including batch norm.
 
         Pass None for `inputs` or `outputs` to keep their width.
@@ -240,7 +240,7 @@ class _Widening:
                     wide = self._divided(wide, inputs)
                 self.weights[name] = wide
 
-    def _divided(self, array: NDArray[Any], inputs: Copies) -> NDArray[Any]:
+    def _divided(self, array: NDArray[Any], inputs: CopiedUnits) -> NDArray[Any]:
         """Return weights [outputs, inputs, ...] divided among the copies of each input."""
         size = len(array), len(inputs)
         parts = self._random.uniform(_SMALLEST_SHARE, _LARGEST_SHARE, size)

@@ -2,14 +2,14 @@
 
 A head defines the size of its last layer, its training target, its error, and its outputs for a
 search. It is a variant of the setting ``network.heads``. Other packages can add heads as classes
-like those in `networks.heads`, in a module named by the entry point ``zerolab.networks``.
+like those in `networks.heads`, in a module named by the ``zerolab.networks`` entry point.
 
 A loss combines the policy error l_p and the value error l_v. The value error is the error of the
 head that provides the values for a search: ``value`` (squared error) or ``outcome``
 (cross-entropy), whichever comes first in the settings. Every other head adds its weighted mean
 error, regardless of the loss. Errors are per sample, so a loss can weight samples or combine heads.
-Other packages can add losses as classes like those below, in a module named by the entry point
-``zerolab.networks``.
+Other packages can add losses as classes like those below, in a module named by the
+``zerolab.networks`` entry point.
 """
 
 from __future__ import annotations

@@ -32,8 +32,8 @@ _BIAS = 1 << 15
 class TranspositionTable(NamedTuple):
     """Transposition table of pairs of entries.
 
-    A new entry with at least as many searched nodes as the first replaces it, and the first becomes
-    the second. Any other new entry replaces the second.
+    A new entry with at least as many searched nodes as the first entry replaces it, and the former
+    first entry becomes the second. Any other new entry replaces the second.
     """
 
     states: NDArray[np.uint64]  # [entries, words]

@@ -12,7 +12,7 @@ from zerolab.core.errors import MissingExtraError, UserError
 from zerolab.games.connect_four import ConnectFour
 from zerolab.rules import compiled_rules
 
-ILLEGAL = np.iinfo(np.int32).min
+ILLEGAL_VALUE = np.iinfo(np.int32).min
 """Value of illegal actions."""
 
 
@@ -25,15 +25,15 @@ class Oracle(Protocol):
 
     A value is a score for the player to move: positive if the move wins, 0 if it draws, negative if
     it loses. Its magnitude is the disc difference in Othello; in Connect Four and Gobang, faster
-    wins have higher and slower losses have less negative values. The best moves are those with the
+    wins have higher values, and slower losses less negative ones. The best moves are those with the
     highest value.
     """
 
     def action_values(self, states: NDArray[np.uint64]) -> NDArray[np.int32]:
         """Return int32[n, actions]: exact values for ongoing states, uint64[n, words].
 
-        Illegal actions have the value ILLEGAL. Raises NotSolvedError if the budget of nodes or
-        seconds is exceeded.
+        Illegal actions have the value `ILLEGAL_VALUE`. Raises NotSolvedError if the budget of nodes
+        or seconds is exceeded.
         """
         ...
 
@@ -71,7 +71,7 @@ positions of the opening book are several plies away.
 
 
 class BitBullyOracle(Oracle):
-    """BitBully [BitBully], which solves positions of ``connect_four:6x7`` in well under a second.
+    """BitBully [BitBully], which solves positions in ``connect_four:6x7`` in well under a second.
 
     Scores are defined as in `rules.win_score`. BitBully is an optional dependency because of
     its licence, the AGPL. It does not release the interpreter lock, so parallel solving requires
@@ -118,7 +118,7 @@ class BitBullyOracle(Oracle):
         key = board.astype(np.int8).tobytes()
         if key in self._cache:
             return self._cache[key]
-        values = np.full(BITBULLY_GAME.columns, ILLEGAL, np.int32)
+        values = np.full(BITBULLY_GAME.columns, ILLEGAL_VALUE, np.int32)
         scores = self._solver.score_all_moves(self._board.from_array(board.tolist()))
         values[list(scores)] = list(scores.values())
         if (board > 0).sum() <= _CACHED_DISCS:

@@ -13,7 +13,13 @@ from numpy.typing import NDArray
 from zerolab.core.errors import MissingExtraError, SubstituteWarning
 from zerolab.oracles import alpha_beta
 from zerolab.oracles.alpha_beta import empty_table
-from zerolab.oracles.oracle import BITBULLY_GAME, ILLEGAL, BitBullyOracle, NotSolvedError, Oracle
+from zerolab.oracles.oracle import (
+    BITBULLY_GAME,
+    ILLEGAL_VALUE,
+    BitBullyOracle,
+    NotSolvedError,
+    Oracle,
+)
 from zerolab.rules import compiled_rules, rules
 from zerolab.rules.catalogue import game_name
 from zerolab.rules.position import Position
@@ -128,7 +134,7 @@ class Solver(Oracle):
 
     def action_values(self, states: NDArray[np.uint64]) -> NDArray[np.int32]:
         """Return int32[n, actions]: exact values; the budget applies to each state separately."""
-        values = np.full((len(states), rules.action_count(self.game)), ILLEGAL, np.int32)
+        values = np.full((len(states), rules.action_count(self.game)), ILLEGAL_VALUE, np.int32)
         for state, row in zip(states, values, strict=True):
             actions = self._ordered_actions(state)
             watch = self._watch(len(actions))
@@ -248,7 +254,7 @@ class Solution(NamedTuple):
         position = self.position
         return {
             "game": game_name(position.game),
-            "played": [position.name(action) for action in position.history],
+            "played": [position.action_name(action) for action in position.history],
             "mover": "first" if position.first_to_move else "second",
             "value": self.value,
             "moves": self.move_values,
@@ -266,7 +272,7 @@ def solve_position(
     generic: bool = False,
     report: Callable[[SolverProgress], None] = lambda _: None,
 ) -> Solution:
-    """Solve a position; the parameters are the same as for `oracle_for`.
+    """Solve a position; the parameters are the same as those of `oracle_for`.
 
     Raises NotSolvedError if the budget is exceeded.
     """
@@ -277,7 +283,9 @@ def solve_position(
         )
     oracle = oracle_for(position.game, budget, memory=memory, generic=generic, report=report)
     values = oracle.action_values(position.state[None])[0]
-    move_values = {position.name(action): int(values[action]) for action in position.legal_actions}
+    move_values = {
+        position.action_name(action): int(values[action]) for action in position.legal_actions
+    }
     node_count = oracle.node_count if isinstance(oracle, Solver) else 0
     seconds = perf_counter() - start_time
     return Solution(position, max(move_values.values()), move_values, node_count, seconds)

@@ -27,7 +27,7 @@ from zerolab.studies.statistics import (
     BootstrapEstimate,
     ClaimEstimate,
     StudentEstimate,
-    mean_of,
+    estimate_mean,
     plot_sample,
     spread_components,
     weighted_sum,
@@ -47,7 +47,7 @@ def standard_error(rating: Rating) -> float:
 def elo_sample(tournament: PlayedTournament, runs: Sequence[TrainedRun]) -> RunSample:
     """Return the tournament Elo of all `runs` that play in the tournament, with standard errors."""
     return sample_of_ratings(
-        [tournament.final_rating(run) for run in runs if tournament.plays(run)]
+        [tournament.final_rating(run) for run in runs if tournament.includes_run(run)]
     )
 
 
@@ -60,7 +60,7 @@ def sample_of_ratings(ratings: Sequence[Rating]) -> RunSample:
 def elo_spread_ratio(
     results: Results, part: str, factor: str, level: Level, others: Sequence[Level]
 ) -> ClaimEstimate | MissingEstimate:
-    """Return the spread of Elo between the runs with a level, relative to that with `others`."""
+    """Return the spread of Elo between runs with one level, relative to that with `others`."""
     if missing := unfinished_tournaments_note(results, [part]):
         return missing
     one, *rest = [
@@ -91,7 +91,7 @@ def pair_by_seed(
 
 def mean_elo_gain(pairs: Sequence[tuple[Rating, Rating]]) -> StudentEstimate:
     """Return the mean over `pairs` of the Elo of the first rating minus that of the second."""
-    return mean_of([one.elo - other.elo for one, other in pairs])
+    return estimate_mean([one.elo - other.elo for one, other in pairs])
 
 
 def unfinished_tournaments_note(results: Results, keys: Sequence[str]) -> MissingEstimate | None:
@@ -144,7 +144,7 @@ def fit_elo(
             level: {
                 run.seed: results.tournaments[group].elo_above_agent(run)
                 for run in results.runs_where(part, **{factor: level})
-                if results.tournaments[group].plays(run)
+                if results.tournaments[group].includes_run(run)
             }
             for level in levels
         }
@@ -174,7 +174,7 @@ def weakest_elo(
             runs = results.runs_where(part, **{factor: level})
             if not runs:
                 return removed_runs_note(results, part)
-            lead = mean_of([tournament.elo_above_agent(run) for run in runs])
+            lead = estimate_mean([tournament.elo_above_agent(run) for run in runs])
             error = StudentEstimate(0.0, shared_error, math.inf)
             above.append(weighted_sum([(1.0, lead), (1.0, error)]))
     return estimate_smallest(above)
@@ -231,8 +231,8 @@ def correlation_with_elo(
     compared = [level for levels in groups for level in levels]
     for part in parts:
         runs = [run for run in results.runs_where(part) if run.factors[factor] in compared]
-        measured = within_seeds(runs, measure)
-        elos = within_seeds(runs, results.tournaments[part].elo_above_agent)
+        measured = deviations_within_seeds(runs, measure)
+        elos = deviations_within_seeds(runs, results.tournaments[part].elo_above_agent)
         for levels in groups:
             by_seed: dict[Level, list[tuple[float, float]]] = {}
             for run, *pair in zip(runs, measured, elos, strict=True):
@@ -247,7 +247,9 @@ def correlation_with_elo(
     return bootstrap_in_batch(*tables, statistic=rank_correlations)
 
 
-def within_seeds(runs: Sequence[TrainedRun], measure: Callable[[TrainedRun], float]) -> list[float]:
+def deviations_within_seeds(
+    runs: Sequence[TrainedRun], measure: Callable[[TrainedRun], float]
+) -> list[float]:
     """Return a measure of each run minus its mean over the `runs` with the same seed."""
     values = [measure(run) for run in runs]
     by_seed: dict[Any, list[float]] = {}
@@ -273,7 +275,7 @@ def rank_correlations(pairs: NDArray[np.float64]) -> NDArray[np.float64]:
     return correlations
 
 
-def fit_runs(
+def fit_measure(
     results: Results,
     parts: Sequence[str],
     factor: str,
@@ -299,7 +301,7 @@ def fit_runs(
 
 
 class Term(NamedTuple):
-    """Weighted mean of a measure over the runs of a part with a level of a factor."""
+    """Weighted mean of a measure over the runs of a part with one level of a factor."""
 
     weight: float
     part: str
@@ -326,11 +328,11 @@ def sum_of_means(
         seeds = set.intersection(*map(set, by_seed))
         if not seeds:
             return MissingEstimate(results.unfinished_message(part) or f"no runs of {part}")
-        sums.append((1.0, mean_of([sum(each[seed] for each in by_seed) for seed in seeds])))
+        sums.append((1.0, estimate_mean([sum(each[seed] for each in by_seed) for seed in seeds])))
     return weighted_sum(sums)
 
 
-def contrast(
+def mean_contrast(
     model: GamesModel | MissingEstimate,
     weights: Mapping[Any, float],
     parts: Sequence[str] = (),
@@ -351,10 +353,10 @@ def smallest_lead(
     """
     if isinstance(model, MissingEstimate):
         return model
-    return estimate_smallest(leads(model, [level], rivals, parts))
+    return estimate_smallest(mean_leads(model, [level], rivals, parts))
 
 
-def leads(
+def mean_leads(
     model: GamesModel, levels: Sequence[Level], rivals: Sequence[Level], parts: Sequence[str] = ()
 ) -> list[StudentEstimate]:
     """Return the mean lead of each level over each rival in `parts`, by default all."""

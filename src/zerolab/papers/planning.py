@@ -35,7 +35,7 @@ CHANGES: Mapping[Scale, Mapping[str, Any]] = {
 }  # fmt: skip
 """Changes to a paper's preset at each scale, by dotted key."""
 
-OPENINGS: Mapping[Scale, int] = {"smoke": 1, "mini": 2, "small": 2, "paper": 0}
+OPENING_PLIES: Mapping[Scale, int] = {"smoke": 1, "mini": 2, "small": 2, "paper": 0}
 """Random plies at the start of tournament games, shared by both games of a colour-swapped pair.
 
 The papers use none, so two networks play the same few games repeatedly."""
@@ -54,7 +54,7 @@ _LONGER: Mapping[tuple[Scale, str, str], int] = {("mini", "connect_four", "6x6")
 
 
 def wang2019_changes(scale: Scale, game: str, size: str) -> dict[str, Any]:
-    """Return the changes to the preset `wang2019` for a scale, game and board size."""
+    """Return the changes to the `wang2019` preset for a scale, game and board size."""
     iterations = _LONGER.get((scale, game, size), _WANG2019_ITERATIONS[scale][size])
     return {**CHANGES[scale], "iterations": iterations}
 

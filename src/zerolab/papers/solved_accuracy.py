@@ -13,7 +13,7 @@ from zerolab.agents.run_agents import agent_of_run
 from zerolab.core.errors import UserError, quoted
 from zerolab.evaluation.accuracy import accuracy_report, grade_moves, player_choices
 from zerolab.evaluation.positions import read_positions
-from zerolab.papers.elo import fit_runs
+from zerolab.papers.elo import fit_measure
 from zerolab.report.document import Block, Heading, Paragraph, Picture
 from zerolab.report.interval_plots import draw_grouped_runs
 from zerolab.report.table import Cell, Column, Table
@@ -24,7 +24,7 @@ from zerolab.studies.design import Level
 from zerolab.studies.results import Results
 from zerolab.studies.statistics import (
     POOLED_NOTE,
-    mean_of,
+    estimate_mean,
     plot_sample,
     with_pooled_intervals,
 )
@@ -105,8 +105,8 @@ def measure_test_accuracy(run: FinishedRun) -> AccuracyByPly | None:
 def part_due_to_plies(hard: AccuracyByPly, easy: AccuracyByPly) -> float | None:
     """Return the part of a difference in accuracy that is due to the plies, minus the other part.
 
-    The other part is the mean difference at equal plies, with the `hard` numbers of positions at
-    the plies of both sets. The result is None if the sets have no plies in common.
+    The other part is the mean difference at equal plies, weighted by the number of `hard` positions
+    at each ply that both sets contain. The result is None if the sets have no plies in common.
     """
     easy_mean, hard_mean = (
         sum(count * share for count, share in each.values()) / sum(n for n, _ in each.values())
@@ -135,7 +135,7 @@ def fit_accuracy(
     if unmeasured:
         missing = f"networks not measured on solved positions: {', '.join(unmeasured)}"
         return MissingEstimate(missing)
-    return fit_runs(results, parts, factor, levels, lambda run: run.measurements[measure])
+    return fit_measure(results, parts, factor, levels, lambda run: run.measurements[measure])
 
 
 def _measured(
@@ -149,7 +149,7 @@ def _measured(
     }
 
 
-def accuracy_blocks(
+def accuracy_section(
     results: Results,
     part_titles: Mapping[str, str],
     factor: str,
@@ -171,7 +171,12 @@ def accuracy_blocks(
         for part, title in part_titles.items()
     }
     rows: list[list[Cell]] = [
-        [title, level, len(policy), *(mean_of(each).interval for each in (policy, search, regret))]
+        [
+            title,
+            level,
+            len(policy),
+            *(estimate_mean(each).interval for each in (policy, search, regret)),
+        ]
         for title, by_level in values.items()
         for level, (policy, search, regret) in by_level.items()
         if policy

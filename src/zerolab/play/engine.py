@@ -2,7 +2,7 @@
 
 Matches, tournaments, gates, self-play and single-move decisions differ only in their pairings and
 observers. A game occupies one slot of the engine and one slot of each of its players; when it ends,
-another game takes over the slots. Searching players accept new games while others are still
+another game takes over the slots. Searching players accept new games while other games are still
 pending, which keeps network batches large.
 """
 
@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from zerolab.agents.agent import FORFEIT, Actions, Agent, Player, ProgramPlayer
+from zerolab.agents.agent import FORFEIT_ACTION, Actions, Agent, Player, ProgramPlayer
 from zerolab.core import streams
 from zerolab.play.observers import ChosenMoves, GameHistories, GameObserver, MoveObserver
 from zerolab.play.pairings import Decision, Ints, Pairing, SearchGroups, SlotPool, slots_by_agent
@@ -218,9 +218,9 @@ class EngineThread:
         """Play the moves of one player and finish the games that end."""
         slots, actions = decision.pool.engine_slots(decision.player_slots), decision.actions
         self._observe(decision, slots)
-        forfeits = actions == FORFEIT
+        forfeits = actions == FORFEIT_ACTION
         for slot in slots[forfeits].tolist():
-            self._moves[slot].append(FORFEIT)
+            self._moves[slot].append(FORFEIT_ACTION)
             self._end(slot, LOSS)
         slots, actions = slots[~forfeits], actions[~forfeits]
         if not slots.size:
@@ -259,7 +259,7 @@ class EngineThread:
         return outcomes
 
     def _by_pool(self, slots: Ints) -> Iterator[tuple[SlotPool, Ints, Ints]]:
-        """Yield each pool that plays games in `slots`, with their player slots and row numbers."""
+        """Yield each pool with games in `slots`, and these games' player slots and row numbers."""
         if len(self._pools) == 1:  # an agent that plays both sides uses one slot for both
             yield self._pools[0], self._player_slots[slots, 0], np.arange(len(slots))
             return
@@ -312,12 +312,12 @@ def slots_within_memory(agents: Sequence[Agent], threads: int) -> int:
     return max(_MIN_SLOTS, min(_MAX_SLOTS, _MEMORY // (2 * threads * max(1, largest))))
 
 
-def have_networks(agents: Iterable[Agent]) -> bool:
+def any_has_network(agents: Iterable[Agent]) -> bool:
     """Return True if any agent evaluates positions with a network."""
     return any(agent.load_evaluator for agent in agents)
 
 
-def useful_threads(threads: int, games: int, has_networks: bool) -> int:
+def useful_thread_count(threads: int, games: int, has_networks: bool) -> int:
     """Return the number of threads, at most `threads`, for playing `games` games in parallel.
 
     Networks on a GPU need only one thread: a GPU evaluates a hundred positions about as fast as
@@ -357,7 +357,7 @@ def play_pairings(
     ]
     done = 0
     executor = ThreadPoolExecutor(setup.threads, thread_name_prefix="play")
-    with one_core_per_thread(have_networks(setup.agents)), executor as pool:
+    with one_core_per_thread(any_has_network(setup.agents)), executor as pool:
         try:
             running = {pool.submit(worker.play) for worker in workers}
             while running:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, Protocol, Self, TypeVar
 
 from zerolab.agents.agent import Agent
-from zerolab.agents.specs import can_be_shared, shared_agent
+from zerolab.agents.specs import is_portable, portable_agent
 from zerolab.play.engine import EngineSetup, play_pairings
 from zerolab.play.observers import GameRecorder
 from zerolab.play.pairings import Pairing
@@ -20,7 +20,7 @@ from zerolab.search.evaluator import Evaluator
 from zerolab.store.games import GameRecord
 
 Batch = Sequence[Pairing]
-Share = Callable[[Evaluator], Callable[[], Evaluator]]
+MakePortable = Callable[[Evaluator], Callable[[], Evaluator]]
 """Function that wraps an evaluator in a picklable function that returns it in other processes."""
 
 
@@ -35,14 +35,14 @@ class PlayProgress(NamedTuple):
     """Agents for which a thread is waiting, or the state of a cluster."""
 
 
-Report = Callable[[PlayProgress], object]
+PlayProgressCallback = Callable[[PlayProgress], object]
 """Callback that receives the progress a few times per second."""
 
 
 class Job(Protocol):
     """Data shared by all batches of a stage."""
 
-    def shared(self, share: Share) -> Self:
+    def portable(self, make_portable: MakePortable) -> Self:
         """Return the job in a form that can be sent to other processes."""
         ...
 
@@ -56,15 +56,15 @@ class Executor(Protocol):
 
     @property
     def background(self) -> Executor | None:
-        """Executor for games that are not needed yet; None if these would only delay others."""
+        """Executor for games not needed yet; None if these would only delay other games."""
         ...
 
     def run(
         self,
-        play: Callable[[_Job, Sequence[Batch], Report], _Result],
+        play: Callable[[_Job, Sequence[Batch], PlayProgressCallback], _Result],
         job: _Job,
         batches: Sequence[Batch],
-        report: Report = lambda _: None,
+        report: PlayProgressCallback = lambda _: None,
     ) -> list[_Result]:
         """Play batches of games and return their results in order.
 
@@ -81,15 +81,15 @@ class ThreadExecutor:
 
     def run(
         self,
-        play: Callable[[_Job, Sequence[Batch], Report], _Result],
+        play: Callable[[_Job, Sequence[Batch], PlayProgressCallback], _Result],
         job: _Job,
         batches: Sequence[Batch],
-        report: Report = lambda _: None,
+        report: PlayProgressCallback = lambda _: None,
     ) -> list[_Result]:
         return [play(job, batches, report)]
 
 
-THREADS = ThreadExecutor()
+THREAD_EXECUTOR = ThreadExecutor()
 
 
 class BackgroundExecutor:
@@ -106,16 +106,16 @@ class BackgroundExecutor:
         play: Callable[..., Any],
         job: Job,
         batches: Sequence[Batch],
-        report: Report = lambda _: None,
+        report: PlayProgressCallback = lambda _: None,
     ) -> list[Any]:
         return self._run(play, job, batches, report)
 
 
 def executor_for(agents: Iterable[Agent], preferred: Executor) -> Executor:
-    """Return the preferred executor, or `THREADS` if an agent cannot play on other machines."""
-    if preferred is THREADS or all(map(can_be_shared, agents)):
+    """Return the preferred executor; `THREAD_EXECUTOR` if an agent cannot play elsewhere."""
+    if preferred is THREAD_EXECUTOR or all(map(is_portable, agents)):
         return preferred
-    return THREADS
+    return THREAD_EXECUTOR
 
 
 class EngineJob(NamedTuple):
@@ -123,12 +123,14 @@ class EngineJob(NamedTuple):
 
     setup: EngineSetup
 
-    def shared(self, share: Share) -> EngineJob:
-        agents = [shared_agent(agent, share) for agent in self.setup.agents]
+    def portable(self, make_portable: MakePortable) -> EngineJob:
+        agents = [portable_agent(agent, make_portable) for agent in self.setup.agents]
         return EngineJob(self.setup._replace(agents=agents))
 
 
-def play_games(job: EngineJob, batches: Sequence[Batch], report: Report) -> list[GameRecord]:
+def play_games(
+    job: EngineJob, batches: Sequence[Batch], report: PlayProgressCallback
+) -> list[GameRecord]:
     """Play batches of games and return their records, ordered by number."""
     recorder = GameRecorder()
 
@@ -139,6 +141,6 @@ def play_games(job: EngineJob, batches: Sequence[Batch], report: Report) -> list
     return recorder.games
 
 
-def play_progress(progress: Callable[[int, str], Any]) -> Report:
-    """Return a `Report` that passes the number of finished games and the note to `progress`."""
+def play_progress(progress: Callable[[int, str], Any]) -> PlayProgressCallback:
+    """Return a callback that passes the number of finished games and the note to `progress`."""
     return lambda made: progress(made.game_count, made.note)

@@ -1,4 +1,4 @@
-"""Export of games as PGN or TSV, import of results from PGN and games.sqlite, reached positions.
+"""Export of games as PGN or TSV, import of results from PGN and games.sqlite, and positions.
 
 The positions of a game exclude the final one, in which no move was made. Mirrored positions are
 distinct. Positions are identified by 64-bit hashes; among 10 million positions, the probability of
@@ -25,7 +25,7 @@ from zerolab.rules.catalogue import game_name, notation_of
 from zerolab.rules.rules import Game
 from zerolab.search.evaluator import hash_states
 from zerolab.store.checks import user_errors_on_read
-from zerolab.store.games import GameRecord, GameStore
+from zerolab.store.games import GAMES_FILE_NAME, GameRecord, GameStore
 
 _RESULT_TAGS = {1: "1-0", -1: "0-1", 0: "1/2-1/2", None: "*"}
 _LINE = 79
@@ -103,8 +103,6 @@ def _movetext(moves: tuple[str, ...], result: str) -> str:
     )
 
 
-STORE_NAME = "games.sqlite"
-
 _SQLITE = b"SQLite format 3\0"
 _MAX_STORE_BYTES = 1 << 36
 MAX_PGN_BYTES = 1 << 27
@@ -130,7 +128,7 @@ def read_game_results(paths: Sequence[Path]) -> ImportedResults:
     ``runs/demo@12``, which distinguish networks of different runs. A file given more than once
     is read only once. Raises UserError for unreadable or invalid files.
     """
-    resolved = [path / STORE_NAME if path.is_dir() else path for path in paths]
+    resolved = [path / GAMES_FILE_NAME if path.is_dir() else path for path in paths]
     files = {os.path.realpath(path): path for path in reversed(resolved)}
     parts = [_read(path) for path in reversed(files.values())]
     return ImportedResults(
@@ -142,15 +140,15 @@ def read_game_results(paths: Sequence[Path]) -> ImportedResults:
 
 def _read(path: Path) -> ImportedResults:
     if not path.exists():
-        raise UserError(f"{quoted(path)} does not exist: expected a PGN file or {STORE_NAME}")
+        raise UserError(f"{quoted(path)} does not exist: expected a PGN file or {GAMES_FILE_NAME}")
     check_file(path, _MAX_STORE_BYTES)
     # Closing the file releases this process's locks on the database (see store/checks.py). This is
     # safe because the only caller, `zerolab rate`, has no database open.
     with user_errors_on_read(path), open(path, "rb") as file:
         is_store = file.read(len(_SQLITE)) == _SQLITE
-    if is_store or path.name == STORE_NAME:
+    if is_store or path.name == GAMES_FILE_NAME:
         # Networks in a renamed copy of games.sqlite are named after the file instead of the run.
-        run = path.parent if path.name == STORE_NAME else path
+        run = path.parent if path.name == GAMES_FILE_NAME else path
         return read_store_results(GameStore(path, run))
     return read_pgn_results(read_limited(path, MAX_PGN_BYTES), str(path))
 
@@ -172,7 +170,7 @@ def read_store_results(store: GameStore) -> ImportedResults:
 def read_pgn_results(content: bytes, source: str) -> ImportedResults:
     """Return the results in a PGN file; White moves first.
 
-    The encoding is UTF-8 or Latin-1. Only the tags White, Black and Result are used. Raises
+    The encoding is UTF-8 or Latin-1. Only the White, Black and Result tags are used. Raises
     UserError, naming `source` and the game, if a tag is missing or the result is unknown.
     """
     results, unfinished_count = [], 0
@@ -185,7 +183,7 @@ def read_pgn_results(content: bytes, source: str) -> ImportedResults:
             results.append(GameResult(first, second, result))
     if not results and not unfinished_count:
         raise UserError(
-            f"{source} contains no games: expected PGN with the tags White, Black and Result"
+            f"{source} contains no games: expected PGN with the White, Black and Result tags"
         )
     return _without_self_play(results)._replace(unfinished_count=unfinished_count)
 
@@ -214,7 +212,7 @@ def result_of_tags(tags: dict[str, str], where: str) -> int | None:
 
 def _tag(tags: dict[str, str], name: str, where: str) -> str:
     if not tags.get(name):
-        raise UserError(f'{where}: the tag {name} is missing: expected [{name} "..."]')
+        raise UserError(f'{where}: the {name} tag is missing: expected [{name} "..."]')
     return tags[name]
 
 

@@ -1,10 +1,10 @@
 """Starts of self-play games: the initial position, random plies, or positions from earlier games.
 
 The setting `selfplay.start` selects one of the types in `GAME_STARTS`. Other packages can add a
-type by registering it in a module named in the entry-point group ``zerolab.play``.
+type by registering it in a module named in the ``zerolab.play`` entry-point group.
 
 A game that begins at a position of an earlier game contains the moves that lead there. These moves
-are recorded like the others, but neither searched nor used for training.
+are recorded like the other moves, but neither searched nor used for training.
 """
 
 from __future__ import annotations
@@ -86,13 +86,13 @@ class ArchiveStart(GameStart):
     network misjudges. Weighting by disagreement is zerolab's variant. With `search.discount`, v is
     discounted and z is not, so even well-judged positions far from the end have some weight.
 
-    The other games begin as usual. Available only in the modes episodic and continuous.
+    The other games begin as usual. Available only in the episodic and continuous modes.
     """
 
     name: Literal["archive"] = "archive"
 
     share: float = Field(default=0.5, gt=0, le=1)
-    """Share of games that begin at a position of the archive."""
+    """Share of games that begin at a position in the archive."""
 
     size: int = Field(default=10_000, ge=1, le=1_000_000)
     """Number of positions in the archive, counting repetitions. Every iteration reads the examples
@@ -121,7 +121,7 @@ class ArchiveStart(GameStart):
         rows, weights = rows[weights > 0], weights[weights > 0]
         if not rows.size:
             return NO_OPENINGS
-        return DrawnOpenings(
+        return ArchiveOpenings(
             seed, iteration, self.share, examples.actions, rows, examples.plies[rows],
             np.cumsum(weights),
         )  # fmt: skip
@@ -150,7 +150,7 @@ def _distinct_positions(
     return last, np.abs(sums / np.bincount(positions, minlength=distinct_count))
 
 
-class DrawnOpenings(NamedTuple):
+class ArchiveOpenings(NamedTuple):
     """Openings drawn at random from the moves of earlier games."""
 
     seed: int
@@ -190,7 +190,7 @@ def _draw_uniform(keys, draws):
         draws[number] = streams.uniform(keys[0], number)
 
 
-def unsearched_moves(
+def unsearched_examples(
     states: NDArray[np.uint64],
     numbers: NDArray[np.int64],
     plies: NDArray[np.int64],
@@ -218,8 +218,8 @@ def unsearched_moves(
     )
 
 
-def given_moves(game: Game, games: Sequence[GameRecord]) -> Iterator[Examples]:
-    """Yield `unsearched_moves` examples for the given plies of games, in ply order."""
+def given_examples(game: Game, games: Sequence[GameRecord]) -> Iterator[Examples]:
+    """Yield `unsearched_examples` for the given plies of games, in ply order."""
     games = [each for each in games if each.given_plies]
     states = np.repeat(compiled_rules.start(game)[None], len(games), axis=0)
     numbers = np.array([each.number for each in games])
@@ -227,7 +227,7 @@ def given_moves(game: Game, games: Sequence[GameRecord]) -> Iterator[Examples]:
         rows = np.array([row for row, each in enumerate(games) if each.given_plies > ply])
         actions = np.array([games[row].actions[ply] for row in rows])
         plies = np.full(len(rows), ply)
-        yield unsearched_moves(
+        yield unsearched_examples(
             states[rows], numbers[rows], plies, actions, rules.action_count(game)
         )
         compiled_rules.apply_batch(game, states, rows, actions)
@@ -239,7 +239,7 @@ NO_ACTION = -1
 @kernel
 def _random_ply_count(key, max_plies):
     """Return the number of random plies of a game, uniform from 0 to `max_plies`."""
-    return streams.below(streams.random_bits(key, 0), max_plies + 1)
+    return streams.random_below(streams.random_bits(key, 0), max_plies + 1)
 
 
 @kernel
@@ -290,5 +290,5 @@ class RandomOpeningPlies:
         return np.where(drawn != NO_ACTION, drawn, actions)
 
     def is_random(self, slots: Slots) -> NDArray[np.bool_]:
-        """Return for each slot whether the last call of `draw` drew a random move, bool[n]."""
+        """Return for each slot whether the last call to `draw` drew a random move, bool[n]."""
         return self._actions[slots] != NO_ACTION

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zerolab.core import streams
-from zerolab.play.executors import PlayProgress, Report
-from zerolab.play.game_starts import NO_ACTION, RandomOpeningPlies, unsearched_moves
+from zerolab.play.executors import PlayProgress, PlayProgressCallback
+from zerolab.play.game_starts import NO_ACTION, RandomOpeningPlies, unsearched_examples
 from zerolab.play.pairings import random_opening
 from zerolab.play.position_search import PositionResults
 from zerolab.play.search_service import SearchService
@@ -58,7 +58,7 @@ class LockstepSelfPlay:
         seed: int,
         iteration: int,
         name: str,
-        report: Report,
+        report: PlayProgressCallback,
     ) -> None:
         self._game = game
         self._settings = settings
@@ -169,7 +169,7 @@ def example_rows(
 
     Columns that depend on the end of the game are still 0.
     """
-    moves = unsearched_moves(states, numbers, plies, actions, results.policies.shape[1])
+    moves = unsearched_examples(states, numbers, plies, actions, results.policies.shape[1])
     for name in SearchFacts.column_forms():
         getattr(moves, name)[searched] = getattr(results, name)
     moves.full[searched] = results.full

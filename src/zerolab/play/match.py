@@ -13,12 +13,12 @@ from zerolab.core.processes import available_cores
 from zerolab.play.engine import (
     EngineSetup,
     ProgressCallback,
-    have_networks,
+    any_has_network,
     slots_within_memory,
-    useful_threads,
+    useful_thread_count,
 )
 from zerolab.play.executors import (
-    THREADS,
+    THREAD_EXECUTOR,
     EngineJob,
     Executor,
     executor_for,
@@ -32,7 +32,7 @@ from zerolab.ratings.ratings import EloDifference
 from zerolab.ratings.results import MatchScore, distinct_games, score_of
 from zerolab.ratings.sprt import Sprt, SprtVerdict, verdict_text
 from zerolab.report.document import Block, Paragraph
-from zerolab.report.figures import shortened
+from zerolab.report.figures import shorten_name
 from zerolab.report.html import NotebookView, blocks_html
 from zerolab.report.table import Cell, Column, Table, data_frame
 from zerolab.rules.rules import Game
@@ -96,7 +96,7 @@ class Match(NotebookView):
     def __repr__(self) -> str:
         score = self.score
         return (
-            f"<Match {shortened(self.a)} against {shortened(self.b)}: {score.games} games,"
+            f"<Match {shorten_name(self.a)} against {shorten_name(self.b)}: {score.games} games,"
             f" score rate {score.score_rate:.3f}>"
         )
 
@@ -113,7 +113,7 @@ def play_match(
     openings: int = 0,
     begin: int = 0,
     threads: int | None = None,
-    executor: Executor = THREADS,
+    executor: Executor = THREAD_EXECUTOR,
     chunks: int | None = None,
 ) -> Match:
     """Play games `begin` to `begin + games - 1` of a match; A moves first in even-numbered games.
@@ -125,7 +125,7 @@ def play_match(
     UserError if games are too short for the openings.
     """
     agents = with_unique_names([a, b])
-    threads = threads or useful_threads(available_cores(), games, have_networks(agents))
+    threads = threads or useful_thread_count(available_cores(), games, any_has_network(agents))
     first, second = (agent.name for agent in agents)
     pairings = alternating_colours(first, second, range(begin, begin + games))
     pairings = with_random_openings(game, pairings, openings, seed, iteration)
@@ -155,7 +155,7 @@ class TestedMatch(NamedTuple):
     verdict: SprtVerdict
 
     def __repr__(self) -> str:
-        players = f"{shortened(self.match.a)} against {shortened(self.match.b)}"
+        players = f"{shorten_name(self.match.a)} against {shorten_name(self.match.b)}"
         count = len(self.match.games)
         return f"<TestedMatch {players}: {self.verdict.state} after {count} games>"
 

@@ -47,7 +47,7 @@ class ChosenMoves(NamedTuple):
     """Previous actions of each game. The sequences grow as the games continue, so observers must
     copy the sequences that they store."""
     actions: Actions
-    """int64[n]: legal actions, or FORFEIT."""
+    """int64[n]: legal actions, or `FORFEIT_ACTION`."""
 
 
 class MoveObserver(Protocol):
@@ -90,7 +90,7 @@ class GameRecorder:
 
 
 @kernel
-def draw_played_on(keys, share, played_on):
+def sample_played_on(keys, share, played_on):
     """Draw which games continue without resignations, and write the mask to `played_on`, bool[n].
 
     `keys` uint64[n] are the random streams of the games.
@@ -99,7 +99,9 @@ def draw_played_on(keys, share, played_on):
         played_on[i] = streams.uniform(keys[i], 0) < share
 
 
-def gives_up(root_values: Numbers, full: NDArray[np.bool_], threshold: float) -> NDArray[np.bool_]:
+def should_resign(
+    root_values: Numbers, full: NDArray[np.bool_], threshold: float
+) -> NDArray[np.bool_]:
     """Return whether a player resigns, bool[n], given the root values of its searches.
 
     Only full searches are considered, because their values are more reliable; `full`, bool[n],
@@ -112,13 +114,13 @@ def gives_up(root_values: Numbers, full: NDArray[np.bool_], threshold: float) ->
 def resignation_counts(
     examples: Examples, games: Sequence[GameRecord], threshold: float
 ) -> dict[str, float]:
-    """Return the field `resignations` of `SelfPlayRecord` for the games of an iteration.
+    """Return the `resignations` field of `SelfPlayRecord` for the games of an iteration.
 
     `examples` covers all games, ordered by game and ply. A resigned game has no example of the
-    position in which its player gave up, so all examples in which a player would have resigned
-    come from games that were played on. Only the first in each game is counted.
+    position in which the player gave up, so all examples in which a player would have resigned come
+    from games that were played on. Only the first such example in each game is counted.
     """
-    would_resign = np.flatnonzero(gives_up(examples.root_values, examples.full, threshold))
+    would_resign = np.flatnonzero(should_resign(examples.root_values, examples.full, threshold))
     _, first = np.unique(examples.games[would_resign], return_index=True)
     outcomes = examples.outcomes[would_resign[first]]
     false_count = int((outcomes != LOSS).sum())

@@ -47,7 +47,7 @@ class PairResult(NamedTuple):
         """Score rate of `first` over all games, with the Wilson 95 % interval from distinct games.
 
         Repeated games do not affect the interval. If some games are repeated more often than
-        others, the score rate of all games can therefore be outside it.
+        others, the score rate of all games can therefore lie outside the interval.
         """
         return self.distinct_score.interval()._replace(value=self.score.score_rate)
 

@@ -35,7 +35,7 @@ _CELLS_PER_THREAD = 3  # minimum that keeps all threads busy until shortly befor
 
 
 class Pairing(NamedTuple):
-    """A game to play."""
+    """A game to play; with a `number_stride`, also the later games of its slot."""
 
     number: int
     """Game number, unique among the games of the same agents."""
@@ -192,7 +192,7 @@ def _draw_openings(game, keys, openings):
     for i in range(keys.shape[0]):
         drawn = 0
         for attempt in range(_MAX_ATTEMPTS):
-            drawn = _draw_opening(game, streams.fold(keys[i], attempt), openings[i])
+            drawn = _draw_opening(game, streams.fold_in(keys[i], attempt), openings[i])
             if drawn == plies:
                 break
         if drawn < plies:

@@ -184,7 +184,7 @@ class PositionSearch:
         self.search.start_search(slots, playouts, noise, simulations, full)
 
     def _extend_unfinished(self, slots: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Extend finished searches as the budget requires, and return the others."""
+        """Extend finished searches as the budget requires; return the slots not extended."""
         if not (slots.size and self._budget.may_extend):
             return slots
         more = self._budget.allow_more(slots, self.search)

@@ -1,4 +1,4 @@
-"""Actors of a run on a Ray cluster, and the data sent to them (requires extra ``cluster``).
+"""Actors of a run on a Ray cluster, and the data sent to them (requires the ``cluster`` extra).
 
 An actor plays one chunk of games per core, or only one if it has a GPU. It checks its installation
 before its first chunk, and keeps the most recently used networks.
@@ -35,9 +35,9 @@ from zerolab.play.executors import Batch, PlayProgress
 from zerolab.rules.catalogue import parse_game
 from zerolab.search.evaluator import Evaluator
 
-ATTEMPTS = 4
+MAX_ATTEMPTS = 4
 """Maximum number of attempts to play a chunk or to start actors."""
-SCAN_SECONDS = 2.0
+SCAN_INTERVAL_SECONDS = 2.0
 """Time between two scans of the nodes of the cluster."""
 _MAX_DOUBLINGS = 5
 _ADDRESS = re.compile(r"\bip[=:] ?([\w.:]+)")
@@ -53,7 +53,7 @@ class ChunkResult(NamedTuple):
     progress: PlayProgress
 
 
-class ActorShape(NamedTuple):
+class ActorResources(NamedTuple):
     """Resources of each actor."""
 
     cores: int
@@ -62,11 +62,11 @@ class ActorShape(NamedTuple):
     """True if the actor has a GPU, with which it plays one chunk at a time."""
 
     @property
-    def places(self) -> int:
+    def parallel_chunks(self) -> int:
         """Number of chunks played at the same time."""
         return 1 if self.has_gpu else self.cores
 
-    def capacity(self, nodes: Sequence[Mapping[str, Any]]) -> int:
+    def actor_capacity(self, nodes: Sequence[Mapping[str, Any]]) -> int:
         """Return how many such actors fit on idle nodes."""
         return sum(
             min(
@@ -82,7 +82,7 @@ class ActorShape(NamedTuple):
             num_cpus=self.cores,
             num_gpus=float(self.has_gpu),
             max_restarts=0,
-            max_concurrency=self.places + 1,  # one more to report progress
+            max_concurrency=self.parallel_chunks + 1,  # one more to report progress
             scheduling_strategy="SPREAD",
         )
 
@@ -90,7 +90,7 @@ class ActorShape(NamedTuple):
         self, address: str, actors: int, nodes: Sequence[Mapping[str, Any]]
     ) -> None:
         """Raise UserError unless the cluster at an address has room for max(1, `actors`) actors."""
-        capacity = self.capacity(nodes)
+        capacity = self.actor_capacity(nodes)
         if capacity < max(1, actors):
             each = f"{self.cores} core{'s' * (self.cores != 1)}{' and a GPU' * self.has_gpu}"
             raise UserError(
@@ -111,17 +111,17 @@ class Chunk:
     batch: Batch = field(compare=False)
     future: Future[ChunkResult] = field(compare=False, default_factory=Future)
     progress: PlayProgress = field(compare=False, default=PlayProgress(0, 0))
-    losses: int = field(compare=False, default=0)
+    actor_deaths: int = field(compare=False, default=0)
     """Number of actors that died while playing this chunk, although their nodes survived."""
 
-    def lose_actor(self, reason: str) -> None:
-        """Record that an actor died although its node survived; fail after `ATTEMPTS` deaths."""
-        self.losses += 1
-        if self.losses == ATTEMPTS:
+    def record_actor_death(self, reason: str) -> None:
+        """Record that an actor died although its node survived; fail at `MAX_ATTEMPTS` deaths."""
+        self.actor_deaths += 1
+        if self.actor_deaths == MAX_ATTEMPTS:
             self.future.set_exception(
                 UserError(
-                    f"the games from number {self.batch[0].number} killed {ATTEMPTS} actors in a"
-                    f" row ({reason}); the run can be resumed, with or without --ray"
+                    f"the games from number {self.batch[0].number} killed {MAX_ATTEMPTS} actors in"
+                    f" a row ({reason}); the run can be resumed, with or without --ray"
                 )
             )
 
@@ -136,7 +136,7 @@ class StartFailures:
 
     scan_count: int = 0
     """Number of scans that found failures."""
-    latest: str = ""
+    latest_reason: str = ""
     """Reason for the latest failure since the last scan, if any."""
     resume_at: float = 0.0
     """Time before which no actor should be started."""
@@ -145,14 +145,14 @@ class StartFailures:
         """Record a failure, with the address of its node if Ray names it."""
         place = _ADDRESS.search(str(error))
         node = f"node {place[1]}: " if place else ""
-        self.latest = node + one_line(last_error_line(error))
+        self.latest_reason = node + one_line(last_error_line(error))
 
     def scan(self, now: float) -> str:
         """Count the failures since the last scan as one; return the latest reason, if any."""
-        reason, self.latest = self.latest, ""
+        reason, self.latest_reason = self.latest_reason, ""
         if reason:
             self.scan_count += 1
-            self.resume_at = now + SCAN_SECONDS * 2 ** min(self.scan_count, _MAX_DOUBLINGS)
+            self.resume_at = now + SCAN_INTERVAL_SECONDS * 2 ** min(self.scan_count, _MAX_DOUBLINGS)
         return reason
 
 
@@ -173,9 +173,9 @@ class ActorState:
     """Identifier of the actor's node in Ray; empty until the actor is ready."""
     chunks: set[int] = field(default_factory=set)
     """Numbers of the actor's chunks."""
-    asked: float = 0.0
+    reply_time: float = 0.0
     """Time of the latest reply about progress; infinite while a reply is pending."""
-    checked: int = 0
+    known_actor_losses: int = 0
     """Number of actors that had been lost when this one was last known to be alive."""
 
     @property
@@ -251,7 +251,7 @@ def _gpu_model() -> str:
 class PlayingActor:
     """Ray actor that plays chunks of games."""
 
-    def __init__(self, shape: ActorShape) -> None:
+    def __init__(self, shape: ActorResources) -> None:
         import torch  # noqa: PLC0415  slow import
 
         os.environ[DEVICE_VARIABLE] = "cuda" if shape.has_gpu else "cpu"
@@ -260,7 +260,7 @@ class PlayingActor:
         cores = claim_own_cores(shape.cores)
         self._progress: dict[int, PlayProgress] = {}
         self._places: SimpleQueue[list[int]] = SimpleQueue()
-        for place in range(shape.places):
+        for place in range(shape.parallel_chunks):
             is_shared = shape.has_gpu or not cores
             self._places.put(cores if is_shared else [cores[place % len(cores)]])
 

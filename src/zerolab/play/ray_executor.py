@@ -1,4 +1,4 @@
-"""Executor that plays the chunks of a stage in Ray actors (requires the extra ``cluster``).
+"""Executor that plays the chunks of a stage in Ray actors (requires the ``cluster`` extra).
 
 The executor gives each free actor the next chunk, in order of priority and number, and returns the
 results in order. Actors join when the cluster grows. A chunk whose actor is lost is played again by
@@ -19,7 +19,7 @@ from typing import Any
 
 from zerolab.core.errors import UserError, one_line
 from zerolab.core.ray_cluster import (
-    LOCAL,
+    LOCAL_ADDRESS,
     NodeProperties,
     RayCluster,
     last_error_line,
@@ -28,11 +28,18 @@ from zerolab.core.ray_cluster import (
     worker_nodes,
 )
 from zerolab.networks.inference import cpu_precision_name, default_device
-from zerolab.play.executors import BackgroundExecutor, Batch, Executor, Job, PlayProgress, Report
+from zerolab.play.executors import (
+    BackgroundExecutor,
+    Batch,
+    Executor,
+    Job,
+    PlayProgress,
+    PlayProgressCallback,
+)
 from zerolab.play.ray_actors import (
-    ATTEMPTS,
-    SCAN_SECONDS,
-    ActorShape,
+    MAX_ATTEMPTS,
+    SCAN_INTERVAL_SECONDS,
+    ActorResources,
     ActorState,
     Chunk,
     ChunkResult,
@@ -73,7 +80,7 @@ class RayExecutor:
         actors, in any thread. Raises UserError if the cluster does not exist, if its nodes differ
         in anything that can affect results, or if it has too few cores or GPUs.
         """
-        self._cluster = RayCluster.join(address, actors * cores if address == LOCAL else 0)
+        self._cluster = RayCluster.join(address, actors * cores if address == LOCAL_ADDRESS else 0)
         try:
             if not self._cluster.is_local:
                 self._cluster.require_equal_machines(cpu_precision_name)
@@ -81,7 +88,7 @@ class RayExecutor:
             learns_on_gpu = default_device().type == "cuda"
             uses_gpus = learns_on_gpu or not self._cluster.is_local
             has_gpus = any(node["Resources"].get("GPU") for node in nodes)
-            self._shape = ActorShape(cores, uses_gpus and has_gpus)
+            self._shape = ActorResources(cores, uses_gpus and has_gpus)
             self._shape.require_capacity(address, actors, nodes)
         except BaseException:
             self._cluster.leave()
@@ -105,7 +112,7 @@ class RayExecutor:
         """Nodes and handles of unused actors, kept so that their cores are not offered again."""
         self._lost_chunks: list[LostChunk] = []
         self._awaited: dict[Any, Callable[[Any], None]] = {}
-        self._share = SharedNetworks()
+        self._make_portable = SharedNetworks()
         self._error: UserError | None = None
         self._failures = StartFailures()
         self._losses = 0
@@ -132,7 +139,7 @@ class RayExecutor:
 
     @property
     def background(self) -> Executor | None:
-        """Executor on the same actors that plays its chunks only when no others are waiting.
+        """Executor on the same actors that plays its chunks only when no other chunks are waiting.
 
         None if the actors use the cores on which this process learns.
         """
@@ -140,10 +147,10 @@ class RayExecutor:
         return None if is_competing else BackgroundExecutor(partial(self.run, priority=1))
 
     @property
-    def place_count(self) -> int:
+    def parallel_chunk_count(self) -> int:
         """Number of chunks that all actors of the current cluster can play in parallel."""
-        capacity = self._shape.capacity(worker_nodes())
-        return self._shape.places * min(self._count or capacity, capacity)
+        capacity = self._shape.actor_capacity(worker_nodes())
+        return self._shape.parallel_chunks * min(self._count or capacity, capacity)
 
     @property
     def actor_count(self) -> int:
@@ -155,7 +162,7 @@ class RayExecutor:
         play: Callable[..., Any],
         job: Job,
         batches: Sequence[Batch],
-        report: Report = lambda _: None,
+        report: PlayProgressCallback = lambda _: None,
         *,
         priority: int = 0,
     ) -> list[Any]:
@@ -173,12 +180,9 @@ class RayExecutor:
                 for future in done:
                     future.result()
                 if time.monotonic() - self._stepped > _SILENCE_SECONDS:
-                    self._fail(
-                        "the Ray cluster was lost (its head has not answered for"
-                        f" {_SILENCE_SECONDS:.0f} s)"
-                    )
-                seconds = time.monotonic() - start
-                report(self._progress(chunks, seconds, self._bytes - received))
+                    silence = f"its head has not answered for {_SILENCE_SECONDS:.0f} s"
+                    self._fail(f"the Ray cluster was lost ({silence})")
+                report(self._progress(chunks, time.monotonic() - start, self._bytes - received))
         finally:
             self._waited += time.monotonic() - start
             self._forget(chunks)
@@ -190,10 +194,8 @@ class RayExecutor:
     ) -> list[Chunk]:
         with self._lock:
             self._raise_error()
-            reference = ray.put(job.shared(self._share))
-            chunks = [
-                Chunk(priority, next(self._numbers), play, reference, batch) for batch in batches
-            ]
+            data = ray.put(job.portable(self._make_portable))
+            chunks = [Chunk(priority, next(self._numbers), play, data, batch) for batch in batches]
             self._chunks |= {chunk.number: chunk for chunk in chunks}
             for chunk in chunks:
                 heapq.heappush(self._queue, chunk)
@@ -244,7 +246,7 @@ class RayExecutor:
     def _step(self) -> None:
         """Scan the cluster if a scan is due, hand out chunks, and wait briefly for replies."""
         now, nodes = time.monotonic(), None
-        if now - self._scanned >= SCAN_SECONDS:
+        if now - self._scanned >= SCAN_INTERVAL_SECONDS:
             self._scanned, nodes = now, worker_nodes()  # without the lock, as it may hang
         with self._lock:
             if nodes is not None:
@@ -267,13 +269,13 @@ class RayExecutor:
         self._refused = [(node, handle) for node, handle in self._refused if node in alive]
         self._repeat_lost_chunks(alive)
         if reason := self._failures.scan(now):
-            if self._failures.scan_count >= ATTEMPTS and not self._actors:
+            if self._failures.scan_count >= MAX_ATTEMPTS and not self._actors:
                 self._fail(f"actors cannot start ({reason})")
             elif self._failures.scan_count == 1:
                 self._message(f"actors cannot start; trying again ({reason})")
         if now < self._failures.resume_at:
             return
-        places = self._shape.capacity(nodes) - len(self._refused)
+        places = self._shape.actor_capacity(nodes) - len(self._refused)
         wanted = min(self._count or places, places)
         for _ in range(wanted - len(self._actors)):
             actor = ActorState(self._remote.remote(self._shape))
@@ -286,12 +288,12 @@ class RayExecutor:
         lost, self._lost_chunks = self._lost_chunks, []
         for chunk, node, reason in lost:
             if node in alive and not chunk.future.done():
-                chunk.lose_actor(reason)
+                chunk.record_actor_death(reason)
             if chunk.number in self._chunks and not chunk.future.done():
                 heapq.heappush(self._queue, chunk)
 
     def _admit(self, actor: ActorState, reference: Any) -> None:
-        """Use a started actor if its node has the same properties as the others."""
+        """Use a started actor if its node has the same properties as the other nodes."""
         try:
             node, name, properties = ray.get(reference)
         except ray.exceptions.RayError as error:
@@ -310,7 +312,7 @@ class RayExecutor:
             if self._first is None and not self._actors:
                 self._fail(str(error))
             return
-        self._failures, actor.checked = StartFailures(), self._losses
+        self._failures, actor.known_actor_losses = StartFailures(), self._losses
         self._first = self._first or (name, properties)
         actor.node = node
         self._assign()
@@ -332,9 +334,9 @@ class RayExecutor:
         reply before it receives a chunk. Otherwise, a chunk might go to one lost actor after
         another.
         """
-        for taken in range(self._shape.places):
+        for taken in range(self._shape.parallel_chunks):
             for actor in self._actors:
-                alive = actor.is_ready and actor.checked == self._losses
+                alive = actor.is_ready and actor.known_actor_losses == self._losses
                 if alive and len(actor.chunks) <= taken:
                     yield actor
 
@@ -363,27 +365,28 @@ class RayExecutor:
             self._actors.remove(actor)
             if actor.is_ready:
                 self._losses += 1
-                self._message("an actor was lost; others repeat its games")
+                self._message("an actor was lost; other actors repeat its games")
 
     def _ask_for_progress(self) -> None:
         """Ask busy actors for their progress in turn; after a loss, check that all are alive."""
         now = time.monotonic()
         pause = _PROGRESS_SECONDS * max(1.0, len(self._actors) / _POLLED_ACTORS)
         for actor in self._actors:
-            is_due = actor.checked != self._losses or (actor.chunks and now - actor.asked > pause)
-            if actor.is_ready and is_due and actor.asked < float("inf"):
-                actor.asked = float("inf")
+            is_late = bool(actor.chunks) and now - actor.reply_time > pause
+            is_due = is_late or actor.known_actor_losses != self._losses
+            if actor.is_ready and is_due and actor.reply_time < float("inf"):
+                actor.reply_time = float("inf")
                 reference = actor.handle.progress.remote()
                 self._awaited[reference] = partial(self._note_progress, actor, self._losses)
 
     def _note_progress(self, actor: ActorState, losses: int, reference: Any) -> None:
-        actor.asked = time.monotonic()
+        actor.reply_time = time.monotonic()
         try:
             made: dict[int, PlayProgress] = ray.get(reference)
         except ray.exceptions.RayError:
             self._lose(actor)
             return
-        actor.checked = losses
+        actor.known_actor_losses = losses
         for number, progress in made.items():
             if number in actor.chunks and number in self._chunks:
                 self._chunks[number].progress = progress

@@ -1,4 +1,4 @@
-"""Search service on a Ray cluster (requires the extra ``cluster``).
+"""Search service on a Ray cluster (requires the ``cluster`` extra).
 
 Positions are assigned to actors by hash, so no two actors compute or cache the same result. Only
 positions and results are transferred; each actor creates its own evaluator. A lost actor restarts
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from zerolab.core.errors import UserError, one_line
 from zerolab.core.processes import available_cores
 from zerolab.core.ray_cluster import (
-    LOCAL,
+    LOCAL_ADDRESS,
     RayCluster,
     gpu_share,
     last_error_line,
@@ -107,7 +107,7 @@ class ActorGroup:
             )
         self._key = address, count
         cpus = max(count, available_cores())  # actors share cores if there are too few
-        self._cluster = RayCluster.join(address, cpus if address == LOCAL else 0)
+        self._cluster = RayCluster.join(address, cpus if address == LOCAL_ADDRESS else 0)
         with ExitStack() as stack:
             stack.callback(self._cluster.leave)
             if not self._cluster.is_local:
@@ -164,7 +164,9 @@ class RaySearchService:
 
     def __enter__(self) -> RaySearchService:
         """Reuse or start the actors; raise UserError on failure."""
-        self._actors = ActorGroup.get_or_start(os.environ.get("RAY_ADDRESS", LOCAL), self._count)
+        self._actors = ActorGroup.get_or_start(
+            os.environ.get("RAY_ADDRESS", LOCAL_ADDRESS), self._count
+        )
         self._setup_references = [
             ray.put(self._share(placement)) for placement in self._actors.placements
         ]

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from zerolab.agents.run_agents import build_evaluator
 from zerolab.core.processes import available_cores
 from zerolab.networks.catalogue import NETWORKS
-from zerolab.play.engine import one_core_per_thread, useful_threads
+from zerolab.play.engine import one_core_per_thread, useful_thread_count
 from zerolab.play.position_search import PositionResults, PositionSearch, ResultCache, empty_results
 from zerolab.play.selfplay import sum_by_key
 from zerolab.rules import rules
@@ -124,7 +124,7 @@ class ThreadedSearchService:
     def __init__(self, game: Game, evaluator: Evaluator, settings: ServiceSettings) -> None:
         self._actions = rules.action_count(game)
         self._has_network = has_network(evaluator)
-        self._threads = useful_threads(settings.threads, settings.slots, self._has_network)
+        self._threads = useful_thread_count(settings.threads, settings.slots, self._has_network)
         self._cache = ResultCache(settings.cache_size, self._actions)
         self._requested = self._merged = self._searched = 0
         slots = max(1, settings.slots // self._threads)

@@ -9,20 +9,27 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from zerolab.agents.agent import FORFEIT, Actions, Agent, Player, Slots
+from zerolab.agents.agent import FORFEIT_ACTION, Actions, Agent, Player, Slots
 from zerolab.agents.network_players import SearchPlayer
 from zerolab.core import streams
 from zerolab.core.processes import available_cores
-from zerolab.play.engine import EngineSetup, play_pairings, useful_threads
-from zerolab.play.executors import THREADS, Batch, Executor, PlayProgress, Report, Share
+from zerolab.play.engine import EngineSetup, play_pairings, useful_thread_count
+from zerolab.play.executors import (
+    THREAD_EXECUTOR,
+    Batch,
+    Executor,
+    MakePortable,
+    PlayProgress,
+    PlayProgressCallback,
+)
 from zerolab.play.game_starts import (
     NO_OPENINGS,
     Openings,
     RandomOpeningPlies,
     count_random_plies,
-    given_moves,
+    given_examples,
 )
-from zerolab.play.observers import ChosenMoves, GameRecorder, draw_played_on, gives_up
+from zerolab.play.observers import ChosenMoves, GameRecorder, sample_played_on, should_resign
 from zerolab.play.pairings import Pairing
 from zerolab.play.selfplay_settings import SelfPlaySettings
 from zerolab.rules.facts import SearchFacts
@@ -81,8 +88,8 @@ class SelfPlayJob(NamedTuple):
     new_player: Callable[[Game, SelfPlaySettings, SearchSettings, Evaluator, int], SelfPlayer]
     """Picklable function that creates players; see `SelfPlayer` for the arguments."""
 
-    def shared(self, share: Share) -> SelfPlayJob:
-        return self._replace(load_evaluator=share(self.load_evaluator()))
+    def portable(self, make_portable: MakePortable) -> SelfPlayJob:
+        return self._replace(load_evaluator=make_portable(self.load_evaluator()))
 
 
 def play_episodes(
@@ -92,12 +99,12 @@ def play_episodes(
     evaluator: Evaluator,
     seed: int,
     iteration: int,
-    report: Report = lambda _: None,
+    report: PlayProgressCallback = lambda _: None,
     *,
     numbers: range | None = None,
     openings: Openings = NO_OPENINGS,
     name: str = "self-play",
-    executor: Executor = THREADS,
+    executor: Executor = THREAD_EXECUTOR,
 ) -> SelfPlayResult:
     """Play the games of an iteration in episodic mode, or only those with the given `numbers`.
 
@@ -108,7 +115,7 @@ def play_episodes(
     """
     numbers = range(settings.episodes) if numbers is None else numbers
     at_once = min(settings.parallel_games, len(numbers))
-    threads = useful_threads(settings.threads, at_once, has_network(evaluator))
+    threads = useful_thread_count(settings.threads, at_once, has_network(evaluator))
     chunks = min(settings.chunks or threads, len(numbers))
     pairings = [
         _opened(Pairing(number, name, name, number, max_plies=settings.max_plies), openings)
@@ -120,7 +127,7 @@ def play_episodes(
         game, settings, search, lambda: evaluator, seed, iteration, threads, slots, name, SelfPlayer
     )
     played = merge_results(executor.run(play_batches, job, batches, report))
-    moves = in_game_order([played.examples, *given_moves(game, played.games)])
+    moves = in_game_order([played.examples, *given_examples(game, played.games)])
     games = [
         each._replace(result=DRAW) if each.result == ONGOING else each for each in played.games
     ]
@@ -136,7 +143,7 @@ def _opened(pairing: Pairing, openings: Openings) -> Pairing:
 
 
 def play_batches(
-    job: SelfPlayJob, batches: Sequence[Batch], report: Report = lambda _: None
+    job: SelfPlayJob, batches: Sequence[Batch], report: PlayProgressCallback = lambda _: None
 ) -> SelfPlayResult:
     """Play batches of games, each in a thread with separate game slots; see `play_episodes`.
 
@@ -184,8 +191,8 @@ def with_given_plies(
 ) -> list[GameRecord]:
     """Return the records with the number of random or copied plies at the start of each game.
 
-    `examples` are the examples of the games. The engine counts all plies before the first search as
-    given, which in continuous mode includes moves that were searched in earlier iterations.
+    `examples` are the examples from the games. The engine counts all plies before the first search
+    as given, which in continuous mode includes moves that were searched in earlier iterations.
     """
     numbers = np.array([game.number for game in games], np.int64)
     keys = streams.stream_keys(
@@ -256,7 +263,7 @@ class SelfPlayer(SearchPlayer):
         simulations[is_random] = 1
         if self._resignation:
             played_on = np.empty(len(slots), np.bool_)
-            draw_played_on(keys[:, 5], self._resignation.played_on, played_on)
+            sample_played_on(keys[:, 5], self._resignation.played_on, played_on)
             self._played_on[slots] = played_on
         self.search.start_search(slots, keys[:, 1], keys[:, 2], simulations, full)
 
@@ -269,7 +276,7 @@ class SelfPlayer(SearchPlayer):
     def decide(self, slots: Slots) -> Actions:
         """Choose the moves of finished searches, and store `facts` and `full` for observers.
 
-        The action FORFEIT resigns the game.
+        The action `FORFEIT_ACTION` resigns the game.
         """
         if not slots.size:
             return slots
@@ -282,8 +289,8 @@ class SelfPlayer(SearchPlayer):
         actions = self._random_plies.with_random_actions(slots, chosen)
         if not self._resignation:
             return actions
-        resigns = gives_up(self.facts.root_values, self.full, self._resignation.threshold)
-        return np.where(resigns & ~self._played_on[slots], FORFEIT, actions)
+        resigns = should_resign(self.facts.root_values, self.full, self._resignation.threshold)
+        return np.where(resigns & ~self._played_on[slots], FORFEIT_ACTION, actions)
 
 
 class _ExampleRecorder:
@@ -307,7 +314,7 @@ class _ExampleRecorder:
             full=moves.player.full,
             **moves.player.facts.columns(),
         )
-        is_move = moves.actions != FORFEIT
+        is_move = moves.actions != FORFEIT_ACTION
         self._chunks.append(examples if is_move.all() else examples.rows(is_move))
 
     def examples(self) -> Examples:

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from zerolab.play.engine import useful_threads
-from zerolab.play.executors import THREADS, Executor, PlayProgress, Report
-from zerolab.play.game_starts import NO_OPENINGS, Openings, given_moves
+from zerolab.play.engine import useful_thread_count
+from zerolab.play.executors import THREAD_EXECUTOR, Executor, PlayProgress, PlayProgressCallback
+from zerolab.play.game_starts import NO_OPENINGS, Openings, given_examples
 from zerolab.play.lockstep import (
     LockstepGame,
     LockstepResult,
@@ -74,11 +74,11 @@ def play_continuous(
     evaluator: Evaluator,
     seed: int,
     previous: UnfinishedGames | None,
-    report: Report = lambda _: None,
+    report: PlayProgressCallback = lambda _: None,
     *,
     openings: Openings = NO_OPENINGS,
     name: str = "self-play",
-    executor: Executor = THREADS,
+    executor: Executor = THREAD_EXECUTOR,
 ) -> SelfPlayResult:
     """Play an iteration in continuous mode.
 
@@ -90,7 +90,7 @@ def play_continuous(
     assert isinstance(settings.mode, ContinuousMode)
     lanes, plies = settings.parallel_games, settings.mode.plies
     in_progress = previous.games if previous else [_unplayed(lane, name) for lane in range(lanes)]
-    threads = useful_threads(settings.threads, lanes, has_network(evaluator))
+    threads = useful_thread_count(settings.threads, lanes, has_network(evaluator))
     continued = {each.number for each in in_progress if each.actions}
     pairings = [
         Pairing(
@@ -111,7 +111,7 @@ def play_continuous(
     ]
     begun = [each for each in played.games if each.number not in continued]
     parts = [previous.moves] if previous else []
-    moves = in_game_order([*parts, played.examples, *given_moves(game, begun)])
+    moves = in_game_order([*parts, played.examples, *given_examples(game, begun)])
     finished = with_given_plies([each for each in games if each.result != ONGOING], moves, job)
     is_finished = np.isin(moves.games, [each.number for each in finished])
     examples = with_outcomes(moves.rows(is_finished), finished)
@@ -153,7 +153,7 @@ def play_with_service(
     evaluator: Evaluator,
     seed: int,
     iteration: int,
-    report: Report = lambda _: None,
+    report: PlayProgressCallback = lambda _: None,
     *,
     name: str = "self-play",
     evaluator_factory: Callable[[], EvaluatorFactory] | None = None,
@@ -330,7 +330,7 @@ class BigTreeSelfPlay:
         mode: BigTreeMode,
         service: SearchService,
         name: str,
-        report: Report,
+        report: PlayProgressCallback,
     ) -> None:
         self.graph = GameGraph(game, mode.c, mode.first_play)
         self._at_once = mode.games_at_once

@@ -34,7 +34,7 @@ class ServiceMode(VariantSettings):
 
     actors: int = Field(default=0, ge=0, le=4096)
     """Number of Ray actors that search in place of the threads of this process; 0 uses threads.
-    Requires the extra `cluster`. Each actor has a separate cache and an equal share of the cores
+    Requires the `cluster` extra. Each actor has a separate cache and an equal share of the cores
     and GPUs of the cluster. The environment variable RAY_ADDRESS, HOST:PORT, selects the cluster;
     by default, a cluster is started on this machine and shut down when the process exits. Lost
     actors are restarted. Affects only the amount of work, under the same condition as
@@ -172,7 +172,7 @@ class ProgressiveSettings(Settings):
 
     first: int = Field(ge=1, le=1_000_000)
     """Simulations of a full search at the start of the run; `search.simulations` is the number at
-    its end. With the budget `playout_cap`, quick searches do not grow. [Wu2019]: 600 growing to
+    its end. With the `playout_cap` budget, quick searches do not grow. [Wu2019]: 600 growing to
     1000, and quick searches from 100 to 200."""
 
     shape: Literal["linear", "geometric"] = "linear"
@@ -181,7 +181,7 @@ class ProgressiveSettings(Settings):
 
     def check(self, search: SearchSettings, budget: BudgetSettings) -> None:
         """Raise ValueError, naming the settings, if searches with this budget cannot grow."""
-        if not budget.follows_search:
+        if not budget.scales_with_simulations:
             raise ValueError(
                 f"selfplay.progressive: selfplay.budget = {quoted(budget.name)} ignores"
                 ' search.simulations; expected a different budget, such as "fixed"'
@@ -244,7 +244,7 @@ class SelfPlaySettings(Settings):
     targets of sampled plies."""
 
     policy_target_temperature: float = Field(default=1.0, ge=0.01, le=100)
-    """Temperature t of the target "visits", pi(a)^(1 / t) normalised over all actions, where pi is
+    """Temperature t of the "visits" target, pi(a)^(1 / t) normalised over all actions, where pi is
     the visit distribution. Below 1, targets are sharper than the visits; above 1, flatter. Actions
     without visits have no weight at any temperature. [Wang2019], [Wang2020a], [Wang2020b],
     [Clausen2021]: 1."""
@@ -259,7 +259,7 @@ class SelfPlaySettings(Settings):
     games can be scored in this way."""
 
     parallel_games: int = Field(default=512, ge=1)
-    """Number of games in progress, over all threads. Does not affect the games of episodic mode if
+    """Number of games in progress, over all threads. Does not affect the games in episodic mode if
     network outputs do not depend on the batch, which is true in bfloat16 but not in float32
     (docs/decisions/0002). In continuous mode, the number of lanes; with a service, the number of
     positions searched in parallel."""
@@ -284,8 +284,8 @@ class SelfPlaySettings(Settings):
 
     lag: int = Field(default=0, ge=0, le=1)
     """With 1, the games of iteration k + 1 are played by the best network of iteration k - 1
-    instead of that of iteration k. With `--ray`, they are then played while iteration k trains and
-    tests its candidate."""
+    instead of that of iteration k. With `--ray`, they are then played while iteration k is training
+    and testing its candidate."""
 
     def search_at(self, share: float, search: SearchSettings) -> SearchSettings:
         """Return the self-play search after a `share` of the run, in [0, 1].

@@ -18,17 +18,17 @@ from typing import Any
 from pydantic import Field, field_validator
 
 from zerolab.agents.agent import Agent
-from zerolab.agents.specs import GAME_EXAMPLE, parse_agents, runs_program
+from zerolab.agents.specs import GAME_EXAMPLE, is_program_spec, parse_agents
 from zerolab.core.config import Settings, require_even_games, validate
 from zerolab.core.errors import UserError
 from zerolab.core.processes import available_cores
 from zerolab.play.engine import (
     EngineSetup,
     ProgressCallback,
-    have_networks,
+    any_has_network,
     play_pairings,
     slots_within_memory,
-    useful_threads,
+    useful_thread_count,
 )
 from zerolab.play.observers import GameRecorder
 from zerolab.play.pairings import (
@@ -43,9 +43,9 @@ from zerolab.play.pairings import (
 from zerolab.rules.catalogue import game_name, parse_game
 from zerolab.rules.rules import Game
 from zerolab.store.folder import FolderKind
-from zerolab.store.games import GameRecord, GameStore
+from zerolab.store.games import GAMES_FILE_NAME, GameRecord, GameStore
 
-TOURNAMENT = FolderKind("tournament", "tournament.toml", "--folder")
+TOURNAMENT_FOLDER_KIND = FolderKind("tournament", "tournament.toml", "--folder")
 
 _STORE_SECONDS = 2.0
 _SLICE_SLOTS = 256
@@ -78,20 +78,22 @@ class TournamentSettings(Settings):
 
 
 class Tournament:
-    """A tournament stored in a folder; writing requires the context manager `open_locked`."""
+    """A tournament stored in a folder; writing requires the `open_locked` context manager."""
 
     def __init__(self, path: Path, settings: TournamentSettings) -> None:
         self.path = path
         self.settings = settings
-        self.store = GameStore(path / "games.sqlite")
+        self.store = GameStore(path / GAMES_FILE_NAME)
 
     @classmethod
     def load(cls, path: Path) -> Tournament | None:
         """Return the tournament in a folder, if there is one; raise UserError if it is damaged."""
-        if not TOURNAMENT.matches(path):
+        if not TOURNAMENT_FOLDER_KIND.matches(path):
             return None
-        source = str(path / TOURNAMENT.settings_file)
-        return cls(path, validate(TournamentSettings, TOURNAMENT.read_settings(path), source))
+        source = str(path / TOURNAMENT_FOLDER_KIND.settings_file)
+        return cls(
+            path, validate(TournamentSettings, TOURNAMENT_FOLDER_KIND.read_settings(path), source)
+        )
 
     @classmethod
     @contextmanager
@@ -99,16 +101,16 @@ class Tournament:
         """Begin or resume a tournament, adding any new players in `settings`.
 
         Raises UserError if the tournament is in use by another process, if other settings differ,
-        or if the folder contains anything else.
+        or if the folder contains anything other than a tournament.
         """
-        if not TOURNAMENT.matches(path):  # before the folder is created
+        if not TOURNAMENT_FOLDER_KIND.matches(path):  # before the folder is created
             check_opening_length(parse_game(settings.game), settings.openings)
-        with TOURNAMENT.locked(path):
+        with TOURNAMENT_FOLDER_KIND.locked(path):
             saved = cls.load(path)
             if saved is not None:
                 settings = _with_new_players(path, saved.settings, settings)
             if saved is None or saved.settings != settings:
-                TOURNAMENT.write_settings(path, settings.model_dump())
+                TOURNAMENT_FOLDER_KIND.write_settings(path, settings.model_dump())
             yield cls(path, settings)
 
     def blocks(self) -> list[PairBlock]:
@@ -175,7 +177,7 @@ class Tournament:
         """
         settings, blocks = self.settings, self.remaining_blocks()
         games = len(blocks) * min(settings.games, GAMES_PER_BLOCK)
-        threads = useful_threads(available_cores(), games, have_networks(agents))
+        threads = useful_thread_count(available_cores(), games, any_has_network(agents))
         slots = slots_within_memory(agents, threads)
         batches = [
             with_random_openings(game, batch, settings.openings, settings.seed)
@@ -222,7 +224,7 @@ def parse_tournament_agents(
     parse = partial(parse_agents, game_example=game_example)
     named = {agent.name: agent for agent in parse(specs, game)} if specs else {}
     for name in stored:
-        if runs_program(name) and name not in named:
+        if is_program_spec(name) and name not in named:
             raise UserError(
                 f"the folder names the program {name}, which runs only if the command line names it"
                 f" too: expected zerolab tournament {shlex.quote(name)} --folder FOLDER"
@@ -296,7 +298,9 @@ def _with_new_players(
 ) -> TournamentSettings:
     """Return `saved` with the players in `requested`; raise UserError if other settings differ."""
     before, after = (each.model_dump(exclude={"players"}) for each in (saved, requested))
-    TOURNAMENT.require_equal_settings(path, before, after, note=" (only players can be added)")
+    TOURNAMENT_FOLDER_KIND.require_equal_settings(
+        path, before, after, note=" (only players can be added)"
+    )
     for name, identity in requested.players.items():
         if saved.players.get(name, identity) != identity:
             raise UserError(

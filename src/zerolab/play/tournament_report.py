@@ -40,7 +40,7 @@ from zerolab.ratings.ratings import (
 )
 from zerolab.ratings.sprt import SprtVerdict, verdict_text
 from zerolab.report.document import Block, Paragraph
-from zerolab.report.figures import new_figure, save_figure, shortened
+from zerolab.report.figures import new_figure, save_figure, shorten_name
 from zerolab.report.html import NotebookView
 from zerolab.report.table import (
     Cell,
@@ -73,7 +73,7 @@ def draw_cross_table(players: Sequence[str], table: NDArray[np.float64], title: 
     figure = new_figure(side + 1.0, side)
     axes = figure.subplots()
     image = axes.imshow(table, cmap="RdBu", vmin=0.0, vmax=1.0)
-    names = [shortened(name, _MAX_NAME_LENGTH) for name in players]
+    names = [shorten_name(name, _MAX_NAME_LENGTH) for name in players]
     size = 9 if count <= _MAX_NUMBERED else 6
     axes.set_xticks(range(count), names, rotation=90, fontsize=size, parse_math=False)
     axes.set_yticks(range(count), names, fontsize=size, parse_math=False)
@@ -188,7 +188,7 @@ class TournamentReport(NotebookView):
     table: Floats
     """Cross table, float64[n, n]: points per game of the row player, strongest players first."""
     cycles: CycleStatistics
-    fit: GoodnessOfFit
+    goodness_of_fit: GoodnessOfFit
 
     @classmethod
     def of(cls, tournament: Tournament) -> TournamentReport:
@@ -229,10 +229,10 @@ class TournamentReport(NotebookView):
                 "significant": [cycle._asdict() for cycle in self.cycles.significant],
             },
             "fit": {
-                "chi_square": self.fit.chi_square,
-                "freedom": self.fit.degrees_of_freedom,
-                "p_value": self.fit.p_value,
-                "residuals": [each._asdict() for each in self.fit.residuals],
+                "chi_square": self.goodness_of_fit.chi_square,
+                "freedom": self.goodness_of_fit.degrees_of_freedom,
+                "p_value": self.goodness_of_fit.p_value,
+                "residuals": [each._asdict() for each in self.goodness_of_fit.residuals],
             },
         }
 
@@ -282,7 +282,7 @@ class TournamentReport(NotebookView):
         count = self.statistics.game_count
         return (
             f"<TournamentReport of {len(self.players)} players, {count} games,"
-            f" strongest {shortened(self.players[0])}>"
+            f" strongest {shorten_name(self.players[0])}>"
         )
 
     def show(self, console: Console) -> None:
@@ -354,14 +354,15 @@ class TournamentReport(NotebookView):
         return lines
 
     def _describe_fit(self) -> list[str]:
-        if self.fit.p_value is None:
+        fit = self.goodness_of_fit
+        if fit.p_value is None:
             return []
         lines = [
-            f"fit of the ratings to pairwise results: chi-square {self.fit.chi_square:.1f} with"
-            f" {self.fit.degrees_of_freedom} degrees of freedom, p = {self.fit.p_value:.2g};"
+            f"fit of the ratings to pairwise results: chi-square {fit.chi_square:.1f} with"
+            f" {fit.degrees_of_freedom} degrees of freedom, p = {fit.p_value:.2g};"
             " largest deviations:"
         ]
-        for each in self.fit.residuals[:_MAX_RESIDUALS]:
+        for each in fit.residuals[:_MAX_RESIDUALS]:
             lines.append(
                 f"  {each.first} against {each.second}: {each.points:g} points,"
                 f" {each.expected:.1f} expected ({each.deviation:+.1f} standard errors)"

@@ -210,7 +210,7 @@ Ints = NDArray[np.int64]
 
 PRIOR_DRAWS = 2.0
 """Virtual draws per player, as in BayesElo."""
-PRIOR_EQUALS = 0.1
+PRIOR_WINS = 0.1
 """Virtual wins, and virtual losses, of a first player against an equal opponent.
 
 These games keep the estimates of advantage and draw_elo finite if the first player never loses.
@@ -304,12 +304,12 @@ def posterior_of(counted: Tally) -> Posterior:
     draws = counted.draws[first, second] + PRIOR_DRAWS / 4.0 * (
         met / games[first] + met / games[second]
     )
-    equals = np.where(first == second, PRIOR_EQUALS / len(games), 0.0)
+    prior_wins = np.where(first == second, PRIOR_WINS / len(games), 0.0)
     return Posterior(
         first,
         second,
-        counted.wins[first, second] + draws + equals,
-        counted.losses[first, second] + draws + equals,
+        counted.wins[first, second] + draws + prior_wins,
+        counted.losses[first, second] + draws + prior_wins,
         float(draws.sum()),
     )
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zerolab.report.document import Block, Picture
-from zerolab.report.figures import new_figure, save_figure, shortened
+from zerolab.report.figures import new_figure, save_figure, shorten_name
 from zerolab.report.html import NotebookView
 from zerolab.report.table import (
     Z95,
@@ -188,7 +188,7 @@ class Ratings(NotebookView):
         return [table, Picture("ratings-figure", draw_ratings(self), table.note)]
 
     def __repr__(self) -> str:
-        best = shortened(self.players[0].player)
+        best = shorten_name(self.players[0].player)
         return f"<Ratings of {len(self.players)} players, strongest {best}>"
 
 
@@ -206,7 +206,7 @@ def draw_ratings(ratings: Ratings, title: str = "") -> Figure:
     rows = range(len(players))
     axes.errorbar(elos, rows, xerr=margins, fmt="o", markersize=4, capsize=3)
     # Without parse_math=False, a dollar sign in a name would begin a formula.
-    axes.set_yticks(rows, [shortened(each.player) for each in players], parse_math=False)
+    axes.set_yticks(rows, [shorten_name(each.player) for each in players], parse_math=False)
     axes.set_ylim(len(players) - 0.5, -0.5)
     total = len(ratings.players)
     selection = f", the {_MAX_PLAYERS} strongest of {total:,}" if total > len(players) else ""

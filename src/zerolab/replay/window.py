@@ -196,8 +196,8 @@ class Window:
     """Replay window of positions for training, stored as states rather than planes.
 
     `size` limits the number of positions, and `merging` combines equal positions. With
-    `has_frequencies`, positions are used in proportion to their `Facts.frequencies`; without it,
-    all are used equally often.
+    `has_sampling_weights`, positions are used in proportion to their `Facts.sampling_weights`;
+    without it, all are used equally often.
     """
 
     def __init__(
@@ -206,11 +206,11 @@ class Window:
         size: WindowRule,
         merging: Merging | None = None,
         *,
-        has_frequencies: bool = False,
+        has_sampling_weights: bool = False,
     ) -> None:
         self.game = game
         self._merging = merging or NoMerging()
-        self._has_frequencies = has_frequencies
+        self._has_sampling_weights = has_sampling_weights
         self.contents = WindowContents(size, self._merging)
         self._cell_images, self._action_images = compiled_rules.symmetry_tables(game)
 
@@ -255,9 +255,9 @@ class Window:
     ) -> Iterator[Batch]:
         """Yield `count` batches from passes over the window; the last pass can be incomplete.
 
-        Without frequencies, each pass uses every sample at most once under each of its symmetries.
-        Images that do not fill a batch at the end of a pass are dropped, except that a pass with
-        fewer than `size` images yields one smaller batch.
+        Without sampling weights, each pass uses every sample at most once under each of its
+        symmetries. Images that do not fill a batch at the end of a pass are dropped, except that a
+        pass with fewer than `size` images yields one smaller batch.
         """
         epoch = self.batches_per_epoch(size, symmetries)
         for first in range(0, count, epoch):
@@ -268,11 +268,11 @@ class Window:
                 yield self._batch(numbers[part], images[part])
 
     def _numbers_of_pass(self, random: np.random.Generator) -> RowNumbers:
-        """Return the row numbers of a pass, int32[N], drawn in proportion to their frequencies."""
+        """Return the row numbers of a pass, int32[N], drawn in proportion to their weights."""
         order = self.contents.order
-        if not self._has_frequencies:
+        if not self._has_sampling_weights:
             return order
-        column = self.contents.columns[_SCALAR_COLUMNS][:, _SCALAR_FACTS.index("frequencies")]
+        column = self.contents.columns[_SCALAR_COLUMNS][:, _SCALAR_FACTS.index("sampling_weights")]
         return order[systematic_sample(column[order], random.random())]
 
     def _shuffle(

@@ -1,7 +1,7 @@
 """Sizes of the replay window, and merging of equal positions.
 
-Both are selected in the settings of a run. Other packages can register other types in `WINDOWS`
-or `MERGINGS`, in a module declared in the entry-point group ``zerolab.training``.
+Both are selected in the settings of a run. Other packages can register other types in `WINDOWS` or
+`MERGINGS`, in a module declared in the ``zerolab.training`` entry-point group.
 """
 
 from __future__ import annotations
@@ -174,8 +174,8 @@ class SlowWindow(WindowRule):
     def _require_growth(self) -> SlowWindow:
         if self.final < self.first:
             raise ValueError(
-                f"final = {self.final} is less than first = {self.first}: expected at least as many"
-                " positions, since a window cannot shrink"
+                f"final = {self.final} is less than first = {self.first}: expected at least"
+                f" {self.first}, since a window cannot shrink"
             )
         if self.end <= self.begin:
             raise ValueError(

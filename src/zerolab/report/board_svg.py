@@ -19,7 +19,7 @@ _OWNERS = {1: "first", -1: "second"}
 _PADDING = 0.11  # space around the board
 _STATUS = 0.5  # height of the line below the board
 _LETTER = 0.165  # mean width of a letter in that line
-_LEAST_SHARE = 0.005  # smallest share that is shown, as 1 %
+_MIN_SHARE = 0.005  # smallest share that is shown, as 1 %
 
 Kind = Literal["wins", "draws", "loses"]
 
@@ -42,24 +42,24 @@ class Hint(NamedTuple):
             return None
         return "draws" if self.score == 0 else "wins" if self.score > 0 else "loses"
 
-    def lines(self) -> list[str]:
+    def labels(self) -> list[str]:
         """Return the labels on the board, such as ``45 %`` and ``+0.12``, or ``W +8``."""
-        share = f"{math.floor(100 * self.share + 0.5)} %" if self.share >= _LEAST_SHARE else ""
+        share = f"{math.floor(100 * self.share + 0.5)} %" if self.share >= _MIN_SHARE else ""
         if self.kind is not None and self.score is not None:
             letter = self.kind[0].upper()
-            exact = f"{letter} {signed(self.score, 0)}" if self.score else letter
+            exact = f"{letter} {signed_number(self.score, 0)}" if self.score else letter
             return [each for each in (share, exact) if each]
-        value = "" if self.value is None else signed(self.value)
+        value = "" if self.value is None else signed_number(self.value)
         return [share, value] if share and value else [share or value]
 
-    def words(self) -> str:
+    def description(self) -> str:
         """Return the labels spelled out, such as ``45 %, +0.12, best`` or ``wins +8``."""
-        lines = self.lines()
+        lines = self.labels()
         if self.kind is not None:
             lines[-1] = self.kind + lines[-1][1:]
         return ", ".join(filter(None, [*lines, "best" if self.is_best else ""]))
 
-    def fill(self) -> str:
+    def fill_colour(self) -> str:
         """Return the fill colour.
 
         A known result has a fixed colour at full strength. Otherwise, the value determines the
@@ -75,7 +75,7 @@ class Hint(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Board:
+class BoardImage:
     """Content of an image of a board; cells are numbered row by row."""
 
     shapes: BoardShapes
@@ -90,22 +90,22 @@ class Board:
     """Side whose piece is next to the sentence: 1, -1, or 0 for none."""
     summary: str
     """Description for people who cannot see the image."""
-    last: int | None = None
+    last_cell: int | None = None
     """Cell of the last placed piece."""
-    winning: Sequence[int] = ()
+    winning_cells: Sequence[int] = ()
     """Cells of the winning pieces."""
     hints: Mapping[int, Hint] = field(default_factory=dict)
     """Hints by cell."""
 
 
-def signed(value: float, digits: int = 2) -> str:
+def signed_number(value: float, digits: int = 2) -> str:
     """Return a number with an explicit sign, using a true minus sign rather than a hyphen."""
     size = math.floor(abs(value) * 10**digits + 0.5) / 10**digits
     sign = "+" if value >= 0 else "\N{MINUS SIGN}"
     return f"{sign}{size:.{digits}f}"
 
 
-def draw_board(board: Board) -> str:
+def draw_board(board: BoardImage) -> str:
     """Return a board as an SVG image."""
     picture = _Picture(board)
     width, height = picture.bounds[2:]
@@ -122,7 +122,7 @@ def draw_board(board: Board) -> str:
 class _Picture:
     """Elements of an image, in the order in which they are drawn."""
 
-    def __init__(self, board: Board) -> None:
+    def __init__(self, board: BoardImage) -> None:
         self._board = board
         self._shapes = board.shapes
         self._colours = board_colours(board.colours)
@@ -151,7 +151,7 @@ class _Picture:
         for cell in range(len(board.pieces)):
             yield self._marks(cell)
         for cell, hint in sorted(board.hints.items()):
-            if hint.kind is not None or hint.share >= _LEAST_SHARE:
+            if hint.kind is not None or hint.share >= _MIN_SHARE:
                 yield self._in_cell(cell, self._plate(hint))
         x, y = below
         sentence = {"x": x, "y": y, "fill": INK, "font-size": 0.3, "font-weight": 600}
@@ -167,14 +167,14 @@ class _Picture:
     def _paleness(self, cell: int) -> Mapping[str, str]:
         """Return attributes that fade a piece outside a winning line; empty for other pieces."""
         board = self._board
-        is_pale = board.winning and self._shapes.fades and cell not in board.winning
+        is_pale = board.winning_cells and self._shapes.fades and cell not in board.winning_cells
         return self._colours["faded"] if is_pale else {}
 
     def _marks(self, cell: int) -> str:
         """Mark a winning piece and the last move."""
         board, symbols = self._board, self._shapes.symbols
-        marks = [*symbols["win"]] if cell in board.winning else []
-        if cell == board.last:
+        marks = [*symbols["win"]] if cell in board.winning_cells else []
+        if cell == board.last_cell:
             marks += symbols[f"last {_OWNERS[board.pieces[cell]]}"]
         return self._in_cell(cell, marks) if marks else ""
 
@@ -182,9 +182,9 @@ class _Picture:
         (plate,) = self._shapes.symbols["hint"]
         filled = {
             "css_class": "heat best" if hint.is_best else "heat",
-            "attributes": {**plate.attributes, "fill": hint.fill()},
+            "attributes": {**plate.attributes, "fill": hint.fill_colour()},
         }
-        lines = hint.lines()
+        lines = hint.labels()
         heights = (1.07 * _NOTE * (each - (len(lines) - 1) / 2) for each in range(len(lines)))
         notes = (
             Shape(

@@ -15,7 +15,7 @@ Direction = Literal["above", "below", "equal to", "not below", "not above"]
 A statistic is *equal to* the threshold if it differs by less than the smallest effect worth
 knowing, and *not below* or *not above* it if it is on the wrong side by at most that effect."""
 
-Word = Literal["holds", "does not hold", "equal", "undecided", "no data"]
+VerdictWord = Literal["holds", "does not hold", "equal", "undecided", "no data"]
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Claim:
     """Relation to the threshold for which the claim holds."""
     smallest: float
     """Smallest difference from the threshold that is worth knowing, above 0."""
-    opened_by: str = ""
+    gatekeeper: str = ""
     """Key of the primary claim that must be decided before this claim is tested; empty for a
     primary claim."""
     figure: str = ""
@@ -50,7 +50,7 @@ class Claim:
     @property
     def is_primary(self) -> bool:
         """True if the claim is tested first."""
-        return not self.opened_by
+        return not self.gatekeeper
 
     @property
     def is_published(self) -> bool:
@@ -89,9 +89,9 @@ class Verdict:
     p: float | None
     """p-value of the decision: the smallest of those for the claimed relation, its opposite and
     equality; None without data."""
-    adjusted: float | None
+    adjusted_p: float | None
     """`p` adjusted for the number of claims in the family [Holm1979]."""
-    word: Word
+    word: VerdictWord
     """Verdict in words."""
     note: str = ""
     """Reason for a missing test, for missing data, or for no decision despite a small `p`."""
@@ -99,7 +99,7 @@ class Verdict:
     """Probability of the correct decision if the true statistic differs from the threshold by
     `Claim.smallest` or, for claims of equality and non-inferiority, equals the threshold. None if
     unknown."""
-    detectable: float | None = None
+    detectable_effect: float | None = None
     """Value of `Claim.smallest` for which `power` would be 80 %; None if unknown."""
     needed_seeds: int | None = None
     """Number of seeds with which `power` would be 80 %; None if decided or unknown."""
@@ -135,11 +135,11 @@ class Verdict:
             "low": None if estimate is None else _finite_number(estimate.low),
             "high": None if estimate is None else _finite_number(estimate.high),
             "p": self.p,
-            "adjusted_p": self.adjusted,
+            "adjusted_p": self.adjusted_p,
             "verdict": self.word,
             "note": self.note,
             "power": self.power,
-            "detectable": self.detectable,
+            "detectable": self.detectable_effect,
             "needed_seeds": self.needed_seeds,
             "needed_hours": self.needed_hours,
         }
@@ -169,8 +169,8 @@ class ClaimTable:
             [
                 each.claim.key, each.claim.text, each.claim.source, each.claim.statistic,
                 each.claim.claimed, "yes" if each.claim.is_primary else "no", each.estimate, each.p,
-                each.adjusted, each.title, each.note, each.claim.smallest, each.power,
-                each.detectable, each.needed_seeds, each.needed_hours,
+                each.adjusted_p, each.title, each.note, each.claim.smallest, each.power,
+                each.detectable_effect, each.needed_seeds, each.needed_hours,
             ]
             for each in self.verdicts
         ]  # fmt: skip

@@ -75,7 +75,7 @@ class Provenance:
 
 
 def _ranges(numbers: Iterable[int]) -> str:
-    """Return numbers as text, such as ``0 to 2, 5``, or ``none`` without numbers.
+    """Return numbers as text, such as ``0 to 2, 5``, or ``none`` if there are none.
 
     If there are more than four ranges, only the count, the smallest and the largest of the numbers
     are given.
@@ -132,7 +132,7 @@ class Document:
 
     title: str
     """Title of the report."""
-    limits: str
+    limitations: str
     """First paragraph: limitations, such as the scale of the runs, and conclusions that the report
     does not support."""
     blocks: Sequence[Block]
@@ -151,7 +151,7 @@ class Document:
         for name in names:
             if not _FILE_NAME.fullmatch(name):
                 raise ValueError(f"{name!r} is not a file name: expected {_FILE_NAME.pattern}")
-        if not self.limits.strip():
+        if not self.limitations.strip():
             raise ValueError("the limits are empty: expected the limitations of the report")
 
     @property
@@ -161,7 +161,7 @@ class Document:
 
     @property
     def tables(self) -> list[Table]:
-        """Tables with a name in order, including claim tables."""
+        """Named tables in order, including claim tables."""
         return [
             each.as_table() if isinstance(each, ClaimTable) else each
             for each in self.blocks
@@ -173,7 +173,7 @@ class Document:
         claims = [each for each in self.blocks if isinstance(each, ClaimTable)]
         return {
             "title": self.title,
-            "limits": self.limits,
+            "limits": self.limitations,
             "claims": [verdict.as_dict() for each in claims for verdict in each.verdicts],
             "tables": {
                 each.name: [_finite_record(record) for record in each.records()]
@@ -257,12 +257,12 @@ def _numbers_by_word(verdicts: Sequence[Verdict]) -> str:
 
 
 def _clearest(verdicts: Sequence[Verdict]) -> str:
-    decided = [each for each in verdicts if each.is_decided and each.adjusted is not None]
+    decided = [each for each in verdicts if each.is_decided and each.adjusted_p is not None]
     if not decided:
         return "No finding is decided, which does not mean that there is no effect."
-    clearest = min(decided, key=lambda each: each.adjusted or 0.0)
+    clearest = min(decided, key=lambda each: each.adjusted_p or 0.0)
     claim, found = clearest.claim, cell_text(clearest.estimate)
-    p_value = p_value_text(clearest.adjusted)
+    p_value = p_value_text(clearest.adjusted_p)
     equals = "" if p_value.startswith("<") else "= "
     return (
         f"The clearest verdict, {clearest.title}, is on \u201c{claim.text.rstrip('.')}\u201d"
@@ -272,7 +272,7 @@ def _clearest(verdicts: Sequence[Verdict]) -> str:
 
 def document_references(document: Document) -> list[Reference]:
     """Return the references that a report cites anywhere, in alphabetical order."""
-    texts = [document.title, document.limits]
+    texts = [document.title, document.limitations]
     for block in document.blocks:
         match block:
             case ClaimTable():

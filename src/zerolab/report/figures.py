@@ -45,7 +45,7 @@ def new_figure(width: float, height: float) -> Figure:
     return Figure(figsize=(width, height), layout="constrained")
 
 
-def colour(number: int) -> str:
+def series_colour(number: int) -> str:
     """Return the colour of series `number`, counted from 0; colours repeat after eight."""
     return COLOURS[number % len(COLOURS)]
 
@@ -69,7 +69,7 @@ def _legend_columns(labels: Sequence[str], width: float) -> int:
     return 1
 
 
-def shortened(name: str, max_length: int = 40) -> str:
+def shorten_name(name: str, max_length: int = 40) -> str:
     """Return a printable name, shortened to `max_length` characters with … at the end if longer."""
     name = printable(name)
     return name if len(name) <= max_length else name[: max_length - 1] + "…"

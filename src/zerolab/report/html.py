@@ -19,7 +19,7 @@ from pathlib import Path
 
 from zerolab.core.errors import UserError, one_line, quoted
 from zerolab.core.files import atomic_replace, make_folder, read_text, remove_file, write_text
-from zerolab.report.claims import Claim, ClaimTable, Verdict, Word
+from zerolab.report.claims import Claim, ClaimTable, Verdict, VerdictWord
 from zerolab.report.document import (
     Block,
     Document,
@@ -40,7 +40,7 @@ _TEXT = re.compile(r"(?<=>)[^<>]+(?=<)")
 """Text between tags; attributes and embedded files are inside tags."""
 _MAX_SVG_BYTES = 400_000  # larger pictures, with thousands of dots, are embedded as PNG
 _PIXELS_PER_INCH = 96
-_CLASSES: Mapping[Word, str] = {"holds": "holds", "does not hold": "fails"}
+_CLASSES: Mapping[VerdictWord, str] = {"holds": "holds", "does not hold": "fails"}
 _WIDTH, _HEIGHT = 160, 20  # size of an interval drawing, in SVG units
 
 
@@ -48,7 +48,7 @@ def html_page(document: Document, images: Mapping[str, Image]) -> str:
     """Return a document as an HTML page; `images` contains its pictures by name."""
     body = [
         *_summary(document),
-        f'<p class="limits"><strong>Limits.</strong> {_prose(document.limits)}</p>',
+        f'<p class="limits"><strong>Limits.</strong> {_prose(document.limitations)}</p>',
         *_contents(document.blocks),
         "<main>",
         *html_blocks(document.blocks, images),
@@ -249,7 +249,7 @@ def _verdict(verdict: Verdict) -> list[str]:
         f'<span class="statistic">{escape(claim.statistic)}</span>',
         escape(claim.claimed),
         _cell(verdict.estimate),
-        escape(p_value_text(verdict.adjusted)),
+        escape(p_value_text(verdict.adjusted_p)),
         _bar(claim, verdict.estimate, css_class) if verdict.estimate else "",
     ]
 
@@ -302,7 +302,7 @@ class NotebookDocument(NotebookView):
     def _blocks(self) -> Iterable[Block]:
         document = self.document
         yield Heading(document.title)
-        yield Paragraph(f"Limits. {document.limits}")
+        yield Paragraph(f"Limits. {document.limitations}")
         yield from document.blocks
         yield Paragraph(document.provenance.summary())
 

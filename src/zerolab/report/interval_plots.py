@@ -12,13 +12,13 @@ from zerolab.report.figures import (
     PUBLISHED_STYLE,
     RUN_STYLE,
     RunSample,
-    colour,
     error_legend_handle,
     legend_below,
     margins_of_error,
     new_figure,
     published_legend_handle,
     run_legend_handle,
+    series_colour,
     series_legend_handle,
     style_axes,
     with_minus_sign,
@@ -62,7 +62,7 @@ def draw_grouped_runs(
         for number, name in enumerate(series):
             if name in group and group[name].values:
                 middle = index + width * (number - (len(series) - 1) / 2)
-                sample, shade = group[name], colour(number)
+                sample, shade = group[name], series_colour(number)
                 _draw_sample(axes, middle, width, has_published, sample, shade, baseline)
     _label_groups(axes, list(groups), (figure.get_figwidth() - 1.2) / len(groups))
     axes.set_ylabel(axis_label, parse_math=False)
@@ -144,7 +144,9 @@ def _group_legend_handles(
     groups: Mapping[str, Mapping[str, RunSample]], series: list[str], is_cut: bool
 ) -> list[Artist]:
     samples = [sample for group in groups.values() for sample in group.values()]
-    handles = [series_legend_handle(colour(number), name) for number, name in enumerate(series)]
+    handles = [
+        series_legend_handle(series_colour(number), name) for number, name in enumerate(series)
+    ]
     handles = handles if len(series) > 1 else []
     cut = " (some extend beyond the axis)" if is_cut else ""
     interval = f"mean of runs and its 95 % interval{cut}"
@@ -221,10 +223,10 @@ def _draw_row(axes: Axes, y: float, row: IntervalRow) -> None:
             linestyle="", color="0.55", **RUN_STYLE, **ERROR_STYLE,
         )  # fmt: skip
     if estimate.is_bounded:
-        axes.plot([estimate.low, estimate.high], [y] * 2, color=colour(0), linewidth=2.2)
+        axes.plot([estimate.low, estimate.high], [y] * 2, color=series_colour(0), linewidth=2.2)
     axes.plot(
-        [estimate.value], [y], marker="s", markersize=6, color=colour(0),
-        mfc=colour(0) if estimate.is_bounded else "white",
+        [estimate.value], [y], marker="s", markersize=6, color=series_colour(0),
+        mfc=series_colour(0) if estimate.is_bounded else "white",
     )  # fmt: skip
 
 
@@ -233,7 +235,7 @@ def _interval_legend_handles(
 ) -> list[Artist]:
     from matplotlib.lines import Line2D  # noqa: PLC0415
 
-    square: dict[str, Any] = {"marker": "s", "markersize": 6, "color": colour(0)}
+    square: dict[str, Any] = {"marker": "s", "markersize": 6, "color": series_colour(0)}
     handles: list[Artist] = [
         Line2D([], [], linewidth=2.2, label="estimate, 95 % interval over runs", **square)
     ]

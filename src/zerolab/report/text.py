@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.text import Text
 
 from zerolab.core.errors import printable
-from zerolab.report.claims import ClaimTable, Verdict, Word
+from zerolab.report.claims import ClaimTable, Verdict, VerdictWord
 from zerolab.report.document import (
     Block,
     Document,
@@ -25,7 +25,7 @@ from zerolab.report.document import (
 )
 from zerolab.report.table import Cell, Link, Table, cell_text, p_value_text
 
-_STYLES: dict[Word, str] = {"holds": "bold green", "does not hold": "bold red"}
+_STYLES: dict[VerdictWord, str] = {"holds": "bold green", "does not hold": "bold red"}
 _WIDEST_WORD = len("equal within 0.005")
 _PADDING = 2  # columns of space around the cells of a column
 
@@ -35,7 +35,7 @@ def print_document(document: Document, console: Console) -> None:
     _print(console, Text(document.title, "bold"))
     if summary := " ".join(summary_sentences(document)):
         _print(console, Text(summary))
-    _print(console, Text(f"Limits: {document.limits}"))
+    _print(console, Text(f"Limits: {document.limitations}"))
     for block in document.blocks:
         console.print()
         _print_block(block, console)
@@ -154,7 +154,7 @@ def _print_verdict(verdict: Verdict, console: Console) -> None:
     if verdict.estimate is None:
         result = verdict.note
     else:
-        result = f"{cell_text(verdict.estimate)}, adjusted p {p_value_text(verdict.adjusted)}"
+        result = f"{cell_text(verdict.estimate)}, adjusted p {p_value_text(verdict.adjusted_p)}"
     line = f"{claim.statistic}: {result}; claimed {claim.claimed}"
     grid = rich.table.Table.grid(padding=(0, 2, 0, 0))
     grid.add_column(width=_WIDEST_WORD)
@@ -177,7 +177,7 @@ def markdown_page(document: Document) -> str:
     parts = [
         f"# {escape_markdown(document.title)}",
         *([escape_markdown(summary)] if summary else []),
-        f"> **Limits.** {escape_markdown(document.limits)}",
+        f"> **Limits.** {escape_markdown(document.limitations)}",
     ]
     parts += [_markdown_block(block) for block in document.blocks]
     parts += _citation(document)
@@ -260,7 +260,7 @@ def _claim_table(verdicts: Sequence[Verdict]) -> str:
             escape_markdown(each.claim.statistic),
             escape_markdown(each.claim.claimed),
             escape_markdown(cell_text(each.estimate)),
-            escape_markdown(p_value_text(each.adjusted)),
+            escape_markdown(p_value_text(each.adjusted_p)),
         ]
         for each in verdicts
     ]

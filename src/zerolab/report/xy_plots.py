@@ -12,12 +12,12 @@ from zerolab.report.figures import (
     BAND_OPACITY,
     ERROR_STYLE,
     RUN_STYLE,
-    colour,
     error_legend_handle,
     legend_below,
     margins_of_error,
     new_figure,
     run_legend_handle,
+    series_colour,
     series_legend_handle,
     style_axes,
     with_minus_sign,
@@ -94,7 +94,11 @@ def draw_curves(
 
 
 def _draw_curve(axes: Axes, curve: Curve, number: int, line_count: int) -> None:
-    statistics, x, shade = _statistics(curve), np.asarray(curve.x, np.float64), colour(number)
+    statistics, x, shade = (
+        _statistics(curve),
+        np.asarray(curve.x, np.float64),
+        series_colour(number),
+    )
     mean, deviation = statistics.mean, statistics.standard_deviation
     axes.fill_between(
         x, mean - deviation, mean + deviation, color=shade, alpha=BAND_OPACITY, linewidth=0
@@ -130,7 +134,9 @@ def _curve_legend_handles(
     panels: Mapping[str, Mapping[str, Curve]], series: Sequence[str], units: str
 ) -> list[Artist]:
     curves = [curve for panel in panels.values() for curve in panel.values()]
-    handles = [series_legend_handle(colour(number), name) for number, name in enumerate(series)]
+    handles = [
+        series_legend_handle(series_colour(number), name) for number, name in enumerate(series)
+    ]
     if any(len(curve.run_values) > 1 for curve in curves):
         text = f"mean of {units} \N{PLUS-MINUS SIGN} one SD between {units}"
         handles.append(series_legend_handle("0.85", text))
@@ -164,7 +170,9 @@ def draw_scatter(
 
     Points on the front are numbered, and any labels of these points are listed next to the axes.
     """
-    coloured = [(point, colour(i)) for i, points in enumerate(series.values()) for point in points]
+    coloured = [
+        (point, series_colour(i)) for i, points in enumerate(series.values()) for point in points
+    ]
     costs, values = [point.cost for point, _ in coloured], [point.value for point, _ in coloured]
     front = [coloured[i] for i in pareto_front_indices(costs, values)]
     labels = [
@@ -174,7 +182,7 @@ def draw_scatter(
     figure = new_figure(7.2 + 0.075 * letters, max(4.8, 1.9 + _LINE * len(labels)))
     axes = figure.subplots()
     for number, points in enumerate(series.values()):
-        _draw_points(axes, points, colour(number))
+        _draw_points(axes, points, series_colour(number))
     _draw_front(axes, front)
     axes.set_xlabel(cost_label, parse_math=False)
     axes.set_ylabel(value_label, parse_math=False)
@@ -217,7 +225,9 @@ def _scatter_legend_handles(series: Mapping[str, Sequence[ScatterPoint]]) -> lis
     from matplotlib.lines import Line2D  # noqa: PLC0415
 
     all_points = [point for points in series.values() for point in points]
-    handles = [series_legend_handle(colour(number), name) for number, name in enumerate(series)]
+    handles = [
+        series_legend_handle(series_colour(number), name) for number, name in enumerate(series)
+    ]
     handles = handles if len(series) > 1 else []
     are_means = any(point.standard_deviation for point in all_points)
     label = "mean of runs \N{PLUS-MINUS SIGN} one SD between runs"

@@ -103,7 +103,7 @@ def has_line(board, rows, columns, length):
 
 
 @inlined
-def winning_cells(board, rows, columns, length):
+def completing_cells(board, rows, columns, length):
     """Return the cells that complete a line of `length` whose other cells are set.
 
     The returned cells may themselves be set.
@@ -194,7 +194,7 @@ def u64(number):
 
 @inlined
 def bit(index):
-    """Return the board with only the cell `index` set."""
+    """Return the board with only cell `index` set."""
     return ONE << np.uint64(index)
 
 

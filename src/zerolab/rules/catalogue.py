@@ -50,7 +50,7 @@ class Notation:
         return int(text) if is_number and int(text) < rules.action_count(game) else None
 
     @classmethod
-    def moves_text(cls, game: Game) -> str:
+    def move_format(cls, game: Game) -> str:
         """Return the end of a message "moves are ...", such as "cells such as c2"."""
         return f"numbers from 0 to {rules.action_count(game) - 1}"
 

@@ -5,8 +5,8 @@ bit row * columns + column of each word, so boards have up to 64 cells. Games ha
 ``rows`` and ``columns``. Symmetries do not change other actions, such as a pass. Games can
 override any method.
 
-The functions ``line_...`` are solver rules for games that are won by K pieces in a row and in which
-faster wins have higher scores. The arguments `rows` and `columns` describe the layout of a word.
+The ``line_...`` functions are solver rules for games that are won by K pieces in a row and in which
+faster wins have higher scores. The `rows` and `columns` arguments describe the layout of a word.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class CellRules(Rules):
     @staticmethod
     def random_action(game, state, random):
         empty = boards.full_board(game.rows, game.columns) & ~(state[0] | state[1])
-        return boards.nth_bit_index(empty, streams.below(random, boards.popcount(empty)))
+        return boards.nth_bit_index(empty, streams.random_below(random, boards.popcount(empty)))
 
 
 class CellEncoding(Encoding):
@@ -92,7 +92,7 @@ class CellNotation(Notation):
     """Notation of cells by the letter of the column and the number of the row from the top."""
 
     @classmethod
-    def moves_text(cls, game: Any) -> str:
+    def move_format(cls, game: Any) -> str:
         """Return the form of a cell's name, with an example."""
         return "cells such as c2: column c from the left, row 2 from the top"
 
@@ -200,7 +200,7 @@ def line_score_bounds(state, rows, columns, length):
 @inlined
 def line_ordering_score(state, rows, columns, length):
     """Return 8 per threat of the player who has just moved, minus the mover's open lines."""
-    threats = boards.winning_cells(state[1], rows, columns, length)
+    threats = boards.completing_cells(state[1], rows, columns, length)
     count = boards.popcount(threats & empty_cells(state, rows, columns))
     free = boards.full_board(rows, columns) & ~state[1]
     return 8 * count - boards.count_lines(free, rows, columns, length)

@@ -222,7 +222,7 @@ def playout_batch(
     """Return float32[N]: mean outcomes of `count` random playouts for the mover of each state.
 
     `states` is uint64[N, words], and `keys` is uint64[N]. Playout j of state i uses the stream
-    `fold(keys[i], j)`, so results do not depend on the batch or on `threads`. Raises ValueError
+    `fold_in(keys[i], j)`, so results do not depend on the batch or on `threads`. Raises ValueError
     unless there is one key per state, and UserError if `count` or `threads` is less than 1.
     """
     if states.shape != (len(keys), rules.word_count(game)):

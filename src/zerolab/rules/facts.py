@@ -132,7 +132,7 @@ class Facts(SearchFacts):
     """[N]: number of plies until the end of the game."""
     plies: Annotated[Numbers, _NUMBER_32]
     """[N]: number of plies played before this position."""
-    frequencies: Annotated[Numbers, _NUMBER_32]
+    sampling_weights: Annotated[Numbers, _NUMBER_32]
     """[N]: relative frequency of use in training; 1 on average over an iteration."""
 
 

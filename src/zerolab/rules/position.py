@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from zerolab.core import streams
 from zerolab.core.errors import UserError, checked_whole_number, did_you_mean, quoted, require_type
 from zerolab.report.board_shapes import BoardShapes, board_shapes
-from zerolab.report.board_svg import Board, Hint, draw_board
+from zerolab.report.board_svg import BoardImage, Hint, draw_board
 from zerolab.rules import compiled_rules, rules
 from zerolab.rules.catalogue import (
     COLOURED_SYMBOLS,
@@ -75,7 +75,7 @@ class Position:
     def set_up(cls, game: Game | str, board: NDArray[np.int8], first_to_move: bool) -> Position:
         """Return the position that has the given pieces on the board.
 
-        `board` is int8[rows, columns], as returned by the method `board`. Raises UserError for
+        `board` is int8[rows, columns], as returned by the `board` method. Raises UserError for
         boards that the notation of the game recognises as unreachable, and for games without
         support for setting up positions.
         """
@@ -124,13 +124,13 @@ class Position:
     @property
     def legal_moves(self) -> list[str]:
         """Names of the legal actions."""
-        return [self.name(action) for action in self.legal_actions]
+        return [self.action_name(action) for action in self.legal_actions]
 
-    def name(self, action: int) -> str:
+    def action_name(self, action: int) -> str:
         """Return the name of an action, such as "c2" or "pass"."""
         return notation_of(self.game).action_name(self.game, action)
 
-    def parse(self, text: str) -> int:
+    def parse_action(self, text: str) -> int:
         """Return the legal action with a given name; raise UserError if there is none."""
         require_type("move", text, str, 'a name, such as "c2"')
         action = notation_of(self.game).parse_action(self.game, text.strip())
@@ -147,7 +147,7 @@ class Position:
 
         Raises UserError if the action is not legal.
         """
-        number = self.parse(action if isinstance(action, str) else str(action))
+        number = self.parse_action(action if isinstance(action, str) else str(action))
         state = compiled_rules.apply(self.game, self.state, number)
         return Position(self.game, state, (*self.history, number), self.custom_start)
 
@@ -208,7 +208,7 @@ class Position:
             status = {1: "X has won", 0: "draw", -1: "O has won"}[result]
         lines[1] += f"   {status}"
         if self.history:
-            lines[min(2, len(lines) - 1)] += f"   last move {self.name(self.history[-1])}"
+            lines[min(2, len(lines) - 1)] += f"   last move {self.action_name(self.history[-1])}"
         return "\n".join(lines)
 
     def __str__(self) -> str:
@@ -216,10 +216,10 @@ class Position:
 
     def _repr_svg_(self) -> str:
         """Return the board as an SVG image for notebooks."""
-        return draw_board(board_of(self))
+        return draw_board(board_image(self))
 
     def __repr__(self) -> str:
-        moves = " ".join(self.name(action) for action in self.history[-_MOVES_IN_REPR:])
+        moves = " ".join(self.action_name(action) for action in self.history[-_MOVES_IN_REPR:])
         earlier = f"ply {self.ply}, ... " if self.ply > _MOVES_IN_REPR else ""
         origin = "start" if self.custom_start is None else "set up"
         return f"<Position {game_name(self.game)}: {earlier}{moves or origin}>"
@@ -233,22 +233,25 @@ class Position:
         return hash((self.game, self.state.tobytes()))
 
 
-def board_of(position: Position, hints: Mapping[int, Hint] | None = None) -> Board:
+def board_image(position: Position, hints: Mapping[int, Hint] | None = None) -> BoardImage:
     """Return the content of an image of a position, with hints on the given actions."""
     game, drawing = position.game, drawing_of(position.game)
     cells = _move_cells(position)
-    moves = ", ".join(position.name(action) for action in position.history)
-    words = [f"{position.name(action)}: {hint.words()}" for action, hint in (hints or {}).items()]
+    moves = ", ".join(position.action_name(action) for action in position.history)
+    words = [
+        f"{position.action_name(action)}: {hint.description()}"
+        for action, hint in (hints or {}).items()
+    ]
     sentences = [
-        status(position),
+        status_text(position),
         *([f"Moves: {moves}."] if moves else []),
         *([f"Hints: {'; '.join(words)}."] if words else []),
     ]
-    return Board(
+    return BoardImage(
         shapes_of(game),
         drawing.pieces,
         position.board().ravel().tolist(),
-        status(position),
+        status_text(position),
         _side(position),
         " ".join(sentences),
         _last_cell(position),
@@ -269,7 +272,7 @@ def column_labels(game: Game) -> list[str]:
     return [notation.column_label(game, column) for column in range(game[1])]
 
 
-def status(position: Position) -> str:
+def status_text(position: Position) -> str:
     """Return a sentence about the side to move or the result, such as "X is to move."."""
     result = position.first_player_outcome
     if result is not None:

@@ -19,7 +19,7 @@ encoding      `encoding.Encoding`         plane_count, encode   symmetry_count, 
                                                                 transform_cell, transform_action;
                                                                 action_places, plane_names
 notation      `catalogue.Notation`        nothing               action_name, parse_action,
-                                                                moves_text, column_label,
+                                                                move_format, column_label,
                                                                 board_of, set_up, draw_board
 solver rules  `rules.SolverRules`         nothing               empties, max_plies, final_score,
                                                                 score_bounds, score_is_distance,
@@ -143,7 +143,7 @@ class Rules:
         count = 0
         for action in range(mask.shape[0]):
             count += mask[action]
-        remaining = streams.below(random, count)
+        remaining = streams.random_below(random, count)
         for action in range(mask.shape[0]):
             if mask[action]:
                 if remaining == 0:
@@ -173,7 +173,7 @@ _PLAYOUTS_PER_THREAD = 1000
 
 @inlined
 def random_bits_for_ply(key, ply, previous):
-    """Return 64 bits for a ply; the upper 32 are random, and `streams.below` uses only those.
+    """Return 64 bits for a ply; `streams.random_below` uses only the upper 32, which are random.
 
     Two plies share one draw of the stream `key`; `previous` is the result for ply - 1.
     """
@@ -190,12 +190,12 @@ def outcome_if_last_ply_wins(plies):
 def mean_playout_outcome(game, state, count, key, out, moves):
     """Return the mean outcome of `count` playouts for the mover of `state`.
 
-    Playout j uses the stream `fold(key, j)`. See `playout` for `out` and `moves`; on return,
+    Playout j uses the stream `fold_in(key, j)`. See `playout` for `out` and `moves`; on return,
     `moves` contains the last playout.
     """
     total = 0
     for number in range(count):
-        total += playout(game, state, streams.fold(key, number), out, moves)
+        total += playout(game, state, streams.fold_in(key, number), out, moves)
     return total / count
 
 

@@ -2,7 +2,7 @@
 
 Budgets work on trees and are independent of games and players, so self-play, matches and players
 with a clock can all use them. To add a budget from another package, register its settings in
-`BUDGETS` from a module named by the entry-point group ``zerolab.search``.
+`BUDGETS` from a module named in the ``zerolab.search`` entry-point group.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Allowance(NamedTuple):
-    """Simulations that n searches may run before the next call of `Budget.allow_more`."""
+    """Simulations that n searches may run before the next call to `Budget.allow_more`."""
 
     simulations: NDArray[np.int32]
     """int32[n]: number of simulations."""
@@ -52,7 +52,7 @@ class Budget:
 class BudgetSettings(VariantSettings):
     """Base class of budget settings."""
 
-    follows_search: ClassVar[bool] = True
+    scales_with_simulations: ClassVar[bool] = True
     """True if searches become larger with `search.simulations`."""
 
     def check(self, search: SearchSettings) -> None:
@@ -152,7 +152,7 @@ class KlGainSettings(BudgetSettings):
     """
 
     name: Literal["kl_gain"] = "kl_gain"
-    follows_search: ClassVar[bool] = False
+    scales_with_simulations: ClassVar[bool] = False
 
     every: int = Field(default=50, ge=1, le=1_000_000)
     """Number of simulations between comparisons. [Clausen2021]: 50."""

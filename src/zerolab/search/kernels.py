@@ -17,7 +17,7 @@ import numpy as np
 
 from zerolab.core import streams
 from zerolab.core.compiled import inlined, kernel
-from zerolab.core.memory import borrowed, copy_row, prefetch
+from zerolab.core.memory import borrowed_view, copy_row, prefetch
 from zerolab.search.evaluator import NO_ENTRY, find_entry, reserve_entry
 from zerolab.search.methods import init_child_values
 from zerolab.search.simulation import (
@@ -36,12 +36,12 @@ from zerolab.search.simulation_options import (
     unstarted_simulations,
 )
 from zerolab.search.tree import (
-    CACHED,
-    DEDUPLICATED,
-    EVALUATED,
+    CACHED_INDEX,
+    DEDUPLICATED_INDEX,
+    EVALUATED_INDEX,
     GROUP_SIZE,
-    SIMULATIONS,
-    TERMINAL,
+    SIMULATIONS_INDEX,
+    TERMINAL_INDEX,
     has_room,
     kernel_tree_arrays,
     prefetch_nodes,
@@ -69,8 +69,8 @@ def _finish_simulation(
     if is_decided(tree.solver, tree, b, node):
         workspace.playout_moves[0] = 0
         backup_value = decided_value(tree.solver, tree, b, node)
-        search_state.counts[TERMINAL] += 1
-        search_state.counts[SIMULATIONS] += backup(
+        search_state.counts[TERMINAL_INDEX] += 1
+        search_state.counts[SIMULATIONS_INDEX] += backup(
             methods, tree, search_state, b, node, backup_value, workspace.playout_moves, False
         )
         return True, NO_ENTRY
@@ -81,11 +81,11 @@ def _finish_simulation(
     if options.is_uniform or (
         entry != NO_ENTRY and cache.request_step[entry] < options.step_number
     ):
-        search_state.counts[CACHED] += not options.is_uniform
+        search_state.counts[CACHED_INDEX] += not options.is_uniform
         priors = workspace.uniform_priors if options.is_uniform else cache.priors[entry]
         evaluator_value = np.float32(0.0) if options.is_uniform else cache.values[entry]
         evaluation = priors, evaluator_value, draw_probability(tree.utility, cache.draws, entry)
-        search_state.counts[SIMULATIONS] += expand_and_backup_leaf(
+        search_state.counts[SIMULATIONS_INDEX] += expand_and_backup_leaf(
             game, methods, leaf_evaluator, tree, search_state, b, node, evaluation, workspace, False
         )
         init_child_values(methods.fpu, tree, b, node, cache.action_values, entry)
@@ -105,7 +105,7 @@ def _request_evaluation(tree, cache, search_state, options, workspace, at, entry
     place = search_state.waiting_count[b]
     search_state.waiting_leaves[b, place] = node
     if entry != NO_ENTRY and options.deduplicate:
-        search_state.counts[DEDUPLICATED] += 1
+        search_state.counts[DEDUPLICATED_INDEX] += 1
         search_state.batch_rows[b, place] = cache.batch_row[entry]
         return batch_size
     skip_cache = entry != NO_ENTRY or not (options.deduplicate or options.use_cache)
@@ -123,7 +123,7 @@ def _request_evaluation(tree, cache, search_state, options, workspace, at, entry
 def _search_group(
     game, methods, leaf_evaluator, tree, cache, search_state, options, count, batch_size, workspace
 ):
-    """Run simulations until every tree of a group waits for an evaluation or is finished.
+    """Run simulations until every tree of a group is waiting for an evaluation or has finished.
 
     The first simulations of all trees descend together, later simulations one at a time. Leaves are
     requested in the order of the trees. Returns the batch size and whether a tree ran out of nodes.
@@ -167,17 +167,17 @@ def _search_group(
 def renew_playout_keys(search_state, trees):
     """Derive fresh playout streams of some trees from the current streams."""
     for b in trees:
-        search_state.playout_key[b] = streams.fold(search_state.playout_key[b], _EXTENSION)
+        search_state.playout_key[b] = streams.fold_in(search_state.playout_key[b], _EXTENSION)
 
 
 @kernel
 def select_leaves(game, methods, leaf_evaluator, handle, options):
-    """Run simulations until every active tree waits for an evaluation or is finished.
+    """Run simulations until every active tree is waiting for an evaluation or has finished.
 
     `handle` refers to the `SearchMemory` of the search. Returns the batch size and whether a tree
     ran out of nodes.
     """
-    forest, cache, search_state, workspace = borrowed(handle.value)
+    forest, cache, search_state, workspace = borrowed_view(handle.value)
     tree = kernel_tree_arrays(forest)
     trees = search_state.is_active.shape[0]
     batch_size = 0
@@ -199,17 +199,17 @@ def select_leaves(game, methods, leaf_evaluator, handle, options):
             workspace,
         )
         is_full |= ran_out
-    search_state.counts[EVALUATED] += batch_size
+    search_state.counts[EVALUATED_INDEX] += batch_size
     return batch_size, is_full
 
 
 @kernel
 def cache_evaluations(handle, evaluations):
     """Store the evaluations of a batch in the cache."""
-    memory = borrowed(handle.value)
+    memory = borrowed_view(handle.value)
     cache = memory.cache
     search_state = memory.search_state
-    evaluations = borrowed(evaluations)
+    evaluations = borrowed_view(evaluations)
     batch_size = evaluations.values.shape[0]
     for row in range(batch_size):
         ahead = search_state.cache_entries[min(row + _AHEAD, batch_size - 1)]
@@ -265,9 +265,9 @@ def expand_and_backup(game, methods, leaf_evaluator, handle, evaluations, begin,
     Returns the number of completed simulations. Disjoint ranges of trees can be processed in
     parallel, each with its own workspace and counts.
     """
-    forest, _, search_state, workspace = borrowed(handle.value)
+    forest, _, search_state, workspace = borrowed_view(handle.value)
     tree = kernel_tree_arrays(forest)
-    evaluations = borrowed(evaluations)
+    evaluations = borrowed_view(evaluations)
     simulations = 0
     for first in range(begin, end, GROUP_SIZE):
         last = min(first + GROUP_SIZE, end)

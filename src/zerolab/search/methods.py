@@ -2,7 +2,7 @@
 
 Each rule is a NamedTuple registered with one of the functions below. Kernels are compiled for the
 types of their arguments. The leaf evaluators are at the end of this module. Other packages can add
-rules from a module named by the entry-point group ``zerolab.search``.
+rules from a module named in the ``zerolab.search`` entry-point group.
 """
 
 from __future__ import annotations
@@ -204,7 +204,7 @@ def empty_root_rule_state(rule: Any, trees: int, actions: int) -> Any:
 def plans_ahead(rule: Any) -> bool:
     """Return whether the rule plans all simulations in advance from a bare root.
 
-    Such a rule also adds noise itself.
+    Such a rule also adds its own noise.
     """
     raise AssertionError
 
@@ -313,7 +313,7 @@ class MixedValue(NamedTuple):
 
 @register_leaf_evaluator("mixed", MixedValue)
 class _MixedValueRule(LeafEvaluatorRule):
-    """Mixture that is bitwise equal to the network value at weight 0 and the playout value at 1."""
+    """Mixture bitwise equal to the network value at weight 0 and to the playout value at 1."""
 
     @staticmethod
     def playouts_per_leaf(rule):

@@ -131,7 +131,7 @@ class _FixedFpuRule(_SpecialLinearFpuRule):
 class ActionValuesFpu(NamedTuple):
     """Q(s, a) = the network's action value, the third head of [Clausen2021].
 
-    The network needs the head ``action_values``. Draws are assumed to be as likely as at the
+    The network needs the ``action_values`` head. Draws are assumed to be as likely as at the
     parent.
     """
 

@@ -253,7 +253,7 @@ class RaveValuesRoot(NamedTuple):
     The policy is proportional to (Q_rave(s, a) + 1) / 2 for actions with N_rave(s, a) > 0, or to
     visits if Q_rave is -1 for all of these. This policy is the training target; the move is sampled
     from it or is its most probable action. Simulations are distributed as with `puct`. Needs the
-    selection rule `rave`.
+    `rave` selection rule.
     """
 
 

@@ -106,12 +106,12 @@ def _evolve(game, root, key, budget, mutation, population, workspace):
     number = 0
     spent = 0
     while spent < playouts:
-        individual_key = streams.fold(key, number)
+        individual_key = streams.fold_in(key, number)
         # Redrawing every gene produces a random individual.
         rate = mutation if number >= population.fitness.shape[0] else 1.0
-        breed(population, streams.fold(individual_key, 0), rate, offspring)
+        breed(population, streams.fold_in(individual_key, 0), rate, offspring)
         count = min(playouts_each, playouts - spent)
-        fitness = evaluate_plan(game, root, streams.fold(individual_key, 1), count, workspace)
+        fitness = evaluate_plan(game, root, streams.fold_in(individual_key, 1), count, workspace)
         insert_individual(population, offspring, fitness, number)
         spent += count
         number += 1
@@ -120,7 +120,7 @@ def _evolve(game, root, key, budget, mutation, population, workspace):
 @inlined
 def breed(population, key, mutation, offspring):
     """Write the mutated genes of a uniformly drawn parent to `offspring`, uint64[horizon]."""
-    parent = streams.below(streams.random_bits(key, 0), population.fitness.shape[0])
+    parent = streams.random_below(streams.random_bits(key, 0), population.fitness.shape[0])
     for i in range(offspring.shape[0]):
         offspring[i] = population.genes[parent, i]
         if streams.uniform(key, 1 + 2 * i) < mutation:
@@ -137,7 +137,7 @@ def evaluate_plan(game, root, key, playouts, workspace):
     """
     total = 0.0
     for playout in range(playouts):
-        total += _play(game, root, streams.fold(key, playout), workspace)
+        total += _play(game, root, streams.fold_in(key, playout), workspace)
     return total / playouts
 
 
@@ -152,7 +152,7 @@ def _play(game, root, key, workspace):
         outcome = rules.outcome(game, state)
         if outcome != ONGOING:
             return (outcome if ply % 2 == 1 else -outcome) / (ply + 1)
-    outcome = rules.playout(game, state, streams.fold(key, 0), scratch, moves)
+    outcome = rules.playout(game, state, streams.fold_in(key, 0), scratch, moves)
     return outcome / (2 * genes.shape[0] + moves[0])
 
 

@@ -181,7 +181,7 @@ class _GumbelRootRule:
         for i in range(tree.child_count[b, 0]):
             logit = math.log(max(tree.prior[b, first + i], _MIN_PRIOR))
             if search_state.has_noise[b]:
-                key = streams.fold(search_state.noise_key[b], i)
+                key = streams.fold_in(search_state.noise_key[b], i)
                 uniform = max(streams.uniform(key, 0), _MIN_UNIFORM)
                 logit -= math.log(-math.log(uniform))
             search_state.root_rule_state.noisy_logits[b, i] = logit
@@ -192,7 +192,9 @@ class _GumbelRootRule:
             return 0
         considered = min(rule.considered, np.int64(tree.child_count[b, 0]))
         number = np.int64(tree.visits[b, 0]) - 1
-        visits = considered_visits(considered, np.int64(search_state.requested[b]), number)
+        visits = considered_visits(
+            considered, np.int64(search_state.requested_simulations[b]), number
+        )
         return max(0, _best_child(rule, tree, search_state, b, visits))
 
     @staticmethod
@@ -239,7 +241,7 @@ def _add_root_noise(tree, b, key, fraction, concentration):
     total = 0.0
     noise = np.empty(count, np.float64)
     for i in range(count):
-        noise[i] = streams.gamma(streams.fold(key, i), alpha)
+        noise[i] = streams.gamma(streams.fold_in(key, i), alpha)
         total += noise[i]
     if total <= 0.0:
         return

@@ -243,7 +243,7 @@ def _choose(weights, keys, sample, chosen):
             total = 0
             for action in range(weights.shape[1]):
                 total += weights[i, action] == highest
-        drawn = streams.below(streams.random_bits(keys[i], 0), total)
+        drawn = streams.random_below(streams.random_bits(keys[i], 0), total)
         for action in range(weights.shape[1]):
             if sample[i]:
                 drawn -= weights[i, action]

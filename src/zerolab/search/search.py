@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from zerolab.core.memory import kernel_handle
+from zerolab.core.memory import tuple_handle
 from zerolab.core.processes import run_in_threads
 from zerolab.rules import rules
 from zerolab.rules.facts import SearchFacts, policy_surprises
@@ -36,9 +36,9 @@ from zerolab.search.roots import NodeView, SearchResult, node_view, principal_va
 from zerolab.search.search_settings import PerTreeSettings, SearchSettings
 from zerolab.search.simulation_options import MctsSolver, NoSolver, NoVirtualLoss, VirtualLoss
 from zerolab.search.tree import (
-    COUNTS,
+    COUNT_NAMES,
     INITIAL_NODES,
-    SIMULATIONS,
+    SIMULATIONS_INDEX,
     Forest,
     SearchMemory,
     StepOptions,
@@ -111,7 +111,7 @@ class Search:
     def _use_forest(self, forest: Forest) -> None:
         self._tree = tree_arrays(forest)
         self._memory = self._memory._replace(forest=forest)
-        self._handle = kernel_handle(self._memory)
+        self._handle = tuple_handle(self._memory)
 
     @property
     def counts(self) -> dict[str, int]:
@@ -121,7 +121,7 @@ class Search:
         terminal (its result is known). Evaluations of bare roots count as leaves, but not as
         simulations. With proven values, `proven` is the number of proven nodes.
         """
-        counts = dict(zip(COUNTS, map(int, self._search_state.counts), strict=True))
+        counts = dict(zip(COUNT_NAMES, map(int, self._search_state.counts), strict=True))
         if not self.settings.proven_values:
             del counts["proven"]
         return counts
@@ -156,7 +156,7 @@ class Search:
             self.set_root(trees, self.root_states(trees))
         self._activate(trees, self.settings.simulations if simulations is None else simulations)
         state = self._search_state
-        state.requested[trees] = state.remaining[trees]
+        state.requested_simulations[trees] = state.remaining_simulations[trees]
         state.playout_key[trees] = playout_keys
         state.noise_key[trees] = noise_keys
         state.has_noise[trees] = noisy
@@ -180,10 +180,10 @@ class Search:
         if np.min(simulations, initial=1) < 1:
             raise ValueError(f"{np.min(simulations)} simulations: expected at least 1")
         self._search_state.is_active[trees] = True
-        self._search_state.remaining[trees] = simulations
+        self._search_state.remaining_simulations[trees] = simulations
         if self.settings.proven_values:
             proven = trees[self._tree.proven_result[trees, 0] != rules.ONGOING]
-            self._search_state.remaining[proven] = 0
+            self._search_state.remaining_simulations[proven] = 0
 
     @property
     def active(self) -> bool:
@@ -203,7 +203,7 @@ class Search:
     def finish_step(self) -> NDArray[np.int64]:
         """End a step; return the trees whose searches finished, int64[n]."""
         finished = np.flatnonzero(
-            self._search_state.is_active & (self._search_state.remaining == 0)
+            self._search_state.is_active & (self._search_state.remaining_simulations == 0)
         )
         self._search_state.is_active[finished] = False
         return finished
@@ -249,7 +249,7 @@ class Search:
                 search_state=self._search_state._replace(counts=counts),
                 workspace=empty_workspace(self.game),
             )
-            counts[SIMULATIONS] += expand(kernel_handle(thread_memory), begin, end)
+            counts[SIMULATIONS_INDEX] += expand(tuple_handle(thread_memory), begin, end)
             return counts
 
         trees, parts = len(self._search_state.waiting_count), 1
@@ -257,7 +257,7 @@ class Search:
             waiting = int(self._search_state.waiting_count.sum())
             parts = threads_for_playouts(waiting * self._playouts_per_leaf, self._threads)
         if parts == 1:
-            self._search_state.counts[SIMULATIONS] += expand(self._handle, 0, trees)
+            self._search_state.counts[SIMULATIONS_INDEX] += expand(self._handle, 0, trees)
         else:
             self._search_state.counts[:] += sum(run_in_threads(expand_part, trees, parts))
         self.seconds_by_part["backup"] += perf_counter() - start

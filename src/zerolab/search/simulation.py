@@ -11,7 +11,7 @@ import numpy as np
 
 from zerolab.core import streams
 from zerolab.core.compiled import inlined
-from zerolab.core.memory import non_negative, prefetch
+from zerolab.core.memory import assume_non_negative, prefetch
 from zerolab.rules import boards, rules
 from zerolab.search.evaluator import hash_state, prefetch_entry, prefetch_tags
 from zerolab.search.methods import (
@@ -51,10 +51,10 @@ def _takes_tie(methods, search_state, b, node, child, ties):
     """
     if not methods.random_ties:
         return False
-    key = streams.fold(search_state.playout_key[b], _TIES)
-    key = streams.fold(key, unstarted_simulations(methods.virtual_loss, search_state, b))
-    random = streams.random_bits(streams.fold(key, node), child)
-    return streams.below(random, ties) == 0
+    key = streams.fold_in(search_state.playout_key[b], _TIES)
+    key = streams.fold_in(key, unstarted_simulations(methods.virtual_loss, search_state, b))
+    random = streams.random_bits(streams.fold_in(key, node), child)
+    return streams.random_below(random, ties) == 0
 
 
 @inlined
@@ -109,7 +109,7 @@ def gather_trees(tree, search_state, begin, end, workspace):
     count = 0
     is_full = False
     for b in range(begin, end):
-        if search_state.is_active[b] and search_state.remaining[b] > 0:
+        if search_state.is_active[b] and search_state.remaining_simulations[b] > 0:
             if has_room(tree, b, actions):
                 prefetch_nodes(tree, b, 0, nodes)
                 workspace.trees[count] = b
@@ -193,8 +193,8 @@ def _expand(tree, b, node, priors, workspace):
 
     Priors are renormalised, or equal if their sum is zero or not finite.
     """
-    first = non_negative(tree.node_count[b])
-    count = non_negative(0)
+    first = assume_non_negative(tree.node_count[b])
+    count = assume_non_negative(0)
     total = np.float32(0.0)
     if workspace.legal_words.shape[0] == 1:
         for action in range(workspace.legal_mask.shape[0]):
@@ -215,7 +215,7 @@ def _expand(tree, b, node, priors, workspace):
                 count += 1
     usable = total > np.float32(0.0) and np.isfinite(total)
     for each in range(first, first + count):
-        child = non_negative(each)
+        child = assume_non_negative(each)
         prior = tree.prior[b, child] / total if usable else np.float32(1.0 / count)
         tree.prior[b, child] = prior
         tree.parent[b, child] = node
@@ -252,8 +252,8 @@ def backup(methods, tree, search_state, b, leaf, backup_value, playout_moves, wa
     update_statistics(methods.selection, tree, b, leaf, backup_value, playout_moves)
     if leaf == 0:
         return 0
-    search_state.remaining[b] = (
-        search_state.remaining[b] - 1 if is_unproven(tree.solver, tree, b, 0) else 0
+    search_state.remaining_simulations[b] = (
+        search_state.remaining_simulations[b] - 1 if is_unproven(tree.solver, tree, b, 0) else 0
     )
     return 1
 
@@ -275,7 +275,7 @@ def expand_and_backup_leaf(
     rules.legal(game, state, workspace.legal_mask)
     _expand(tree, b, node, priors, workspace)
     playout_moves[0] = 0
-    key = streams.fold(search_state.playout_key[b], search_state.remaining[b])
+    key = streams.fold_in(search_state.playout_key[b], search_state.remaining_simulations[b])
     value = leaf_value(
         leaf_evaluator, game, state, evaluator_value, key, workspace.playout_state, playout_moves
     )

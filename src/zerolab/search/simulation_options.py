@@ -21,8 +21,8 @@ from zerolab.search.values import add_to_mean, replace_in_mean, set_exact_value,
 
 SOLVERS = CompiledInterface("node solver")
 
-PROVEN = 5
-"""Index of the number of proven nodes in `SearchState.counts`; the last name in `COUNTS`."""
+PROVEN_INDEX = 5
+"""Index of the number of proven nodes in `SearchState.counts`; the last name in `COUNT_NAMES`."""
 
 WEIGHT_SCALE = 1 << 30
 """Factor for converting probabilities to integer weights."""
@@ -209,7 +209,7 @@ class _MctsSolverRule:
                 return backup_value
             if not _prove(tree, b, node):
                 return backup_value
-            counts[PROVEN] += 1
+            counts[PROVEN_INDEX] += 1
         return _set_exact_value(tree, b, node)
 
     @staticmethod
@@ -254,7 +254,7 @@ class NoVirtualLoss(NamedTuple):
 class VirtualLoss(NamedTuple):
     """Virtual loss [Chaslot2008, Section 4.4; Segal2010].
 
-    While a leaf waits for its evaluation, its simulation counts as a loss at every node on the
+    While a leaf is waiting for its evaluation, its simulation counts as a loss at every node on the
     path, for the player who moved to that node. The next simulations therefore prefer other paths.
     The backup replaces the loss with the value of the leaf. Once no leaf is waiting, visits and
     means contain only real results. A simulation that ends at a waiting leaf is abandoned, and the
@@ -321,7 +321,7 @@ class _NoVirtualLossRule:
 
     @staticmethod
     def unstarted_simulations(virtual_loss, search_state, b):
-        return search_state.remaining[b]
+        return search_state.remaining_simulations[b]
 
     @staticmethod
     def is_waiting(virtual_loss, tree, b, node):
@@ -344,7 +344,7 @@ class _VirtualLossRule:
 
     @staticmethod
     def unstarted_simulations(virtual_loss, search_state, b):
-        return search_state.remaining[b] - search_state.waiting_count[b]
+        return search_state.remaining_simulations[b] - search_state.waiting_count[b]
 
     @staticmethod
     def is_waiting(virtual_loss, tree, b, node):
@@ -360,7 +360,7 @@ class _VirtualLossRule:
             node = tree.parent[b, node]
         search_state.waiting_count[b] += 1
         return search_state.waiting_count[b] < min(
-            virtual_loss.max_waiting_leaves, search_state.remaining[b]
+            virtual_loss.max_waiting_leaves, search_state.remaining_simulations[b]
         )
 
     @staticmethod

@@ -1,7 +1,8 @@
 """Search in plain Python that records every step of every simulation to show how a search works.
 
 The search makes the same decisions as the compiled search with PUCT, one leaf per step and a
-network, and all numbers are bitwise equal. It is slow, and has no noise, cache or proven results.
+network, and all numbers are bitwise equal. This search is slow, and has no noise, cache or proven
+results.
 """
 
 from __future__ import annotations
@@ -95,8 +96,8 @@ class StepwiseSearch:
     def __init__(self, position: Position, settings: SearchSettings, evaluator: Evaluator) -> None:
         """Begin a search of an ongoing position.
 
-        `settings` must come from `require_plain_search`; the options `simulations` and
-        `proven_values` are ignored.
+        `settings` must come from `require_plain_search`; the `simulations` and `proven_values`
+        options are ignored.
         """
         self._c = settings.selection.build().c
         self._fpu: ZeroFpu | ParentFpu | FixedFpu = settings.fpu.build()
@@ -116,7 +117,7 @@ class StepwiseSearch:
         return {action: child.visits for action, child in self._root.children.items()}
 
     def simulate(self) -> Simulation:
-        """Run the next simulation; the first one only evaluates the root."""
+        """Run the next simulation; the first one evaluates only the root."""
         path, selections = [self._root], []
         while path[-1].children:
             selection = self._select(path[-1])

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zerolab.core.compiled import inlined
-from zerolab.core.memory import CACHE_LINE_BYTES, borrowed, prefetch
+from zerolab.core.memory import CACHE_LINE_BYTES, borrowed_view, prefetch
 from zerolab.rules import rules
 from zerolab.rules.rules import Game
 from zerolab.search.evaluator import Evaluation, EvaluationCache
@@ -29,7 +29,7 @@ UNSEEN = 3
 _PLAIN = ZeroSumUtility()
 _NO_SOLVER = NoSolver()
 
-NODE = np.dtype(
+NODE_DTYPE = np.dtype(
     {
         "names": [
             "visits", "value", "prior", "first_child", "parent", "child_count", "action", "outcome",
@@ -42,7 +42,7 @@ NODE = np.dtype(
 )  # fmt: skip
 """Memory layout of a node; see `TreeArrays` for the fields."""
 
-_NODE_BYTES = NODE.itemsize
+_NODE_BYTES = NODE_DTYPE.itemsize
 
 _SPARE = 2
 """Number of unused nodes at the end of each tree. Without them, trees would begin at multiples of a
@@ -53,11 +53,11 @@ class Forest(NamedTuple):
     """Memory of B trees in contiguous arrays: the form that kernels receive."""
 
     node_count: NDArray[np.int32]  # [B] nodes in use
-    nodes: NDArray[np.void]  # [B, nodes] NODE
+    nodes: NDArray[np.void]  # [B, nodes] NODE_DTYPE
     statistics: NDArray[np.float32]  # [B, nodes, K] used by the selection rule
     states: NDArray[np.uint64]  # [B, nodes, words] set together with the outcome
-    utility: Any  # see `search.values`
-    solver: Any  # see `search.simulation_options`
+    utility: Any  # ZeroSumUtility or DrawValueUtility: how backup values become numbers
+    solver: Any  # NoSolver or MctsSolver: whether proven results are recorded and used
 
 
 class TreeArrays(NamedTuple):
@@ -80,8 +80,8 @@ class TreeArrays(NamedTuple):
     draw_probability: NDArray[np.float32]  # [B, nodes] mean draw probability; see `search.values`
     statistics: NDArray[np.float32]  # [B, nodes, K] used by the selection rule
     states: NDArray[np.uint64]  # [B, nodes, words] set together with the outcome
-    utility: Any  # see `search.values`
-    solver: Any  # see `search.simulation_options`
+    utility: Any  # ZeroSumUtility or DrawValueUtility: how backup values become numbers
+    solver: Any  # NoSolver or MctsSolver: whether proven results are recorded and used
 
 
 def empty_forest(
@@ -96,7 +96,7 @@ def empty_forest(
     width = nodes + _SPARE
     return Forest(
         node_count=np.zeros(trees, np.int32),
-        nodes=np.zeros((trees, width), NODE),
+        nodes=np.zeros((trees, width), NODE_DTYPE),
         statistics=np.zeros((trees, width, statistics_width), np.float32),
         states=np.zeros((trees, width, words), np.uint64),
         utility=utility,
@@ -122,7 +122,7 @@ def grown_forest(forest: Forest) -> Forest:
 
 def tree_arrays(forest):
     """Return views of the fields of all trees in a forest."""
-    forest = borrowed(forest)
+    forest = borrowed_view(forest)
     nodes = forest.nodes
     return TreeArrays(
         forest.node_count,
@@ -164,10 +164,10 @@ def prefetch_nodes(tree, b, first, count):
 GROUP_SIZE = 32
 """Number of trees searched together: some proceed while the memory of others is being loaded."""
 
-COUNTS = ("simulations", "evaluated", "deduplicated", "cached", "terminal", "proven")
-"""Names of the elements of `SearchState.counts`; `simulation_options.PROVEN` is the last index."""
+COUNT_NAMES = ("simulations", "evaluated", "deduplicated", "cached", "terminal", "proven")
+"""Names of the elements of `SearchState.counts`; the last is `simulation_options.PROVEN_INDEX`."""
 
-SIMULATIONS, EVALUATED, DEDUPLICATED, CACHED, TERMINAL = range(5)
+SIMULATIONS_INDEX, EVALUATED_INDEX, DEDUPLICATED_INDEX, CACHED_INDEX, TERMINAL_INDEX = range(5)
 
 
 class StepOptions(NamedTuple):
@@ -189,7 +189,7 @@ class SearchState(NamedTuple):
     """Progress of the search in each tree, and the batch of the current step."""
 
     is_active: NDArray[np.bool_]  # [B] True while the tree is being searched
-    remaining: NDArray[np.int32]  # [B] simulations that have not finished
+    remaining_simulations: NDArray[np.int32]  # [B] simulations that have not finished
     waiting_count: NDArray[np.int32]  # [B] leaves waiting for evaluations
     waiting_leaves: NDArray[np.int32]  # [B, leaves] nodes waiting for evaluations
     batch_rows: NDArray[np.int32]  # [B, leaves] row of each waiting leaf in the batch
@@ -197,11 +197,11 @@ class SearchState(NamedTuple):
     noise_key: NDArray[np.uint64]  # [B] random stream of root noise
     is_root_unprepared: NDArray[np.bool_]  # [B] True until the root rule prepares the root
     has_noise: NDArray[np.bool_]  # [B] True if this search has root noise
-    requested: NDArray[np.int32]  # [B] simulations requested at the start
+    requested_simulations: NDArray[np.int32]  # [B] simulations requested at the start
     root_rule_state: Any  # see `methods.empty_root_rule_state`
     leaf_states: NDArray[np.uint64]  # [B * leaves, words] positions to evaluate
     cache_entries: NDArray[np.int64]  # [B * leaves] cache entry of each row, or NO_ENTRY
-    counts: NDArray[np.int64]  # [6] see COUNTS
+    counts: NDArray[np.int64]  # [6] see `COUNT_NAMES`
 
 
 class EvaluationArrays(NamedTuple):
@@ -271,7 +271,7 @@ def empty_search_state(trees: int, leaves: int, words: int, root_rule_state: Any
     """Allocate the state of idle trees with up to `leaves` waiting leaves each."""
     return SearchState(
         is_active=np.zeros(trees, np.bool_),
-        remaining=np.zeros(trees, np.int32),
+        remaining_simulations=np.zeros(trees, np.int32),
         waiting_count=np.zeros(trees, np.int32),
         waiting_leaves=np.zeros((trees, leaves), np.int32),
         batch_rows=np.zeros((trees, leaves), np.int32),
@@ -279,9 +279,9 @@ def empty_search_state(trees: int, leaves: int, words: int, root_rule_state: Any
         noise_key=np.zeros(trees, np.uint64),
         is_root_unprepared=np.zeros(trees, np.bool_),
         has_noise=np.zeros(trees, np.bool_),
-        requested=np.zeros(trees, np.int32),
+        requested_simulations=np.zeros(trees, np.int32),
         root_rule_state=root_rule_state,
         leaf_states=np.zeros((trees * leaves, words), np.uint64),
         cache_entries=np.zeros(trees * leaves, np.int64),
-        counts=np.zeros(len(COUNTS), np.int64),
+        counts=np.zeros(len(COUNT_NAMES), np.int64),
     )

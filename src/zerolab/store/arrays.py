@@ -24,7 +24,7 @@ from zerolab.core.config import Settings, validate
 from zerolab.core.errors import UserError, one_line, quoted
 from zerolab.core.files import write_bytes
 from zerolab.store.checks import (
-    UNREADABLE,
+    DECODING_ERRORS,
     check_schema_version,
     damaged_file_error,
     hex_digest,
@@ -131,9 +131,9 @@ def arrays_digest(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]])
     return hex_digest(*parts)
 
 
-WEIGHTS = "weights"
+WEIGHTS_KIND = "weights"
 """Kind of files with the weights of a network."""
-OPTIMIZER = "optimizer state"
+OPTIMIZER_KIND = "optimizer state"
 """Kind of files with the optimiser state of a network."""
 
 _MAX_BYTES = 1 << 32
@@ -158,19 +158,19 @@ class NetworkFile(NamedTuple):
 
 def read_network_file(path: Path) -> NetworkFile:
     """Read a network file; raise UserError if it is missing, damaged or not a network file."""
-    weights, metadata = load_arrays(path, WEIGHTS)
+    weights, metadata = load_arrays(path, WEIGHTS_KIND)
     game, iteration, settings = (metadata.get(key) for key in ("game", "iteration", "network"))
     if not isinstance(settings, Mapping) or not isinstance(settings.get("name"), str):
         raise damaged_file_error(path, "the settings of its network are missing")
     if not isinstance(game, str) or not isinstance(iteration, int):
         raise damaged_file_error(path, "the game or iteration of its network is missing")
     content = read_bytes(path, _MAX_BYTES)
-    return NetworkFile(content, read_digest(path, WEIGHTS), game, iteration, settings, weights)
+    return NetworkFile(content, read_digest(path, WEIGHTS_KIND), game, iteration, settings, weights)
 
 
 def read_optimizer(path: Path, network: NetworkFile) -> Arrays:
     """Return the optimiser state in a file; raise UserError unless it belongs to `network`."""
-    state, metadata = load_arrays(path, OPTIMIZER)
+    state, metadata = load_arrays(path, OPTIMIZER_KIND)
     if (metadata.get("game"), metadata.get("iteration")) != (network.game, network.iteration):
         raise damaged_file_error(
             path, f"it does not belong to network {network.iteration} of {network.game}"
@@ -179,13 +179,13 @@ def read_optimizer(path: Path, network: NetworkFile) -> Arrays:
 
 
 AGENT_SCHEMA = 1
-AGENT = "agent"
+AGENT_FILE_KIND = "agent"
 """Kind of agent files."""
 AGENT_SUFFIX = ".zerolab"
 MAX_AGENT_BYTES = 64 << 20
 """Maximum size of an agent file, enough for 16 million weights."""
 
-MAX_TEXT = 250
+MAX_TEXT_LENGTH = 250
 """Maximum length of a name in the header of an agent file, in characters."""
 
 _MAX_AGENT_HEADER = 1 << 20  # bytes; three times as much as 256 residual blocks need
@@ -200,7 +200,7 @@ def _printable(text: str) -> str:
     return text
 
 
-PrintableText = Annotated[str, Field(max_length=MAX_TEXT), AfterValidator(_printable)]
+PrintableText = Annotated[str, Field(max_length=MAX_TEXT_LENGTH), AfterValidator(_printable)]
 """Text from a file, checked to be safe for display."""
 
 
@@ -289,7 +289,7 @@ def agent_digest(header: AgentHeader, weights: Arrays) -> str:
 
 
 def _header_table(header: AgentHeader) -> dict[str, Any]:
-    return {"schema": AGENT_SCHEMA, "kind": AGENT, **header.model_dump(mode="json")}
+    return {"schema": AGENT_SCHEMA, "kind": AGENT_FILE_KIND, **header.model_dump(mode="json")}
 
 
 def decode_agent(content: bytes, source: str) -> AgentFile:
@@ -305,7 +305,7 @@ def decode_agent(content: bytes, source: str) -> AgentFile:
         )
     table = _agent_header(content, source)
     check_schema_version(Path(source), table.get("schema"), AGENT_SCHEMA)
-    if table.get("kind") != AGENT:
+    if table.get("kind") != AGENT_FILE_KIND:
         raise UserError(
             f"{source} contains {quoted(table.get('kind'))} instead of an agent: {_EXPECTED}"
         )
@@ -396,5 +396,5 @@ def _guarded_decode(source: str) -> Iterator[None]:
     """Raise UserError for any error in decoding a file."""
     try:
         yield
-    except UNREADABLE as error:
+    except DECODING_ERRORS as error:
         raise _damaged_agent_error(source, error) from error

@@ -29,7 +29,7 @@ from zerolab.core.files import check_file, check_not_symlink, read_limited
 
 # All errors that the decoders of numpy, zipfile, safetensors, json and tomllib raised in tests that
 # changed single bytes of files.
-UNREADABLE = (
+DECODING_ERRORS = (
     ValueError,
     TypeError,
     LookupError,
@@ -60,7 +60,7 @@ def user_errors_on_read(path: Path) -> Iterator[None]:
         if error.filename is None and not isinstance(error, PermissionError):  # raised by a decoder
             raise damaged_file_error(path, error) from error
         raise UserError(f"cannot read {quoted(path)}: {error.strerror or error}") from error
-    except UNREADABLE as error:
+    except DECODING_ERRORS as error:
         raise damaged_file_error(path, error) from error
 
 

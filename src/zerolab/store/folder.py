@@ -36,7 +36,7 @@ from zerolab.store.checks import (
 )
 from zerolab.store.games import SELF_PLAY
 
-LEFTOVERS = f".*.{'[0-9a-f]' * 8}.part"
+LEFTOVER_PATTERN = f".*.{'[0-9a-f]' * 8}.part"
 """Glob pattern for temporary files that a killed `core.files.atomic_replace` leaves behind."""
 
 _LOCK = ".lock"
@@ -81,7 +81,7 @@ class FolderKind(NamedTuple):
         make_folder(path)
         self.require_own_or_empty(path)  # first, to avoid a lock file in an unrelated folder
         with lock_folder(path):
-            for leftover in path.glob(LEFTOVERS):
+            for leftover in path.glob(LEFTOVER_PATTERN):
                 with suppress(OSError):
                     leftover.unlink()
             yield
@@ -219,13 +219,13 @@ class RunState(Settings):
     files: CommittedFiles = CommittedFiles()
 
 
-def write_state(path: Path, state: RunState) -> None:
+def write_run_state(path: Path, state: RunState) -> None:
     """Replace state.json atomically; raise UserError if it cannot be written."""
     fields = {"schema_version": SCHEMA, **state.model_dump()}
     write_text(path, json.dumps({**fields, "digest": _state_digest(fields)}, indent=1) + "\n")
 
 
-def read_state(path: Path) -> RunState:
+def read_run_state(path: Path) -> RunState:
     """Read state.json; raise UserError if it is missing, damaged or from another version."""
     content = read_bytes(path, _MAX_BYTES)
     with user_errors_on_read(path):
@@ -264,7 +264,7 @@ def write_settings_file(
 
 
 def read_settings_file(path: Path, noun: str = "run") -> dict[str, Any]:
-    """Read a settings file; raise UserError if it is missing, damaged or of another version."""
+    """Read a settings file; raise UserError if it is missing, damaged or from another version."""
     content = read_bytes(path, _MAX_BYTES)
     with user_errors_on_read(path):
         text = content.decode()

@@ -57,6 +57,9 @@ def source_run_folder(source: str, iteration: int) -> str:
     return source.removesuffix(f"{_ITERATION_MARK}{iteration}")
 
 
+GAMES_FILE_NAME = "games.sqlite"
+"""Name of the game store in a run, tournament or league folder."""
+
 SELF_PLAY = "selfplay"
 """Name of the stage whose games are used for training."""
 

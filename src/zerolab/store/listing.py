@@ -69,7 +69,7 @@ def find_runs(folders: Iterable[Path]) -> list[Path]:
 
 
 def summarise_run(path: Path) -> RunSummary:
-    """Return the summary of a run; an unreadable run has the status damaged."""
+    """Return the summary of a run; an unreadable run has the status "damaged"."""
     try:
         run = RunFolder.open(path)
         metrics = run.metrics()
@@ -118,7 +118,7 @@ def _source(start: Any) -> str:
     return source if iteration is None else f"{source_run_folder(source, iteration)}@{iteration}"
 
 
-Result = Literal["first", "second", "draw", "won", "lost"]
+ResultFilter = Literal["first", "second", "draw", "won", "lost"]
 """Winner of a game; `won` and `lost` refer to the player of the filter."""
 
 _RESULTS = {"first": "result = 1", "second": "result = -1", "draw": "result = 0"}
@@ -141,7 +141,7 @@ class GameFilter(NamedTuple):
     """Canonical name of a player on either side."""
     opponent: str = ""
     """Canonical name of the player on the other side."""
-    result: Result | None = None
+    result: ResultFilter | None = None
     fewest_plies: int | None = None
     most_plies: int | None = None
     opening: tuple[int, ...] = ()
@@ -169,7 +169,7 @@ class FoundGame(NamedTuple):
 
 
 @dataclass(frozen=True)
-class StageGames:
+class StageSummary:
     """Number of games of a stage in all iterations."""
 
     stage: str
@@ -262,7 +262,7 @@ def _games_of_rows(
         raise damaged_file_error(store.path, error) from error
 
 
-def summarise_stages(store: GameStore) -> list[StageGames]:
+def summarise_stages(store: GameStore) -> list[StageSummary]:
     """Return the stages, ordered by when they were first recorded."""
     rows = store.select_rows(
         "SELECT stages.stage, min(games.iteration), max(games.iteration), count(*)"
@@ -270,7 +270,7 @@ def summarise_stages(store: GameStore) -> list[StageGames]:
         " GROUP BY stages.stage ORDER BY min(stages.sequence)",
         [str, int, int, int],
     )
-    return [StageGames(*row) for row in rows]
+    return [StageSummary(*row) for row in rows]
 
 
 def list_players(store: GameStore) -> list[str]:

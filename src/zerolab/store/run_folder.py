@@ -19,7 +19,14 @@ from numpy.typing import NDArray
 
 from zerolab.core.errors import UserError
 from zerolab.core.files import check_not_symlink, make_folder, write_bytes
-from zerolab.store.arrays import OPTIMIZER, WEIGHTS, Arrays, load_arrays, read_digest, save_arrays
+from zerolab.store.arrays import (
+    OPTIMIZER_KIND,
+    WEIGHTS_KIND,
+    Arrays,
+    load_arrays,
+    read_digest,
+    save_arrays,
+)
 from zerolab.store.checks import damaged_file_error, user_errors_on_read, user_errors_on_write
 from zerolab.store.examples import (
     Examples,
@@ -32,7 +39,7 @@ from zerolab.store.examples import (
     save_unfinished_games,
 )
 from zerolab.store.folder import (
-    LEFTOVERS,
+    LEFTOVER_PATTERN,
     CommittedFiles,
     FolderKind,
     RunProgress,
@@ -42,12 +49,12 @@ from zerolab.store.folder import (
     is_locked,
     lock_folder,
     read_metrics,
-    read_state,
-    write_state,
+    read_run_state,
+    write_run_state,
 )
-from zerolab.store.games import GameStore
+from zerolab.store.games import GAMES_FILE_NAME, GameStore
 
-RUN = FolderKind("run", "config.toml", "--run")
+RUN_FOLDER_KIND = FolderKind("run", "config.toml", "--run")
 CHANGEABLE_SETTINGS = "iterations", "supervised.positions", "selfplay.chunks", "device"
 """Settings that can change when a run is resumed."""
 
@@ -72,7 +79,7 @@ class RunFolder:
     def __init__(self, path: Path, config: Mapping[str, Any]) -> None:
         self.path = path
         self.config = config
-        self.games = GameStore(path / "games.sqlite", path)
+        self.games = GameStore(path / GAMES_FILE_NAME, path)
         self._set_state(RunState())
 
     @classmethod
@@ -81,12 +88,12 @@ class RunFolder:
 
         Raises UserError if the folder already contains other files or cannot be written to.
         """
-        with RUN.locked(path):
+        with RUN_FOLDER_KIND.locked(path):
             if is_run(path):
                 raise ExistingRunError(
                     f"{path} already contains a run: expected a new or empty folder"
                 )
-            run = cls(path, RUN.write_settings(path, config))
+            run = cls(path, RUN_FOLDER_KIND.write_settings(path, config))
             run._create_files()
         return run
 
@@ -95,10 +102,10 @@ class RunFolder:
         """Open a run; raise UserError if it is missing, damaged or from a different version."""
         if not is_run(path):
             raise UserError(f"{path} is not a run: expected a folder with a config.toml")
-        run = cls(path, RUN.read_settings(path))
+        run = cls(path, RUN_FOLDER_KIND.read_settings(path))
         later_files = path / "state.json", path / "metrics.jsonl"
         if any(each.exists() for each in later_files) or run._checkpoints():
-            run._set_state(read_state(path / "state.json"))
+            run._set_state(read_run_state(path / "state.json"))
         return run
 
     def _set_state(self, state: RunState) -> None:
@@ -111,8 +118,8 @@ class RunFolder:
         """Lock the run against other processes, and remove the files of an unfinished stage.
 
         Raises UserError if another process is using the run, or if metrics or games are damaged; in
-        that case, nothing is changed. The lock is released when its process ends, even if it is
-        killed.
+        that case, nothing is changed. The lock is released when its process ends, even if the
+        process is killed.
         """
         with lock_folder(self.path):
             current = RunFolder.open(self.path)
@@ -148,7 +155,7 @@ class RunFolder:
             **self._latest,
         )
         state = RunState(progress=progress, files=files)
-        write_state(self.path / "state.json", state)
+        write_run_state(self.path / "state.json", state)
         self._set_state(state)
 
     @property
@@ -158,7 +165,7 @@ class RunFolder:
 
     def read_progress(self) -> RunProgress:
         """Return the progress on disk, which another process may have updated."""
-        return read_state(self.path / "state.json").progress
+        return read_run_state(self.path / "state.json").progress
 
     def resolve_solved_positions(self, name: str) -> Path:
         """Return the path of the solved positions called `name` in the settings.
@@ -190,7 +197,7 @@ class RunFolder:
 
     def save_settings(self, config: Mapping[str, Any]) -> None:
         """Replace the saved settings."""
-        self.config = RUN.write_settings(self.path, config)
+        self.config = RUN_FOLDER_KIND.write_settings(self.path, config)
 
     def metrics(self) -> list[dict[str, Any]]:
         """Return the committed metrics, one table per line; raise UserError if they are damaged."""
@@ -227,8 +234,8 @@ class RunFolder:
         """
         network = self.config.get("network", {}) if settings is None else settings
         metadata = {**self._metadata(iteration), "network": network}
-        save_arrays(self.optimizer_path(iteration), OPTIMIZER, optimizer, **metadata)
-        save_arrays(self.weights_path(iteration), WEIGHTS, weights, **metadata)
+        save_arrays(self.optimizer_path(iteration), OPTIMIZER_KIND, optimizer, **metadata)
+        save_arrays(self.weights_path(iteration), WEIGHTS_KIND, weights, **metadata)
         self._latest["networks"] = iteration
 
     def load_weights(self, iteration: int) -> Arrays:
@@ -237,18 +244,18 @@ class RunFolder:
         if not path.exists() and iteration != self.progress.best:
             available = ", ".join(map(str, self.network_iterations()))
             raise UserError(f"{self.path} has no network {iteration}: expected one of {available}")
-        weights, metadata = load_arrays(path, WEIGHTS)
+        weights, metadata = load_arrays(path, WEIGHTS_KIND)
         self._check_origin(path, iteration, metadata)
         return weights
 
     def weights_digest(self, iteration: int) -> str:
         """Return the digest that identifies the network weights of an iteration."""
-        return read_digest(self.weights_path(iteration), WEIGHTS)
+        return read_digest(self.weights_path(iteration), WEIGHTS_KIND)
 
     def load_optimizer(self, iteration: int) -> Arrays:
         """Return the optimiser state of an iteration."""
         path = self.optimizer_path(iteration)
-        state, metadata = load_arrays(path, OPTIMIZER)
+        state, metadata = load_arrays(path, OPTIMIZER_KIND)
         self._check_origin(path, iteration, metadata)
         return state
 
@@ -339,7 +346,7 @@ class RunFolder:
         for name in ("checkpoints", "examples"):
             make_folder(self.path / name)
         if not (self.path / "state.json").exists():
-            write_state(self.path / "state.json", RunState())
+            write_run_state(self.path / "state.json", RunState())
 
     def _rewind(self) -> None:
         """Check metrics and games, then restore the state at the commit point."""
@@ -350,7 +357,7 @@ class RunFolder:
         if metrics.exists():
             with user_errors_on_write(metrics):
                 os.truncate(metrics, self._files.metrics_bytes)
-        for path in [*self._uncommitted(), *self.path.rglob(LEFTOVERS)]:
+        for path in [*self._uncommitted(), *self.path.rglob(LEFTOVER_PATTERN)]:
             _remove(path)
 
     def _uncommitted(self) -> Iterator[Path]:
@@ -376,7 +383,7 @@ def is_run(path: Path) -> bool:
     Raises UserError if the folder cannot be read.
     """
     with user_errors_on_read(path):
-        return RUN.matches(path) or (path / "state.json").is_file()
+        return RUN_FOLDER_KIND.matches(path) or (path / "state.json").is_file()
 
 
 def _remove(path: Path) -> None:

@@ -27,10 +27,10 @@ from zerolab.core.errors import UserError, one_line, quoted
 from zerolab.core.files import make_folder
 from zerolab.core.resources import ProgressBarFactory
 from zerolab.store.checks import user_errors_on_read, user_errors_on_write
-from zerolab.store.folder import read_state
-from zerolab.store.run_folder import CHANGEABLE_SETTINGS, RUN, RunFolder, is_run
+from zerolab.store.folder import read_run_state
+from zerolab.store.run_folder import CHANGEABLE_SETTINGS, RUN_FOLDER_KIND, RunFolder, is_run
 
-STATE = "state.json"
+STATE_FILE_NAME = "state.json"
 """File that commits a run's other files, and is therefore copied last."""
 _DIGESTS = "digests.json"
 _DERIVED = "tensorboard"
@@ -50,9 +50,9 @@ def no_progress_bar(
 class FolderStorage:
     """Copy of a folder in storage, under the name of the folder."""
 
-    content: ClassVar[str] = "a folder"
+    noun: ClassVar[str] = "a folder"
     """Name of the copied content, for messages."""
-    option: ClassVar[str] = "--folder"
+    folder_option: ClassVar[str] = "--folder"
     """Command-line option for the local folder, for messages."""
 
     def __init__(self, uri: str, folder: Path) -> None:
@@ -71,7 +71,7 @@ class FolderStorage:
         here, there = folder.resolve(), Path(self._root).resolve()
         if self._is_local and (here.is_relative_to(there) or there.is_relative_to(here)):
             raise UserError(
-                f"--storage {quoted(self.uri)}: the copy would be in {there}, and {self.content} is"
+                f"--storage {quoted(self.uri)}: the copy would be in {there}, and {self.noun} is"
                 f" in {here}; expected separate folders"
             )
         self._known: dict[str, tuple[int, int]] = {}
@@ -80,10 +80,10 @@ class FolderStorage:
         """Sizes in bytes of the files that were stored at the beginning, by name."""
         stored = set(self._sizes)
         listed = self._read_digests()
-        if stored and listed is None and STATE not in stored:
+        if stored and listed is None and STATE_FILE_NAME not in stored:
             raise UserError(
-                f"{name} in {quoted(self.uri)} is not the copy of {self.content}"
-                f" and not empty: expected another --storage or {self.option}"
+                f"{name} in {quoted(self.uri)} is not the copy of {self.noun}"
+                f" and not empty: expected another --storage or {self.folder_option}"
             )
         self._digests = {name: (listed or {}).get(name, "") for name in stored}
         """Digests of stored files by name; empty for a file without a stored digest."""
@@ -115,7 +115,7 @@ class FolderStorage:
         files: Iterable[str] = (),
         progress_bar: ProgressBarFactory = no_progress_bar,
     ) -> None:
-        """Download folders and files of the copy; the folder "" is the entire copy.
+        """Download folders and files of the copy; "" stands for the entire copy.
 
         Each local folder must be missing or empty. Folders and files appear only when complete.
         Raises UserError if a file cannot be read or written, or if a folder's ``state.json`` is
@@ -130,7 +130,7 @@ class FolderStorage:
         wanted = {*files, *(name for inside in names.values() for name in inside)}
         total = sum(self._sizes.get(name, 0) for name in wanted)
         done = 0
-        with progress_bar(f"fetching {self.content}", _mebibytes(total), "MiB") as update:
+        with progress_bar(f"fetching {self.noun}", _mebibytes(total), "MiB") as update:
 
             def report(size: int) -> None:
                 nonlocal done
@@ -152,8 +152,8 @@ class FolderStorage:
             try:
                 for name in names:
                     self._download(name, part / name.removeprefix(prefix), report)
-                if (part / STATE).exists():
-                    read_state(part / STATE)  # raises UserError for a damaged copy
+                if (part / STATE_FILE_NAME).exists():
+                    read_run_state(part / STATE_FILE_NAME)  # raises UserError for a damaged copy
                 part.chmod(0o755)
                 part.rename(target)
             finally:
@@ -276,8 +276,8 @@ class FolderStorage:
 class RunStorage(FolderStorage):
     """Copy of one run."""
 
-    content = "a run"
-    option = "--run"
+    noun = "a run"
+    folder_option = "--run"
 
     def fetch(self, progress_bar: ProgressBarFactory = no_progress_bar) -> bool:
         """Copy the stored run here unless there is a local run; return whether it was copied.
@@ -285,14 +285,14 @@ class RunStorage(FolderStorage):
         Raises UserError if the local run is behind the stored one or is a different run, or if the
         folder contains other files.
         """
-        if STATE not in self._digests:
+        if STATE_FILE_NAME not in self._digests:
             return False
         if is_run(self._folder):
             self._require_copy_of(RunFolder.open(self._folder))
             return False
         if self._folder.exists():
             with user_errors_on_write(self._folder):
-                RUN.require_own_or_empty(self._folder)
+                RUN_FOLDER_KIND.require_own_or_empty(self._folder)
                 if hidden := next(self._folder.iterdir(), None):
                     raise UserError(
                         f"{quoted(self._folder)} has a hidden file, {quoted(hidden.name)}: expected"
@@ -305,10 +305,10 @@ class RunStorage(FolderStorage):
         """Raise UserError unless the stored run is an earlier state of the local one."""
         with tempfile.TemporaryDirectory() as temporary:
             folder = Path(temporary)
-            for name in (STATE, RUN.settings_file):
+            for name in (STATE_FILE_NAME, RUN_FOLDER_KIND.settings_file):
                 self._download(name, folder / name)
-            stored = read_state(folder / STATE).progress
-            settings = RUN.read_settings(folder)
+            stored = read_run_state(folder / STATE_FILE_NAME).progress
+            settings = RUN_FOLDER_KIND.read_settings(folder)
         if run.progress.iteration < stored.iteration:
             raise UserError(
                 f"{run.path} is at iteration {run.progress.iteration}, but its copy in {self.uri}"
@@ -316,14 +316,16 @@ class RunStorage(FolderStorage):
                 " to fetch the copy"
             )
         note = f", and {self.uri} contains the copy of another run"
-        RUN.require_equal_settings(run.path, run.config, settings, CHANGEABLE_SETTINGS, note)
+        RUN_FOLDER_KIND.require_equal_settings(
+            run.path, run.config, settings, CHANGEABLE_SETTINGS, note
+        )
 
     def push(self) -> None:
         """Copy all changed files of the local run; call it only between stages.
 
         Raises UserError if the storage cannot be written.
         """
-        names = sorted(self.local_names(), key=lambda name: (name == STATE, name))
+        names = sorted(self.local_names(), key=lambda name: (name == STATE_FILE_NAME, name))
         self.copy(names, remove_others=True)
 
 

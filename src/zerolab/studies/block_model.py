@@ -22,12 +22,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from zerolab.report.table import Interval
-from zerolab.studies.statistics import LEVEL, StudentEstimate, weighted_sum
+from zerolab.studies.statistics import SIGNIFICANCE_LEVEL, StudentEstimate, weighted_sum
 
 _LARGEST_LOG_RATIO = 14.0  # a block variance of 10^6 error variances counts as infinite
 _TINY = 1e-12  # errors below this share of the largest value are rounding errors
 
-Values = Mapping[Any, Mapping[Any, float]]
+ValuesByVariant = Mapping[Any, Mapping[Any, float]]
 """Measured values by variant and seed. Seeds can be missing from some variants."""
 
 
@@ -36,7 +36,7 @@ class ShrunkVariances(NamedTuple):
 
     variances: list[float]
     """Posterior variance of each group."""
-    freedoms: list[float]
+    degrees_of_freedom: list[float]
     """Degrees of freedom of each posterior variance."""
     prior: float
     """Prior variance."""
@@ -44,7 +44,7 @@ class ShrunkVariances(NamedTuple):
     """Degrees of freedom of the prior; infinite if the variances differ only by chance."""
 
 
-def shrink_variances(variances: ArrayLike, freedoms: ArrayLike) -> ShrunkVariances:
+def shrink_variances(variances: ArrayLike, degrees_of_freedom: ArrayLike) -> ShrunkVariances:
     """Shrink independent variance estimates towards each other [Smyth2004, section 6].
 
     Each group has a positive variance and its degrees of freedom. The prior is estimated from the
@@ -52,29 +52,30 @@ def shrink_variances(variances: ArrayLike, freedoms: ArrayLike) -> ShrunkVarianc
     groups receive the pooled variance. No group receives more degrees of freedom than all groups
     have together.
     """
-    observed, freedom = np.asarray(variances, np.float64), np.asarray(freedoms, np.float64)
-    total = float(freedom.sum())
-    prior, prior_freedom = _prior(observed, freedom)
+    observed = np.asarray(variances, np.float64)
+    degrees = np.asarray(degrees_of_freedom, np.float64)
+    total = float(degrees.sum())
+    prior, prior_freedom = _prior(observed, degrees)
     if math.isinf(prior_freedom):
         return ShrunkVariances([prior] * len(observed), [total] * len(observed), prior, math.inf)
-    posterior = (prior_freedom * prior + freedom * observed) / (prior_freedom + freedom)
+    posterior = (prior_freedom * prior + degrees * observed) / (prior_freedom + degrees)
     return ShrunkVariances(
         posterior.tolist(),
-        np.minimum(prior_freedom + freedom, total).tolist(),
+        np.minimum(prior_freedom + degrees, total).tolist(),
         prior,
         prior_freedom,
     )
 
 
-def _prior(observed: NDArray[np.float64], freedom: NDArray[np.float64]) -> tuple[float, float]:
+def _prior(observed: NDArray[np.float64], degrees: NDArray[np.float64]) -> tuple[float, float]:
     """Return the prior variance and its degrees of freedom."""
     from scipy.special import digamma, polygamma  # noqa: PLC0415  slow to import
 
-    pooled = float((freedom * observed).sum() / freedom.sum())
+    pooled = float((degrees * observed).sum() / degrees.sum())
     if len(observed) < 2:
         return pooled, math.inf
-    logs = np.log(observed) - digamma(freedom / 2) + np.log(freedom / 2)
-    excess = float(logs.var(ddof=1) - polygamma(1, freedom / 2).mean())
+    logs = np.log(observed) - digamma(degrees / 2) + np.log(degrees / 2)
+    excess = float(logs.var(ddof=1) - polygamma(1, degrees / 2).mean())
     if excess <= 0.0:
         return pooled, math.inf
     prior_freedom = 2.0 * _inverse_trigamma(excess)
@@ -103,11 +104,11 @@ class BlockModel:
     variants: tuple[Hashable, ...]
     means: NDArray[np.float64]
     """float64[variants]: estimated means."""
-    unscaled: NDArray[np.float64]
+    unscaled_covariance: NDArray[np.float64]
     """float64[variants, variants]: covariance of the means divided by the error variance."""
     variance: float
     """Variance of the errors."""
-    freedom: float
+    degrees_of_freedom: float
     """Degrees of freedom of the error variance: runs minus variants minus blocks plus groups of
     variants connected by common seeds, usually one group; larger after shrinkage."""
     block_variance: float
@@ -118,7 +119,7 @@ class BlockModel:
     def mean(self, variant: Hashable) -> StudentEstimate:
         """Return the mean of a variant; its error includes the error of the blocks."""
         index = self.variants.index(variant)
-        error = math.sqrt(self.variance * self.unscaled[index, index])
+        error = math.sqrt(self.variance * self.unscaled_covariance[index, index])
         return StudentEstimate(float(self.means[index]), error, self.block_count - 1)
 
     def contrast(self, weights: Mapping[Any, float]) -> StudentEstimate:
@@ -133,13 +134,13 @@ class BlockModel:
             if variant not in self.variants:
                 raise KeyError(variant)
             vector[self.variants.index(variant)] = weight
-        if self.freedom <= 0:
+        if self.degrees_of_freedom <= 0:
             return StudentEstimate(float(vector @ self.means), math.inf, 0)
-        error = math.sqrt(self.variance * float(vector @ self.unscaled @ vector))
-        return StudentEstimate(float(vector @ self.means), error, self.freedom)
+        error = math.sqrt(self.variance * float(vector @ self.unscaled_covariance @ vector))
+        return StudentEstimate(float(vector @ self.means), error, self.degrees_of_freedom)
 
 
-def fit_blocks(values: Values) -> BlockModel:
+def fit_blocks(values: ValuesByVariant) -> BlockModel:
     """Fit the model to measured values; a variant without values raises ValueError."""
     variants = tuple(values)
     if not variants or not all(values.values()):
@@ -149,17 +150,20 @@ def fit_blocks(values: Values) -> BlockModel:
     table = np.array([[values[variant].get(seed, 0.0) for variant in variants] for seed in seeds])
     runs = int(present.sum())
     fit = _Fit(table, present)
-    freedom = runs - len(variants) - len(seeds) + _components(values, seeds)
-    ratio = fit.best_ratio() if freedom > 0 and len(seeds) > 1 else 0.0
+    degrees_of_freedom = runs - len(variants) - len(seeds) + _components(values, seeds)
+    ratio = fit.best_ratio() if degrees_of_freedom > 0 and len(seeds) > 1 else 0.0
     means, unscaled, squares = fit.at(ratio)
     largest = max(abs(value) for by_seed in values.values() for value in by_seed.values())
     variance = squares / (runs - len(variants)) if runs > len(variants) else math.inf
     if variance <= (_TINY * largest) ** 2:
         variance = 0.0
-    return BlockModel(variants, means, unscaled, variance, freedom, ratio * variance, len(seeds))
+    block_variance = ratio * variance
+    return BlockModel(
+        variants, means, unscaled, variance, degrees_of_freedom, block_variance, len(seeds)
+    )
 
 
-def _components(values: Values, seeds: Sequence[Hashable]) -> int:
+def _components(values: ValuesByVariant, seeds: Sequence[Hashable]) -> int:
     """Return the number of groups of variants that are connected by common seeds."""
     group = {variant: {seed for seed in seeds if seed in values[variant]} for variant in values}
     groups: list[set[Hashable]] = []
@@ -214,7 +218,7 @@ class GamesModel(NamedTuple):
     """Models of several games, with error variances shrunk towards each other."""
 
     models: Mapping[Hashable, BlockModel]
-    freedom: float
+    degrees_of_freedom: float
     """Total degrees of freedom of all error variances, before shrinkage."""
 
     def contrast(
@@ -237,24 +241,29 @@ class GamesModel(NamedTuple):
             self.models[game].contrast(weights) for game, weights in weights_by_game.items()
         ]
         total = weighted_sum([(1.0, each) for each in contrasts])
-        return total._replace(freedom=min(total.freedom, self.freedom))
+        return total._replace(
+            degrees_of_freedom=min(total.degrees_of_freedom, self.degrees_of_freedom)
+        )
 
 
 def fit_games(values: Mapping[Any, Mapping[Any, Mapping[Any, float]]]) -> GamesModel:
     """Fit a model per game and shrink the error variances of all games towards each other."""
     models = {game: fit_blocks(of_game) for game, of_game in values.items()}
     estimated = {
-        game: model for game, model in models.items() if model.freedom > 0 and model.variance > 0.0
+        game: model
+        for game, model in models.items()
+        if model.degrees_of_freedom > 0 and model.variance > 0.0
     }
-    total_freedom = sum(model.freedom for model in models.values())
+    total_freedom = sum(model.degrees_of_freedom for model in models.values())
     if len(estimated) < 2:
         return GamesModel(models, total_freedom)
     shrunk = shrink_variances(
         [model.variance for model in estimated.values()],
-        [model.freedom for model in estimated.values()],
+        [model.degrees_of_freedom for model in estimated.values()],
     )
-    for game, variance, freedom in zip(estimated, shrunk.variances, shrunk.freedoms, strict=True):
-        models[game] = replace(estimated[game], variance=variance, freedom=freedom)
+    shrunk_by_game = zip(estimated, shrunk.variances, shrunk.degrees_of_freedom, strict=True)
+    for game, variance, degrees in shrunk_by_game:
+        models[game] = replace(estimated[game], variance=variance, degrees_of_freedom=degrees)
     return GamesModel(models, total_freedom)
 
 
@@ -273,25 +282,28 @@ class RankedLead(NamedTuple):
     """
 
     value: float
-    above: _Choices
+    leads_by_choice: _Choices
     """Leads by choice; in each choice, one must be above the threshold."""
-    below: _Choices
+    negated_leads_by_choice: _Choices
     """Negated leads by choice; in each choice, one must be above the negated threshold."""
 
     @property
     def interval(self) -> Interval:
         """Lead with its 95 % confidence interval."""
-        return Interval(self.value, _lower_end(self.above), -_lower_end(self.below))
+        return Interval(
+            self.value, _lower_end(self.leads_by_choice), -_lower_end(self.negated_leads_by_choice)
+        )
 
     def p_value(self, threshold: float) -> float:
         """Return the two-sided p-value of the hypothesis that the lead is the threshold."""
-        below = _p_above(self.below, -threshold)
-        return min(1.0, 2.0 * _p_above(self.above, threshold), 2.0 * below)
+        below = _p_above(self.negated_leads_by_choice, -threshold)
+        return min(1.0, 2.0 * _p_above(self.leads_by_choice, threshold), 2.0 * below)
 
 
 def _lower_end(choices: _Choices) -> float:
     return min(
-        max(each.value - each.margin(LEVEL / count) for count, each in choice) for choice in choices
+        max(each.value - each.margin(SIGNIFICANCE_LEVEL / count) for count, each in choice)
+        for choice in choices
     )
 
 

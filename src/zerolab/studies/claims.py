@@ -6,7 +6,7 @@ states the smallest effect worth knowing, so a study can conclude that two metho
 report can state how large a study would have to be.
 
 The primary claims of a study form one family. A secondary claim, for example about a single game,
-is tested only after the primary claim that opens it is decided; all claims with the same opener
+is tested only after the primary claim that opens it is decided; all claims with the same gatekeeper
 form a family. Within a family, p-values are adjusted [Holm1979], and repeated looks at growing data
 share the level [OBrien1979]. In each family, the probability of any wrong verdict is at most 5 %.
 """
@@ -22,11 +22,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from zerolab.report.claims import Claim, Direction, Verdict, Word
+from zerolab.report.claims import Claim, Direction, Verdict, VerdictWord
 from zerolab.report.table import Z95
 from zerolab.studies.looks import TakenLook, last_level
 from zerolab.studies.statistics import (
-    LEVEL,
+    SIGNIFICANCE_LEVEL,
     BinomialEstimate,
     ClaimEstimate,
     StudentEstimate,
@@ -34,7 +34,7 @@ from zerolab.studies.statistics import (
 
 _POWER = 0.8
 _QUANTILES = 1000  # number of quantiles of the estimated standard error
-_LARGE_FREEDOM = 1e6  # makes Student's t distribution practically normal
+_MAX_DEGREES_OF_FREEDOM = 1e6  # makes Student's t distribution practically normal
 
 
 class MissingEstimate(NamedTuple):
@@ -51,7 +51,7 @@ Statistics = Mapping[Claim, ClaimEstimate | MissingEstimate | None]
 class Look(NamedTuple):
     """Look at the claims of a study after some of its planned seeds."""
 
-    taken: tuple[TakenLook, ...] = ()
+    taken_looks: tuple[TakenLook, ...] = ()
     """This look and all earlier ones; empty if there is only one look."""
     seed_count: int = 0
     """Number of seeds so far; 0 if unknown."""
@@ -62,7 +62,7 @@ class Look(NamedTuple):
 
     def nominal_level(self, level: float) -> float:
         """Return the level of a test at this look, given the total `level` of all looks."""
-        return last_level(level, self.taken) if self.taken else level
+        return last_level(level, self.taken_looks) if self.taken_looks else level
 
 
 ONLY_LOOK = Look()
@@ -83,16 +83,18 @@ def judge_claims(
     keys = [claim.key for claim in statistics]
     if len(set(keys)) < len(keys):
         raise ValueError(f"claims share a key: {sorted(keys)}")
-    openers = {claim.opened_by for claim in statistics if claim.opened_by}
+    gatekeepers = {claim.gatekeeper for claim in statistics if claim.gatekeeper}
     primary = {claim.key for claim in statistics if claim.is_primary}
-    if not openers <= primary:
-        raise ValueError(f"claims are opened by unknown claims: {sorted(openers - primary)}")
+    if not gatekeepers <= primary:
+        raise ValueError(f"claims are opened by unknown claims: {sorted(gatekeepers - primary)}")
     kept = {verdict.claim: verdict for verdict in earlier if verdict.is_decided}
     verdicts: dict[Claim, Verdict] = {}
-    for opener in ["", *(key for key in keys if key in openers)]:
-        family = {claim: each for claim, each in statistics.items() if claim.opened_by == opener}
-        is_open = not opener or any(
-            verdict.is_decided for claim, verdict in verdicts.items() if claim.key == opener
+    for gatekeeper in ["", *(key for key in keys if key in gatekeepers)]:
+        family = {
+            claim: each for claim, each in statistics.items() if claim.gatekeeper == gatekeeper
+        }
+        is_open = not gatekeeper or any(
+            verdict.is_decided for claim, verdict in verdicts.items() if claim.key == gatekeeper
         )
         note = look.untested_note or ("" if is_open else "its primary claim is undecided")
         verdicts |= _judge_family(family, look, kept, note)
@@ -114,7 +116,7 @@ def _judge_family(
     p_values = {claim: decision_p_values(claim, each) for claim, each in estimates.items()}
     smallest = {claim: min(by_word.values()) for claim, by_word in p_values.items()}
     order = sorted(estimates, key=lambda claim: (claim not in kept, smallest[claim]))
-    words: dict[Claim, Word] = {}
+    words: dict[Claim, VerdictWord] = {}
     adjusted: dict[Claim, float] = {}
     stopped, largest = bool(untested_note), 0.0
     for rank, claim in enumerate(order):
@@ -123,7 +125,7 @@ def _judge_family(
         remaining = len(statistics) - rank
         largest = max(largest, min(1.0, remaining * smallest[claim]))
         adjusted[claim] = largest
-        level = look.nominal_level(LEVEL / remaining)
+        level = look.nominal_level(SIGNIFICANCE_LEVEL / remaining)
         word = _decision(p_values[claim], level)
         stopped = stopped or word is None
         words[claim] = "undecided" if stopped or word is None else word
@@ -139,19 +141,19 @@ def _judge_family(
             verdicts[claim] = Verdict(claim, None, None, None, "no data", note)
             continue
         note = f"not tested: {untested_note}" if untested_note else ""
-        if not note and words[claim] == "undecided" and smallest[claim] < LEVEL:
+        if not note and words[claim] == "undecided" and smallest[claim] < SIGNIFICANCE_LEVEL:
             note = "not significant after correction"
-        level = LEVEL / len(statistics)
+        level = SIGNIFICANCE_LEVEL / len(statistics)
         verdict = Verdict(
             claim, estimates[claim].interval, smallest[claim], adjusted[claim], words[claim], note,
             power=power(estimates[claim], claim, level),
-            detectable=detectable_effect(estimates[claim], claim, level),
+            detectable_effect=detectable_effect(estimates[claim], claim, level),
         )  # fmt: skip
         verdicts[claim] = _with_needs(verdict, estimates[claim], level, look)
     return verdicts
 
 
-def decision_p_values(claim: Claim, estimate: ClaimEstimate) -> dict[Word, float]:
+def decision_p_values(claim: Claim, estimate: ClaimEstimate) -> dict[VerdictWord, float]:
     """Return the p-value of every decision about a claim.
 
     For any true statistic, at most one wrong decision has a boundary close to it, so each decision
@@ -161,7 +163,9 @@ def decision_p_values(claim: Claim, estimate: ClaimEstimate) -> dict[Word, float
     match claim.direction:
         case "above" | "below":
             is_above = estimate.value > threshold
-            word: Word = "holds" if is_above == (claim.direction == "above") else "does not hold"
+            word: VerdictWord = (
+                "holds" if is_above == (claim.direction == "above") else "does not hold"
+            )
             return {word: estimate.p_value(threshold), "equal": _equality_p(claim, estimate)}
         case "equal to":
             beyond = math.copysign(smallest, estimate.value - threshold)
@@ -192,7 +196,7 @@ def _one_sided_p(estimate: ClaimEstimate, threshold: float, sign: float) -> floa
     return half if sign * (estimate.value - threshold) > 0.0 else 1.0 - half
 
 
-def _decision(p_values: Mapping[Word, float], level: float) -> Word | None:
+def _decision(p_values: Mapping[VerdictWord, float], level: float) -> VerdictWord | None:
     """Return the first significant decision, or None; relations come before equality."""
     return next((word for word, p in p_values.items() if p < level), None)
 
@@ -205,10 +209,12 @@ def power(estimate: ClaimEstimate, claim: Claim, level: float) -> float | None:
     has significance level `level`, except that equality is decided by two one-sided tests. The
     variability is taken from the estimate. Returns None if it is unknown.
     """
-    error, freedom = _error_and_freedom(estimate, claim)
+    error, degrees_of_freedom = _error_and_degrees_of_freedom(estimate, claim)
     if not math.isfinite(error):
         return None
-    return 1.0 if error == 0.0 else _found(claim.smallest / error, freedom, claim.direction, level)
+    if error == 0.0:
+        return 1.0
+    return _found(claim.smallest / error, degrees_of_freedom, claim.direction, level)
 
 
 def detectable_effect(estimate: ClaimEstimate, claim: Claim, level: float) -> float | None:
@@ -218,35 +224,40 @@ def detectable_effect(estimate: ClaimEstimate, claim: Claim, level: float) -> fl
     is found with this probability; for the other relations, it is the smallest difference that is
     excluded with this probability. Returns None if the error is unknown.
     """
-    error, freedom = _error_and_freedom(estimate, claim)
+    error, degrees_of_freedom = _error_and_degrees_of_freedom(estimate, claim)
     if not math.isfinite(error):
         return None
-    return error * _detectable_distance(freedom, claim.direction, level)
+    return error * _detectable_distance(degrees_of_freedom, claim.direction, level)
 
 
 @lru_cache(256)
-def _detectable_distance(freedom: float, direction: Direction, level: float) -> float:
+def _detectable_distance(degrees_of_freedom: float, direction: Direction, level: float) -> float:
     """Return the distance, in standard errors, at which the power is 80 %."""
     from scipy.optimize import brentq  # noqa: PLC0415  slow to import
 
-    farthest = 10.0 * (1.0 + _critical(freedom, direction, level))
+    farthest = 10.0 * (1.0 + _critical(degrees_of_freedom, direction, level))
     return float(
-        brentq(lambda distance: _found(distance, freedom, direction, level) - _POWER, 0.0, farthest)
+        brentq(
+            lambda distance: _found(distance, degrees_of_freedom, direction, level) - _POWER,
+            0.0,
+            farthest,
+        )
     )
 
 
-def _found(distance: float, freedom: float, direction: Direction, level: float) -> float:
+def _found(distance: float, degrees_of_freedom: float, direction: Direction, level: float) -> float:
     """Return the power at a distance in standard errors, averaged over the possible errors."""
     from scipy.special import ndtr  # noqa: PLC0415  slow to import
 
-    found = ndtr(distance - _critical(freedom, direction, level) * _possible_errors(freedom))
+    critical = _critical(degrees_of_freedom, direction, level)
+    found = ndtr(distance - critical * _possible_errors(degrees_of_freedom))
     if direction == "equal to":  # both one-sided tests decide
         found = np.maximum(0.0, 2.0 * found - 1.0)
     return float(found.mean())
 
 
 @lru_cache(256)
-def _possible_errors(freedom: float) -> NDArray[np.float64]:
+def _possible_errors(degrees_of_freedom: float) -> NDArray[np.float64]:
     """Return quantiles of the standard errors that runs may yield, relative to the true error.
 
     The square of such an error has a chi-squared distribution divided by its degrees of freedom.
@@ -254,25 +265,27 @@ def _possible_errors(freedom: float) -> NDArray[np.float64]:
     from scipy.special import gammaincinv  # noqa: PLC0415  slow to import
 
     quantiles = (np.arange(_QUANTILES) + 0.5) / _QUANTILES
-    errors: NDArray[np.float64] = np.sqrt(gammaincinv(freedom / 2.0, quantiles) * 2.0 / freedom)
+    errors: NDArray[np.float64] = np.sqrt(
+        gammaincinv(degrees_of_freedom / 2.0, quantiles) * 2.0 / degrees_of_freedom
+    )
     return errors
 
 
-def _critical(freedom: float, direction: Direction, level: float) -> float:
+def _critical(degrees_of_freedom: float, direction: Direction, level: float) -> float:
     """Return the number of estimated standard errors beyond which a test decides."""
     from scipy.special import stdtrit  # noqa: PLC0415  slow to import
 
     tail = level if direction == "equal to" else level / 2.0
-    return float(stdtrit(freedom, 1.0 - tail))
+    return float(stdtrit(degrees_of_freedom, 1.0 - tail))
 
 
 def _with_needs(verdict: Verdict, estimate: ClaimEstimate, level: float, look: Look) -> Verdict:
     """Add the seeds and core hours that would give an undecided claim a power of 80 %."""
-    error, _ = _error_and_freedom(estimate, verdict.claim)
+    error, _ = _error_and_degrees_of_freedom(estimate, verdict.claim)
     known = math.isfinite(error) and look.seed_count and not look.untested_note
     if verdict.word != "undecided" or not known:
         return verdict
-    certain = StudentEstimate(0.0, error, _LARGE_FREEDOM)
+    certain = StudentEstimate(0.0, error, _MAX_DEGREES_OF_FREEDOM)
     detectable = detectable_effect(certain, verdict.claim, level) or 0.0
     needed = math.ceil(look.seed_count * (detectable / verdict.claim.smallest) ** 2)
     needed = max(needed, look.seed_count + 1)
@@ -280,7 +293,7 @@ def _with_needs(verdict: Verdict, estimate: ClaimEstimate, level: float, look: L
     return replace(verdict, needed_seeds=needed, needed_hours=hours)
 
 
-def _error_and_freedom(estimate: ClaimEstimate, claim: Claim) -> tuple[float, float]:
+def _error_and_degrees_of_freedom(estimate: ClaimEstimate, claim: Claim) -> tuple[float, float]:
     """Return the standard error and degrees of freedom near the threshold of a claim.
 
     The error of a share depends on the share itself. If an estimate has no standard error, one is
@@ -288,13 +301,14 @@ def _error_and_freedom(estimate: ClaimEstimate, claim: Claim) -> tuple[float, fl
     """
     if isinstance(estimate, BinomialEstimate):
         share = min(max(claim.threshold, 0.0), 1.0)
-        trials = estimate.trials
-        return math.sqrt(share * (1.0 - share) / trials) if trials else math.inf, _LARGE_FREEDOM
-    error, freedom = getattr(estimate, "error", None), getattr(estimate, "freedom", math.inf)
+        variance = share * (1.0 - share) / estimate.trials if estimate.trials else math.inf
+        return math.sqrt(variance), _MAX_DEGREES_OF_FREEDOM
+    error = getattr(estimate, "error", None)
+    degrees_of_freedom = getattr(estimate, "degrees_of_freedom", math.inf)
     if error is None:
         interval = estimate.interval
         error = (interval.high - interval.low) / (2.0 * Z95)
-        freedom = math.inf  # the interval already accounts for it
-    if freedom <= 0:
+        degrees_of_freedom = math.inf  # the interval already accounts for it
+    if degrees_of_freedom <= 0:
         return math.inf, 1.0
-    return float(error), min(float(freedom), _LARGE_FREEDOM)
+    return float(error), min(float(degrees_of_freedom), _MAX_DEGREES_OF_FREEDOM)

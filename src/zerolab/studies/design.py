@@ -304,7 +304,7 @@ class Design:
         names += [computation.part for computation in self.computations]
         return list(dict.fromkeys(names))
 
-    def only(self, parts: Sequence[str]) -> Design:
+    def of_parts(self, parts: Sequence[str]) -> Design:
         """Return the design of the selected parts and of the runs on which they depend.
 
         Empty `parts` select all parts. An unknown part raises UserError.
@@ -375,7 +375,7 @@ def plan_run(
 
     `changes` maps dotted keys to values, and `seed` is added to the factors. Runs with the same
     seed in different groups share no random numbers, not even the initial network. `datasets` maps
-    settings such as ``accuracy.positions`` to data sets. The head ``features`` learns the features
+    settings such as ``accuracy.positions`` to data sets. The ``features`` head learns the features
     of `feature_run`. The run starts from the network of `start_run`, as specified by
     ``start.transfer``, and has the same architecture, but with the sizes of the preset and
     `changes`.

@@ -14,7 +14,7 @@ from zerolab.core.errors import UserError, quoted
 from zerolab.core.resources import ProgressBarFactory
 from zerolab.report.document import Document
 from zerolab.store.run_folder import is_run
-from zerolab.store.storage import STATE, FolderStorage, no_progress_bar
+from zerolab.store.storage import STATE_FILE_NAME, FolderStorage, no_progress_bar
 from zerolab.studies.cost_model import estimate_run_bytes
 from zerolab.studies.design import Design
 from zerolab.studies.ledger import write_ledger
@@ -22,7 +22,7 @@ from zerolab.studies.looks import TakenLook, look_sizes
 from zerolab.studies.results import Results, read_results
 from zerolab.studies.scheduler import Scheduler, StudyProgress
 from zerolab.studies.study import Scale, Study
-from zerolab.studies.study_folder import STUDY, Failures, StudyFolder, collect_ledger
+from zerolab.studies.study_folder import STUDY_FOLDER_KIND, Failures, StudyFolder, collect_ledger
 from zerolab.studies.tasks import Workers
 
 _SPARE_BYTES = 1 << 28
@@ -62,7 +62,7 @@ class StudyExecution:
             raise UserError(f"{study.name} has no runs: leave out --seeds")
         seeds = seeds or folder.saved_seeds() or planned
         design = study.design(scale, seeds)
-        design.only(selected_parts)
+        design.of_parts(selected_parts)
         return cls(study, scale, folder, seeds, design, selected_parts)
 
     @cached_property
@@ -72,7 +72,7 @@ class StudyExecution:
     @property
     def selected_design(self) -> Design:
         """Design of the selected parts."""
-        return self.design.only(self.selected_parts)
+        return self.design.of_parts(self.selected_parts)
 
     def progress(self) -> StudyProgress:
         """Return the progress of the study, even if another process is working on it."""
@@ -164,7 +164,7 @@ class StudyExecution:
         """Perform all remaining tasks and return the failures.
 
         Raises UserError if another process is working on the study, or if the folder contains
-        anything else.
+        anything other than the study.
         """
         failures = self._perform(self.selected_design, workers, on_progress)
         self.record_last_look()
@@ -199,9 +199,9 @@ class StudyExecution:
 
     @property
     def _planned_count(self) -> int:
-        return self.study.planned_count(self.scale, self.seeds)
+        return self.study.last_look_size(self.scale, self.seeds)
 
-    def require_round(self, workers: int, hours: float) -> None:
+    def require_time_for_round(self, workers: int, hours: float) -> None:
         """Raise UserError if `perform_rounds` could not finish its next round in `hours`.
 
         Rounds also require several seeds and all parts of the study.
@@ -212,8 +212,8 @@ class StudyExecution:
         if len(sizes) == 1:
             count = {0: "no seeds", 1: "one seed"}[len(self.seeds)]
             raise UserError(
-                f"--hours adds seeds in rounds, but {self.study.name} has {count} at scale"
-                f" {self.scale}: leave out --hours"
+                f"--hours adds seeds in rounds, but {self.study.name} has {count} at the"
+                f" {self.scale} scale: leave out --hours"
             )
         for size in sizes:
             needed = self._hours_left(self.seeds[:size], workers)
@@ -231,10 +231,11 @@ class StudyExecution:
         """Add seeds in rounds until the primary claims are decided or `hours` have passed.
 
         Each round ends with a look at the claims (see `zerolab.studies.looks`). Returns the
-        failures and, in words, the reason for stopping. Raises UserError like `require_round`.
+        failures and, in words, the reason for stopping. Raises UserError like
+        `require_time_for_round`.
         """
         deadline = time.monotonic() + 3600 * hours
-        self.require_round(workers.count, hours)
+        self.require_time_for_round(workers.count, hours)
         for size in look_sizes(len(self.seeds)):
             seeds = self.seeds[:size]
             needed = self._hours_left(seeds, workers.count)
@@ -285,7 +286,7 @@ class StudyStorage(FolderStorage):
     Unfinished runs are not copied, and nothing is removed from the storage.
     """
 
-    content = "studies"
+    noun = "studies"
 
     def __init__(self, uri: str, execution: StudyExecution) -> None:
         super().__init__(uri, execution.folder.root)
@@ -307,8 +308,8 @@ class StudyStorage(FolderStorage):
         folders = {
             name: commit
             for name, commit in [
-                *((f"runs/{run.key}", STATE) for run in self._runs),
-                (self._study.path.name, STUDY.settings_file),
+                *((f"runs/{run.key}", STATE_FILE_NAME) for run in self._runs),
+                (self._study.path.name, STUDY_FOLDER_KIND.settings_file),
             ]
             if f"{name}/{commit}" in stored
         }
@@ -333,8 +334,14 @@ class StudyStorage(FolderStorage):
             if run.key not in self._copied_runs and self._study.is_readable_and_finished(run)
         ]
         folders = [*(f"runs/{key}" for key in runs), "computed", "positions"]
-        names = [name for inner in folders for name in _commit_last(self.local_names(inner), STATE)]
-        names += _commit_last(self.local_names(self._study.path.name), STUDY.settings_file)
+        names = [
+            name
+            for inner in folders
+            for name in _commit_last(self.local_names(inner), STATE_FILE_NAME)
+        ]
+        names += _commit_last(
+            self.local_names(self._study.path.name), STUDY_FOLDER_KIND.settings_file
+        )
         self.copy(names, remove_others=False)
         self._copied_runs.update(runs)
 

@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from zerolab.core.errors import UserError, quoted
-from zerolab.report.claims import Claim, Verdict, Word
+from zerolab.report.claims import Claim, Verdict, VerdictWord
 from zerolab.report.document import Block, Document, Heading, Paragraph
 from zerolab.report.table import P_VALUE_FORMAT, Cell, Column, Link, Table, cell_text
 from zerolab.store.checks import user_errors_on_read
 from zerolab.studies.ledger import Ledger, LedgerHeader, read_ledger
 from zerolab.studies.results import Results, provenance, read_results
-from zerolab.studies.study import LEDGER, SCALES, Scale, Study, registered_studies
+from zerolab.studies.study import LEDGER_FILE_NAME, SCALES, Scale, Study, registered_studies
 
-_MOST_MEMORABLE = 10
-_COUNTED: Mapping[Word, str] = {
+_MAX_MEMORABLE = 10
+_COUNTED: Mapping[VerdictWord, str] = {
     "holds": "holds",
     "does not hold": "does not hold",
     "equal": "equal within the smallest effect worth knowing",
@@ -59,20 +59,20 @@ def read_ledgers(folder: Path) -> tuple[dict[Path, Ledger], list[str]]:
     """Return the ledgers in the subfolders of `folder`, and a message for each refused one.
 
     A ledger is refused if it is damaged, belongs to an unknown study or a different design, or is
-    the second for its study and scale. Ledgers of scale `smoke` are ignored because they prove
+    the second for its study and scale. Ledgers of the `smoke` scale are ignored because they prove
     nothing.
     """
     ledgers: dict[Path, Ledger] = {}
     refused: list[str] = []
     seen: dict[LedgerHeader, Path] = {}
-    for path in sorted(folder.glob(f"*/{LEDGER}")):
+    for path in sorted(folder.glob(f"*/{LEDGER_FILE_NAME}")):
         try:
             ledger = read_ledger(path)
             if ledger.header.scale == "smoke":
                 continue
             if ledger.header.study not in registered_studies():
                 raise UserError(f"{quoted(path)}: unknown study {quoted(ledger.header.study)}")
-            registered_studies()[ledger.header.study].scale_of(path, ledger.header)
+            registered_studies()[ledger.header.study].scale_of_ledger(path, ledger.header)
             if (other := seen.setdefault(ledger.header, path)) != path:
                 raise UserError(
                     f"{quoted(path)} has the same study and scale as {quoted(other)}: expected"
@@ -98,7 +98,7 @@ def judge_studies(
     for done, (path, ledger) in enumerate(ledgers.items()):
         update(done, ledger.header.study)
         study = registered_studies()[ledger.header.study]
-        scale = study.scale_of(path, ledger.header)
+        scale = study.scale_of_ledger(path, ledger.header)
         try:
             with user_errors_on_read(path):
                 results = read_results(study.design(scale, ledger.seeds), ledger)
@@ -135,24 +135,24 @@ def findings_document(
     for each in studies:
         blocks += [
             Heading(each.study.name),
-            Paragraph(each.study.headline),
+            Paragraph(each.study.description),
             _table(each, link),
         ]
     judged = [scale for each in studies for scale in each.scales.values()]
     return Document(
         "Verdicts on published findings",
         "Each finding restates a claim of its authors in our words, with the statistic that tests"
-        " it. A verdict applies to runs of the size named by its scale; except at scale paper, they"
-        " are smaller than the published runs. Primary findings are tested first. Any other finding"
-        " of a study is tested only once the primary finding on which it depends is decided; until"
-        " then it is undecided, however small its p-value. p-values are corrected for the number of"
-        " findings tested together, so the interval of an undecided finding can lie beyond its"
-        " threshold. The power is the probability that this number of runs decides a finding if"
-        " the true statistic differs from the threshold by the number in the column worth knowing"
-        " or, for findings of equality and of no loss or gain, equals the threshold. In brackets is"
-        " the effect for which the power would be 80 %. Larger effects can be found even with a"
-        " low power. The smallest of several differences is biased downwards and the largest"
-        " upwards; their tests are not biased.",
+        " it. A verdict applies to runs of the size named by its scale; except at the paper scale,"
+        " they are smaller than the published runs. Primary findings are tested first. Any other"
+        " finding of a study is tested only once the primary finding on which it depends is"
+        " decided; until then it is undecided, however small its p-value. p-values are corrected"
+        " for the number of findings tested together, so the interval of an undecided finding can"
+        " lie beyond its threshold. The power is the probability that this number of runs decides"
+        " a finding if the true statistic differs from the threshold by the number in the column"
+        " titled worth knowing or, for findings of equality and of no loss or gain, equals the"
+        " threshold. In brackets is the effect for which the power would be 80 %. Larger effects"
+        " can be found even with a low power. The smallest of several differences is biased"
+        " downwards and the largest upwards; their tests are not biased.",
         blocks,
         provenance(_all_results(judged)),
     )
@@ -187,7 +187,7 @@ def _power(study: JudgedStudy, claim: Claim) -> float:
 
 def _summary(studies: Sequence[JudgedStudy]) -> str:
     """Return the number of primary findings by verdict, at the largest scale of each study."""
-    words: dict[Claim, Word] = {
+    words: dict[Claim, VerdictWord] = {
         claim: study.largest.verdicts[claim].word if study.largest else "no data"
         for claim, study in _counting_studies(studies).items()
     }
@@ -225,11 +225,11 @@ def strongest_verdict_sentences(studies: Sequence[JudgedStudy]) -> list[str]:
         if each is study.largest
     ]
     turns = zip_longest(*by_study)
-    return [each for turn in turns for each in turn if each is not None][:_MOST_MEMORABLE]
+    return [each for turn in turns for each in turn if each is not None][:_MAX_MEMORABLE]
 
 
 def _order(verdict: Verdict) -> tuple[bool, bool, float]:
-    p = 1.0 if verdict.adjusted is None else verdict.adjusted
+    p = 1.0 if verdict.adjusted_p is None else verdict.adjusted_p
     return not verdict.claim.is_primary, verdict.word == "holds", p
 
 
@@ -273,7 +273,7 @@ def _verdict_cells(claim: Claim, judged: JudgedStudy, link: FigureLink) -> list[
         target = link(each.ledger_path, claim.figure) or link(each.ledger_path, "")
         title = f"{verdict.title} ({verdict.note})" if verdict.note else verdict.title
         cells += [
-            Link(title, target), verdict.estimate, verdict.adjusted, _power_text(verdict),
+            Link(title, target), verdict.estimate, verdict.adjusted_p, _power_text(verdict),
             each.seed_count or None,
         ]  # fmt: skip
     return cells or ["not measured yet"]
@@ -281,9 +281,13 @@ def _verdict_cells(claim: Claim, judged: JudgedStudy, link: FigureLink) -> list[
 
 def _power_text(verdict: Verdict) -> str:
     """Return the power and the effect detected with a power of 80 %, or nothing."""
-    if verdict.power is None or verdict.detectable is None:
+    if verdict.power is None or verdict.detectable_effect is None:
         return ""
-    effect = f"{verdict.detectable:.2g}" if verdict.detectable < 10 else f"{verdict.detectable:.0f}"
+    effect = (
+        f"{verdict.detectable_effect:.2g}"
+        if verdict.detectable_effect < 10
+        else f"{verdict.detectable_effect:.0f}"
+    )
     return f"{cell_text(verdict.power, '.0%')} (80 % for {effect})"
 
 

@@ -16,7 +16,7 @@ from zerolab.studies.design import Design, Level, PlannedRun, PlannedTournament
 from zerolab.studies.ledger import PairScore
 from zerolab.training.records import GateRecord, LearnRecord, Record, SelfPlayRecord
 
-STAGES = ("selfplay", "learn", "gate")
+TRAINING_TIME_STAGES = ("selfplay", "learn", "gate")
 """Stages whose times add up to the training time [Wang2020a, eq. 2]."""
 
 
@@ -64,15 +64,15 @@ class TrainedRun:
 
     @cached_property
     def has_processor_times(self) -> bool:
-        """True if the processor time of every stage of `STAGES` is recorded."""
+        """True if the processor time of every stage of `TRAINING_TIME_STAGES` is recorded."""
         return all(
             record.wall_processor_seconds is not None
             for record in self.records
-            if record.stage in STAGES
+            if record.stage in TRAINING_TIME_STAGES
         )
 
     def seconds_of(self, record: Record) -> float:
-        """Return the processor time of a record of `STAGES`, or its duration.
+        """Return the processor time of a record of `TRAINING_TIME_STAGES`, or its duration.
 
         For a run begun by an earlier version, all times are durations, so the two kinds are never
         mixed.
@@ -85,7 +85,7 @@ class TrainedRun:
     @cached_property
     def seconds_by_stage(self) -> dict[str, float]:
         """Seconds of self-play, learning and gates, by stage; see `seconds_of`."""
-        totals = dict.fromkeys(STAGES, 0.0)
+        totals = dict.fromkeys(TRAINING_TIME_STAGES, 0.0)
         for record in self.records:
             if record.stage in totals:
                 totals[record.stage] += self.seconds_of(record)
@@ -160,12 +160,12 @@ class PlayedTournament:
             players.setdefault((run.part, run.label), name)
         return players
 
-    def plays(self, run: TrainedRun) -> bool:
+    def includes_run(self, run: TrainedRun) -> bool:
         """Return whether a run plays in the tournament."""
         return (run.planned.part, run.planned.label) in self._final_player_by_run
 
     def final_rating(self, run: TrainedRun | PlannedRun) -> Rating:
-        """Return the rating of a run's final network; KeyError if the run does not play."""
+        """Return the rating of a run's final network; raise KeyError if the run does not play."""
         planned = run.planned if isinstance(run, TrainedRun) else run
         return self.rating_by_player[self._final_player_by_run[planned.part, planned.label]]
 
@@ -185,7 +185,7 @@ class PlayedTournament:
                 return rating.elo - by_player[spec].elo
         raise KeyError(rating.player)
 
-    def pair(self, player: str, opponent: str) -> PairTotal:
+    def pair_total(self, player: str, opponent: str) -> PairTotal:
         """Return the score of a player against an opponent over both colours."""
         (pair,) = (
             each
@@ -194,13 +194,14 @@ class PlayedTournament:
             if (each.player, each.opponent) == (player, opponent)
         )
         return PairTotal(
-            _sum(pair.first, pair.second), _sum(pair.distinct_first, pair.distinct_second)
+            _sum(pair.moving_first, pair.moving_second),
+            _sum(pair.distinct_moving_first, pair.distinct_moving_second),
         )
 
 
 def _rate(scores: Sequence[PairScore]) -> Ratings:
-    distinct = {(each.player, each.opponent): each.distinct_first for each in scores}
-    played = {(each.player, each.opponent): each.first for each in scores}
+    distinct = {(each.player, each.opponent): each.distinct_moving_first for each in scores}
+    played = {(each.player, each.opponent): each.moving_first for each in scores}
     return rate_tallies(tally_of_scores(distinct), tally_of_scores(played))
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from zerolab.report.table import Z95, Interval
 from zerolab.studies.claims import MissingEstimate
 from zerolab.studies.statistics import (
-    LEVEL,
+    SIGNIFICANCE_LEVEL,
     BinomialEstimate,
     BootstrapEstimate,
     ClaimEstimate,
@@ -49,12 +49,12 @@ class RankedEstimate(NamedTuple):
     @property
     def interval(self) -> Interval:
         """Value with its 95 % confidence interval."""
-        return Interval(self.value, self.end(-1.0), self.end(1.0))
+        return Interval(self.value, self.interval_end(-1.0), self.interval_end(1.0))
 
-    def end(self, sign: float, level: float = LEVEL) -> float:
+    def interval_end(self, sign: float, level: float = SIGNIFICANCE_LEVEL) -> float:
         """Return the upper (`sign` 1) or lower (-1) end of the interval with coverage 1 - level."""
         part = level / self._set_size(-sign)
-        return self._ranked([each.end(sign, part) for each in self.estimates])
+        return self._ranked([each.interval_end(sign, part) for each in self.estimates])
 
     def p_value(self, threshold: float) -> float:
         """Return the two-sided p-value of the hypothesis that the true value is the threshold."""
@@ -121,10 +121,9 @@ def _one_sided(
 class RangeEstimate(NamedTuple):
     """Largest minus smallest of several true means, estimated from groups of runs.
 
-    All groups are assumed to have the same variance, which is estimated with `freedom` degrees of
-    freedom. The interval is based on the simultaneous intervals of [Tukey1949] for all differences
-    between two means. This interval covers the true range in at least 95 % of cases, and excludes 0
-    if and only if the test of equal means has p < 0.05.
+    All groups are assumed to have the same, estimated variance. The interval is based on the
+    simultaneous intervals of [Tukey1949] for all differences between two means. It covers the true
+    range in at least 95 % of cases, and excludes 0 if and only if equal means have p < 0.05.
     """
 
     value: float
@@ -132,29 +131,29 @@ class RangeEstimate(NamedTuple):
     """Standard error of a mean, infinite if the variance is unknown."""
     group_count: int
     """Number of groups."""
-    freedom: int
+    degrees_of_freedom: int
     """Degrees of freedom, 0 if the variance is unknown."""
 
     @property
     def interval(self) -> Interval:
         """Range with its 95 % confidence interval; the lower end is at least 0."""
         margin = self._margin()
-        low = max(0.0, self.value - margin) if self.freedom else -math.inf
+        low = max(0.0, self.value - margin) if self.degrees_of_freedom else -math.inf
         return Interval(self.value, low, self.value + margin)
 
     @property
     def expected_by_chance(self) -> float | None:
         """Expected range if all true means are equal, or None if the variance is unknown.
 
-        For a normal sample of size n, the expected range is n / sqrt(pi) standard deviations. This
-        is exact for n = 2 and n = 3.
+        For n normal values, it is n / sqrt(pi) standard deviations, exact for n = 2 and n = 3.
         """
-        return self.group_count / math.sqrt(math.pi) * self.error if self.freedom else None
+        expected = self.group_count / math.sqrt(math.pi) * self.error
+        return expected if self.degrees_of_freedom else None
 
     def _margin(self) -> float:
-        if not self.freedom or not self.error:
+        if not self.degrees_of_freedom or not self.error:
             return self.error
-        return _range_quantile(self.group_count, self.freedom) * self.error
+        return _range_quantile(self.group_count, self.degrees_of_freedom) * self.error
 
     def p_value(self, threshold: float) -> float:
         """Return the p-value of the hypothesis that the range is the threshold.
@@ -162,30 +161,31 @@ class RangeEstimate(NamedTuple):
         With threshold 0, this is the test of equal means.
         """
         distance = abs(self.value - threshold)
-        if not self.freedom or not distance:
+        if not self.degrees_of_freedom or not distance:
             return 1.0
         if not self.error:
-            return math.exp2(-self.freedom)
+            return math.exp2(-self.degrees_of_freedom)
         from scipy.stats import studentized_range  # noqa: PLC0415  slow to import
 
-        return float(studentized_range.sf(distance / self.error, self.group_count, self.freedom))
+        ratio = distance / self.error
+        return float(studentized_range.sf(ratio, self.group_count, self.degrees_of_freedom))
 
 
-def contrast(
+def contrast_of_means(
     terms: Sequence[tuple[float, Sequence[float]]], pooled: Sequence[Sequence[float]]
 ) -> StudentEstimate:
     """Return the weighted sum of the means of groups of runs.
 
-    The variance between runs is pooled over the groups `pooled`, assuming that it is the same in
+    The variance between runs is pooled over the groups in `pooled`, assuming that it is the same in
     all groups. An empty group raises ValueError.
     """
     if not all(len(group) for _, group in terms):
         raise ValueError("expected at least one run per group")
-    squares, freedom = _squares(pooled)
+    squares, degrees_of_freedom = _squares(pooled)
     factor = sum(weight**2 / len(group) for weight, group in terms)
-    error = math.sqrt(squares / freedom * factor) if freedom else math.inf
+    error = math.sqrt(squares / degrees_of_freedom * factor) if degrees_of_freedom else math.inf
     value = sum(weight * float(np.mean(group)) for weight, group in terms)
-    return StudentEstimate(value, error, freedom)
+    return StudentEstimate(value, error, degrees_of_freedom)
 
 
 def range_of_means(
@@ -193,24 +193,24 @@ def range_of_means(
 ) -> RangeEstimate:
     """Return the range of the means of groups of runs.
 
-    The variance between runs is pooled over the groups `pooled`, assuming that it is the same in
+    The variance between runs is pooled over the groups in `pooled`, assuming that it is the same in
     all groups. If group sizes differ, the variances of the means are averaged as in [Kramer1956].
     An empty group raises ValueError.
     """
     if not groups or not all(len(group) for group in groups):
         raise ValueError("expected at least one run per group")
     means = [float(np.mean(group)) for group in groups]
-    squares, freedom = _squares(pooled)
-    variance = squares / freedom if freedom else math.inf
+    squares, degrees_of_freedom = _squares(pooled)
+    variance = squares / degrees_of_freedom if degrees_of_freedom else math.inf
     error = math.sqrt(variance * float(np.mean([1 / len(group) for group in groups])))
-    return RangeEstimate(max(means) - min(means), error, len(groups), freedom)
+    return RangeEstimate(max(means) - min(means), error, len(groups), degrees_of_freedom)
 
 
 @cache
-def _range_quantile(groups: int, freedom: int) -> float:
+def _range_quantile(groups: int, degrees_of_freedom: int) -> float:
     from scipy.stats import studentized_range  # noqa: PLC0415  slow to import
 
-    return float(studentized_range.ppf(1 - LEVEL, groups, freedom))
+    return float(studentized_range.ppf(1 - SIGNIFICANCE_LEVEL, groups, degrees_of_freedom))
 
 
 class SpreadRatio(NamedTuple):
@@ -257,7 +257,7 @@ class RelativeSpread(NamedTuple):
 
     root_of_f: SpreadRatio
     """Square root of F, the mean square between groups divided by that within groups."""
-    size: int
+    group_size: int
     """Number of values in each group."""
 
     @property
@@ -272,10 +272,10 @@ class RelativeSpread(NamedTuple):
 
     def p_value(self, threshold: float) -> float:
         """Return the two-sided p-value of the hypothesis that the spread is a threshold."""
-        return self.root_of_f.p_value(math.sqrt(1.0 + self.size * threshold**2))
+        return self.root_of_f.p_value(math.sqrt(1.0 + self.group_size * threshold**2))
 
     def _spread(self, root_of_f: float) -> float:
-        return math.sqrt(max(0.0, root_of_f**2 - 1.0) / self.size)
+        return math.sqrt(max(0.0, root_of_f**2 - 1.0) / self.group_size)
 
 
 def relative_spread(groups: Sequence[Sequence[float]]) -> RelativeSpread | None:
@@ -299,11 +299,12 @@ def spread_ratio(
     Variances are pooled over groups. Returns None if all groups of `one` have fewer than two
     numbers or if `other` has no variation within groups.
     """
-    (squares, freedom), (other_squares, denominator_freedom) = _squares(one), _squares(other)
-    if not freedom or not other_squares:
+    squares, numerator_freedom = _squares(one)
+    other_squares, denominator_freedom = _squares(other)
+    if not numerator_freedom or not other_squares:
         return None
-    ratio = (squares / freedom) / (other_squares / denominator_freedom)
-    return SpreadRatio(math.sqrt(ratio), freedom, denominator_freedom)
+    ratio = (squares / numerator_freedom) / (other_squares / denominator_freedom)
+    return SpreadRatio(math.sqrt(ratio), numerator_freedom, denominator_freedom)
 
 
 def _squares(groups: Sequence[Sequence[float]]) -> tuple[float, int]:
@@ -313,10 +314,10 @@ def _squares(groups: Sequence[Sequence[float]]) -> tuple[float, int]:
     return squares, sum(len(group) - 1 for group in arrays)
 
 
-def _f_quantile(freedom: int, denominator_freedom: int) -> float:
+def _f_quantile(numerator_freedom: int, denominator_freedom: int) -> float:
     from scipy.special import fdtri  # noqa: PLC0415  slow to import
 
-    return float(fdtri(freedom, denominator_freedom, 1 - LEVEL / 2))
+    return float(fdtri(numerator_freedom, denominator_freedom, 1 - SIGNIFICANCE_LEVEL / 2))
 
 
 RESAMPLES = 4000
@@ -387,12 +388,12 @@ def _bootstrap_estimate(
     if not math.isfinite(value):
         raise ValueError(f"the statistic is {value}: expected a finite number")
     runs = sum(len(group) for group in groups)
-    freedom = runs - len(groups)
-    if freedom == 0:
+    degrees_of_freedom = runs - len(groups)
+    if degrees_of_freedom == 0:
         return BootstrapEstimate(value, np.empty(0), 0)
-    widening = math.sqrt(runs / freedom) * student_quantile(freedom) / Z95
+    widening = math.sqrt(runs / degrees_of_freedom) * student_quantile(degrees_of_freedom) / Z95
     widened = value + widening * (replicates[~np.isnan(replicates)] - value)
-    return BootstrapEstimate(value, widened, freedom)
+    return BootstrapEstimate(value, widened, degrees_of_freedom)
 
 
 def _resampled(groups: Sequence[Sequence[_Run]], rows: Sequence[list[int]]) -> list[list[_Run]]:

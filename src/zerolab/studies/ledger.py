@@ -26,10 +26,10 @@ from zerolab.studies.looks import TakenLook, check_looks, check_seeds
 from zerolab.training.records import Record
 from zerolab.training.reporting import parse_records
 
-_MOST_BYTES = 1 << 26
-_MOST_GAMES = 1_000_000  # limit on the games of two players, per colour
+_MAX_BYTES = 1 << 26
+_MAX_GAMES = 1_000_000  # limit on the games of two players, per colour
 SCHEMA = 1
-KIND = "study ledger"
+LEDGER_FILE_KIND = "study ledger"
 
 RowKind = Literal["run", "player", "computation"]
 """Subject of a row: a training run, a tournament player without a run, or a computation."""
@@ -46,13 +46,13 @@ class PairScore(NamedTuple):
     player: str
     """Name of the player in the tournament."""
     opponent: str
-    first: MatchScore
+    moving_first: MatchScore
     """Score of the player in games in which it moved first."""
-    second: MatchScore
+    moving_second: MatchScore
     """Score of the player in games in which it moved second."""
-    distinct_first: MatchScore
+    distinct_moving_first: MatchScore
     """Score in distinct games in which the player moved first."""
-    distinct_second: MatchScore
+    distinct_moving_second: MatchScore
     """Score in distinct games in which the player moved second."""
 
 
@@ -104,7 +104,7 @@ class Ledger:
     """Planned seeds, in ascending order; empty for a study without runs."""
     rows: Sequence[LedgerRow]
     planned_count: int
-    """Number of seeds required for the last look; see `Study.planned_count`."""
+    """Number of seeds required for the last look; see `Study.last_look_size`."""
     looks: Sequence[TakenLook] = ()
     """Looks at the claims so far."""
 
@@ -120,7 +120,7 @@ def write_ledger(path: Path, ledger: Ledger) -> None:
         "details": [_details(row) for row in rows],
     }
     header = {
-        "kind": KIND, "schema": SCHEMA, **ledger.header._asdict(),
+        "kind": LEDGER_FILE_KIND, "schema": SCHEMA, **ledger.header._asdict(),
         "seeds": list(ledger.seeds), "planned_count": ledger.planned_count,
         "looks": [look._asdict() for look in ledger.looks],
     }  # fmt: skip
@@ -130,8 +130,8 @@ def write_ledger(path: Path, ledger: Ledger) -> None:
 def read_ledger(path: Path) -> Ledger:
     """Read a ledger; raise UserError if the file is missing, damaged or of a different kind."""
     header, table = read_table(
-        path, _COLUMNS, KIND, SCHEMA, written_by="zerolab study", rows_at_once=1,
-        max_bytes=_MOST_BYTES,
+        path, _COLUMNS, LEDGER_FILE_KIND, SCHEMA, written_by="zerolab study", rows_at_once=1,
+        max_bytes=_MAX_BYTES,
     )  # fmt: skip
     with user_errors_on_read(path):
         identified = LedgerHeader(*(str(header[name]) for name in LedgerHeader._fields))
@@ -207,7 +207,7 @@ def _merged_looks(ledgers: Sequence[Ledger]) -> list[TakenLook]:
 
 
 def _describe(header: LedgerHeader) -> str:
-    return f"{header.study} at scale {header.scale} (design {header.design})"
+    return f"{header.study} at the {header.scale} scale (design {header.design})"
 
 
 def _details(row: LedgerRow) -> str:
@@ -230,7 +230,7 @@ def _readable_row(path: Path, values: Mapping[str, str]) -> LedgerRow:
 
 
 def _row(kind: str, part: str, label: str, key: str, details: str) -> LedgerRow:
-    """Parse a row of a file; raise UserError or an `UNREADABLE` error if it is damaged."""
+    """Parse a row of a file; raise UserError or a `DECODING_ERRORS` type if it is damaged."""
     if kind not in get_args(RowKind):
         raise ValueError(f"a row has the unknown kind {quoted(kind)}")
     table = json.loads(details, parse_constant=_refuse_constant, parse_float=_finite)
@@ -261,11 +261,11 @@ def _score(tournament: str, player: str, opponent: str, *scores: Sequence[int]) 
     """Parse a score in a file; raise ValueError if its numbers of games are impossible."""
     checked = [MatchScore(*map(int, each)) for each in scores]
     pair = PairScore(str(tournament), str(player), str(opponent), *checked)
-    for played, distinct in ((pair.first, pair.distinct_first),
-                             (pair.second, pair.distinct_second)):  # fmt: skip
-        if not all(0 <= few <= many <= _MOST_GAMES
+    for played, distinct in ((pair.moving_first, pair.distinct_moving_first),
+                             (pair.moving_second, pair.distinct_moving_second)):  # fmt: skip
+        if not all(0 <= few <= many <= _MAX_GAMES
                    for few, many in zip(distinct, played, strict=True)):  # fmt: skip
-            raise ValueError(f"impossible numbers of games of {pair.player}")
+            raise ValueError(f"impossible numbers of games for {pair.player}")
     return pair
 
 

@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from zerolab.core.errors import UserError, quoted
 
 _POINTS = 801  # points of the numerical integration between the boundaries
-_FARTHEST = 38.0  # no boundary is farther from 0
-_LEAST = 1e-300  # smaller levels have no boundary in floating point
+_MAX_BOUNDARY = 38.0  # no boundary is farther from 0
+_MIN_LEVEL = 1e-300  # smaller levels have no boundary in floating point
 
 
 class TakenLook(NamedTuple):
@@ -43,7 +43,7 @@ class TakenLook(NamedTuple):
 
 
 def check_looks(tables: Any, seeds: Sequence[int]) -> list[TakenLook]:
-    """Parse the looks in a file; raise one of the `UNREADABLE` errors if they are invalid.
+    """Parse the looks in a file; raise one of the `DECODING_ERRORS` if they are invalid.
 
     Each look must include the seeds of the previous look, and `seeds` those of all looks.
     """
@@ -131,7 +131,7 @@ class _ContinuationDensity(NamedTuple):
             tails = ndtr((self.points - bound) / deviation)
             return 2.0 * float(simpson(self.density * tails, x=self.points)) - probability
 
-        return float(brentq(excess, 0.0, _FARTHEST, xtol=1e-12))
+        return float(brentq(excess, 0.0, _MAX_BOUNDARY, xtol=1e-12))
 
     def at_next_look(self, bound: float, fraction: float) -> _ContinuationDensity:
         """Return the density of data that are also at most `bound` from 0 at the next look."""
@@ -148,7 +148,7 @@ def spent_level(level: float, fraction: float) -> float:
     """Return how much of a two-sided `level` may be spent once `fraction` of the data is seen."""
     from scipy.special import ndtr, ndtri  # noqa: PLC0415  slow to import
 
-    return max(_LEAST, 4.0 * float(ndtr(ndtri(level / 4.0) / math.sqrt(fraction))))
+    return max(_MIN_LEVEL, 4.0 * float(ndtr(ndtri(level / 4.0) / math.sqrt(fraction))))
 
 
 def _normal(x: NDArray[np.float64], deviation: float) -> NDArray[np.float64]:

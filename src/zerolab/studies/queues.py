@@ -200,14 +200,14 @@ class RunQueue:
 def kernel_set_name(settings: TrainSettings) -> str:
     """Return a name for the set of kernels that self-play compiles.
 
-    An example is ``kernels of Othello: puct, zero, network; rave, zero, playout``.
+    An example is ``kernels for Othello: puct, zero, network; rave, zero, playout``.
     """
     game = type(parse_game(settings.game)).__name__
     searches = dict.fromkeys(
         _search_kernels_name(warm_start_search(settings.search, settings.warm_start, weight))
         for weight in (0.0, 1.0)
     )
-    return f"kernels of {game}: {'; '.join(searches)}"
+    return f"kernels for {game}: {'; '.join(searches)}"
 
 
 def _search_kernels_name(search: SearchSettings) -> str:

@@ -1,4 +1,4 @@
-"""Workers on a Ray cluster (requires the extra ``cluster``); each study task is one Ray task.
+"""Workers on a Ray cluster (requires the ``cluster`` extra); each study task is one Ray task.
 
 All machines work in the same studies folder, which must be on a shared file system with file locks.
 A task whose process or node is lost is restarted and resumes from its files.
@@ -58,7 +58,7 @@ class _Submission:
     task: Task
     state: bytes = b""
     """State of the run when the task was last submitted."""
-    losses: int = 0
+    times_lost: int = 0
     """Number of times that the task was lost since the run last made progress."""
     nodes: int = 1
     """Number of nodes that have not finished the task."""
@@ -113,7 +113,7 @@ class RayWorkers:
         """Submit a task for the first time, or resubmit a lost task."""
         task = submission.task
         submission.state = _run_state(task)
-        job = _Job(task, code_digest(), self._probe, is_repeated=submission.losses > 0)
+        job = _Job(task, code_digest(), self._probe, is_repeated=submission.times_lost > 0)
         if isinstance(task, CompileTask):  # each node has a separate cache of kernels
             cpus, gpus = 0, 0.0
             strategies = [self.cluster.strategy_on_node(node["NodeID"]) for node in worker_nodes()]
@@ -149,8 +149,8 @@ class RayWorkers:
         if outcome is not None:
             return outcome
         has_progressed = _run_state(submission.task) != submission.state
-        submission.losses = 1 if has_progressed else submission.losses + 1
-        if submission.losses == _ATTEMPTS:
+        submission.times_lost = 1 if has_progressed else submission.times_lost + 1
+        if submission.times_lost == _ATTEMPTS:
             message = f"it was lost {_ATTEMPTS} times without progress: {reason}"
             return TaskOutcome(submission.task, error_lines=[message])
         self._send(submission)

@@ -175,7 +175,7 @@ def read_results(design: Design, ledger: Ledger) -> Results:
     )  # fmt: skip
 
 
-def finding_blocks(results: Results, verdicts: Sequence[Verdict]) -> list[Block]:
+def finding_section(results: Results, verdicts: Sequence[Verdict]) -> list[Block]:
     """Return the first section of a report: a note on unfinished work, if any, and the verdicts."""
     unfinished = results.unfinished_message()
     note = [Paragraph(f"The study is not finished: {unfinished}.")] if unfinished else []

@@ -44,7 +44,7 @@ class StudyProgress(NamedTuple):
     """Number of computations and data sets."""
     finished_computations: int
     active: list[str]
-    """Titles of active tasks, with the iteration of active runs, and of runs in other processes."""
+    """Titles of active tasks, those of runs with the iteration, and of runs in other processes."""
     failed: int
     """Number of failed tasks that have not succeeded since."""
     seconds: float

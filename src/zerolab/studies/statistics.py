@@ -22,8 +22,8 @@ from numpy.typing import ArrayLike, NDArray
 from zerolab.report.figures import RunSample
 from zerolab.report.table import Interval, wilson_interval
 
-LEVEL = 0.05
-"""Significance level of tests. Intervals have coverage 1 - LEVEL."""
+SIGNIFICANCE_LEVEL = 0.05
+"""Significance level of tests. Intervals have coverage 1 - SIGNIFICANCE_LEVEL."""
 
 _ROUNDING = 1e-12  # differences below this share of the largest number count as 0
 
@@ -52,25 +52,25 @@ class StudentEstimate(NamedTuple):
     value: float
     error: float
     """Standard error: infinite if unknown, 0 if all numbers are equal."""
-    freedom: float
+    degrees_of_freedom: float
     """Degrees of freedom; if not positive, the error is unknown."""
 
     @property
     def interval(self) -> Interval:
         """Value with its 95 % confidence interval."""
-        return Interval(self.value, self.end(-1.0), self.end(1.0))
+        return Interval(self.value, self.interval_end(-1.0), self.interval_end(1.0))
 
-    def end(self, sign: float, level: float = LEVEL) -> float:
+    def interval_end(self, sign: float, level: float = SIGNIFICANCE_LEVEL) -> float:
         """Return the upper (`sign` 1) or lower (-1) end of the interval with coverage 1 - level."""
         return self.value + sign * self.margin(level)
 
-    def margin(self, level: float = LEVEL) -> float:
+    def margin(self, level: float = SIGNIFICANCE_LEVEL) -> float:
         """Return half the length of the confidence interval with coverage 1 - level."""
         if not self._is_known():
             return math.inf
         if self.error == 0.0:
-            return 0.0 if math.exp2(-self.freedom) < level else math.inf
-        return student_quantile(self.freedom, level) * self.error
+            return 0.0 if math.exp2(-self.degrees_of_freedom) < level else math.inf
+        return student_quantile(self.degrees_of_freedom, level) * self.error
 
     def p_value(self, threshold: float) -> float:
         """Return the two-sided p-value of a t-test."""
@@ -78,11 +78,11 @@ class StudentEstimate(NamedTuple):
             return 1.0
         distance = abs(self.value - threshold)
         if self.error == 0.0:
-            return 1.0 if distance == 0.0 else math.exp2(-self.freedom)
-        return 2.0 * _student_tail(self.freedom, distance / self.error)
+            return 1.0 if distance == 0.0 else math.exp2(-self.degrees_of_freedom)
+        return 2.0 * _student_tail(self.degrees_of_freedom, distance / self.error)
 
     def _is_known(self) -> bool:
-        return self.freedom > 0 and self.error < math.inf
+        return self.degrees_of_freedom > 0 and self.error < math.inf
 
 
 class BootstrapEstimate(NamedTuple):
@@ -92,21 +92,24 @@ class BootstrapEstimate(NamedTuple):
     replicates: NDArray[np.float64]
     """Bootstrap values of the statistic, widened as in `joint_estimates.bootstrap`; empty if each
     group has only one run."""
-    freedom: float = math.inf
-    """Number of runs minus number of groups. As in a sign test, p is at least 2^-freedom."""
+    degrees_of_freedom: float = math.inf
+    """Number of runs minus number of groups, f. As in a sign test, p is at least 2^-f."""
 
     @property
     def interval(self) -> Interval:
         """Value with its 95 % percentile interval."""
         if not len(self.replicates):
             return Interval.unbounded(self.value)
-        low, high = (float(np.quantile(self.replicates, end)) for end in (LEVEL / 2, 1 - LEVEL / 2))
+        low, high = (
+            float(np.quantile(self.replicates, end))
+            for end in (SIGNIFICANCE_LEVEL / 2, 1 - SIGNIFICANCE_LEVEL / 2)
+        )
         return Interval(self.value, low, high)
 
     def p_value(self, threshold: float) -> float:
         """Return twice the share of replicates beyond the threshold.
 
-        The result is at least 1 / (replicates + 1) and at least 2^-freedom.
+        The result is at least 1 / (replicates + 1) and at least 2^-degrees_of_freedom.
         """
         count = len(self.replicates)
         if not count:
@@ -114,7 +117,7 @@ class BootstrapEstimate(NamedTuple):
         below = int((self.replicates <= threshold).sum())
         above = int((self.replicates >= threshold).sum())
         beyond = 2 * min(below, above) / count
-        return min(1.0, max(beyond, 1 / (count + 1), math.exp2(-self.freedom)))
+        return min(1.0, max(beyond, 1 / (count + 1), math.exp2(-self.degrees_of_freedom)))
 
 
 class BinomialEstimate(NamedTuple):
@@ -135,7 +138,7 @@ class BinomialEstimate(NamedTuple):
         # Rounding can put a share of 0 or 1 just outside its interval.
         return Interval(value, min(value, low), max(value, high))
 
-    def end(self, sign: float, level: float = LEVEL) -> float:
+    def interval_end(self, sign: float, level: float = SIGNIFICANCE_LEVEL) -> float:
         """Return the upper (`sign` 1) or lower (-1) end of Wilson's interval.
 
         The interval has coverage 1 - level.
@@ -154,7 +157,7 @@ class BinomialEstimate(NamedTuple):
         return float(binomtest(self.successes, self.trials, threshold).pvalue)
 
 
-def mean_of(values: ArrayLike) -> StudentEstimate:
+def estimate_mean(values: ArrayLike) -> StudentEstimate:
     """Estimate the mean of `values`: one number per run."""
     return _mean(_numbers(values))
 
@@ -163,7 +166,9 @@ def plot_sample(
     values: Sequence[float], errors: Sequence[float] = (), published: float | None = None
 ) -> RunSample:
     """Return a sample for plots: one number per run, and the mean with its interval."""
-    return RunSample(values, errors, published, mean_of(values).interval if len(values) else None)
+    return RunSample(
+        values, errors, published, estimate_mean(values).interval if len(values) else None
+    )
 
 
 POOLED_NOTE = "Intervals pool the variance between runs within a group."
@@ -178,11 +183,13 @@ def pooled_intervals(samples: Sequence[Sequence[float]]) -> list[Interval]:
     intervals are unbounded.
     """
     arrays = [_numbers(sample) for sample in samples]
-    freedom = sum(len(array) - 1 for array in arrays)
+    degrees_of_freedom = sum(len(array) - 1 for array in arrays)
     squares = sum(float(((array - array.mean()) ** 2).sum()) for array in arrays)
-    error = math.sqrt(squares / freedom) if freedom else math.inf
+    error = math.sqrt(squares / degrees_of_freedom) if degrees_of_freedom else math.inf
     return [
-        StudentEstimate(float(array.mean()), error / math.sqrt(len(array)), freedom).interval
+        StudentEstimate(
+            float(array.mean()), error / math.sqrt(len(array)), degrees_of_freedom
+        ).interval
         for array in arrays
     ]
 
@@ -228,10 +235,12 @@ def weighted_sum(terms: Sequence[tuple[float, StudentEstimate]]) -> StudentEstim
     if math.isinf(error):
         return StudentEstimate(value, math.inf, 0)
     if error == 0.0:
-        finite = [each.freedom for _, each in terms if math.isfinite(each.freedom)]
+        finite = [
+            each.degrees_of_freedom for _, each in terms if math.isfinite(each.degrees_of_freedom)
+        ]
         return StudentEstimate(value, 0.0, sum(finite) if finite else math.inf)
     shares = sum(
-        (part / error) ** 4 / estimate.freedom
+        (part / error) ** 4 / estimate.degrees_of_freedom
         for part, (_, estimate) in zip(errors, terms, strict=True)
     )
     return StudentEstimate(value, error, 1.0 / shares if shares else math.inf)
@@ -261,7 +270,7 @@ def signed_rank_test(differences: ArrayLike) -> float:
     return float(wilcoxon(numbers[numbers != 0.0]).pvalue)
 
 
-def holm(p_values: Sequence[float]) -> list[float]:
+def holm_adjust(p_values: Sequence[float]) -> list[float]:
     """Adjust p-values to control the family-wise error rate [Holm1979]."""
     adjusted, largest = [0.0] * len(p_values), 0.0
     order = sorted(range(len(p_values)), key=lambda i: p_values[i])
@@ -293,17 +302,17 @@ def linear_regression(
     inverse = np.linalg.pinv(design)
     fitted = inverse @ target
     residuals = target - design @ fitted
-    freedom = len(target) - int(np.linalg.matrix_rank(design))
+    degrees_of_freedom = len(target) - int(np.linalg.matrix_rank(design))
     largest = np.abs(target).max()
     if np.abs(residuals).max() <= 1e-9 * largest:  # exact fit except for rounding
         residuals[:] = 0.0
         fitted[np.abs(fitted) * np.abs(design).max(axis=0) <= 1e-9 * largest] = 0.0
-    variance = float(residuals @ residuals) / max(1, freedom)
+    variance = float(residuals @ residuals) / max(1, degrees_of_freedom)
     errors = np.sqrt(variance * (inverse**2).sum(axis=1))
     determined = np.abs(np.diag(inverse @ design) - 1.0) < 1e-6
     errors[~determined] = math.inf
     return {
-        name: StudentEstimate(float(value), float(error), freedom)
+        name: StudentEstimate(float(value), float(error), degrees_of_freedom)
         for name, value, error in zip((INTERCEPT, *names), fitted, errors, strict=True)
     }
 
@@ -345,12 +354,12 @@ def spread_components(
 
 
 def _mean(numbers: NDArray[np.float64]) -> StudentEstimate:
-    freedom = len(numbers) - 1
-    if freedom == 0:
+    degrees_of_freedom = len(numbers) - 1
+    if degrees_of_freedom == 0:
         return StudentEstimate(float(numbers[0]), math.inf, 0)
     deviation = _deviation(numbers)
     value = float(numbers.mean()) if deviation else float(numbers[0])
-    return StudentEstimate(value, deviation / math.sqrt(len(numbers)), freedom)
+    return StudentEstimate(value, deviation / math.sqrt(len(numbers)), degrees_of_freedom)
 
 
 def _deviation(numbers: NDArray[np.float64]) -> float:
@@ -369,14 +378,14 @@ def _numbers(values: ArrayLike) -> NDArray[np.float64]:
     return numbers
 
 
-def _student_tail(freedom: float, t: float) -> float:
+def _student_tail(degrees_of_freedom: float, t: float) -> float:
     from scipy.special import stdtr  # noqa: PLC0415  slow to import
 
-    return float(stdtr(freedom, -t))
+    return float(stdtr(degrees_of_freedom, -t))
 
 
-def student_quantile(freedom: float, level: float = LEVEL) -> float:
+def student_quantile(degrees_of_freedom: float, level: float = SIGNIFICANCE_LEVEL) -> float:
     """Return the value that |t| exceeds with probability `level`, for Student's t."""
     from scipy.special import stdtrit  # noqa: PLC0415
 
-    return float(stdtrit(freedom, 1 - level / 2))
+    return float(stdtrit(degrees_of_freedom, 1 - level / 2))

@@ -48,7 +48,7 @@ class Study(ABC):
     """Version of `measure`; increase it when the results change. 0 without measurements."""
 
     @property
-    def headline(self) -> str:
+    def description(self) -> str:
         """First line of the docstring, without indentation."""
         return (inspect.getdoc(self) or "").partition("\n")[0]
 
@@ -67,7 +67,7 @@ class Study(ABC):
         """Return the planned seeds."""
         return list(range(FIRST_SEED, FIRST_SEED + self.seed_count(scale)))
 
-    def planned_count(self, scale: Scale, seeds: Sequence[int]) -> int:
+    def last_look_size(self, scale: Scale, seeds: Sequence[int]) -> int:
         """Return the number of seeds required for the last look at a study with the given seeds.
 
         If some of the seeds are planned ones, the look waits for all planned seeds.
@@ -87,7 +87,7 @@ class Study(ABC):
         digest = self.design(scale, [FIRST_SEED]).digest
         return f"{digest}-{self.measurement_version}" if self.measurement_version else digest
 
-    def scale_of(self, path: Path, header: LedgerHeader) -> Scale:
+    def scale_of_ledger(self, path: Path, header: LedgerHeader) -> Scale:
         """Return the scale of a ledger, read from `path`.
 
         Raises UserError if the ledger belongs to a different study or a different design of this
@@ -96,12 +96,12 @@ class Study(ABC):
         scale = next((each for each in SCALES if each == header.scale), None)
         if header.study != self.name or scale is None:
             raise UserError(
-                f"{quoted(path)} is a ledger of {quoted(header.study)} at scale"
-                f" {quoted(header.scale)}: expected a ledger of {self.name}"
+                f"{quoted(path)} is a ledger of {quoted(header.study)} at the"
+                f" {quoted(header.scale)} scale: expected a ledger of {self.name}"
             )
         if header.design != self.design_digest(scale):
             raise UserError(
-                f"{quoted(path)} belongs to a different design of {self.name} at scale {scale}:"
+                f"{quoted(path)} is for a different design of {self.name} at the {scale} scale:"
                 " expected a ledger written by this version of zerolab"
             )
         return scale
@@ -123,7 +123,7 @@ class Study(ABC):
         """Return the report on the finished part, including claims without data."""
 
 
-LEDGER = "ledger.parquet"
+LEDGER_FILE_NAME = "ledger.parquet"
 """File name of ledgers (`zerolab.studies.ledger`)."""
 REPORT_FOLDER = "report"
 """Name of the report folder in the folder of a study."""

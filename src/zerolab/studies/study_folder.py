@@ -39,12 +39,12 @@ from zerolab.studies.design import (
 )
 from zerolab.studies.ledger import Ledger, LedgerHeader, LedgerRow, PairScore, pair_scores
 from zerolab.studies.looks import TakenLook, check_looks, check_seeds, format_seeds
-from zerolab.studies.study import LEDGER, REPORT_FOLDER, Scale, Study
+from zerolab.studies.study import LEDGER_FILE_NAME, REPORT_FOLDER, Scale, Study
 from zerolab.training.configure import saved_settings
 from zerolab.training.inputs import read_feature_source_files, read_initial_weights_files
 from zerolab.training.reporting import read_records
 
-STUDY = FolderKind("study", "study.toml", "--folder")
+STUDY_FOLDER_KIND = FolderKind("study", "study.toml", "--folder")
 
 SCHEMA = 1
 """Format version of the results of computations."""
@@ -52,7 +52,7 @@ SCHEMA = 1
 Failures = dict[str, list[str]]
 """Last lines of the error message of each failed task, by title of the task."""
 
-LARGEST_DATASET = 1 << 28
+MAX_DATASET_BYTES = 1 << 28
 """Largest size of a file of solved positions, in bytes."""
 
 _LARGEST = 1 << 24  # largest size of other files, in bytes
@@ -70,20 +70,20 @@ class StudyFolder:
     def locked(self, design_digest: str, seeds: Sequence[int]) -> Iterator[None]:
         """Begin or resume the study, and lock its folder against other processes.
 
-        Raises UserError if the folder contains anything else, or a study with another design or
-        other seeds.
+        Raises UserError if the folder contains other files, or a study with another design or other
+        seeds.
         """
-        with STUDY.locked(self.path):
+        with STUDY_FOLDER_KIND.locked(self.path):
             if self.has_begun:
                 self.require_design(design_digest, seeds)
             else:
                 settings = {**self._settings, "design": design_digest, "seeds": list(seeds)}
-                STUDY.write_settings(self.path, settings)
+                STUDY_FOLDER_KIND.write_settings(self.path, settings)
             yield
 
     def require_design(self, design_digest: str, seeds: Sequence[int]) -> None:
         """Raise UserError if the study has a different design or different seeds, or is damaged."""
-        saved = STUDY.read_settings(self.path)
+        saved = STUDY_FOLDER_KIND.read_settings(self.path)
         saved_seeds = saved.pop("seeds", None)
         if saved != {**self._settings, "design": design_digest}:
             raise UserError(
@@ -91,7 +91,7 @@ class StudyFolder:
                 " of this study: remove that folder (runs are stored elsewhere), or choose another"
                 " --folder"
             )
-        with user_errors_on_read(self.path / STUDY.settings_file):
+        with user_errors_on_read(self.path / STUDY_FOLDER_KIND.settings_file):
             check_seeds(saved_seeds)
         if saved_seeds != list(seeds):
             raise UserError(
@@ -101,15 +101,15 @@ class StudyFolder:
 
     def saved_seeds(self) -> list[int]:
         """Return the seeds of a study that has started; empty if there is none or it is damaged."""
-        with suppress(UserError), user_errors_on_read(self.path / STUDY.settings_file):
+        with suppress(UserError), user_errors_on_read(self.path / STUDY_FOLDER_KIND.settings_file):
             if self.has_begun:
-                return check_seeds(STUDY.read_settings(self.path).get("seeds"))
+                return check_seeds(STUDY_FOLDER_KIND.read_settings(self.path).get("seeds"))
         return []
 
     @property
     def has_begun(self) -> bool:
         """True if the folder contains a study."""
-        return self.path.is_dir() and STUDY.matches(self.path)
+        return self.path.is_dir() and STUDY_FOLDER_KIND.matches(self.path)
 
     def run_path(self, run: PlannedRun) -> Path:
         """Return the folder of a run."""
@@ -210,14 +210,14 @@ class StudyFolder:
     @property
     def ledger_path(self) -> Path:
         """File with everything that the report needs from the finished work."""
-        return self.path / LEDGER
+        return self.path / LEDGER_FILE_NAME
 
     @property
     def _looks_path(self) -> Path:
         return self.path / "looks.json"
 
     def read_looks(self, seeds: Sequence[int]) -> list[TakenLook]:
-        """Return the looks at the claims of a study with the planned seeds `seeds`.
+        """Return the looks at the claims of a study whose planned seeds are `seeds`.
 
         Raises UserError if the file is damaged.
         """
@@ -276,7 +276,7 @@ class FinishedRun:
         """Digest of the best network."""
         return self.folder.weights_digest(self.folder.progress.best)
 
-    def other(self, planned: PlannedRun) -> FinishedRun | None:
+    def other_run(self, planned: PlannedRun) -> FinishedRun | None:
         """Return another run of the study, or None if it is not finished."""
         folder = self.study_folder.open_run(planned)
         if folder is None or not folder.progress.finished:
@@ -317,7 +317,7 @@ def collect_ledger(
         for planned, result in _readable(folder.computation_result, design.computations, messages)
     ]
     header = LedgerHeader(study.name, scale, study.design_digest(scale))
-    planned_count = study.planned_count(scale, seeds)
+    planned_count = study.last_look_size(scale, seeds)
     return Ledger(header, seeds, rows, planned_count, folder.read_looks(seeds)), messages
 
 

@@ -48,7 +48,7 @@ from zerolab.store.folder import FolderInUseError
 from zerolab.store.games import GameRecord
 from zerolab.store.run_folder import ExistingRunError, RunFolder, is_run
 from zerolab.studies.design import UNKNOWN_DIGEST
-from zerolab.studies.study_folder import LARGEST_DATASET
+from zerolab.studies.study_folder import MAX_DATASET_BYTES
 from zerolab.training.configure import require_no_untrusted_programs, saved_settings
 from zerolab.training.inputs import FEATURES_COPY, FeatureSource, features_head, with_feature_source
 from zerolab.training.reporting import best_network_after, read_records
@@ -133,7 +133,7 @@ class TrainTask:
         settings = settings.model_copy(update={"device": planned.device})
         with run.locked():
             for file in map(Path, self.dataset_paths):
-                run.save_solved_positions(file.name, read_bytes(file, LARGEST_DATASET))
+                run.save_solved_positions(file.name, read_bytes(file, MAX_DATASET_BYTES))
             for name, content in self.source_files.items():
                 run.save_source_copy(name, content)
             Trainer(run, with_available_threads(settings)).train()

@@ -125,7 +125,7 @@ def check_planes(game: Game) -> None:
 
 
 def check_plane_names(game: Game) -> None:
-    """Check that plane names are distinct, at most one per plane, and the first is "pieces"."""
+    """Check that plane names are distinct, at most one per plane, and begin with "pieces"."""
     names = encoding.plane_names(game)
     expect(len(set(names)) == len(names), game, f"two planes have the same name: {names}")
     count = encoding.plane_count(game)

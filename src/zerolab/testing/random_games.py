@@ -317,7 +317,7 @@ def _play_naively(game: Any, state: Any, keys: Any, mask: Any, out: Any, results
             rules.legal(game, out, mask)
             action = -1
             while action < 0 or not mask[action]:
-                action = streams.below(streams.random_bits(keys[i], number), mask.shape[0])
+                action = streams.random_below(streams.random_bits(keys[i], number), mask.shape[0])
                 number += 1
             rules.apply(game, out, action, out)
             sign = -sign

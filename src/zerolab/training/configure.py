@@ -10,14 +10,14 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, get_args
 
-from zerolab.core.config import Settings, name_variants, validate
+from zerolab.core.config import Settings, add_variant_names, validate
 from zerolab.core.errors import UserError, quoted
 from zerolab.core.nested_tables import Assignment, assign, flatten, parse_assignments
 from zerolab.league.league_settings import Parameter
 from zerolab.networks.network_settings import NetworkSettings
 from zerolab.networks.objectives import HEADS, Head, trained_heads
 from zerolab.rules.catalogue import parse_game
-from zerolab.store.run_folder import CHANGEABLE_SETTINGS, RUN, RunFolder
+from zerolab.store.run_folder import CHANGEABLE_SETTINGS, RUN_FOLDER_KIND, RunFolder
 from zerolab.training.learn_settings import SET_BY_RUN
 from zerolab.training.shorthands import START_SOURCE_KEY, read_preset
 from zerolab.training.train_settings import TrainSettings
@@ -58,7 +58,7 @@ def resolve_settings(
         if path[:2] == ["network", "heads"] and len(path) > 2:
             _insert_default_heads(data)
         assign(data, path, value)
-    name_variants(TrainSettings, data)
+    add_variant_names(TrainSettings, data)
     settings = validate(TrainSettings, data)
     if not allow_programs:
         require_no_untrusted_programs(settings, preset, _strings([value for _, value in assigned]))
@@ -160,7 +160,7 @@ def amend_settings(
     for path, value in assigned:
         assign(data, path, value)
     amended = with_values_set_by_run(validate(TrainSettings, data), settings)
-    RUN.require_equal_settings(
+    RUN_FOLDER_KIND.require_equal_settings(
         run.path,
         settings.model_dump(),
         amended.model_dump(),
@@ -295,7 +295,7 @@ NO_EFFECT_RULES: tuple[NoEffectRule, ...] = (
         "selfplay.late_policy_target, or selfplay.temperature_plies above 0",
     ),
     NoEffectRule(
-        ("selfplay.policy_target_temperature",), _no_visit_target_reason, 'the target "visits"'
+        ("selfplay.policy_target_temperature",), _no_visit_target_reason, 'the "visits" target'
     ),
     NoEffectRule(
         (

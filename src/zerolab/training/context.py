@@ -19,7 +19,7 @@ from zerolab.agents.run_agents import agent_of_run, load_run_evaluator
 from zerolab.core.code_digests import current_versions
 from zerolab.core.processes import available_cores
 from zerolab.league.league import ReconstructedLeague
-from zerolab.play.executors import THREADS, Executor
+from zerolab.play.executors import THREAD_EXECUTOR, Executor
 from zerolab.play.match import Match, play_match
 from zerolab.replay.window import Window
 from zerolab.rules.rules import Game
@@ -34,7 +34,7 @@ from zerolab.training.learner import Learner
 from zerolab.training.optimization import IterationShare
 from zerolab.training.published_bugs import EnabledBugs
 from zerolab.training.records import Record
-from zerolab.training.reporting import LiveReporter, of_iterations, read_records
+from zerolab.training.reporting import LiveReporter, read_records, without_final_evaluations
 from zerolab.training.train_settings import TrainSettings, league_settings
 from zerolab.training.window_facts import window_rows
 
@@ -119,7 +119,7 @@ class TrainingContext:
     """Published bugs to reproduce; none, except in studies of these bugs."""
     league: ReconstructedLeague | None
     """The league of self-play players; None for plain self-play."""
-    executor: Executor = THREADS
+    executor: Executor = THREAD_EXECUTOR
     """Executor that plays the games of all stages."""
     games_ahead: GamesAhead | None = None
     """Games of the next iteration that are already being played, if any."""
@@ -137,7 +137,7 @@ class TrainingContext:
     def iteration_share(self, iteration: int) -> IterationShare:
         """Return the shares of the run done before and after an iteration, by its stop rule."""
         rule: StopRule = self.settings.stop
-        return rule.iteration_share(of_iterations(read_records(self.run)), iteration)
+        return rule.iteration_share(without_final_evaluations(read_records(self.run)), iteration)
 
     def update_progress(self, **changes: Any) -> None:
         """Change fields of `progress`."""

@@ -96,7 +96,7 @@ def run_costs(run: RunFolder, reference: MoveTimes | None = None) -> list[Cumula
     """Return the cost of a run after each iteration; the last iteration can be unfinished.
 
     Raises UserError if the run is damaged or has no finished stage, or if the reference has no
-    measurement for one of its networks.
+    measurement for one of the run's networks.
     """
     settings, records = saved_settings(run), read_records(run)
     if not records:
@@ -113,7 +113,7 @@ def run_costs(run: RunFolder, reference: MoveTimes | None = None) -> list[Cumula
 def cost_to_reach(
     costs: Iterable[CumulativeCost], levels: Iterable[float]
 ) -> dict[float, CumulativeCost | None]:
-    """Return the cost of reaching each level of strong accuracy with search, in [0, 1].
+    """Return the cost of reaching each level, in [0, 1], of strong accuracy with search.
 
     This is the cost after the first iteration with at least that accuracy; None if no iteration
     reached it.
@@ -134,7 +134,7 @@ def iteration_costs(
 ) -> list[CumulativeCost]:
     """Return the cost of a run after each iteration, from its settings and records.
 
-    Raises NotMeasuredError if the reference has no measurement for one of its networks.
+    Raises NotMeasuredError if the reference has no measurement for one of the run's networks.
     """
     return list(_costs(settings, records, reference))
 

@@ -2,8 +2,8 @@
 
 A gate accepts or rejects candidates, a ramp sets the weight and the end of the warm start, and a
 stop rule can end a run before its last iteration and determine how much of the run is done. Other
-packages can add types to `GATES`, `RAMPS` and `STOP_RULES` in modules named in the entry-point
-group ``zerolab.training``.
+packages can add types to `GATES`, `RAMPS` and `STOP_RULES` in modules named in the
+``zerolab.training`` entry-point group.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class Gate(VariantSettings):
     def accepts(self, score: MatchScore, los: float) -> bool:
         """Return True if the candidate replaces the best network.
 
-        `score` is the candidate's score over all games. `los` is the likelihood that it is
-        stronger, estimated from distinct games.
+        `score` is the candidate's score over all games. `los` is the likelihood that the candidate
+        is stronger, estimated from distinct games.
         """
         raise NotImplementedError
 
@@ -70,7 +70,7 @@ class WinRateGate(Gate):
 class StrictWinRateGate(WinRateGate):
     """Gate that accepts a candidate if wins / (wins + losses) > u, as in [Hongcharoen2018].
 
-    Only a candidate at exactly u is treated differently by `win_rate`.
+    `win_rate` differs from this gate only in accepting a candidate at exactly u.
     """
 
     name: Literal["strict_win_rate"] = "strict_win_rate"  # type: ignore[assignment]

@@ -8,7 +8,7 @@ from itertools import cycle
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from zerolab.core.errors import UserError
-from zerolab.report.figures import COLOURS, colour, legend_below, new_figure, shortened
+from zerolab.report.figures import COLOURS, legend_below, new_figure, series_colour, shorten_name
 from zerolab.report.table import Cell, Column, Table
 from zerolab.store.run_folder import RunFolder
 from zerolab.training.panels import BEST_NETWORK, Panel, XAxis, panels_of, x_coordinates
@@ -75,7 +75,7 @@ def draw_curves(runs: Sequence[RunFolder], x: XAxis = "iterations") -> Figure:
 
     Raises UserError for a run without a finished iteration.
     """
-    curves = [_curves(run, x, colour(number)) for number, run in enumerate(runs)]
+    curves = [_curves(run, x, series_colour(number)) for number, run in enumerate(runs)]
     panels = _panels(curves)
     rows = -(-len(panels) // 2)
     figure = new_figure(9, 2.9 * rows + 0.7)
@@ -102,7 +102,7 @@ def _curves(run: RunFolder, x: XAxis, shade: str) -> RunCurves:
         raise UserError(f"{run.path} has no finished iteration yet: nothing to draw")
     panels = {each.key: each for each in panels_of(records, x)}
     return RunCurves(
-        shortened(run.path.as_posix()), records, x_coordinates(records, x), shade, panels
+        shorten_name(run.path.as_posix()), records, x_coordinates(records, x), shade, panels
     )
 
 

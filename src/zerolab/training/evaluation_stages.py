@@ -16,7 +16,7 @@ from zerolab.agents.agent import (
     require_network_outputs,
     split_options,
 )
-from zerolab.agents.specs import parse_agents, runs_program
+from zerolab.agents.specs import is_program_spec, parse_agents
 from zerolab.core.errors import UserError, one_line, quoted
 from zerolab.evaluation.accuracy import (
     AccuracyReport,
@@ -235,7 +235,7 @@ def check_baselines(settings: TrainSettings, game: Game) -> None:
             _parse_own_network(spec, settings)
         else:
             agent = parse_agents([spec], game)[0]
-            if runs_program(spec):
+            if is_program_spec(spec):
                 _start_program(agent)
 
 

@@ -126,7 +126,7 @@ def stored_network_settings(network_file: NetworkFile) -> NetworkSettings:
 
 
 def source_network_settings(key: str, name: str) -> NetworkSettings:
-    """Return the settings of the network `name`, the value of the setting `key`.
+    """Return the settings of the network named `name` by the setting `key`.
 
     Heads whose settings depend on their run are omitted, such as the head for another network's
     features.
@@ -214,7 +214,7 @@ def read_feature_source(
     if network_file.game != settings.game:
         raise UserError(
             f"{_FEATURES_KEY}.source = {quoted(head.source)} plays {network_file.game}: expected a"
-            f" network of {settings.game}"
+            f" network for {settings.game}"
         )
     require_network_digest(path, network_file, head.digest)
     try:
@@ -290,21 +290,25 @@ class InitialWeights(NamedTuple):
     """Initial weights and optimiser state of a run, taken from another run."""
 
     start_settings: StartSettings
-    """The run's settings `start`, completed with the digest, iteration and game of the source."""
-    transferred: TransferredWeights
+    """The run's `start` settings, completed with the digest, iteration and game of the source."""
+    transferred_weights: TransferredWeights
     optimizer_state: Arrays
     """Optimiser state of the source; empty if the run starts with a new optimiser."""
     is_trunk_frozen: bool = False
 
     def describe(self) -> str:
         """Return a message for the user."""
-        start, transferred = self.start_settings, self.transferred
+        start, transferred = self.start_settings, self.transferred_weights
         assert start.iteration is not None  # set by `read_initial_weights`
         name = f"{source_run_folder(start.source, start.iteration)}@{start.iteration}"
         optimizer = ", with its optimiser state" if self.optimizer_state else ""
-        new = f"; new: {', '.join(transferred.new_parts)}" if transferred.new_parts else ""
+        new = (
+            f"; new: {', '.join(transferred.untrained_parts)}"
+            if transferred.untrained_parts
+            else ""
+        )
         if self.is_trunk_frozen and any(
-            part.startswith("plane ") for part in transferred.new_parts
+            part.startswith("plane ") for part in transferred.untrained_parts
         ):
             new += " (new planes have no effect because the trunk is frozen)"
         parts = ", ".join(transferred.unused_parts)

@@ -144,7 +144,7 @@ class LearnSettings(Settings):
 
     loss: variant_annotation(LOSSES) = Field(default_factory=LOSSES["sum"])  # type: ignore[valid-type]
     """The loss to minimise: a function of the policy and value errors, each multiplied by the
-    weight of its head. The weighted errors of all other heads are added. With the head `outcome`
+    weight of its head. The weighted errors of all other heads are added. With an `outcome` head
     instead of `value`, the error of `outcome` is the value error. [Wang2020b]: sum; [Wang2019] and
     [Wang2020a] compare policy, value, sum, product and weighted."""
 
@@ -177,7 +177,7 @@ class LearnSettings(Settings):
         if self.merging.is_symmetric and self.symmetries == "none":
             raise ValueError(
                 "merging.across_symmetries stores only one image of each position, and symmetries ="
-                ' "none" never trains on the others: expected symmetries = "random" or "all"'
+                ' "none" never trains on the other images: expected symmetries = "random" or "all"'
             )
         return self
 

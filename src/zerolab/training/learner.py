@@ -19,7 +19,7 @@ from zerolab.replay.window import Batch, Window
 from zerolab.store.arrays import Arrays
 from zerolab.training.gradients import GpuGradientComputation, GradientComputation
 from zerolab.training.learn_settings import LearnSettings
-from zerolab.training.optimization import IterationShare, StepTime
+from zerolab.training.optimization import IterationShare, TimeInRun
 
 _LATEST = "average/latest/"
 _STEPS = "average/steps"
@@ -217,7 +217,7 @@ class Learner:
         iterations: int = 0,
         share: IterationShare = NO_SHARE,
     ) -> LearningResult:
-        """Train for the number of steps returned by `steps_for`.
+        """Train for the number of steps returned by `step_count`.
 
         The result depends only on the arguments and the data. `report` is called with the number of
         finished steps. Schedules that span the run use its maximum length, `iterations` (by default
@@ -227,14 +227,14 @@ class Learner:
         settings = self.settings
         torch.manual_seed(int(streams.stream_key(seed, iteration, 0, 1, streams.LEARNING)) >> 1)
         random = streams.numpy_generator(seed, iteration, streams.LEARNING)
-        steps, log = self.steps_for(window), LearningLog(self._steps_per_epoch(window))
+        steps, log = self.step_count(window), LearningLog(self._steps_per_epoch(window))
         self.network.train()
         if self._is_frozen:
             self.network.trunk.eval()  # training mode would change the batch norm statistics
         batches = window.batches(random, settings.batch_size, steps, settings.symmetries)
         for number, batch in enumerate(batches):
             done = number / steps
-            time = StepTime(iteration, done, iterations or iteration, share.at(done))
+            time = TimeInRun(iteration, done, iterations or iteration, share.at(done))
             rate = self._set_rates(time)
             losses, norm = self._step(batch)
             log.add_step(losses, len(batch.planes), rate, norm)
@@ -247,7 +247,7 @@ class Learner:
             )
         return result
 
-    def steps_for(self, window: Window) -> int:
+    def step_count(self, window: Window) -> int:
         """Return the number of steps for which `learn` trains on a window, one batch per step."""
         return self.settings.steps_per_iteration(
             self._steps_per_epoch(window), window.updated_count
@@ -256,7 +256,7 @@ class Learner:
     def _steps_per_epoch(self, window: Window) -> int:
         return window.batches_per_epoch(self.settings.batch_size, self.settings.symmetries)
 
-    def _set_rates(self, time: StepTime) -> float:
+    def _set_rates(self, time: TimeInRun) -> float:
         """Set the learning rate and momentum of the next step; return the learning rate."""
         rates = self.settings.schedule.rates(time)
         learning_rate: float = self.settings.learning_rate * rates.learning_rate_factor

@@ -1,7 +1,7 @@
 """Loggers, which copy the metrics of a training run to experiment trackers.
 
 Loggers are the classes at the end of this file. Other packages can register more in modules named
-in the entry-point group ``zerolab.loggers``.
+in the ``zerolab.loggers`` entry-point group.
 """
 
 from __future__ import annotations
@@ -204,7 +204,7 @@ LOGGERS.add("trackio", LoggerKind("trackio", TrackioLogger))
 
 
 class WandbLogger:
-    """Log of a run in Weights & Biases, kept in the folder ``wandb`` until ``wandb sync``."""
+    """Log of a run in Weights & Biases, kept in the ``wandb`` folder until ``wandb sync``."""
 
     def __init__(self, run: RunFolder) -> None:
         import wandb
@@ -215,7 +215,7 @@ class WandbLogger:
             project=_PROJECT, name=run.path.name, dir=run.path, config=run.config, mode="offline",
             settings=settings,
         )  # fmt: skip
-        # An iteration has several stages, and each call of `log` begins a new step.
+        # An iteration has several stages, and each call to `log` begins a new step.
         self._run.define_metric("*", step_metric="iteration")
 
     def log(self, numbers: dict[str, float], step: int) -> None:

@@ -28,7 +28,7 @@ from zerolab.core.processes import available_cores
 from zerolab.networks.catalogue import build_network
 from zerolab.networks.inference import NetworkEvaluator, default_device, default_precision
 from zerolab.networks.network_settings import NetworkSettings
-from zerolab.play.engine import useful_threads
+from zerolab.play.engine import useful_thread_count
 from zerolab.play.pairings import Pairing, random_opening
 from zerolab.play.selfplay import SelfPlayer, SelfPlayJob, SelfPlayResult, play_batches
 from zerolab.play.selfplay_settings import SelfPlaySettings
@@ -312,7 +312,7 @@ class _Player:
     def play(self, plies: int, number: int) -> _Round:
         """Play moves in all games, from positions that depend on the round number."""
         random = np.random.default_rng(number)
-        threads = useful_threads(
+        threads = useful_thread_count(
             self._settings.threads, self._parallel_games, has_network(self._evaluator)
         )
         pairings = [self._draw_pairing(random, lane, plies) for lane in range(self._parallel_games)]

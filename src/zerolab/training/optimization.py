@@ -7,7 +7,7 @@ Weight decay applies to every parameter, including biases and batch norms, as in
 [Silver2017] likewise adds the squares of all parameters to the loss.
 
 Other packages can add types to `OPTIMIZERS` and `RATE_SCHEDULES` in modules named in the
-entry-point group ``zerolab.training``.
+``zerolab.training`` entry-point group.
 """
 
 from __future__ import annotations
@@ -128,8 +128,8 @@ OPTIMIZERS.add("adamw", AdamWSettings)
 class SgdSettings(OptimizerSettings):
     """Stochastic gradient descent, b <- momentum * b + g and p <- p - learning rate * b.
 
-    g is the gradient of the loss plus weight decay * p. Learning rates are much larger than for
-    Adam; [Silver2018] and [Clausen2021] begin with 0.2.
+    g is the gradient of the loss plus weight decay * p. Learning rates are much larger than those
+    for Adam; [Silver2018] and [Clausen2021] begin with 0.2.
     """
 
     name: Literal["sgd"] = "sgd"
@@ -175,7 +175,7 @@ class IterationShare(NamedTuple):
         return self.before + (self.after - self.before) * fraction
 
 
-class StepTime(NamedTuple):
+class TimeInRun(NamedTuple):
     """Time of a training step within a run, in iterations."""
 
     iteration: int
@@ -188,7 +188,7 @@ class StepTime(NamedTuple):
     """Share of the run before the step, according to its stop rule; 0 if unknown."""
 
     @property
-    def done(self) -> float:
+    def iterations_done(self) -> float:
         """Number of iterations that precede the step."""
         return self.iteration - 1 + self.fraction
 
@@ -197,7 +197,7 @@ class StepTime(NamedTuple):
         """Expected number of iterations if later ones are, on average, as long as earlier ones."""
         if self.share <= 0:
             return self.total_iterations
-        return min(self.total_iterations, self.done / self.share)
+        return min(self.total_iterations, self.iterations_done / self.share)
 
 
 class StepRates(NamedTuple):
@@ -222,7 +222,7 @@ class RateSchedule(VariantSettings):
         """True if the rates depend on the length of the run."""
         return False
 
-    def rates(self, time: StepTime) -> StepRates:
+    def rates(self, time: TimeInRun) -> StepRates:
         """Return the learning rate and momentum of a step."""
         raise NotImplementedError
 
@@ -235,7 +235,7 @@ class ConstantSchedule(RateSchedule):
 
     name: Literal["constant"] = "constant"
 
-    def rates(self, time: StepTime) -> StepRates:
+    def rates(self, time: TimeInRun) -> StepRates:
         return StepRates()
 
 
@@ -268,11 +268,11 @@ class CosineSchedule(RateSchedule):
     def spans_run(self) -> bool:
         return True
 
-    def rates(self, time: StepTime) -> StepRates:
-        if time.done < self.warm_up:
-            return StepRates(time.done / self.warm_up)
+    def rates(self, time: TimeInRun) -> StepRates:
+        if time.iterations_done < self.warm_up:
+            return StepRates(time.iterations_done / self.warm_up)
         annealing = max(1, time.expected_iterations - self.warm_up)
-        t = min(1.0, (time.done - self.warm_up) / annealing)
+        t = min(1.0, (time.iterations_done - self.warm_up) / annealing)
         return StepRates(self.end + (1 - self.end) * (1 + math.cos(math.pi * t)) / 2)
 
 
@@ -330,7 +330,7 @@ class CycleSchedule(RateSchedule):
     def last_iteration(self) -> int | None:
         return self.anneal_iterations if self.annealed < 1 else None
 
-    def rates(self, time: StepTime) -> StepRates:
+    def rates(self, time: TimeInRun) -> StepRates:
         factor = self._in_cycle(time.fraction, self.low, 1.0, self.end)
         momentum = self._in_cycle(
             time.fraction, self.momentum, self.momentum_at_peak, self.momentum
@@ -383,7 +383,7 @@ class StepsSchedule(RateSchedule):
     def last_iteration(self) -> int:
         return self.iterations[-1]
 
-    def rates(self, time: StepTime) -> StepRates:
+    def rates(self, time: TimeInRun) -> StepRates:
         drops = sum(time.iteration >= first for first in self.iterations)
         return StepRates(self.factor**drops)
 

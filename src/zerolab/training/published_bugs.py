@@ -44,7 +44,9 @@ class EnabledBugs:
         the only other image is the mirrored board.
         """
         kind = _OriginalPolicyWindow if "mirrored_policy" in self.names else Window
-        return kind(game, learn.window, learn.merging, has_frequencies=learn.surprise_weight > 0)
+        return kind(
+            game, learn.window, learn.merging, has_sampling_weights=learn.surprise_weight > 0
+        )
 
     def relabelled_examples(self, examples: Examples) -> Examples:
         """Return examples with the outcomes to learn.

@@ -1,6 +1,6 @@
 """Records of finished stages, which define the schema and units of metrics.jsonl.
 
-Each record class describes one kind of line, named by the default of its field `stage`. Fields
+Each record class describes one kind of line, named by the default of its `stage` field. Fields
 named ``wall_...`` are measurements of time or memory; all other fields are reproducible from the
 settings. docs/metrics.md and TensorBoard's events are derived from these fields.
 """

@@ -40,7 +40,7 @@ def parse_records(lines: Iterable[Mapping[str, Any]], source: str = "") -> list[
     return [_record(line, source) for line in lines]
 
 
-def of_iterations(records: Iterable[Record]) -> list[Record]:
+def without_final_evaluations(records: Iterable[Record]) -> list[Record]:
     """Return the records without those of final evaluations, which an extended run can contain."""
     return [
         record
@@ -126,7 +126,7 @@ class RunClock:
     @classmethod
     def of_run(cls, run: RunFolder, settings: TrainSettings) -> RunClock:
         """Return the clock of a run whose training starts or is resumed now."""
-        records = of_iterations(read_records(run))
+        records = without_final_evaluations(read_records(run))
         return cls(settings.iterations, settings.stop.seconds_left(records))
 
     def set_iteration(self, iteration: int) -> None:
@@ -136,8 +136,8 @@ class RunClock:
         self._current = iteration
 
     @property
-    def iteration_label(self) -> str:
-        """Current iteration, with the total if known, such as ``3/60``."""
+    def iteration_of_total(self) -> str:
+        """Number of the current iteration, with the total if known, such as ``3/60``."""
         total = "" if self._iterations is None else f"/{self._iterations}"
         return f"{self._current}{total}"
 

@@ -1,8 +1,8 @@
 """The self-play stage, and games that are played ahead of it.
 
 With `selfplay.lag`, an iteration's games need only the network from two iterations earlier, so
-actors can play them while the learner works on the previous iteration. This changes when games are
-played, but not the games themselves.
+actors can play them while the learner is working on the previous iteration. This changes when games
+are played, but not the games themselves.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from zerolab.league.league import play_league_iteration
-from zerolab.play.executors import Executor, PlayProgress, Report
+from zerolab.play.executors import Executor, PlayProgress, PlayProgressCallback
 from zerolab.play.observers import resignation_counts
 from zerolab.play.search_service import NetworkEvaluatorFactory
 from zerolab.play.selfplay import SelfPlayResult, play_episodes
@@ -71,7 +71,9 @@ class _PlayedGames(NamedTuple):
 class GamesAhead:
     """Games of the next iteration, which are played in the background."""
 
-    def __init__(self, iteration: int, play: Callable[[Report], _PlayedGames]) -> None:
+    def __init__(
+        self, iteration: int, play: Callable[[PlayProgressCallback], _PlayedGames]
+    ) -> None:
         self.iteration = iteration
         self.start = perf_counter()
         self._progress = PlayProgress(0, 0)
@@ -79,14 +81,16 @@ class GamesAhead:
         self._games = self._pool.submit(self._timed, play)
         self._pool.shutdown(wait=False)
 
-    def _timed(self, play: Callable[[Report], _PlayedGames]) -> tuple[_PlayedGames, float]:
+    def _timed(
+        self, play: Callable[[PlayProgressCallback], _PlayedGames]
+    ) -> tuple[_PlayedGames, float]:
         games = play(self._note)
         return games, perf_counter() - self.start
 
     def _note(self, progress: PlayProgress) -> None:
         self._progress = progress
 
-    def wait(self, report: Report) -> tuple[_PlayedGames, float]:
+    def wait(self, report: PlayProgressCallback) -> tuple[_PlayedGames, float]:
         """Wait for the games, and return them with the seconds that they took."""
         while not wait([self._games], _POLL_SECONDS).done:
             report(self._progress)
@@ -155,7 +159,7 @@ def _self_play_search(
 
 def _loaded_games(
     context: TrainingContext, iteration: int, executor: Executor
-) -> Callable[[Report], _PlayedGames]:
+) -> Callable[[PlayProgressCallback], _PlayedGames]:
     """Load everything that the games of an iteration need; return the function that plays them.
 
     The function can be called in another thread.
@@ -166,7 +170,7 @@ def _loaded_games(
     if context.league is not None:
         league, state = context.league, context.league.state_before(iteration)
 
-        def play_league(report: Report) -> _PlayedGames:
+        def play_league(report: PlayProgressCallback) -> _PlayedGames:
             result, generation = play_league_iteration(
                 league, state, settings.selfplay.episodes, evaluator, iteration, report,
                 executor=executor, chunks=settings.selfplay.chunks,
@@ -185,7 +189,7 @@ def _loaded_self_play(
     evaluator: Evaluator,
     search: SearchSettings,
     executor: Executor,
-) -> Callable[[Report], SelfPlayResult]:
+) -> Callable[[PlayProgressCallback], SelfPlayResult]:
     """Return a function that plays a network against itself, continuing any unfinished games."""
     settings, iteration, run = context.settings, progress.iteration, context.run
     arguments = context.game, settings.selfplay, search, evaluator, settings.seed
@@ -265,7 +269,7 @@ def _record_fields(
     }
 
 
-def _progress_callback(context: TrainingContext, start: float) -> Report:
+def _progress_callback(context: TrainingContext, start: float) -> PlayProgressCallback:
     """Return a callback that reports games or plies, positions per second and the latest game.
 
     `start` is the time at which the games began.

@@ -1,7 +1,7 @@
 """Shorthands for settings of runs: presets, options for starting from a network, and hours.
 
-A preset is a TOML file in the folder ``presets`` of this package or of a paper's package, or a
-user's file. Papers are listed in the entry-point group ``zerolab.papers``; their packages are not
+A preset is a TOML file in the ``presets`` folder of this package or of a paper's package, or a
+user's file. Papers are listed in the ``zerolab.papers`` entry-point group; their packages are not
 imported here. In a preset, a table ``[boards."5x5"]`` contains settings only for boards of that
 size.
 
@@ -102,11 +102,11 @@ TransferMethod = Literal["trunk", "heads", "all", "channels"]
 """Methods for transferring weights from another network, named by the transferred part."""
 
 TransferOption = Literal[TransferMethod, "frozen"]
-"""Values of the option ``--transfer``; "frozen" transfers the trunk and freezes it."""
+"""Values of the ``--transfer`` option; "frozen" transfers the trunk and freezes it."""
 
 
 def start_assignments(source: str, transfer: TransferOption) -> list[str]:
-    """Return the assignments for the options ``--from`` and ``--transfer``."""
+    """Return the assignments for the ``--from`` and ``--transfer`` options."""
     from zerolab.core.nested_tables import string_assignment
 
     if transfer == "frozen":
@@ -119,9 +119,9 @@ def start_assignments(source: str, transfer: TransferOption) -> list[str]:
 
 
 def require_frozen_trunk(transfer: TransferOption | None, frozen: str) -> None:
-    """Raise UserError if `learn.frozen` contradicts the option ``--transfer frozen``."""
+    """Raise UserError if `learn.frozen` contradicts the ``--transfer frozen`` option."""
     if transfer == "frozen" and frozen != "trunk":
         raise UserError(
-            f'learn.frozen = {quoted(frozen)} contradicts the transfer "frozen": expected'
-            ' learn.frozen = "trunk", or the transfer "trunk"'
+            f'learn.frozen = {quoted(frozen)} contradicts the "frozen" transfer: expected'
+            ' learn.frozen = "trunk", or the "trunk" transfer'
         )

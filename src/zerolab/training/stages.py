@@ -6,7 +6,7 @@ measure are in `evaluation_stages`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from zerolab.agents.agent import NetworkOptions
@@ -14,6 +14,7 @@ from zerolab.core import streams
 from zerolab.core.processes import available_cores
 from zerolab.networks.catalogue import build_network
 from zerolab.networks.inference import limit_torch_threads
+from zerolab.networks.objectives import VALUE, trained_heads
 from zerolab.training.context import Stage, TrainingContext
 from zerolab.training.learn_settings import LearnSettings
 from zerolab.training.learner import NO_SHARE, Learner, LearningResult
@@ -23,7 +24,10 @@ from zerolab.training.records import (
     Record,
     WarmStartMatchRecord,
 )
+from zerolab.training.reporting import read_records
 from zerolab.training.warm_start import warm_start_search, warm_start_weight
+
+_SATURATED_ERROR = 1.05  # above 1, since an untrained head can be slightly worse than 0 by chance
 
 
 class LearnStage(Stage):
@@ -43,7 +47,7 @@ class LearnStage(Stage):
         """Train and save the candidate."""
         progress = context.progress
         load_best_network(context)
-        steps = context.learner.steps_for(context.window)
+        steps = context.learner.step_count(context.window)
         spans_run = context.settings.learn.schedule.spans_run
         share = context.iteration_share(progress.iteration) if spans_run else NO_SHARE
         elapsed = context.start_task("learn", steps, "batches")
@@ -57,6 +61,7 @@ class LearnStage(Stage):
                 share=share,
             )
         context.save_network(progress.iteration)
+        _warn_if_saturated(context, result.last_epoch_losses)
         return [
             LearnRecord(
                 iteration=context.iteration,
@@ -108,6 +113,28 @@ def _new_learner(context: TrainingContext, epochs: int | None) -> Learner:
     if epochs is not None:
         learn = learn.model_copy(update={"epochs": epochs, "replay_ratio": None})
     return Learner(network, learn, settings.target_options, context.learner.device)
+
+
+def _warn_if_saturated(context: TrainingContext, losses: Mapping[str, float]) -> None:
+    """Show a message if a trained value head was worse than predicting 0 in two iterations.
+
+    Values and targets are in [-1, 1], so predicting 0 has a squared error of at most 1. A clearly
+    larger error means that the tanh of the head is saturated: it then has hardly any gradient. The
+    message is shown once, when the second of these iterations ends.
+    """
+    settings = context.settings
+    if losses.get(VALUE, 0.0) <= _SATURATED_ERROR or VALUE not in trained_heads(
+        settings.learn.loss, settings.network.heads
+    ):
+        return
+    earlier = [each for each in read_records(context.run) if isinstance(each, LearnRecord)]
+    latest = [each.loss[VALUE] > _SATURATED_ERROR for each in earlier[-2:]]
+    if latest in ([True], [False, True]):
+        context.reporter.message(
+            f"value loss {losses[VALUE]:.2f}: worse than predicting 0 everywhere; the value head is"
+            " saturated and may stay so. Start another run with a lower learn.learning_rate, or"
+            " with a warm-up, such as learn.schedule.warm_up = 5 with the cosine schedule."
+        )
 
 
 def _optional_fields(settings: LearnSettings, result: LearningResult) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Annotated
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
 from zerolab.agents.agent import require_network_outputs
-from zerolab.agents.specs import runs_program
+from zerolab.agents.specs import is_program_spec
 from zerolab.core.config import Settings, require_even_games, validate, variant_annotation
 from zerolab.core.errors import UserError, quoted
 from zerolab.core.resources import checked_device_name
@@ -102,8 +102,8 @@ class TrainSettings(Settings):
     """Self-play."""
     league: EvolutionSettings | None = None
     """Self-play in a league of players with evolving search settings, instead of a single player
-    (docs/league.md). Setting any key of `league` enables it. [Clausen2021]: the variant
-    "evolution"."""
+    (docs/league.md). Setting any key of `league` enables it. [Clausen2021]: the "evolution"
+    variant."""
     supervised: SupervisedSettings = SupervisedSettings()
     """Solved positions to learn from instead of self-play."""
     search: SearchSettings = SearchSettings()
@@ -162,7 +162,7 @@ class TrainSettings(Settings):
     def opponent_programs(self) -> list[str]:
         """Specs of the programs that the run plays against in its final evaluation."""
         final = self.final_evaluation
-        return [spec for spec in final.baselines if runs_program(spec)] if final.games else []
+        return [spec for spec in final.baselines if is_program_spec(spec)] if final.games else []
 
     @property
     def target_options(self) -> TargetOptions:
@@ -277,7 +277,7 @@ class TrainSettings(Settings):
         if fixed and learn.symmetries != "none":
             raise ValueError(
                 f"learn.symmetries = {quoted(learn.symmetries)} trains on symmetric images, for"
-                f" which the head {quoted(fixed[0])} has no targets: expected"
+                f" which the {quoted(fixed[0])} head has no targets: expected"
                 ' learn.symmetries = "none"'
             )
         return self
@@ -301,7 +301,7 @@ class TrainSettings(Settings):
         if missing := missing_heads(self.learn.loss, self.network.heads):
             names = ", ".join(quoted(head.name) for head in self.network.heads)
             raise ValueError(
-                f"learn.loss = {quoted(self.learn.loss.name)} uses the head {quoted(missing[0])}:"
+                f"learn.loss = {quoted(self.learn.loss.name)} uses the {quoted(missing[0])} head:"
                 f" expected it in network.heads, which has {names}"
             )
         return self
@@ -396,5 +396,5 @@ def _check_league(settings: TrainSettings, evolution: EvolutionSettings) -> None
     ):
         raise ValueError(
             "league.parameters = draw_value: no head of the network provides draw probabilities;"
-            ' expected the head "outcome"'
+            ' expected an "outcome" head'
         )

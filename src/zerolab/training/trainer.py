@@ -15,7 +15,7 @@ from zerolab.core.errors import UserError, quoted
 from zerolab.core.resources import peak_memory
 from zerolab.networks.catalogue import build_network
 from zerolab.networks.inference import use_device
-from zerolab.play.executors import THREADS, Executor
+from zerolab.play.executors import THREAD_EXECUTOR, Executor
 from zerolab.play.pairings import check_opening_length
 from zerolab.play.selfplay_settings import require_ray_if_needed
 from zerolab.rules.rules import Game
@@ -40,8 +40,8 @@ from zerolab.training.reporting import (
     NullReporter,
     Reporter,
     RunClock,
-    of_iterations,
     read_records,
+    without_final_evaluations,
 )
 from zerolab.training.selfplay_stage import SelfPlayStage, begin_games_ahead
 from zerolab.training.stages import GateStage, LearnStage, WarmStartMatchStage
@@ -105,7 +105,7 @@ class Trainer:
             progress=run.progress,
             enabled_bugs=bugs,
             league=reconstruct_league(run.games, settings),
-            executor=executor or THREADS,
+            executor=executor or THREAD_EXECUTOR,
         )
         self._on_record = on_record
         self._last_record = perf_counter()
@@ -159,7 +159,7 @@ class Trainer:
         if (initial := context.inputs.initial_weights) is not None:
             context.settings = context.settings.model_copy(update={"start": initial.start_settings})
             run.save_settings(context.settings.model_dump())
-            context.learner.restore(initial.transferred.weights, initial.optimizer_state)
+            context.learner.restore(initial.transferred_weights.weights, initial.optimizer_state)
             context.reporter.message(initial.describe())
         context.save_network(0)
 
@@ -240,7 +240,7 @@ class Trainer:
         if context.progress.iteration > context.settings.iterations:
             return True
         rule: StopRule = context.settings.stop
-        return rule.is_met(of_iterations([*read_records(context.run), *uncommitted]))
+        return rule.is_met(without_final_evaluations([*read_records(context.run), *uncommitted]))
 
 
 def check_new_run(settings: TrainSettings) -> RunInputs:

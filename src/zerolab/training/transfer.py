@@ -41,7 +41,7 @@ class TransferredWeights(NamedTuple):
     """Initial weights of a target network, some of them taken from a source network."""
 
     weights: dict[str, NDArray[Any]]
-    new_parts: tuple[str, ...]
+    untrained_parts: tuple[str, ...]
     """Parts of the target with untrained weights, such as "heads.policy"."""
     unused_parts: tuple[str, ...] = ()
     """Parts of the source that are not transferred."""
@@ -55,7 +55,7 @@ def untrained_side(network: NetworkSettings, game: Game, seed: int) -> TransferS
 def transfer_weights(
     method: TransferMethod, source: TransferSide, target: TransferSide
 ) -> TransferredWeights:
-    """Return the initial weights of the network `target`, taken from `source`.
+    """Return the initial weights of the `target` network, taken from `source`.
 
     Source heads whose settings depend on their run are dropped, unless the target has them too.
     Raises UserError if layers are incompatible; the message contains both shapes of the first such
@@ -120,7 +120,7 @@ def _transfer_channels(source: TransferSide, target: TransferSide) -> Transferre
         _require_equal_shapes(name, adapted, target)
     transferred = _completed(shared, target)
     return transferred._replace(
-        new_parts=(*new_planes, *transferred.new_parts), unused_parts=unused_planes
+        untrained_parts=(*new_planes, *transferred.untrained_parts), unused_parts=unused_planes
     )
 
 

@@ -20,7 +20,7 @@ from zerolab.evaluation.positions import (
 from zerolab.networks.heads import FeaturesHead
 from zerolab.networks.network_settings import NetworkSettings
 from zerolab.networks.objectives import Head
-from zerolab.oracles.oracle import ILLEGAL
+from zerolab.oracles.oracle import ILLEGAL_VALUE
 from zerolab.replay.window import Window
 from zerolab.replay.window_rules import IterationsWindow, NoMerging
 from zerolab.rules.catalogue import game_name
@@ -53,10 +53,10 @@ def window_rows(
         "draws": 1 - np.abs(values),
         "plies_left": examples.plies_left,
         "plies": examples.plies,
-        "frequencies": np.ones_like(values),
+        "sampling_weights": np.ones_like(values),
     }
     if surprise_weight:
-        facts["frequencies"] = _frequencies(examples.surprises, full, surprise_weight)
+        facts["sampling_weights"] = _sampling_weights(examples.surprises, full, surprise_weight)
     if "reply_policies" in vector_columns:
         facts["reply_policies"] = _reply_policies(examples)
     if "played_actions" in vector_columns:
@@ -77,7 +77,9 @@ def _facts(facts: Mapping[str, NDArray[Any]], vector_columns: Container[str]) ->
     return Facts(**vectors, **{name: facts[name].astype(np.float32) for name in scalars})
 
 
-def _frequencies(surprises: Numbers, full: NDArray[np.bool_], weight: float) -> NDArray[np.float64]:
+def _sampling_weights(
+    surprises: Numbers, full: NDArray[np.bool_], weight: float
+) -> NDArray[np.float64]:
     """Return [N]: (1 - weight) + weight * surprise / mean surprise of the fully searched moves.
 
     This is policy surprise weighting [KataGoMethods].
@@ -238,7 +240,9 @@ def solved_facts(
     facts = Facts.unknown_columns(*best.shape)
     facts |= {
         "policies": (best / best.sum(axis=1, keepdims=True)).astype(np.float16),
-        "action_values": np.where(positions.action_values == ILLEGAL, np.float16(np.nan), results),
+        "action_values": np.where(
+            positions.action_values == ILLEGAL_VALUE, np.float16(np.nan), results
+        ),
         "values": values,
         "draws": 1 - np.abs(values),
         "plies": positions.plies,

@@ -25,7 +25,7 @@ Objective = Literal["accuracy", "elo", "loss"]
 """Name of the quantity that the search optimises."""
 
 OPENING_PLIES = 4
-"""Random plies at the start of games that measure the objective ``elo``."""
+"""Random plies at the start of games that measure the ``elo`` objective."""
 
 _CHECKED = ("accuracy", "start", "network", "gate", "warm_start", "final_evaluation", "iterations")
 """Settings that `check_new_run` checks."""
@@ -44,7 +44,7 @@ class TuningSettings(Settings):
     """Fixed and searched settings, in the syntax of `zerolab.tuning.space`."""
 
     positions: str = ""
-    """File of solved positions for the objective ``accuracy``; an alternative to the setting
+    """File of solved positions for the ``accuracy`` objective; an alternative to the setting
     `accuracy.positions`."""
 
     objective: Objective = "accuracy"
@@ -59,10 +59,10 @@ class TuningSettings(Settings):
     """Seed of the search. Trial n trains with the seed `seed` + n."""
 
     games: int = Field(default=200, ge=2, le=1_000_000)
-    """Number of games in the match for the objective ``elo``, half of them with each colour."""
+    """Number of games in the match for the ``elo`` objective, half of them with each colour."""
 
     opponent: str = "mcts:100?tie_break=random"
-    """Opponent in the match for the objective ``elo``."""
+    """Opponent in the match for the ``elo`` objective."""
 
     allow_programs: bool = False
     """True to allow running programs that a preset file names; see `resolve_settings`."""
@@ -181,7 +181,7 @@ class TuningPlan:
         if self.settings.objective != "accuracy":
             if positions:
                 raise UserError(
-                    f"positions = {quoted(positions)} applies only to the objective accuracy, not"
+                    f"positions = {quoted(positions)} applies only to the accuracy objective, not"
                     f" to {quoted(self.settings.objective)}"
                 )
             return []
@@ -194,7 +194,7 @@ class TuningPlan:
         accuracy = preset.accuracy
         if not (positions or accuracy.positions or "accuracy.positions" in keys):
             raise UserError(
-                "the objective accuracy needs solved positions: expected --positions FILE with a"
+                "the accuracy objective needs solved positions: expected --positions FILE with a"
                 " file from zerolab dataset, or --objective elo"
             )
         assignments: dict[str, Any] = {}
@@ -231,7 +231,7 @@ class TuningPlan:
             and not 1 <= every <= self.base_settings.iterations
         ):
             raise UserError(
-                f"accuracy.every = {every}: the objective accuracy needs a value from 1 to"
+                f"accuracy.every = {every}: the accuracy objective needs a value from 1 to"
                 f" {self.base_settings.iterations}, the number of iterations of a trial"
             )
 

@@ -23,7 +23,7 @@ from zerolab.play.match import play_match
 from zerolab.report.figures import save_figure
 from zerolab.report.table import Interval
 from zerolab.report.text import titled_markdown_table
-from zerolab.store.run_folder import RUN, RunFolder, is_run
+from zerolab.store.run_folder import RUN_FOLDER_KIND, RunFolder, is_run
 from zerolab.training.configure import saved_settings, with_values_set_by_run
 from zerolab.training.learner import DivergedError
 from zerolab.training.records import AccuracyRecord, LearnRecord, OpponentRecord, Record
@@ -102,7 +102,7 @@ def _open(path: Path, settings: TrainSettings) -> RunFolder:
     run = RunFolder.open(path)
     saved = saved_settings(run)
     expected = with_values_set_by_run(settings, saved)
-    RUN.require_equal_settings(
+    RUN_FOLDER_KIND.require_equal_settings(
         path, saved.model_dump(), expected.model_dump(), except_for=_MACHINE_KEYS
     )
     return run
@@ -288,7 +288,7 @@ def _no_progress(title: str, total: int, unit: str) -> Iterator[Callable[[int, s
 def _progress_shown(
     store: TrialStore, plan: TuningPlan, trial_count: int, progress_bar: ProgressBarFactory
 ) -> Iterator[None]:
-    """Display the number of finished trials and the best result while other processes work."""
+    """Show how many trials are finished, and the best result, while other processes are working."""
     stop = threading.Event()
 
     def follow(update: Callable[[int, str], None]) -> None:

@@ -5,7 +5,7 @@ lock is released when the process ends. A trial that is recorded as running but 
 therefore been stopped, and the next process resumes it.
 
 If a process is killed during a write, Optuna's own file backend waits for half a minute and treats
-the partial line as damage. The backend `TrialJournal` has a lock that is released when its process
+the partial line as damage. The `TrialJournal` backend has a lock that is released when its process
 ends, removes partial lines before writing, and adds a digest to each line.
 """
 
@@ -111,9 +111,9 @@ def _complete_bytes(path: Path) -> int:
     return 0
 
 
-FOLDER = FolderKind("tuning", "tuning.toml", "--folder")
+TUNING_FOLDER_KIND = FolderKind("tuning", "tuning.toml", "--folder")
 
-JOURNAL = "journal.jsonl"
+JOURNAL_FILE_NAME = "journal.jsonl"
 _NAME = "tuning"
 _LOCK_TIMEOUT = 60.0  # seconds; locks are held for a fraction of a second
 _MIN_COMPLETE = 5  # number of complete trials before pruning begins
@@ -177,14 +177,14 @@ class TrialStore:
     def __init__(self, folder: Path, plan: TuningPlan) -> None:
         """Create the folder of a search, or open it to resume the search.
 
-        Raises UserError if the folder contains something else, a search with other settings, or a
+        Raises UserError if the folder contains other files, a search with other settings, or a
         damaged journal.
         """
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         self.folder = folder
         self._plan = plan
         make_folder(folder)
-        FOLDER.require_own_or_empty(folder)
+        TUNING_FOLDER_KIND.require_own_or_empty(folder)
         with lock_folder(folder, _LOCK_TIMEOUT):
             self._save_settings()
             self._study = self._open()
@@ -245,16 +245,16 @@ class TrialStore:
 
     def _save_settings(self) -> None:
         settings = self._plan.immutable_settings()
-        if not FOLDER.matches(self.folder):
-            FOLDER.write_settings(self.folder, settings)
+        if not TUNING_FOLDER_KIND.matches(self.folder):
+            TUNING_FOLDER_KIND.write_settings(self.folder, settings)
             return
-        FOLDER.require_equal_settings(
-            self.folder, FOLDER.read_settings(self.folder), settings,
+        TUNING_FOLDER_KIND.require_equal_settings(
+            self.folder, TUNING_FOLDER_KIND.read_settings(self.folder), settings,
             note=" (only trials and workers can change)",
         )  # fmt: skip
 
     def _open(self) -> Study:
-        path = self.folder / JOURNAL
+        path = self.folder / JOURNAL_FILE_NAME
         if not path.exists() and any((self.folder / "runs").glob("[0-9]*")):
             raise UserError(f"{path} is missing; restore it from a backup")
         settings = self._plan.settings

@@ -13,7 +13,7 @@ from optuna.importance import get_param_importances
 from optuna.trial import FrozenTrial, TrialState
 
 from zerolab.core.errors import one_line
-from zerolab.report.figures import colour, legend_below, new_figure, shortened
+from zerolab.report.figures import legend_below, new_figure, series_colour, shorten_name
 from zerolab.report.table import Cell, Column, Interval, Table
 from zerolab.tuning.plan import Objective, TuningPlan, TuningSettings
 from zerolab.tuning.space import SettingValue, TrialValues
@@ -295,16 +295,16 @@ def draw_tuning(report: TuningReport) -> Figure:
 def _draw_history(axes: Axes, report: TuningReport) -> list[Artist]:
     complete = _measured(report.results, "complete")
     numbers = [result.number for result in complete]
-    handles = [_draw_points(axes, numbers, complete, colour(0), "complete, 95 % interval")]
+    handles = [_draw_points(axes, numbers, complete, series_colour(0), "complete, 95 % interval")]
     better = max if report.settings.is_maximised else min
     best = list(accumulate((result.objective_value for result in complete), better))
-    handles += axes.step(numbers, best, where="post", color=colour(2), label="best so far")
+    handles += axes.step(numbers, best, where="post", color=series_colour(2), label="best so far")
     if pruned := _measured(report.results, "pruned"):
         handles += axes.plot(
             [result.number for result in pruned],
             [result.objective_value for result in pruned],
             "x",
-            color=colour(1),
+            color=series_colour(1),
             label="pruned, last measurement",
         )
     axes.set_title("history")
@@ -322,9 +322,9 @@ def _draw_front(axes: Axes, report: TuningReport) -> list[Artist]:
         handles.append(_draw_points(axes, hours, others, _FAINT, "dominated"))
     hours = [result.known_training_hours for result in front]
     label = "Pareto front, 95 % interval"
-    handles.append(_draw_points(axes, hours, front, colour(0), label))
+    handles.append(_draw_points(axes, hours, front, series_colour(0), label))
     values = [result.objective_value for result in front]
-    axes.step(hours, values, where="post", color=colour(0), alpha=0.6)
+    axes.step(hours, values, where="post", color=series_colour(0), alpha=0.6)
     for result, x, y in zip(front, hours, values, strict=True):
         axes.annotate(f" {result.number}", (x, y), va="bottom", fontsize=8)
     axes.set_title("Pareto front, with trial numbers")
@@ -333,8 +333,8 @@ def _draw_front(axes: Axes, report: TuningReport) -> list[Artist]:
 
 
 def _draw_importance(axes: Axes, importance: dict[str, float]) -> None:
-    names = [shortened(key) for key in importance]
-    axes.barh(range(len(names)), list(importance.values()), color=colour(0))
+    names = [shorten_name(key) for key in importance]
+    axes.barh(range(len(names)), list(importance.values()), color=series_colour(0))
     axes.set_yticks(range(len(names)), names, parse_math=False)
     axes.invert_yaxis()
     axes.set_title("importance (PED-ANOVA)")

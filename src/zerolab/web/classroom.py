@@ -47,7 +47,7 @@ _TOKEN_BYTES = 24
 _PAIR_MARK = " vs "  # separates the two names of a pair in tournaments
 
 
-class Holder(NamedTuple):
+class TokenHolder(NamedTuple):
     """Person who holds a token."""
 
     name: str
@@ -109,7 +109,7 @@ class Classroom:
 
     @classmethod
     def open(cls, folder: Path, names: Sequence[str]) -> Classroom:
-        """Return the class stored in a folder, with the pupils `names`; create it if necessary.
+        """Return the class stored in a folder, with the pupils in `names`; create it if necessary.
 
         Returning pupils keep their tokens and agents, even after an absence. Raises UserError if
         the file is damaged or cannot be written.
@@ -124,7 +124,7 @@ class Classroom:
         make_folder(folder)
         classroom = cls(folder, record)
         absent = tuple(pupil for name, pupil in known.items() if name not in names)
-        classroom.change(pupils=pupils, absent=absent[:_MAX_ABSENT])
+        classroom.update_record(pupils=pupils, absent=absent[:_MAX_ABSENT])
         return classroom
 
     @property
@@ -148,9 +148,9 @@ class Classroom:
         """Return the folder of a tournament."""
         return self.folder / "tournaments" / str(number)
 
-    def holder_of(self, token: str) -> Holder | None:
-        """Return the holder of a token, or None, taking the same time for every token."""
-        holders = [Holder("")] + [Holder(each.name) for each in self._record.pupils]
+    def holder_of(self, token: str) -> TokenHolder | None:
+        """Return the holder of a token, or None, taking equally long for every token."""
+        holders = [TokenHolder("")] + [TokenHolder(each.name) for each in self._record.pupils]
         tokens = [self._record.teacher] + [each.token for each in self._record.pupils]
         given = token.encode("utf-8", "replace")
         matches = [hmac.compare_digest(given, each.encode()) for each in tokens]
@@ -174,7 +174,7 @@ class Classroom:
             self._replace({"pupils": pupils})
             self._remove_unused_uploads()
 
-    def change(self, **fields: object) -> None:
+    def update_record(self, **fields: object) -> None:
         """Replace fields of the record, and store it."""
         with self.lock:
             self._replace(fields)
@@ -194,7 +194,7 @@ class Classroom:
                 path.unlink(missing_ok=True)
 
 
-def class_names(option: str) -> list[str]:
+def parse_pupil_names(option: str) -> list[str]:
     """Return the names in a file, one per line; for a number, return that many numbered names.
 
     Raises UserError for names that are too long, repeated or not printable, or that contain " vs ".
@@ -272,7 +272,7 @@ class ClassPlay:
                 raise UserError("the tournament is already being played: stop it first")
             self.problem = ""
             tournament = tournament.model_copy(update={"is_playing": True})
-            self._classroom.change(tournament=tournament)
+            self._classroom.update_record(tournament=tournament)
             self._pool = pool = process_pool(1, __name__)
         folder = self._classroom.tournament_folder(tournament.number)
         future = pool.schedule(play_tournament, args=[folder, tournament, self._folders])
@@ -309,7 +309,7 @@ class ClassPlay:
         tournament = self._classroom.record.tournament
         if tournament is not None:
             stopped = tournament.model_copy(update={"is_playing": False})
-            self._classroom.change(tournament=stopped)
+            self._classroom.update_record(tournament=stopped)
 
 
 def play_tournament(folder: Path, tournament: ClassTournament, folders: Folders) -> str:
@@ -347,7 +347,7 @@ def play_tournament(folder: Path, tournament: ClassTournament, folders: Folders)
 def class_agents(
     tournament: ClassTournament, folders: Folders, identities: Mapping[str, str]
 ) -> tuple[list[Agent], list[str]]:
-    """Return a tournament's agents that can play, and the problems of the others.
+    """Return a tournament's agents that can play, and the problems of the other agents.
 
     Each agent is named after its pupil. `identities`, by name, are those of the agents that have
     already played; an agent whose identity has changed cannot play.

@@ -61,20 +61,20 @@ class Folders:
         return self.server_files / "class"
 
     def puzzle_file(self, game: str) -> Path:
-        """Return the file in which the server stores the puzzles of a game."""
+        """Return the file in which the server stores the puzzles for a game."""
         return self.server_files / "puzzles" / f"{game.replace(':', '-')}.jsonl"
 
-    def served_network(self, name: str) -> str:
+    def require_served_network(self, name: str) -> str:
         """Return `name` if it names a run, a network RUN@N or a file inside the run folders.
 
         Raises ForbiddenError if the path is outside, with or without the part after the @.
         """
         for path in {name, name.rpartition("@")[0] or name}:
-            self.served_path(Path(path))
+            self.require_served_path(Path(path))
         return name
 
-    def served_path(self, path: Path, among: Sequence[Path] | None = None) -> Path:
-        """Return `path` if it is inside the folders `among`; by default, the run folders.
+    def require_served_path(self, path: Path, among: Sequence[Path] | None = None) -> Path:
+        """Return `path` if it is inside a folder in `among`; by default, the run folders.
 
         Raises ForbiddenError if it is outside, even through symbolic links, and UserError if it is
         not a valid path.
@@ -103,7 +103,7 @@ def new_folder(folders: Folders, name: str, parent: Path, example: str) -> Path:
             f"name = {quoted(name)}: expected letters, digits, dots, dashes and underscores, such"
             f" as {example}"
         )
-    path = folders.served_path(parent / name, (parent,))
+    path = folders.require_served_path(parent / name, (parent,))
     if path.exists():
         raise UserError(f"name = {quoted(name)}: {quoted(path)} already exists; use another name")
     return path
@@ -230,7 +230,7 @@ def progress_files(path: Path) -> list[Path]:
 
 def open_run(folders: Folders, name: str) -> RunFolder:
     """Return the run called `name`; raise UserError if it is not a run or is not served."""
-    path = folders.served_path(Path(name))
+    path = folders.require_served_path(Path(name))
     if not is_run(path):
         raise MissingError(f"{quoted(name)} is not a run: expected one listed on the Runs page")
     return RunFolder.open(path)

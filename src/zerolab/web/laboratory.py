@@ -4,7 +4,7 @@ All persistent state is on disk or in the pages, so a restarted server continues
 one stopped.
 
 A process started by a page outlives the server. Next to the folder on which the process works, the
-folder ``.server`` contains the output of the process and a file with which the next server
+``.server`` folder contains the output of the process and a file with which the next server
 identifies the process.
 """
 
@@ -146,11 +146,11 @@ _starting = threading.Lock()
 def begin_command(
     path: Path, arguments: Sequence[str], others: Collection[Path], busy: str
 ) -> None:
-    """Start a zerolab command that works on the folder `path`.
+    """Start a zerolab command that works on the folder at `path`.
 
     `others` are the process files of similar commands in other folders. Raises UserError if a
-    process already works on the folder, and BusyError if too many others are running. In the error
-    message, `busy` follows their number, as in "4 runs are already being trained".
+    process already works on the folder, and BusyError if too many other commands are running. In
+    the error message, `busy` follows their number, as in "4 runs are already being trained".
     """
     with _starting:
         process = process_file(path)

@@ -101,7 +101,7 @@ def find_agent(spec: str, game: Game, folders: Folders, simulations: int | None 
     """
     path = named_path(spec)
     if path is not None and not _is_misspelt(path):
-        folders.served_network(path)
+        folders.require_served_network(path)
     agent = parse_agent(spec, game)
     if simulations is not None and agent.bytes_per_game:
         agent = parse_agent(_with_simulations(spec, simulations), game)
@@ -163,7 +163,7 @@ _ROW = np.zeros(1, np.int64)  # index of a player's only game
 _TURN_SECONDS = 0.03
 """Duration of a turn in the queue, short enough for other searches to wait a few turns."""
 _PERFECT_SECONDS = 3.0
-"""Time limit for a move of the agent `perfect`, which takes a single turn."""
+"""Time limit for a move of the `perfect` agent, which takes a single turn."""
 
 
 class TreeNode(NamedTuple):
@@ -183,7 +183,7 @@ class LiveSearch:
     def __init__(self, request: SearchRequest) -> None:
         self._request = request
         self._player: SearchPlayer | None = None
-        self.bytes = 0
+        self.memory_bytes = 0
         """Upper bound on the memory of the search in bytes; 0 before the search starts."""
 
     def steps(
@@ -202,7 +202,7 @@ class LiveSearch:
             request.agent, request.position.game, request.folders, request.simulations
         )
         require_memory(search_bytes(agent))
-        self.bytes = search_bytes(agent)
+        self.memory_bytes = search_bytes(agent)
         yield from self._steps(agent)
 
     def _steps(self, agent: Agent) -> Iterator[Analysis | None]:
@@ -245,7 +245,7 @@ class LiveSearch:
 
 
 def _new_player(agent: Agent) -> Player:
-    """Return a player for one game; limit the time of the exact solver, which blocks others."""
+    """Return a player for one game; limit the time of the exact solver, which blocks all else."""
     player = prepare_for_one_game(agent.new_player())
     if isinstance(player, PerfectPlayer):
         oracle = cached_oracle(game_name(agent.game), _PERFECT_SECONDS)

@@ -1,9 +1,9 @@
-"""Puzzles of the laboratory, made from its positions and graded in the background.
+"""The laboratory's puzzles, made from its positions and graded in the background.
 
-When a page requests the puzzles of a game, a task begins, unless the puzzles are complete. The task
-solves positions one at a time, and only while nobody else uses the solver. It then grades the
-puzzles by letting agents choose moves in them; these searches run after all others. Puzzles are
-stored in the server's folder, so each is solved and graded only once.
+When a page requests the puzzles for a game, a task begins, unless the puzzles are complete. The
+task solves positions one at a time, and only while nobody else is using the solver. It then grades
+the puzzles by letting agents choose moves in them; these searches run after all other searches.
+Puzzles are stored in the server's folder, so each is solved and graded only once.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from zerolab.core.errors import UserError
 from zerolab.core.files import make_folder
 from zerolab.evaluation.positions import read_positions
 from zerolab.evaluation.puzzles import (
-    BASELINES,
-    JUDGE,
-    TRIES,
+    BASELINE_GRADERS,
+    JUDGE_SPEC,
+    TRIES_PER_AGENT,
     Puzzle,
     PuzzleCollection,
     look_alikes,
@@ -36,7 +36,7 @@ from zerolab.evaluation.puzzles import (
     write_puzzles,
 )
 from zerolab.oracles.oracle import NotSolvedError
-from zerolab.play.tournament import TOURNAMENT, Tournament
+from zerolab.play.tournament import TOURNAMENT_FOLDER_KIND, Tournament
 from zerolab.rules.catalogue import game_name, parse_game
 from zerolab.rules.position import Position
 from zerolab.rules.rules import Game
@@ -59,20 +59,20 @@ _SOLVER_TRIES = 2  # attempts at a position that crashes the solver process
 _PAUSE = 0.1
 _CLIENT = Client("", "puzzles")
 
-State = Literal["waiting", "solving", "grading", "complete", "stopped"]
-_TO_DO: tuple[State, ...] = ("waiting", "solving", "grading")
+PuzzleState = Literal["waiting", "solving", "grading", "complete", "stopped"]
+_TO_DO: tuple[PuzzleState, ...] = ("waiting", "solving", "grading")
 
 _Result = TypeVar("_Result")
 
 
 class GamePuzzles:
-    """Puzzles of a game, and the state of the work on them."""
+    """Puzzles for a game, and the state of the work on them."""
 
     def __init__(self, game: Game, puzzles: list[Puzzle]) -> None:
         self.game = game
         self.collection = PuzzleCollection(PUZZLES_PER_GAME, puzzles)
         is_complete = self.collection.is_complete and all(each.misses for each in puzzles)
-        self.state: State = "complete" if is_complete else "waiting"
+        self.state: PuzzleState = "complete" if is_complete else "waiting"
         self.tried = 0
         """Number of positions tried since the server started."""
         self.problem = ""
@@ -91,7 +91,7 @@ class GamePuzzles:
 
 
 class PuzzleMaker:
-    """Puzzles of all games, with a background task for each requested game."""
+    """Puzzles for all games, with a background task for each requested game."""
 
     def __init__(self, folders: Folders, solver: SolverProcess, search_pool: SearchPool) -> None:
         """Solve with `solver` and grade with the agents that `search_pool` runs."""
@@ -104,10 +104,10 @@ class PuzzleMaker:
         self._turn = asyncio.Lock()
         """Lock held during each piece of work, so that the tasks of several games take turns."""
 
-    async def of_game(self, client: Client, game: Game) -> GamePuzzles:
-        """Return the puzzles of a game, and start or continue making them if there are too few.
+    async def puzzles_for(self, client: Client, game: Game) -> GamePuzzles:
+        """Return the puzzles for a game, and start or continue making them if there are too few.
 
-        If puzzles of too many games are already being made for the client, this game waits. Raise
+        If puzzles for too many games are already being made for the client, this game waits. Raise
         BusyError if too many other games have puzzles and this one has none.
         """
         name = game_name(game)
@@ -130,7 +130,7 @@ class PuzzleMaker:
             task.cancel()
 
     def _load(self, game: Game) -> GamePuzzles:
-        """Return the stored puzzles of a game. The server wrote them, so they are proven."""
+        """Return the stored puzzles for a game. The server wrote them, so they are proven."""
         path = self._folders.puzzle_file(game_name(game))
         if not path.exists():
             make_folder(path.parent)
@@ -177,14 +177,14 @@ class PuzzleMaker:
 
     async def _add(self, game_puzzles: GamePuzzles, puzzle: Puzzle) -> None:
         """Add a proven puzzle with an estimated grade."""
-        analysis = await self._search(puzzle_position(puzzle), JUDGE, 0)
+        analysis = await self._search(puzzle_position(puzzle), JUDGE_SPEC, 0)
         similar = look_alikes(analysis, puzzle.answer)
         puzzle = puzzle.model_copy(update={"look_alikes": similar})
         if game_puzzles.collection.add(puzzle):
             await self._put(game_puzzles, puzzle)
 
     async def _put(self, game_puzzles: GamePuzzles, puzzle: Puzzle) -> None:
-        """Replace a puzzle, and store all puzzles of its game."""
+        """Replace a puzzle, and store all puzzles for its game."""
         game_puzzles.puzzles[puzzle.key] = puzzle
         path = self._folders.puzzle_file(game_name(game_puzzles.game))
         await asyncio.to_thread(write_puzzles, path, list(game_puzzles.puzzles.values()))
@@ -193,9 +193,11 @@ class PuzzleMaker:
         """Return a puzzle with the share of tries in which each agent misses the answer."""
         position = puzzle_position(puzzle)
         misses = {}
-        for agent in await asyncio.to_thread(graders, self._folders, game_puzzles.game):
+        for agent in await asyncio.to_thread(grader_specs, self._folders, game_puzzles.game):
             with suppress(UserError):  # networks of damaged runs are skipped
-                analyses = [await self._search(position, agent, seed) for seed in range(TRIES)]
+                analyses = [
+                    await self._search(position, agent, seed) for seed in range(TRIES_PER_AGENT)
+                ]
                 misses[agent] = miss_share((each.best.name for each in analyses), puzzle.answer)
         return puzzle.model_copy(update={"misses": misses})
 
@@ -205,7 +207,7 @@ class PuzzleMaker:
             while self._solver.is_busy:
                 await asyncio.sleep(_PAUSE)
             with suppress(SolverEndedError):
-                return await self._solver.puzzle(_CLIENT, position, _SECONDS)
+                return await self._solver.make_puzzle(_CLIENT, position, _SECONDS)
         raise NotSolvedError("the solver ended unexpectedly")
 
     async def _search(self, position: Position, agent: str, seed: int) -> Analysis:
@@ -246,7 +248,7 @@ def possible_puzzles(folders: Folders, game: Game) -> Iterator[Position]:
     yield from islice(random_positions(game, 0), _MAX_RANDOM)
 
 
-def graders(folders: Folders, game: Game) -> list[str]:
+def grader_specs(folders: Folders, game: Game) -> list[str]:
     """Return specs of the agents that grade puzzles: the best networks of runs, and baselines."""
     runs = [each for each in list_runs(folders) if each.game == game_name(game)]
     runs.sort(key=latest_progress, reverse=True)
@@ -254,11 +256,11 @@ def graders(folders: Folders, game: Game) -> list[str]:
     for run in runs[:_MAX_RUNS]:
         with suppress(UserError):
             networks.append(f"{run.path}@{RunFolder.open(Path(run.path)).progress.best}")
-    return [*BASELINES, *networks]
+    return [*BASELINE_GRADERS, *networks]
 
 
 def _from_files(folders: Folders, game: Game) -> Iterator[Position]:
-    """Yield the positions of the files in the folder of puzzles, as written by `zerolab puzzles`.
+    """Yield the positions in the files of the puzzle folder, as written by `zerolab puzzles`.
 
     The files may come from anywhere, so their answers and grades are ignored.
     """
@@ -295,7 +297,7 @@ def _stores(folders: Folders, game: Game) -> Iterator[GameStore]:
         return
     for path in sorted([folders.tournaments, *folders.tournaments.iterdir()]):
         with suppress(UserError):
-            tournament = Tournament.load(path) if TOURNAMENT.matches(path) else None
+            tournament = Tournament.load(path) if TOURNAMENT_FOLDER_KIND.matches(path) else None
             if tournament is None:
                 continue
             if game_name(parse_game(tournament.settings.game)) == game_name(game):

@@ -1,7 +1,7 @@
 """Requests, pages, websockets and errors: models, clients, quotas and limits.
 
 A client is identified by its address, which it cannot choose, and by the name of its page, which it
-can. A pupil of a class is identified by a token instead of the address.
+can. A pupil in a class is identified by a token instead of an address.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 from zerolab.core.errors import UserError, one_line, quoted
 
 _THIS_MACHINE = "127.0.0.1"
-_MOST_ADDRESS = 60  # maximum length in characters; no address is longer
+_MAX_ADDRESS_LENGTH = 60  # maximum length in characters; no address is longer
 _IPV6_NETWORK_BITS = 64  # a host can choose the remaining bits freely
 _PUPIL = "pupil:"  # no IP address begins like this
 
@@ -47,14 +47,14 @@ class Client(NamedTuple):
     """Sender of a request."""
 
     address: str
-    """Address to which limits apply; for a pupil of a class, see `pupil_address`."""
+    """Address to which limits apply; for a pupil in a class, see `pupil_address`."""
     page: str = ""
     """Name that a page chooses for itself. All pages at an address share the limits of the
     address."""
 
     @property
     def is_pupil(self) -> bool:
-        """True for a pupil of a class, whose pages all share the limits of one page."""
+        """True for a pupil in a class, whose pages all share the limits of one page."""
         return is_pupil_address(self.address)
 
 
@@ -64,7 +64,7 @@ def pupil_address(name: str) -> str:
 
 
 def is_pupil_address(address: str) -> bool:
-    """Return whether an address identifies a pupil of a class."""
+    """Return whether an address identifies a pupil in a class."""
     return address.startswith(_PUPIL)
 
 
@@ -86,7 +86,7 @@ def client_address(scope: Scope, headers: Mapping[str, str], *, has_proxy: bool)
     if not (has_proxy and peer == _THIS_MACHINE):
         return peer
     forwarded = headers.get("x-forwarded-for", "").rpartition(",")[2].strip()
-    return _machine(forwarded[:_MOST_ADDRESS]) or peer
+    return _machine(forwarded[:_MAX_ADDRESS_LENGTH]) or peer
 
 
 @lru_cache(maxsize=1024)
@@ -242,7 +242,7 @@ _TITLE = re.compile(r"<!-- (?P<title>[^-]+?) -->\n")
 _LINKS = ("play", "analyse", "learn", "puzzles", "replay", "runs", "tournaments", "studies")
 """Pages linked at the top of every page, in order."""
 _PARENTS = {"run": "runs", "compare": "runs", "tournament": "tournaments", "study": "studies"}
-"""Linked page that leads to a page without a link, by the name of the page without a link."""
+"""For each page that is not linked at the top, the linked page that leads to it."""
 _CLASS_LINKS: dict[str, tuple[tuple[str, str], ...]] = {
     "owner": (),
     "teacher": (("class", "Class"), ("wall", "Wall")),

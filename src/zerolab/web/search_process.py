@@ -31,11 +31,11 @@ _FIRST_LEVEL_SECONDS = 0.25
 """Processor time up to which a task stays in the first level; each further level doubles it."""
 _LOW_PRIORITY_LEVELS = 3
 """Number of levels added to a low-priority task, so that it starts behind other tasks that have
-used up to a second."""
+used at most one second."""
 _TURNS = 4
 """Interval between turns that ignore levels."""
 _UPDATE_SECONDS = 0.02
-"""Minimum time between two updates of a task, multiplied by the number of tasks in the queue."""
+"""Minimum time between two updates of a task, per task in the queue."""
 
 
 class TaskUpdate(NamedTuple):
@@ -153,7 +153,7 @@ class TaskQueue:
         return update
 
 
-HEARTBEAT = 0
+HEARTBEAT_TASK = 0
 """Task number of updates that only show that the process is alive."""
 _HEARTBEAT_SECONDS = 1.0
 _MAX_FINISHED = 64
@@ -165,7 +165,7 @@ _MAX_PROCESS_BYTES = 2 << 30
 class Work(Protocol):
     """Work that a client has requested, such as a search."""
 
-    bytes: int
+    memory_bytes: int
     """Upper bound on the memory of the work in bytes; 0 before it starts."""
 
     def steps(self, agents: AgentCache, require_memory: Callable[[int], None]) -> Iterator[Any]:
@@ -274,10 +274,10 @@ class _Searcher:
 
     def _require_memory(self, more: int) -> None:
         """Discard finished searches to free memory; raise BusyError if that is not enough."""
-        while sum(each.bytes for each in self._works.values()) + more > _MAX_PROCESS_BYTES:
+        while sum(each.memory_bytes for each in self._works.values()) + more > _MAX_PROCESS_BYTES:
             if not self._discard_oldest():
                 raise BusyError(
-                    "searches in progress use all available memory: try again in a moment"
+                    "searches in progress are using all available memory: try again in a moment"
                 )
 
     def _look(self, command: LookCommand) -> None:
@@ -296,7 +296,7 @@ class _Searcher:
         update = self._queue.step()
         now = time.monotonic()
         if update is None and now - self._sent >= _HEARTBEAT_SECONDS:
-            update = TaskUpdate(HEARTBEAT)
+            update = TaskUpdate(HEARTBEAT_TASK)
         if update is not None:
             self._sent = now
             self._send(update._replace(error=_picklable(update.error)))

@@ -2,7 +2,7 @@
 
 Nothing here blocks the event loop, except closing and joining a worker. One thread starts the
 process, receives updates from it and ends it. Another thread sends commands, which blocks while the
-process does not read them.
+process is not reading them.
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ from zerolab.web.search_process import (
     run_search_process,
 )
 
-MAX_WAITING = 256
-"""Maximum number of unsent Begin and Look commands, for example while the process compiles."""
+MAX_WAITING_COMMANDS = 256
+"""Maximum number of unsent Begin and Look commands, which accumulate, for example, while the
+process is compiling."""
 
 
 class Outbox:
@@ -36,7 +37,7 @@ class Outbox:
 
     Adding a command never blocks. The number of Begin and Look commands is bounded. Drop commands
     are always accepted: each one is for a search whose Begin command has been sent, so few can
-    accumulate while the process does not read. Dropping a search whose Begin command has not been
+    accumulate while the process is not reading. Dropping a search whose Begin command has not been
     sent removes that command from the queue.
     """
 
@@ -50,7 +51,7 @@ class Outbox:
     @property
     def is_full(self) -> bool:
         """True if there is no room for another Begin or Look command."""
-        return len(self._commands) - self._drops >= MAX_WAITING
+        return len(self._commands) - self._drops >= MAX_WAITING_COMMANDS
 
     @property
     def is_empty(self) -> bool:
@@ -132,7 +133,7 @@ _SILENT_SECONDS = 60.0
 
 
 class SearchWorker:
-    """Owner of one search process from its start to its end, after which a new worker replaces it.
+    """Owner of one search process from start to end, after which a new worker replaces this one.
 
     All methods except `end_if_silent` must be called from the event loop's thread.
     """
@@ -146,7 +147,7 @@ class SearchWorker:
         self._updates: dict[int, LatestUpdate] = {}
         self._last_update = time.monotonic()
         self._process: BaseProcess | None = None
-        self._ending = threading.Lock()  # also held while the process starts
+        self._ending = threading.Lock()  # also held while the process is starting
         self._is_killed = False
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()

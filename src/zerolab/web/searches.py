@@ -24,8 +24,9 @@ from zerolab.web.requests import BusyError, Client, Quota
 from zerolab.web.search_process import BeginCommand, LookCommand, WorkRequest
 from zerolab.web.search_worker import SearchWorker
 
-MAX_PER_PAGE = 16
-MAX_PER_ADDRESS = 100
+MAX_SEARCHES_PER_PAGE = 16
+MAX_SEARCHES_PER_ADDRESS = 100
+"""Limits on one client; see `MAX_SEARCHES`."""
 MAX_SEARCHES = 400
 """Maximum number of simultaneous searches and requests for tree nodes."""
 _WATCH_SECONDS = 5.0
@@ -38,7 +39,9 @@ class SearchPool:
         """Use `workers` processes, which are started by `start` or by the first search."""
         self._workers: list[SearchWorker | None] = [None] * workers
         self._numbers = itertools.count(1)
-        self._quota = Quota("searches", MAX_SEARCHES, MAX_PER_ADDRESS, MAX_PER_PAGE)
+        self._quota = Quota(
+            "searches", MAX_SEARCHES, MAX_SEARCHES_PER_ADDRESS, MAX_SEARCHES_PER_PAGE
+        )
         self._closing = threading.Event()
 
     def start(self) -> None:
@@ -217,7 +220,7 @@ class GameValues:
 
     def __init__(self, request: GameValuesRequest) -> None:
         self._request = request
-        self.bytes = 0
+        self.memory_bytes = 0
         """Upper bound on the memory of the searches in bytes; 0 before they start."""
 
     def steps(
@@ -240,7 +243,7 @@ class GameValues:
         elif isinstance(player, SearchPlayer):
             needed = agent.bytes_per_game * len(ongoing) + agent.bytes_per_player
             require_memory(needed)
-            self.bytes = needed
+            self.memory_bytes = needed
             slots = np.arange(len(ongoing))
             player.start(len(ongoing))
             player.begin_at(slots, states)
@@ -264,7 +267,7 @@ class GameValues:
         yield seen if result is None else [*seen, float(result)]
 
 
-MAX_SIMULATION = 200
+MAX_TRACED_SIMULATION = 200
 """Highest number of a simulation that pages can request."""
 
 _MAX_RECENT = 16
@@ -301,7 +304,7 @@ class SimulationTrace(NamedTuple):
 class SimulationWork:
     """Work that runs a search up to a given simulation."""
 
-    bytes = 0
+    memory_bytes = 0
     """Memory of the tree, which is negligible."""
 
     def __init__(self, request: SimulationRequest) -> None:

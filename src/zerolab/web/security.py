@@ -19,7 +19,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from zerolab.web.classroom import Holder
+from zerolab.web.classroom import TokenHolder
 from zerolab.web.requests import (
     client_address,
     error_response,
@@ -42,8 +42,8 @@ _HEADERS = {
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 ANY_ADDRESS = "*"
 _COOKIE = "zerolab-token"
-HOLDER = "zerolab.holder"
-"""Key in the scope of a request for the `Holder` of its token, which can be None."""
+HOLDER_SCOPE_KEY = "zerolab.holder"
+"""Key in the scope of a request for the `TokenHolder` of its token, which can be None."""
 _SAFE = ("GET", "HEAD")
 _PROXY_HEADERS = (
     "x-forwarded-for",
@@ -55,9 +55,9 @@ _PROXY_HEADERS = (
 )
 """Headers that reveal a proxy, whose clients can be on any machine."""
 
-MAX_BODY = 1 << 18
+MAX_BODY_BYTES = 1 << 18
 """Maximum size of a request body in bytes, except for uploaded files."""
-MAX_FILE = 64 << 20
+MAX_FILE_BYTES = 64 << 20
 """Maximum size of an uploaded file in bytes."""
 _UPLOADS = ("/api/v1/agents", "/api/v1/class/file")
 _RATE = 400.0  # sustained requests and websocket messages per second and client
@@ -90,7 +90,7 @@ class Guard:
         hosts: Iterable[str],
         token: str | None = None,
         proxies: Iterable[str] = (),
-        holder_of: Callable[[str], Holder | None] | None = None,
+        holder_of: Callable[[str], TokenHolder | None] | None = None,
     ) -> None:
         """Accept requests for the host names in `hosts`; require clients to send `token` if set.
 
@@ -123,7 +123,7 @@ class Guard:
         holder = self._holder(scope, headers)
         if holder is not None and holder.is_pupil:
             address = pupil_address(holder.name)
-        scope = {**scope, "client": (address, 0), HOLDER: holder}
+        scope = {**scope, "client": (address, 0), HOLDER_SCOPE_KEY: holder}
         rejection = self._rejection(scope, headers)
         if rejection is not None:
             await _reject(rejection, scope, receive, send)
@@ -131,7 +131,7 @@ class Guard:
         if scope["type"] == "websocket":
             await self._serve_socket(scope, receive, send)
             return
-        most = MAX_FILE if scope["path"] in _UPLOADS else MAX_BODY
+        most = MAX_FILE_BYTES if scope["path"] in _UPLOADS else MAX_BODY_BYTES
         await self._app(scope, _bounded(receive, most), _with_headers(send))
 
     async def _serve_socket(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -166,7 +166,7 @@ class Guard:
             )
         if self._is_from_another_site(scope, headers, host):
             return error_response(403, "requests from other sites are rejected")
-        most = MAX_FILE if scope["path"] in _UPLOADS else MAX_BODY
+        most = MAX_FILE_BYTES if scope["path"] in _UPLOADS else MAX_BODY_BYTES
         length = headers.get("content-length", "0")
         if not length.isdecimal() or len(length) > 12 or int(length) > most:
             return error_response(413, f"request of {length[:12]} bytes: expected at most {most:,}")
@@ -202,7 +202,7 @@ class Guard:
         site = _site_of(origin)
         return site == host.lower() or _name_of(site) in self._proxies
 
-    def _holder(self, scope: Scope, headers: Mapping[str, str]) -> Holder | None:
+    def _holder(self, scope: Scope, headers: Mapping[str, str]) -> TokenHolder | None:
         """Return the holder of a request's token, or None."""
         if self._holder_of is None:
             return None
@@ -215,7 +215,7 @@ class Guard:
 
     def _token_response(self, scope: Scope) -> Response | None:
         """Return the response to a request that lacks a token or a permission, or None."""
-        holder: Holder | None = scope[HOLDER]
+        holder: TokenHolder | None = scope[HOLDER_SCOPE_KEY]
         if self._holder_of is None:
             return None
         if holder is None:
@@ -238,10 +238,10 @@ def _is_for_teacher(path: str, is_change: bool) -> bool:
     return is_change and path not in _PUPIL_CHANGES
 
 
-def _owner_of(token: str) -> Callable[[str], Holder | None]:
+def _owner_of(token: str) -> Callable[[str], TokenHolder | None]:
     """Return a function that recognises the only token of a server without a class."""
     return lambda given: (
-        Holder("")
+        TokenHolder("")
         if hmac.compare_digest(given.encode("utf-8", "replace"), token.encode())
         else None
     )

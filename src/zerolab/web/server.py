@@ -284,7 +284,7 @@ def make_app(
         version=__version__,
         description="The API behind the pages of `zerolab serve`; other programs can use it too.",
         openapi_url=f"{API}/openapi.json",
-        docs_url=None,  # would load scripts from other servers; the page /api replaces it
+        docs_url=None,  # would load scripts from other servers; the /api page replaces it
         redoc_url=None,
         lifespan=lifespan,
     )

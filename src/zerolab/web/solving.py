@@ -21,7 +21,7 @@ from pebble import ProcessExpired, ProcessPool
 from zerolab.core.errors import UserError
 from zerolab.core.processes import process_pool
 from zerolab.evaluation.puzzles import Puzzle, make_puzzle
-from zerolab.oracles.oracle import ILLEGAL, NotSolvedError, Oracle
+from zerolab.oracles.oracle import ILLEGAL_VALUE, NotSolvedError, Oracle
 from zerolab.oracles.solver import Solver, SolverBudget, oracle_for
 from zerolab.rules import compiled_rules
 from zerolab.rules.catalogue import game_name, parse_game
@@ -72,7 +72,9 @@ class SolverProcess:
             self._solved.popitem(last=False)
         return scores
 
-    async def puzzle(self, client: Client, position: Position, seconds: float) -> Puzzle | None:
+    async def make_puzzle(
+        self, client: Client, position: Position, seconds: float
+    ) -> Puzzle | None:
         """Return a position as a puzzle, or None if it is not one; raise errors like `solve`."""
         with self._quota.held(client):
             puzzle: Puzzle | None = await self._run(_puzzle, position, seconds)
@@ -97,9 +99,9 @@ class SolverProcess:
     async def _solve(self, position: Position, seconds: float) -> MoveScores:
         scores = await self._run(_action_scores, position, seconds)
         return {
-            position.name(action): scores[action]
+            position.action_name(action): scores[action]
             for action in position.legal_actions
-            if scores[action] != ILLEGAL
+            if scores[action] != ILLEGAL_VALUE
         }
 
     async def _run(

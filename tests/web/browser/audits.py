@@ -1,4 +1,4 @@
-"""Audits of pages: accessibility, with axe, and the width of phones."""
+"""Audits of pages: accessibility (with axe) and phone width."""
 
 from __future__ import annotations
 

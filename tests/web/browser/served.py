@@ -1,4 +1,4 @@
-"""A server in a separate process, and pages of it."""
+"""Server in a separate process, and its pages."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ class Server:
         assert self.address in self._process.stdout.readline()
 
     def stop(self) -> None:
-        """Stop the server with the signal of Ctrl-C."""
+        """Stop the server as Ctrl-C does."""
         self._process.send_signal(signal.SIGINT)
         self._process.wait(SECONDS)
 
     def kill(self) -> None:
-        """Kill the server, which cannot save anything then."""
+        """Kill the server, which then saves nothing."""
         self._process.kill()
         self._process.wait(SECONDS)
 

@@ -20,7 +20,7 @@ SLIDER = "[role=slider]"
 def draw(page: Page, series: list[dict[str, object]], **options: object) -> None:
     """Draw a chart on an otherwise empty page of the server; repeated calls update it.
 
-    The chart stands above what the page's script may still show, so that it stays in its place.
+    The chart is above anything the page's script may still show, so it does not move.
     """
     if page.url == "about:blank":
         page.goto("/studies")

@@ -66,7 +66,7 @@ def _bring(page: Page, kind: str) -> None:
     if kind != "random":
         page.locator("#playouts").fill("3")
     page.click("#bring")
-    expect(page.locator("#agent")).to_contain_text(f"You bring {kind}")
+    expect(page.locator("#agent")).to_contain_text(f"Your agent: {kind}")
 
 
 def test_class_plays_and_survives_kill(group: Group) -> None:
@@ -106,7 +106,7 @@ def test_class_plays_and_survives_kill(group: Group) -> None:
     expect(rows).to_have_count(2)
     assert wall.locator("#standings").inner_text() == standings
     again = group.page("Ada")
-    expect(again.locator("#agent")).to_contain_text("You bring mcts:3")
+    expect(again.locator("#agent")).to_contain_text("Your agent: mcts:3")
 
 
 def test_wall_fits_phone_and_pupil_has_no_class_page(group: Group) -> None:

@@ -23,7 +23,7 @@ def _open_explorer(page: Page, agent: str = RUN) -> None:
 
 def test_chart_covers_whole_game_at_once(page: Page) -> None:
     page.goto(f"/analyse#game={GAME}&moves={MOVES}&agents={RUN}&simulations=100")
-    # The network's values of all five positions, and that of the search of the last one.
+    # The network's values of all five positions, and the search's value of the last one.
     expect(page.locator("#values circle")).to_have_count(5 + 1)
     chart = page.locator("#values svg")
     box = chart.bounding_box()
@@ -52,7 +52,7 @@ def test_one_simulation_is_shown_step_by_step(page: Page) -> None:
     page.click("#simulation-next")
     expect(page.locator(f"{STEPS} h3").first).to_have_text("1. Selection")
     expect(page.locator(STEPS)).to_have_count(4)
-    expect(page.locator("#board .overlay .shape")).to_have_count(1)  # the path is lit
+    expect(page.locator("#board .overlay .shape")).to_have_count(1)  # the path is shown
     page.click("#simulation-hide")
     expect(page.locator("#board .overlay .shape")).to_have_count(0)
     expect(page.locator(STEPS)).to_have_count(4)
@@ -82,7 +82,7 @@ def test_other_searches_are_not_shown_step_by_step(page: Page) -> None:
     page.click("#simulation-next")
     expect(page.locator("#simulation-error")).to_contain_text("expected a run")
     page.keyboard.press("ArrowLeft")
-    expect(page.locator("#simulation-error")).to_be_hidden()  # it is that of another position
+    expect(page.locator("#simulation-error")).to_be_hidden()  # it was about another position
 
 
 def test_explorer_fits_phone(phone: Page) -> None:

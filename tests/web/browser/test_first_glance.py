@@ -1,4 +1,4 @@
-"""Contents of pages before scrolling: boards with their buttons, results, and where one is."""
+"""Contents of pages before scrolling: boards with their buttons, results, and the current page."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_moves_precede_form_on_phones(phone: Page) -> None:
     boxes = [phone.locator(each).bounding_box() for each in parts]
     tops = [box["y"] for box in boxes if box is not None]
     assert len(tops) == len(parts) and tops == sorted(tops)
-    expect(phone.locator("#thought-part")).to_be_hidden()  # nobody searches
+    expect(phone.locator("#thought-part")).to_be_hidden()  # no searches
 
 
 def test_winner_is_named_with_colour(page: Page) -> None:

@@ -1,4 +1,4 @@
-"""End of a game on the page Play: the result, ways to continue, autoplay and sound."""
+"""End of a game on the Play page: the result, ways to continue, autoplay and sound."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ FULL_BOARD = "a1,b1,c1,b2,a2,c2,b3,a3,c3"
 @pytest.mark.parametrize(
     ("game", "moves", "result", "reason", "winning"),
     [
-        ("connect_four:4x4:3", "0,3,1,3,2", "A person has won with X", "columns 0, 1, 2", 3),
-        ("gobang:3x3:3", "a1,a2,b1,b2,c1", "A person has won with X", "lit: a1 b1 c1", 3),
-        ("hex:3x3", "b1,a2,b2,a3,b3", "A person has won with X", "lit: b1 b2 b3", 3),
+        ("connect_four:4x4:3", "0,3,1,3,2", "A person has won as X", "columns 0, 1, 2", 3),
+        ("gobang:3x3:3", "a1,a2,b1,b2,c1", "A person has won as X", "highlighted: a1 b1 c1", 3),
+        ("hex:3x3", "b1,a2,b2,a3,b3", "A person has won as X", "highlighted: b1 b2 b3", 3),
         ("gobang:3x3:3", FULL_BOARD, "The game is drawn", "Nobody has completed a line", 0),
         ("othello:4x4", OTHELLO, "The game is drawn", "X has 8 discs, O has 8", 0),
     ],
@@ -60,7 +60,7 @@ WON = f"/play#game={GAME}&o=random&moves=0,3,1,3,2"
 
 def test_sides_are_swapped_and_level_rises(page: Page) -> None:
     page.goto(WON)
-    expect(page.locator(f"{END} h2")).to_have_text("You have won with X.")
+    expect(page.locator(f"{END} h2")).to_have_text("You have won as X.")
     page.click("#swap")
     expect(page.locator("#game-title")).to_have_text("random moves (X) against You (O)")
     expect(page.locator("#board .piece")).to_have_count(1)  # the opponent moves first
@@ -76,7 +76,7 @@ def test_sides_are_swapped_and_level_rises(page: Page) -> None:
     [("", 400), ("simulations:25", 100), ("simulations:1600", None), ("seconds:2", None)],
 )
 def test_only_stronger_levels_are_offered(page: Page, thinking: str, level: int | None) -> None:
-    """The best network searches with 100 simulations unless the game says something else."""
+    """The best network searches with 100 simulations unless the game specifies otherwise."""
     page.goto(f"/play#game={GAME}&o={RUN}&moves=0,3,1,3,2&thinking={thinking}")
     expect(page.locator("#rematch")).to_be_visible()
     button = page.locator("#stronger")
@@ -97,15 +97,15 @@ def test_swap_focuses_board_before_agent_moves(page: Page) -> None:
 
 
 def test_game_of_no_run_is_reviewed(page: Page) -> None:
-    """X loses by moving 0 a second time, and resigns; nobody has stored the game."""
+    """X loses with its second move and resigns; no run contains the game."""
     page.goto(f"/play#game={GAME}&o=person&moves=0,1,0,2&resigned=first")
-    expect(page.locator(f"{END} h2")).to_have_text("A person has won with O.")
+    expect(page.locator(f"{END} h2")).to_have_text("A person has won as O.")
     page.click("#review")
     expect(page).to_have_url(re.compile("/replay#game="))
     expect(page.locator("#judging")).to_contain_text("4 of 4 positions are solved")
     expect(page.locator("#status")).to_contain_text("X has resigned")
     expect(page.locator("#mistakes li")).not_to_have_count(0)
-    expect(page.locator("#total")).to_contain_text("Games 1 to")  # the list is there, too
+    expect(page.locator("#total")).to_contain_text("Games 1 to")  # the list is there too
     page.reload()
     expect(page.locator(MOVES)).to_have_count(5)
 

@@ -1,4 +1,4 @@
-"""Lists of runs, tournaments and studies, tooltips, and the phone's layout, in a real browser."""
+"""Lists of runs, tournaments and studies, tooltips, and the phone layout, in a real browser."""
 
 from __future__ import annotations
 

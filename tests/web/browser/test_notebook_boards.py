@@ -1,6 +1,6 @@
-"""Boards of notebooks, drawn in Python, next to those of the pages.
+"""Notebook boards, drawn in Python, compared with those of the pages.
 
-Both draw the same shapes in the same colours, so two boards suffice to compare the programs.
+Both use the same shapes and colours, so two boards suffice for the comparison.
 """
 
 from __future__ import annotations
@@ -82,7 +82,9 @@ def _play(game: str, moves: Sequence[str]) -> zerolab.Position:
 def _analysis(position: zerolab.Position) -> Analysis:
     """An analysis with visits and values of every size, including moves that are not shown."""
     moves = [
-        MoveAnalysis(action, position.name(action), (7 * index) ** 2 % 97, 0.97 - 0.31 * index)
+        MoveAnalysis(
+            action, position.action_name(action), (7 * index) ** 2 % 97, 0.97 - 0.31 * index
+        )
         for index, action in enumerate(position.legal_actions)
     ]
     return Analysis("made up", position, moves[0], moves, 0.1, (moves[0].name,))
@@ -128,7 +130,7 @@ def test_python_draws_the_board_of_the_pages(
         labels = page.locator("#page-board .target").evaluate_all(
             "targets => targets.map((each) => each.getAttribute('aria-label'))"
         )
-        words = {hint.words() for hint in hints_of(analysis).values() if hint.share >= 0.005}
+        words = {hint.description() for hint in hints_of(analysis).values() if hint.share >= 0.005}
         assert {each.partition("legal move, ")[2] for each in labels} - {""} == words
         summary = page.locator("#notebook-board svg").get_attribute("aria-label") or ""
         assert all(each in summary for each in words)

@@ -261,7 +261,7 @@ def test_empty_pages_suggest_commands(page: Page) -> None:
 def test_missing_run_tournament_or_study_is_reported(page: Page, path: str, reason: str) -> None:
     page.goto(f"/{path}")
     expect(page.locator("#error")).to_contain_text(reason)
-    expect(page.locator("#content")).to_be_hidden()  # where a progress bar would spin for ever
+    expect(page.locator("#content")).to_be_hidden()  # a progress bar would never end
 
 
 def test_unknown_page_is_reported_to_people(page: Page) -> None:

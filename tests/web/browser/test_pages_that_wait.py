@@ -53,7 +53,7 @@ def test_failed_move_can_be_repeated(page: Page, path: str) -> None:
     _wait_until_active(page)
     page.route("**/api/v1/*", lambda route: route.abort())
     page.locator(MOVE).first.click()
-    expect(page.locator("#error")).to_contain_text("the server does not respond")
+    expect(page.locator("#error")).to_contain_text("the server is not responding")
     _wait_until_active(page)
     page.unroute("**/api/v1/*")
     page.locator(MOVE).first.click()

@@ -158,7 +158,7 @@ def test_analysis_shows_visits_solution_and_tree(page: Page) -> None:
     expect(page.locator("#tree li li").first).to_be_visible()
     page.keyboard.press("ArrowLeft")
     expect(page.locator('#moves [aria-current="true"]')).to_have_text("3. 1")
-    # The network's values of all five positions, and those of the searches of two positions.
+    # The network's values of all five positions, and the searches' values of two.
     expect(page.locator("#values circle")).to_have_count(5 + 2)
 
 

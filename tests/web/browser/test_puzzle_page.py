@@ -75,7 +75,7 @@ def test_level_without_puzzles_says_so(page: Page) -> None:
     page.reload()
     _open_puzzle(page)
     page.select_option("#level", "hard")
-    expect(page.locator("#question")).to_have_text("There are no hard puzzles of this game.")
+    expect(page.locator("#question")).to_have_text("There are no hard puzzles for this game.")
     expect(page.locator("#next")).to_be_disabled()
     expect(page.locator("#board")).to_be_hidden()
     page.select_option("#level", "easy")

@@ -1,4 +1,4 @@
-"""Replay in a real browser: the list, the timeline, and better moves than mistakes."""
+"""Replay in a real browser: the list, the timeline, and better moves for mistakes."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_better_move_is_sought_and_judged(page: Page) -> None:
     for move, score in scores.items():
         page.locator(f'#board .target[data-move="{move}"][aria-disabled="false"]').first.click()
         answer = "Yes: " if score == scores[best] else "Better: " if score > worst else "No: "
-        answer = "is the move of the game" if move == "3" else answer
+        answer = "is the move played in the game" if move == "3" else answer
         expect(page.locator("#try")).to_contain_text(answer)
     assert serious_findings(page) == []
     page.click("#answer")
@@ -130,7 +130,7 @@ def test_better_move_is_judged_after_reconnection(page: Page) -> None:
     best = page.locator(f'#board .target[data-move="{max(scores, key=scores.__getitem__)}"]').first
     page.route("**/api/v1/solution", lambda route: route.abort())
     best.click()
-    expect(page.locator("#error")).to_contain_text("does not respond")
+    expect(page.locator("#error")).to_contain_text("is not responding")
     expect(page.locator("#try")).to_contain_text("Find a better move")
     page.unroute("**/api/v1/solution")
     best.click()

@@ -80,7 +80,7 @@ def test_strength_of_colour_follows_visits_on_request(page: Page) -> None:
 
 def test_best_line_is_shown_on_board_and_played(page: Page) -> None:
     page.goto(_address(["0"]))
-    expect(page.locator("#solution")).to_contain_text("Best")  # the search has ended as well
+    expect(page.locator("#solution")).to_contain_text("Best")  # the search has ended too
     line = page.locator(".best-line .moves button")
     expect(line.nth(2)).to_be_visible()
     pieces = page.locator("#board .overlay .shape")

@@ -22,7 +22,7 @@ from zerolab.papers.connect_four.costs import (
 from zerolab.papers.connect_four.findings import (
     ABLATIONS,
     EFFORT_CLAIM,
-    ENDS,
+    END_CLAIMS,
     EXTENDED_CLAIM,
     EXTENSIONS_CLAIM,
     FEATURES_CLAIM,
@@ -30,7 +30,7 @@ from zerolab.papers.connect_four.findings import (
     GROWING_CLAIM,
     GROWING_EARLY_CLAIM,
     LEAGUE_CLAIM,
-    PEAKS,
+    PEAK_CLAIMS,
     SERVICE_CLAIM,
     SERVICE_OR_BASELINE_CLAIM,
     SMALL_COST_CLAIM,
@@ -43,8 +43,8 @@ from zerolab.papers.connect_four.variants import (
     GROWING,
     LEAGUE,
     LIGHT_MERGING,
+    SELF_PLAY_PART,
     SMALL,
-    TRAINING,
     TREES,
     VARIANTS,
 )
@@ -55,10 +55,10 @@ from zerolab.report.table import Cell, Column, Interval, Table, TimeUnit, time_u
 from zerolab.report.xy_plots import Curve, draw_curves
 from zerolab.rules.catalogue import parse_game
 from zerolab.studies.claims import MissingEstimate, Statistics
-from zerolab.studies.results import Results, finding_blocks, provenance
-from zerolab.studies.statistics import ClaimEstimate, mean_of
+from zerolab.studies.results import Results, finding_section, provenance
+from zerolab.studies.statistics import ClaimEstimate, estimate_mean
 from zerolab.studies.study import scale_caveats
-from zerolab.training.optimization import StepTime
+from zerolab.training.optimization import TimeInRun
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -97,7 +97,10 @@ _EXTENSION_CLAIMS = frozenset({
     smaller_findings.EVOLVED_CLAIM, smaller_findings.EVOLVED_WINS_CLAIM,
     smaller_findings.EASY_CLAIM, smaller_findings.DROP_CLAIM,
     smaller_findings.LATE_DROP_CLAIM, smaller_findings.RECOVERY_CLAIM,
-    *(claim for claim, pair in {**PEAKS, **ENDS}.items() if set(pair) <= set(MAIN_VARIANTS)),
+    *(
+        claim for claim, pair in {**PEAK_CLAIMS, **END_CLAIMS}.items()
+        if set(pair) <= set(MAIN_VARIANTS)
+    ),
 })  # fmt: skip
 """Claims about the variants in the study of extensions."""
 
@@ -109,7 +112,7 @@ def efficiency_statistics(results: Results) -> dict[Claim, ClaimEstimate | Missi
         **smaller_findings.growth_statistics(results),
         **smaller_findings.easy_statistics(results),
         **smaller_findings.evolved_statistics(results),
-        **diversity.check_statistics(results),
+        **diversity.check_parameter_statistics(results),
         **diversity.filter_statistics(results),
         **diversity.diversity_statistics(results, diversity.measured_diversities(results)),
     }
@@ -141,14 +144,14 @@ def _report(title: str, results: Results, statistics: Callable[[Results], Statis
     runs, diversities = measured_accuracy_points(results), diversity.measured_diversities(results)
     easy_accuracies = smaller_findings.easy_accuracies(results)
     blocks: list[Block] = [
-        *finding_blocks(results, results.judge(statistics)),
-        *training_blocks(results, runs),
-        *cycle_blocks(results),
-        *smaller_findings.growth_blocks(results),
-        *smaller_findings.easy_blocks(results, easy_accuracies),
-        *diversity.league_blocks(results),
-        *smaller_findings.evolved_blocks(results),
-        *diversity.diversity_blocks(diversities),
+        *finding_section(results, results.judge(statistics)),
+        *training_section(results, runs),
+        *cycle_section(results),
+        *smaller_findings.growth_section(results),
+        *smaller_findings.easy_section(results, easy_accuracies),
+        *diversity.league_section(results),
+        *smaller_findings.evolved_section(results),
+        *diversity.diversity_section(diversities),
     ]
     return Document(
         title,
@@ -158,7 +161,7 @@ def _report(title: str, results: Results, statistics: Callable[[Results], Statis
     )
 
 
-def training_blocks(results: Results, runs: PointsByVariant) -> Iterator[Block]:
+def training_section(results: Results, runs: PointsByVariant) -> Iterator[Block]:
     """Yield the figures and tables on training."""
     if not runs:
         return
@@ -186,7 +189,7 @@ def training_blocks(results: Results, runs: PointsByVariant) -> Iterator[Block]:
         yield table
 
 
-def cycle_blocks(results: Results) -> Iterator[Block]:
+def cycle_section(results: Results) -> Iterator[Block]:
     """Yield the figure of the extended version's learning-rate and momentum cycle."""
     settings = next(
         (run.settings for run in results.design.runs if run.factors.get("variant") == EXTENDED),
@@ -198,7 +201,7 @@ def cycle_blocks(results: Results) -> Iterator[Block]:
     last = settings.learn.schedule.last_iteration or settings.iterations
     panels: dict[str, dict[str, Curve]] = {"learning rate": {}, "momentum": {}}
     for iteration in (1, last):
-        times = [StepTime(iteration, fraction, settings.iterations) for fraction in fractions]
+        times = [TimeInRun(iteration, fraction, settings.iterations) for fraction in fractions]
         rates = [settings.learn.schedule.rates(time) for time in times]
         name = f"iteration {iteration}"
         learning_rates = [
@@ -274,14 +277,14 @@ def _costs(runs: PointsByVariant) -> Table:
         published = VARIANTS[name].published
         row: list[Cell] = [VARIANTS[name].title, len(by_seed)]
         last = [run[-1] for run in by_seed.values()]
-        row.append(mean_of([factor * point.cost for point in last]).interval)
-        row.append(mean_of([point.operations for point in last]).interval)
+        row.append(estimate_mean([factor * point.cost for point in last]).interval)
+        row.append(estimate_mean([point.operations for point in last]).interval)
         peaks = [
             100 * highest
             for points in by_seed.values()
             if (highest := peak_accuracy(points)) is not None
         ]
-        row.append(mean_of(peaks).interval if peaks else None)
+        row.append(estimate_mean(peaks).interval if peaks else None)
         row += [_cost_cell(list(by_seed.values()), level / 100, factor) for level in levels]
         row += [published.hours_by_percent.get(level) if published else None for level in _LEVELS]
         row.append(published.peak_percent if published else None)
@@ -307,7 +310,7 @@ def _cost_cell(runs: Sequence[Sequence[AccuracyPoint]], level: float, factor: fl
     """Return `factor` times the mean cost of `level`, or how many runs reach it if not all do."""
     costs = [factor * cost for run in runs if (cost := cost_to_reach(run, level)) is not None]
     if len(costs) == len(runs):
-        return mean_of(costs).interval
+        return estimate_mean(costs).interval
     return f"{len(costs)} of {len(runs)} runs" if costs else "not reached"
 
 
@@ -319,7 +322,7 @@ def move_times_table(results: Results) -> Table | None:
     times = measured_move_times(results)
     if times is None:
         return None
-    planned = (run for run in results.design.runs if run.part == TRAINING)
+    planned = (run for run in results.design.runs if run.part == SELF_PLAY_PART)
     found = [
         (timed, time)
         for timed in timed_move_kinds(planned).values()

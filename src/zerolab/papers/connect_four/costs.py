@@ -30,9 +30,9 @@ from zerolab.papers.connect_four.variants import (
     LEAGUE_BY_RESULTS,
     LIGHT_MERGING,
     MOVE_TIMING,
+    SELF_PLAY_PART,
     SMALL,
     TIMED_PLIES,
-    TRAINING,
     VARIANTS,
     move_kind_key,
 )
@@ -48,7 +48,7 @@ from zerolab.studies.joint_estimates import (
     unless_missing,
 )
 from zerolab.studies.results import Results
-from zerolab.studies.statistics import ClaimEstimate, StudentEstimate, mean_of
+from zerolab.studies.statistics import ClaimEstimate, StudentEstimate, estimate_mean
 from zerolab.training.costs import iteration_costs
 from zerolab.training.move_times import (
     MeasurementSubject,
@@ -85,7 +85,7 @@ def accuracy_points(run: TrainedRun, times: MoveTimes) -> list[AccuracyPoint]:
 
 
 def accuracy_at_cost(points: Sequence[AccuracyPoint], cost: float) -> float | None:
-    """Return the accuracy of a run at a cost, or None if its measurements start too late.
+    """Return a run's accuracy at a given cost, or None if its measurements start too late.
 
     The accuracy is averaged over the last fifth of the cost, with linear interpolation between
     iterations.
@@ -223,7 +223,7 @@ def measured_accuracy_points(results: Results) -> dict[str, PointsBySeed]:
     return {
         name: {run.factors["seed"]: accuracy_points(run, times) for run in runs}
         for name in VARIANTS
-        if (runs := results.runs_where(TRAINING, variant=name))
+        if (runs := results.runs_where(SELF_PLAY_PART, variant=name))
     }
 
 
@@ -231,11 +231,12 @@ def training_statistics(
     results: Results, runs: PointsByVariant
 ) -> dict[Claim, ClaimEstimate | MissingEstimate]:
     """Return the statistic of each claim about training, or the reason why it is missing."""
-    if unfinished_message := results.unfinished_message(TRAINING):
-        claims = (*_COMPARED, *_AVERAGED, *findings.PEAKS, *findings.ENDS)
+    if unfinished_message := results.unfinished_message(SELF_PLAY_PART):
+        claims = (*_COMPARED, *_AVERAGED, *findings.PEAK_CLAIMS, *findings.END_CLAIMS)
         others = (
             findings.FEATURES_CLAIM, findings.SMALL_COST_CLAIM, findings.EFFORT_CLAIM,
-            findings.EXTENSIONS_CLAIM, findings.WEIGHT_CLAIM, findings.ABLATIONS["no-reply"],
+            findings.EXTENSIONS_CLAIM, findings.MERGING_WEIGHT_CLAIM,
+            findings.ABLATIONS["no-reply"],
         )  # fmt: skip
         return dict.fromkeys((*claims, *others), MissingEstimate(unfinished_message))
     counted = _with_cost_of_small_networks(runs)
@@ -248,10 +249,12 @@ def training_statistics(
         **{claim: difference_along_curves(runs, *pair) for claim, pair in _AVERAGED.items()},
         findings.FEATURES_CLAIM: difference_along_curves(counted, FEATURES, EXTENDED),
         **{
-            claim: _difference(runs, *pair, peak_accuracy) for claim, pair in findings.PEAKS.items()
+            claim: _difference(runs, *pair, peak_accuracy)
+            for claim, pair in findings.PEAK_CLAIMS.items()
         },
         **{
-            claim: _difference(runs, *pair, final_accuracy) for claim, pair in findings.ENDS.items()
+            claim: _difference(runs, *pair, final_accuracy)
+            for claim, pair in findings.END_CLAIMS.items()
         },
         findings.SMALL_COST_CLAIM: _loss_by_cost(runs, counted),
         findings.ABLATIONS["no-reply"]: unless_missing(
@@ -263,7 +266,7 @@ def training_statistics(
         ),
         findings.EFFORT_CLAIM: unless_missing(estimate_largest, savings),
         findings.EXTENSIONS_CLAIM: unless_missing(partial(estimate_ranked, rank=2), savings),
-        findings.WEIGHT_CLAIM: unless_missing(
+        findings.MERGING_WEIGHT_CLAIM: unless_missing(
             estimate_smallest,
             [difference_at_equal_cost(runs, EXTENDED, name) for name in LIGHT_MERGING],
         ),
@@ -309,9 +312,9 @@ def _common_costs(runs: Sequence[Sequence[AccuracyPoint]]) -> tuple[float, float
 def cost_saving(runs: PointsByVariant, one: str, other: str) -> StudentEstimate | MissingEstimate:
     """Return log2 of the cost of variant `other` divided by that of `one`, at equal accuracy.
 
-    This accuracy is `_BELOW_PEAK` less than the highest smoothed one that all runs of both reach.
-    Runs are paired by seed, because costs vary much more between runs of some variants than of
-    others.
+    This accuracy is `_BELOW_PEAK` less than the highest smoothed accuracy that all runs of both
+    variants reach. Runs are paired by seed, because costs vary much more between runs of some
+    variants than between runs of others.
     """
     pair = [points for name in (one, other) for points in runs.get(name, {}).values()]
     peaks = [peak for points in pair if (peak := peak_accuracy(points)) is not None]
@@ -323,7 +326,7 @@ def cost_saving(runs: PointsByVariant, one: str, other: str) -> StudentEstimate 
     )  # fmt: skip
     if not (seeds := saved.keys() & baseline.keys()):
         return MissingEstimate(f"{VARIANTS[one].title} is not studied at this scale")
-    return mean_of([saved[seed] - baseline[seed] for seed in seeds])
+    return estimate_mean([saved[seed] - baseline[seed] for seed in seeds])
 
 
 def _log_saving(points: Sequence[AccuracyPoint], level: float) -> float | None:
@@ -365,7 +368,7 @@ def _with_cost_of_small_networks(runs: PointsByVariant) -> PointsByVariant:
 def _loss_by_cost(
     runs: PointsByVariant, counted: PointsByVariant
 ) -> StudentEstimate | MissingEstimate:
-    """Return the accuracy with free features minus that with the cost of the small network."""
+    """Return the accuracy with free features minus that if the small network's cost counts."""
     free, paid = (each.get(FEATURES, {}) for each in (runs, counted))
     first, last = _common_costs([*free.values(), *paid.values()])
     pairs = [
@@ -373,7 +376,7 @@ def _loss_by_cost(
         for seed in free if SMALL in runs and seed in runs[SMALL]
     ]  # fmt: skip
     lost = [one - other for one, other in pairs if one is not None and other is not None]
-    return mean_of(lost) if lost else MissingEstimate("no costs with and without overlap")
+    return estimate_mean(lost) if lost else MissingEstimate("no costs with and without overlap")
 
 
 def _difference(

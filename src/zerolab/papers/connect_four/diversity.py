@@ -20,7 +20,7 @@ from zerolab.papers.connect_four.variants import (
     LEAGUE,
     LEAGUE_BY_NOVELTY,
     LEAGUE_WITH_CHECK,
-    TRAINING,
+    SELF_PLAY_PART,
     TREES,
     VARIANTS,
 )
@@ -31,7 +31,7 @@ from zerolab.report.xy_plots import Curve, draw_curves
 from zerolab.studies.claims import MissingEstimate
 from zerolab.studies.finished_work import TrainedRun
 from zerolab.studies.results import Results
-from zerolab.studies.statistics import ClaimEstimate, mean_of, paired_difference
+from zerolab.studies.statistics import ClaimEstimate, estimate_mean, paired_difference
 from zerolab.studies.study_folder import FinishedRun
 from zerolab.training.context import reconstruct_league
 from zerolab.training.records import SelfPlayRecord
@@ -48,7 +48,7 @@ FILTER_CLAIM = Claim(
     0.01,
     SERVICE_CLAIM.key,
 )
-CHECK_CLAIM = Claim(
+CHECK_PARAMETER_CLAIM = Claim(
     "check-parameter-is-optimised",
     "An artificial parameter with a known best value is perfectly optimised, so the evolution"
     " works.",
@@ -69,16 +69,16 @@ _SMALLEST_DIVERSITY = 0.5  # positions per game
 
 
 def _diversity_claim(
-    key: str, text: str, source: str, name: str, phase: str, direction: Direction, opener: Claim
+    key: str, text: str, source: str, name: str, phase: str, direction: Direction, gatekeeper: Claim
 ) -> Claim:
     statistic = (
         f"new distinct positions per game in {phase} the first N games,"
         f" {VARIANTS[name].title} minus {VARIANTS[EXTENDED].title}, by seed, where N is the number"
         " of games in the shortest run of either"
     )
-    figure = "diversity-league" if opener is LEAGUE_CLAIM else "diversity"
+    figure = "diversity-league" if gatekeeper is LEAGUE_CLAIM else "diversity"
     return Claim(
-        key, text, source, statistic, 0.0, direction, _SMALLEST_DIVERSITY, opener.key, figure
+        key, text, source, statistic, 0.0, direction, _SMALLEST_DIVERSITY, gatekeeper.key, figure
     )
 
 
@@ -105,8 +105,8 @@ _DIVERSITY_ROWS: Sequence[tuple[str, str, str, str, str, Direction, Claim]] = (
      LEAGUE_CLAIM),
 )  # fmt: skip
 DIVERSITY_CLAIMS: Mapping[Claim, tuple[str, str]] = {
-    _diversity_claim(key, text, source, name, phase, direction, opener): (name, phase)
-    for key, text, source, name, phase, direction, opener in _DIVERSITY_ROWS
+    _diversity_claim(key, text, source, name, phase, direction, gatekeeper): (name, phase)
+    for key, text, source, name, phase, direction, gatekeeper in _DIVERSITY_ROWS
 }
 """Claims about diversity, and the variant and phase of training that each concerns."""
 
@@ -126,7 +126,7 @@ def measured_diversities(results: Results) -> dict[str, dict[Cell, Diversity]]:
     return {
         name: {run.seed: parse_diversity(run.measurements["diversity"]) for run in runs}
         for name in DIVERSITY_VARIANTS
-        if (runs := results.runs_where(TRAINING, variant=name))
+        if (runs := results.runs_where(SELF_PLAY_PART, variant=name))
     }
 
 
@@ -134,7 +134,7 @@ def diversity_statistics(
     results: Results, runs: Diversities
 ) -> dict[Claim, ClaimEstimate | MissingEstimate]:
     """Return the statistic of each claim about diversity, or the reason why it is missing."""
-    if unfinished_message := results.unfinished_message(TRAINING):
+    if unfinished_message := results.unfinished_message(SELF_PLAY_PART):
         return dict.fromkeys(DIVERSITY_CLAIMS, MissingEstimate(unfinished_message))
     return {
         claim: _difference(name, phase, runs) for claim, (name, phase) in DIVERSITY_CLAIMS.items()
@@ -161,7 +161,7 @@ def _new_positions(run: Diversity, begin: int, games: int) -> float:
     return (run.distinct_in_first(begin + games) - run.distinct_in_first(begin)) / games
 
 
-def diversity_blocks(runs: Diversities) -> Iterator[Block]:
+def diversity_section(runs: Diversities) -> Iterator[Block]:
     """Yield the figures and the table on distinct self-play positions."""
     if len(runs) < 2:
         return
@@ -225,10 +225,10 @@ def _diversity_table(by_title: Diversities) -> Table:
             [
                 title,
                 len(runs),
-                mean_of([run.game_count for run in runs]).interval,
-                mean_of([run.distinct_count / run.position_count for run in runs]).interval,
-                mean_of([run.distinct_in_first(fewest) / fewest for run in runs]).interval,
-                mean_of(hours).interval if hours else None,
+                estimate_mean([run.game_count for run in runs]).interval,
+                estimate_mean([run.distinct_count / run.position_count for run in runs]).interval,
+                estimate_mean([run.distinct_in_first(fewest) / fewest for run in runs]).interval,
+                estimate_mean(hours).interval if hours else None,
             ]
         )
     return Table(
@@ -282,28 +282,29 @@ def measure_league(run: FinishedRun) -> dict[str, Any]:
 
 def filter_statistics(results: Results) -> dict[Claim, ClaimEstimate | MissingEstimate]:
     """Return the statistic of the claim about duplicate evaluations, or why it is missing."""
-    if unfinished_message := results.unfinished_message(TRAINING):
+    if unfinished_message := results.unfinished_message(SELF_PLAY_PART):
         return {FILTER_CLAIM: MissingEstimate(unfinished_message)}
-    runs = results.runs_where(TRAINING, variant="service")
+    runs = results.runs_where(SELF_PLAY_PART, variant="service")
     if not runs:
         return {FILTER_CLAIM: MissingEstimate("no service is studied at this scale")}
     records = [run.records_of(SelfPlayRecord) for run in runs]
     return {
-        FILTER_CLAIM: mean_of(
+        FILTER_CLAIM: estimate_mean(
             [1.0 - sum(one.searched for one in each) / sum(one.asked for one in each)
              for each in records]
         )
     }  # fmt: skip
 
 
-def check_statistics(results: Results) -> dict[Claim, ClaimEstimate | MissingEstimate]:
+def check_parameter_statistics(results: Results) -> dict[Claim, ClaimEstimate | MissingEstimate]:
     """Return the statistic of the claim about the check parameter, or why it is missing."""
-    if unfinished_message := results.unfinished_message(TRAINING):
-        return {CHECK_CLAIM: MissingEstimate(unfinished_message)}
-    runs = results.runs_where(TRAINING, variant=LEAGUE_WITH_CHECK)
+    if unfinished_message := results.unfinished_message(SELF_PLAY_PART):
+        return {CHECK_PARAMETER_CLAIM: MissingEstimate(unfinished_message)}
+    runs = results.runs_where(SELF_PLAY_PART, variant=LEAGUE_WITH_CHECK)
     if not runs:
-        return {CHECK_CLAIM: MissingEstimate("the check parameter is not studied at this scale")}
-    return {CHECK_CLAIM: mean_of([_random_moves_of_best(run) for run in runs])}
+        missing = MissingEstimate("the check parameter is not studied at this scale")
+        return {CHECK_PARAMETER_CLAIM: missing}
+    return {CHECK_PARAMETER_CLAIM: estimate_mean([_random_moves_of_best(run) for run in runs])}
 
 
 def _random_moves_of_best(run: TrainedRun) -> float:
@@ -314,12 +315,12 @@ def _random_moves_of_best(run: TrainedRun) -> float:
     return float(random_move_probability(value, settings.optimum)[0])
 
 
-def league_blocks(results: Results) -> Iterator[Block]:
+def league_section(results: Results) -> Iterator[Block]:
     """Yield the figure and the table on league players."""
     leagues = {
         VARIANTS[name].title: [_final_league(run) for run in runs]
         for name in LEAGUE
-        if (runs := results.runs_where(TRAINING, variant=name))
+        if (runs := results.runs_where(SELF_PLAY_PART, variant=name))
     }
     if not leagues:
         return

@@ -58,14 +58,14 @@ def _compared(
     source: str,
     pair: tuple[str, str],
     direction: Direction = "above",
-    opened_by: Claim | None = None,
+    gatekeeper: Claim | None = None,
 ) -> Claim:
     """Return a claim about the difference between two variants."""
     one, other = (VARIANTS[name].title for name in pair)
-    opener = opened_by.key if opened_by else ""
+    gatekeeper_key = gatekeeper.key if gatekeeper else ""
     statistic = f"{one} minus {other}: {measure}"
     figure = next(_FIGURES[name] for name in pair if name in _FIGURES)
-    return Claim(key, text, source, statistic, 0.0, direction, _POINT, opener, figure)
+    return Claim(key, text, source, statistic, 0.0, direction, _POINT, gatekeeper_key, figure)
 
 
 _at_equal_cost = partial(_compared, _EQUAL_COST)
@@ -88,7 +88,7 @@ SERVICE_OR_BASELINE_CLAIM = _along_curves(
     "A service that searches each position once is more efficient than the baseline.",
     "[Clausen2021, Fig. 8]",
     ("service", BASELINE),
-    opened_by=SERVICE_CLAIM,
+    gatekeeper=SERVICE_CLAIM,
 )
 GROWING_CLAIM = _along_curves(
     "growing-is-cheaper",
@@ -104,7 +104,7 @@ GROWING_EARLY_CLAIM = _compared(
     "Early in training, a network that grows is more efficient than the extended version.",
     "[Clausen2021, curve in Fig. 11]",
     ("growing", EXTENDED),
-    opened_by=GROWING_CLAIM,
+    gatekeeper=GROWING_CLAIM,
 )
 LEAGUE_CLAIM = _along_curves(
     "league-is-no-better",
@@ -147,17 +147,17 @@ SMALL_COST_CLAIM = Claim(
 )
 
 _Row = tuple[str, str, str, tuple[str, str], Direction, Claim]
-"""Key, text, source, pair of variants, direction and opener of a claim."""
+"""Key, text, source, pair of variants, direction and gatekeeper of a claim."""
 
 
 def _by_pair(measure: str, rows: Sequence[_Row]) -> dict[Claim, tuple[str, str]]:
     return {
-        _compared(measure, key, text, source, pair, direction, opener): pair
-        for key, text, source, pair, direction, opener in rows
+        _compared(measure, key, text, source, pair, direction, gatekeeper): pair
+        for key, text, source, pair, direction, gatekeeper in rows
     }
 
 
-PEAKS: Mapping[Claim, tuple[str, str]] = _by_pair(_PEAK, (
+PEAK_CLAIMS: Mapping[Claim, tuple[str, str]] = _by_pair(_PEAK, (
     ("growing-peaks-lower", "A growing network does not reach the highest accuracy of the extended"
      " version.", "[Clausen2021, curve in Fig. 11]", ("growing", EXTENDED), "below", GROWING_CLAIM),
     ("league-peaks-lower", "A league of search settings does not reach the highest accuracy of the"
@@ -166,7 +166,7 @@ PEAKS: Mapping[Claim, tuple[str, str]] = _by_pair(_PEAK, (
 ))  # fmt: skip
 """Claims about the highest accuracies, and the pair of variants that each compares."""
 
-ENDS: Mapping[Claim, tuple[str, str]] = _by_pair(_END, (
+END_CLAIMS: Mapping[Claim, tuple[str, str]] = _by_pair(_END, (
     ("extended-ends-higher", "The extended version ends at a higher accuracy than the baseline.",
      "[Clausen2021, curve in Fig. 7]", (EXTENDED, BASELINE), "above", EXTENDED_CLAIM),
     ("service-ends-as-high", "A service that searches each position once ends at no lower"
@@ -214,7 +214,7 @@ SQUEEZE_EARLY_CLAIM = _compared(
     "Squeeze-and-excite may gain accuracy early in training.",
     "[Clausen2021, section 3.3, Fig. 6]",
     (EXTENDED, "no-squeeze-excite"),
-    opened_by=EXTENDED_CLAIM,
+    gatekeeper=EXTENDED_CLAIM,
 )
 
 _INGREDIENTS: Mapping[str, tuple[str, str, str, str, Direction]] = {
@@ -254,7 +254,7 @@ ABLATIONS: Mapping[str, Claim] = {
 }
 """Claims about ingredients, by the variant without the ingredient."""
 
-WEIGHT_CLAIM = Claim(
+MERGING_WEIGHT_CLAIM = Claim(
     "merging-weight-0.8-no-worse",
     "A weight of 0.8 for the newer of two equal positions, the paper's choice, is no worse than 0.2"
     " or 0.5.",
@@ -286,18 +286,18 @@ TREE_EARLY_CLAIM = _compared(
     "One large tree can give a short boost, early in training (measure and comparator are ours).",
     "[Clausen2021, section 4.1]",
     ("big-tree", "service"),
-    opened_by=SERVICE_CLAIM,
+    gatekeeper=SERVICE_CLAIM,
 )
 
 _SMALLEST_SHARE = 0.002  # the smallest published difference between depths is 0.003
 
 
 def _depth_claim(
-    measure: str, key: str, text: str, source: str, statistic: str, opener: str
+    measure: str, key: str, text: str, source: str, statistic: str, gatekeeper_key: str
 ) -> Claim:
     return Claim(
         key, text, source, f"{statistic}, mean over both sets, smallest difference", 0.0, "above",
-        _SMALLEST_SHARE, opener, f"supervised-{measure}",
+        _SMALLEST_SHARE, gatekeeper_key, f"supervised-{measure}",
     )  # fmt: skip
 
 
@@ -351,7 +351,7 @@ FEATURES_GAIN_CLAIM = Claim(
     _DEEPER_MOVE.key,
     "supervised-features",
 )
-VERSIONS_CLAIM = Claim(
+ONE_PER_GAME_CLAIM = Claim(
     "one-position-per-game-learns-better",
     "Networks of every depth learn moves and outcomes better from one position per game than from"
     " all positions of each game.",
@@ -394,7 +394,7 @@ GAME_LENGTH_CLAIM = Claim(
     "supervised-strong",
 )
 SUPERVISED_CLAIMS = (
-    *DEEPER_CLAIMS.values(), SUPERVISED_FEATURES_CLAIM, FEATURES_GAIN_CLAIM, VERSIONS_CLAIM,
+    *DEEPER_CLAIMS.values(), SUPERVISED_FEATURES_CLAIM, FEATURES_GAIN_CLAIM, ONE_PER_GAME_CLAIM,
     EASY_SET_CLAIM, GAME_LENGTH_CLAIM,
 )  # fmt: skip
 """All claims about supervised learning."""

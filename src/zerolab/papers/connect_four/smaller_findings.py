@@ -19,7 +19,7 @@ from zerolab.papers.connect_four.variants import (
     EXTENDED,
     GROWING,
     LEAGUE_BY_RESULTS,
-    TRAINING,
+    SELF_PLAY_PART,
     VARIANTS,
 )
 from zerolab.papers.solved_accuracy import accuracy_of
@@ -32,7 +32,7 @@ from zerolab.studies.claims import MissingEstimate
 from zerolab.studies.finished_work import TrainedRun
 from zerolab.studies.joint_estimates import estimate_smallest
 from zerolab.studies.results import Results
-from zerolab.studies.statistics import ClaimEstimate, mean_of, paired_difference
+from zerolab.studies.statistics import ClaimEstimate, estimate_mean, paired_difference
 from zerolab.studies.study_folder import FinishedRun
 from zerolab.training.records import AccuracyRecord
 
@@ -128,7 +128,7 @@ def easy_accuracies(results: Results) -> dict[str, dict[Cell, float]]:
     measured: dict[str, dict[Cell, float]] = {
         name: {
             run.seed: run.measurements["easy"]
-            for run in results.runs_where(TRAINING, variant=name)
+            for run in results.runs_where(SELF_PLAY_PART, variant=name)
             if "easy" in run.measurements
         }
         for name in _PUBLISHED_EASY
@@ -140,14 +140,14 @@ def easy_statistics(results: Results) -> dict[Claim, ClaimEstimate | MissingEsti
     """Return the statistic of the claim about easy positions, or the reason why it is missing."""
     gains: dict[Cell, list[float]] = {}
     for name, by_seed in easy_accuracies(results).items():
-        for run in results.runs_where(TRAINING, variant=name):
+        for run in results.runs_where(SELF_PLAY_PART, variant=name):
             if run.seed in by_seed:
                 hard = run.records_of(AccuracyRecord)[-1].search_strong
                 gains.setdefault(run.seed, []).append(by_seed[run.seed] - hard)
     whole = [fmean(each) for each in gains.values() if len(each) == len(EASY_VARIANTS)]
     if not whole:
         return {EASY_CLAIM: MissingEstimate("no accuracy on easy positions has been measured")}
-    return {EASY_CLAIM: mean_of(whole)}
+    return {EASY_CLAIM: estimate_mean(whole)}
 
 
 def measure_easy_accuracy(run: FinishedRun) -> float | None:
@@ -163,18 +163,18 @@ def measure_easy_accuracy(run: FinishedRun) -> float | None:
     return accuracy_of(agent, path, planned.game, run.planned.settings.seed).strong
 
 
-def easy_blocks(results: Results, accuracies: ByVariant) -> Iterator[Block]:
+def easy_section(results: Results, accuracies: ByVariant) -> Iterator[Block]:
     """Yield a table of accuracy on easy and hard positions."""
     rows: list[list[Cell]] = []
     for name, by_seed in accuracies.items():
         hard = [
             run.records_of(AccuracyRecord)[-1].search_strong
-            for run in results.runs_where(TRAINING, variant=name)
+            for run in results.runs_where(SELF_PLAY_PART, variant=name)
         ]
         rows.append(
             [
-                VARIANTS[name].title, len(by_seed), mean_of(list(by_seed.values())).interval,
-                _PUBLISHED_EASY[name] / 100, mean_of(hard).interval,
+                VARIANTS[name].title, len(by_seed), estimate_mean(list(by_seed.values())).interval,
+                _PUBLISHED_EASY[name] / 100, estimate_mean(hard).interval,
             ]
         )  # fmt: skip
     if rows:
@@ -218,9 +218,9 @@ def changes_until_next_growth(run: TrainedRun) -> list[float]:
 def growth_statistics(results: Results) -> Mapping[Claim, ClaimEstimate | MissingEstimate]:
     """Return the statistic of each claim about drops, or the reason why it is missing."""
     claims = (DROP_CLAIM, LATE_DROP_CLAIM, RECOVERY_CLAIM)
-    if unfinished_message := results.unfinished_message(TRAINING):
+    if unfinished_message := results.unfinished_message(SELF_PLAY_PART):
         return dict.fromkeys(claims, MissingEstimate(unfinished_message))
-    runs = results.runs_where(TRAINING, variant="growing")
+    runs = results.runs_where(SELF_PLAY_PART, variant="growing")
     changes = [list(growth_changes(run).values()) for run in runs]
     if not changes:
         return dict.fromkeys(claims, MissingEstimate("no growing network is studied"))
@@ -230,22 +230,27 @@ def growth_statistics(results: Results) -> Mapping[Claim, ClaimEstimate | Missin
     if all(len(each) > 1 for each in changes):
         late = paired_difference([each[-1] for each in changes], [each[0] for each in changes])
     return {
-        DROP_CLAIM: mean_of([sum(each) / len(each) for each in changes]),
+        DROP_CLAIM: estimate_mean([sum(each) / len(each) for each in changes]),
         LATE_DROP_CLAIM: late,
         RECOVERY_CLAIM: estimate_smallest(
-            [mean_of(each) for each in zip(*map(changes_until_next_growth, runs), strict=False)]
+            [
+                estimate_mean(each)
+                for each in zip(*map(changes_until_next_growth, runs), strict=False)
+            ]
         ),
     }
 
 
-def growth_blocks(results: Results) -> Iterator[Block]:
+def growth_section(results: Results) -> Iterator[Block]:
     """Yield a table of the change in accuracy at each growth."""
     rows: list[list[Cell]] = []
     for name in GROWING:
-        changes = [growth_changes(run) for run in results.runs_where(TRAINING, variant=name)]
+        changes = [growth_changes(run) for run in results.runs_where(SELF_PLAY_PART, variant=name)]
         for iteration in sorted({at for each in changes for at in each}):
             values = [each[iteration] for each in changes if iteration in each]
-            rows.append([VARIANTS[name].title, iteration, len(values), mean_of(values).interval])
+            rows.append(
+                [VARIANTS[name].title, iteration, len(values), estimate_mean(values).interval]
+            )
     if rows:
         yield Table(
             "growth",
@@ -303,15 +308,15 @@ def measure_evolved_score(run: FinishedRun, league: Mapping[str, Any]) -> float:
 def evolved_statistics(results: Results) -> Mapping[Claim, ClaimEstimate | MissingEstimate]:
     """Return the statistic of each claim about evolved settings, or why it is missing."""
     claims = (EVOLVED_CLAIM, EVOLVED_WINS_CLAIM)
-    if unfinished_message := results.unfinished_message(TRAINING):
+    if unfinished_message := results.unfinished_message(SELF_PLAY_PART):
         return dict.fromkeys(claims, MissingEstimate(unfinished_message))
-    if not results.runs_where(TRAINING, variant=LEAGUE_BY_RESULTS):
+    if not results.runs_where(SELF_PLAY_PART, variant=LEAGUE_BY_RESULTS):
         return dict.fromkeys(claims, MissingEstimate("leagues are not studied at this scale"))
     pairs, scores = _accuracies(results), _scores(results)
     missing = MissingEstimate("the positions or the games of the runs are missing")
     return {
         EVOLVED_CLAIM: paired_difference(*zip(*pairs, strict=True)) if pairs else missing,
-        EVOLVED_WINS_CLAIM: mean_of(scores) if scores else missing,
+        EVOLVED_WINS_CLAIM: estimate_mean(scores) if scores else missing,
     }
 
 
@@ -319,7 +324,7 @@ def _scores(results: Results) -> list[float]:
     """Return the score rate of evolved against original settings, for each league."""
     return [
         run.measurements["evolved_score"]
-        for run in results.runs_where(TRAINING, variant=LEAGUE_BY_RESULTS)
+        for run in results.runs_where(SELF_PLAY_PART, variant=LEAGUE_BY_RESULTS)
         if "evolved_score" in run.measurements
     ]
 
@@ -328,20 +333,20 @@ def _accuracies(results: Results) -> list[tuple[float, float]]:
     """Return the strong accuracy with evolved and with original settings, for each league."""
     return [
         (run.measurements["evolved"], run.records_of(AccuracyRecord)[-1].search_strong)
-        for run in results.runs_where(TRAINING, variant=LEAGUE_BY_RESULTS)
+        for run in results.runs_where(SELF_PLAY_PART, variant=LEAGUE_BY_RESULTS)
         if "evolved" in run.measurements
     ]
 
 
-def evolved_blocks(results: Results) -> Iterator[Block]:
+def evolved_section(results: Results) -> Iterator[Block]:
     """Yield a table of the accuracy with both settings and the score between them."""
     if not (pairs := _accuracies(results)):
         return
     evolved, original = zip(*pairs, strict=True)
     row: list[Cell] = [
-        len(pairs), mean_of(evolved).interval, mean_of(original).interval,
+        len(pairs), estimate_mean(evolved).interval, estimate_mean(original).interval,
         paired_difference(evolved, original).interval,
-        mean_of(scores).interval if (scores := _scores(results)) else None,
+        estimate_mean(scores).interval if (scores := _scores(results)) else None,
     ]  # fmt: skip
     yield Table(
         "evolved-settings",

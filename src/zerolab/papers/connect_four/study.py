@@ -20,18 +20,18 @@ from zerolab.papers.connect_four.variants import (
     ONE_PER_GAME,
     POLICY_FEATURES,
     POLICY_FEATURES_HEAD,
+    SELF_PLAY_PART,
     SELFPLAY_CHANGES,
     SMALL,
-    SUPERVISED,
     SUPERVISED_CHANGES,
+    SUPERVISED_PART,
     TIMED_PLIES,
-    TRAINING,
     VARIANTS,
     WITHOUT_FEATURES,
     SupervisedTargets,
     changes_for_scale,
-    length_changes,
     move_kind_key,
+    run_length_changes,
 )
 from zerolab.studies.design import (
     Design,
@@ -164,7 +164,7 @@ class Connect4ExtensionsStudy(Connect4EfficiencyStudy):
 
     Train the baseline, its extended version, and the extended version with each extension of the
     paper: games searched by a service, growing networks, features of a small network, and a league.
-    The study connect4-efficiency adds further methods and also removes one ingredient at a time.
+    The connect4-efficiency study adds further methods and also removes one ingredient at a time.
 
     Examples:
       zerolab study connect4-extensions
@@ -242,7 +242,7 @@ def _planned_dataset(scale: Scale, label: str, count: int, **settings: Any) -> P
 def planned_easy_dataset(game: str, count: int) -> PlannedDataset:
     """Plan the data set of easy positions on which the report measures accuracy."""
     settings = DatasetSettings(perfect=_PERFECT, one_per_game=True, seed=1)
-    return PlannedDataset("easy", game, count, settings, count * _EASY_SECONDS, TRAINING)
+    return PlannedDataset("easy", game, count, settings, count * _EASY_SECONDS, SELF_PLAY_PART)
 
 
 def _selfplay_runs(
@@ -262,10 +262,10 @@ def _selfplay_run(
     scale: Scale, name: str, seed: int, feature_run: PlannedRun | None = None
 ) -> PlannedRun:
     """Plan a self-play run of a variant."""
-    variant, lengths = VARIANTS[name], length_changes(scale)
+    variant, lengths = VARIANTS[name], run_length_changes(scale)
     hard = _planned_dataset(scale, "hard", _MEASURED[scale], one_per_game=True, seed=1)
     return plan_run(
-        TRAINING,
+        SELF_PLAY_PART,
         _BOARD[scale],
         variant.preset,
         {"variant": name},
@@ -324,7 +324,7 @@ def planned_move_timing(runs: Iterable[PlannedRun]) -> PlannedComputation:
         simulations += settings.selfplay.parallel_games * settings.search.simulations
     seconds = simulations * TIMED_PLIES * (ROUNDS + 1) * _SECONDS_PER_SIMULATION
     return PlannedComputation(
-        TRAINING, "time of a move", MOVE_TIMING, {"networks": networks}, seconds
+        SELF_PLAY_PART, "time of a move", MOVE_TIMING, {"networks": networks}, seconds
     )
 
 
@@ -372,7 +372,7 @@ def _supervised_run(
     seed: int,
     small: PlannedRun,
 ) -> PlannedRun:
-    """Plan a run on a set of solved positions; any features it learns come from the run `small`."""
+    """Plan a run on a set of solved positions; any features it learns come from the `small` run."""
     learns_features = targets.features != WITHOUT_FEATURES
     heads = {"network.heads": ["policy", "outcome", POLICY_FEATURES_HEAD]}
     factors: dict[str, Level] = {"set": name, "blocks": blocks, **targets._asdict()}
@@ -384,7 +384,7 @@ def _supervised_run(
         "published_bugs": ["losses_as_draws"] if targets.labels == "published" else [],
     }
     return plan_run(
-        SUPERVISED,
+        SUPERVISED_PART,
         _BOARD[scale],
         "supervised",
         factors,

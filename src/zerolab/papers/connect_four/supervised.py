@@ -12,16 +12,16 @@ from zerolab.papers.connect_four.findings import (
     EASY_SET_CLAIM,
     FEATURES_GAIN_CLAIM,
     GAME_LENGTH_CLAIM,
+    ONE_PER_GAME_CLAIM,
     SUPERVISED_CLAIMS,
     SUPERVISED_FEATURES_CLAIM,
-    VERSIONS_CLAIM,
 )
 from zerolab.papers.connect_four.variants import (
     ALL_POSITIONS,
     EASY,
     ONE_PER_GAME,
     POLICY_FEATURES,
-    SUPERVISED,
+    SUPERVISED_PART,
     WITHOUT_FEATURES,
 )
 from zerolab.papers.solved_accuracy import measure_test_accuracy, part_due_to_plies
@@ -33,9 +33,9 @@ from zerolab.report.xy_plots import Curve, draw_curves
 from zerolab.studies.block_model import GamesModel, fit_games
 from zerolab.studies.claims import MissingEstimate
 from zerolab.studies.finished_work import TrainedRun
-from zerolab.studies.joint_estimates import contrast, estimate_smallest
-from zerolab.studies.results import Results, finding_blocks, provenance
-from zerolab.studies.statistics import ClaimEstimate, StudentEstimate, mean_of, plot_sample
+from zerolab.studies.joint_estimates import contrast_of_means, estimate_smallest
+from zerolab.studies.results import Results, finding_section, provenance
+from zerolab.studies.statistics import ClaimEstimate, StudentEstimate, estimate_mean, plot_sample
 from zerolab.studies.study import scale_caveats
 from zerolab.studies.study_folder import FinishedRun
 from zerolab.training.records import SupervisedRecord
@@ -43,9 +43,9 @@ from zerolab.training.records import SupervisedRecord
 SETS = (ALL_POSITIONS, ONE_PER_GAME)
 """Sets of Table 1."""
 _SHOWN = (*SETS, EASY)
-RIGHT, PUBLISHED_LABELS = "right", "published"
+RIGHT_LABELS, PUBLISHED_LABELS = "right", "published"
 """True outcomes, or [ClausenCode]'s labels: losses are draws if the first player is to move."""
-WEIGHT, FULL_WEIGHT = 0.01, 1.0
+OUTCOME_WEIGHT, FULL_OUTCOME_WEIGHT = 0.01, 1.0
 """Weights of the outcome in the loss: as in [Clausen2021, Eq. 3], and equal to the policy's."""
 FEATURES_SET = ALL_POSITIONS
 """Set from which networks learn features. Its games have several positions each."""
@@ -60,7 +60,7 @@ class _PublishedAccuracy(NamedTuple):
     """Share of positions in which the predicted outcome matches the label (`PUBLISHED_LABELS`)."""
 
 
-PUBLISHED: Mapping[tuple[str, int], _PublishedAccuracy] = {
+PUBLISHED_ACCURACY: Mapping[tuple[str, int], _PublishedAccuracy] = {
     ("v1", 5): _PublishedAccuracy(0.9163, 0.7747), ("v2", 5): _PublishedAccuracy(0.9244, 0.7923),
     ("v1", 10): _PublishedAccuracy(0.9237, 0.7787), ("v2", 10): _PublishedAccuracy(0.9300, 0.7967),
     ("v1", 20): _PublishedAccuracy(0.9268, 0.7823), ("v2", 20): _PublishedAccuracy(0.9349, 0.7993),
@@ -81,8 +81,8 @@ def supervised_report(results: Results) -> Document:
         "Networks that learn from solved positions of Connect Four",
         scale_caveats(results.scale, len(results.levels("seed")), subject, symmetries=False),
         [
-            *finding_blocks(results, results.judge(supervised_statistics)),
-            *supervised_blocks(results),
+            *finding_section(results, results.judge(supervised_statistics)),
+            *supervised_section(results),
         ],
         provenance(results),
     )
@@ -90,7 +90,7 @@ def supervised_report(results: Results) -> Document:
 
 def supervised_statistics(results: Results) -> dict[Claim, ClaimEstimate | MissingEstimate]:
     """Return the statistic of each claim about supervised learning, or why it is missing."""
-    if unfinished_message := results.unfinished_message(SUPERVISED):
+    if unfinished_message := results.unfinished_message(SUPERVISED_PART):
         return dict.fromkeys(SUPERVISED_CLAIMS, MissingEstimate(unfinished_message))
     models = {measure: _fit_shares(results, measure) for measure in DEEPER_CLAIMS}
     counts = _block_counts(results)
@@ -107,7 +107,7 @@ def supervised_statistics(results: Results) -> dict[Claim, ClaimEstimate | Missi
         },
         SUPERVISED_FEATURES_CLAIM: gain,
         FEATURES_GAIN_CLAIM: gain,
-        VERSIONS_CLAIM: estimate_smallest(
+        ONE_PER_GAME_CLAIM: estimate_smallest(
             [
                 _difference_of_sets(results, ONE_PER_GAME, depth, measure)
                 for depth in counts for measure in DEEPER_CLAIMS
@@ -128,12 +128,12 @@ def _difference_of_sets(results: Results, name: str, depth: int, measure: str) -
         for each in (ALL_POSITIONS, name) for blocks in _block_counts(results)
     }  # fmt: skip
     terms = [(1.0, groups[name, depth]), (-1.0, groups[ALL_POSITIONS, depth])]
-    return contrast(terms, [*groups.values()])
+    return contrast_of_means(terms, [*groups.values()])
 
 
 def measure_accuracy_by_ply(run: FinishedRun) -> Mapping[str, Any]:
     """Return the accuracy by ply of the smallest networks on the sets of all positions."""
-    factors = {"labels": RIGHT, "weight": WEIGHT, "features": WITHOUT_FEATURES}
+    factors = {"labels": RIGHT_LABELS, "weight": OUTCOME_WEIGHT, "features": WITHOUT_FEATURES}
     factors["blocks"] = min(each.factors.get("blocks", math.inf) for each in run.design.runs)
     own = run.planned.factors
     is_compared = own.get("set") in (ALL_POSITIONS, EASY) and factors.items() <= own.items()
@@ -144,7 +144,7 @@ def _lead_of_game_length(results: Results) -> ClaimEstimate | MissingEstimate:
     """Return the part of the lead of easy positions that is due to their plies, minus the rest."""
     fewest = _block_counts(results)[0]
     hard, easy = (
-        {run.seed: run.measurements.get("by_ply") for run in _runs(results, name, fewest, RIGHT)}
+        {run.seed: run.measurements.get("by_ply") for run in _runs(results, name, fewest)}
         for name in (ALL_POSITIONS, EASY)
     )
     parts = [
@@ -153,7 +153,7 @@ def _lead_of_game_length(results: Results) -> ClaimEstimate | MissingEstimate:
         if each and (other := easy.get(seed))
         if (part := part_due_to_plies(each, other)) is not None
     ]
-    return mean_of(parts) if parts else MissingEstimate("no accuracy by ply has been measured")
+    return estimate_mean(parts) if parts else MissingEstimate("no accuracy by ply was measured")
 
 
 def _compare_depths(
@@ -166,19 +166,19 @@ def _compare_depths(
 
 
 def _block_counts(results: Results) -> list[int]:
-    return [int(blocks) for blocks in results.levels("blocks", SUPERVISED)]
+    return [int(blocks) for blocks in results.levels("blocks", SUPERVISED_PART)]
 
 
 def _runs(
     results: Results,
     name: str,
     blocks: int,
-    labels: str,
-    weight: float = WEIGHT,
+    labels: str = RIGHT_LABELS,
+    weight: float = OUTCOME_WEIGHT,
     features: str = WITHOUT_FEATURES,
 ) -> list[TrainedRun]:
     return results.runs_where(
-        SUPERVISED, set=name, blocks=blocks, labels=labels, weight=weight, features=features
+        SUPERVISED_PART, set=name, blocks=blocks, labels=labels, weight=weight, features=features
     )
 
 
@@ -187,8 +187,8 @@ def _shares(
     name: str,
     blocks: int,
     measure: str,
-    labels: str = RIGHT,
-    weight: float = WEIGHT,
+    labels: str = RIGHT_LABELS,
+    weight: float = OUTCOME_WEIGHT,
     features: str = WITHOUT_FEATURES,
 ) -> list[float]:
     """Return each run's final value of `measure`, a share of the test set."""
@@ -205,7 +205,7 @@ def _final_share(run: TrainedRun, measure: str) -> float:
 def _fit_shares(results: Results, measure: str) -> GamesModel:
     """Fit `measure` on both sets, for networks of each depth and with features."""
     by_network: dict[str, dict[int | str, list[TrainedRun]]] = {
-        name: {depth: _runs(results, name, depth, RIGHT) for depth in _block_counts(results)}
+        name: {depth: _runs(results, name, depth) for depth in _block_counts(results)}
         for name in SETS
     }
     by_network[FEATURES_SET][POLICY_FEATURES] = _feature_runs(results, POLICY_FEATURES)
@@ -223,12 +223,12 @@ def _fit_shares(results: Results, measure: str) -> GamesModel:
 def _feature_runs(results: Results, features: str) -> list[TrainedRun]:
     """Return the runs of the smallest networks with the given `features`."""
     fewest = _block_counts(results)[0]
-    return _runs(results, FEATURES_SET, fewest, RIGHT, features=features)
+    return _runs(results, FEATURES_SET, fewest, features=features)
 
 
-def supervised_blocks(results: Results) -> Iterator[Block]:
+def supervised_section(results: Results) -> Iterator[Block]:
     """Yield the figures and tables on learning from solved positions."""
-    if not results.runs_where(SUPERVISED):
+    if not results.runs_where(SUPERVISED_PART):
         return
     yield Heading("Learning from solved positions")
     yield Paragraph(
@@ -250,9 +250,9 @@ def _table(results: Results) -> Table:
     rows: list[list[Cell]] = []
     for depth in _block_counts(results):
         for name in _SHOWN:
-            if not (runs := _runs(results, name, depth, RIGHT)):
+            if not (runs := _runs(results, name, depth)):
                 continue
-            published = PUBLISHED.get((name, depth))
+            published = PUBLISHED_ACCURACY.get((name, depth))
             row: list[Cell] = [name, depth, len(runs)]
             row += [
                 _cell(_shares(results, name, depth, "strong")),
@@ -262,7 +262,7 @@ def _table(results: Results) -> Table:
                 _cell(_shares(results, name, depth, "label", PUBLISHED_LABELS)),
                 published.win if published else None,
                 *(
-                    _cell(_shares(results, name, depth, measure, weight=FULL_WEIGHT))
+                    _cell(_shares(results, name, depth, measure, weight=FULL_OUTCOME_WEIGHT))
                     for measure in ("strong", "result")
                 ),
             ]
@@ -288,12 +288,12 @@ def _table(results: Results) -> Table:
 
 
 def _cell(values: Sequence[float]) -> Cell:
-    return mean_of(values).interval if values else None
+    return estimate_mean(values).interval if values else None
 
 
 def _bars(results: Results) -> Iterator[Block]:
     measures = {"strong": "strongest move", "result": "outcome predicted"}
-    moves = {key: published.move for key, published in PUBLISHED.items()}
+    moves = {key: published.move for key, published in PUBLISHED_ACCURACY.items()}
     for measure, axis in measures.items():
         groups = {
             f"{depth} blocks": {
@@ -386,7 +386,7 @@ def _validation(results: Results) -> Iterator[Block]:
                     for record in run.records_of(SupervisedRecord)
                     if record.part == "validation"
                 ]
-                for run in _runs(results, name, depth, RIGHT)
+                for run in _runs(results, name, depth)
             ]
             if curves:
                 points = list(range(1, 1 + max(map(len, curves))))

@@ -11,9 +11,9 @@ from zerolab.store.checks import hex_digest
 from zerolab.studies.study import Scale
 from zerolab.training.move_times import MoveKind
 
-SUPERVISED = "supervised"
+SUPERVISED_PART = "supervised"
 """Part of the study that learns from solved positions."""
-TRAINING = "training"
+SELF_PLAY_PART = "training"
 """Part of the study that learns by self-play."""
 
 ALL_POSITIONS, ONE_PER_GAME, EASY = "v1", "v2", "easy"
@@ -36,7 +36,7 @@ class PublishedResults(NamedTuple):
     """Highest strong accuracy, in percent."""
 
 
-class LengthChanges(NamedTuple):
+class RunLengthChanges(NamedTuple):
     """Changes that set the length of runs, with matching windows and learning-rate schedules."""
 
     baseline: Changes
@@ -48,14 +48,14 @@ class TrainingVariant(NamedTuple):
 
     title: str
     preset: str = _EXTENDED_PRESET
-    changes_for: Callable[[LengthChanges], Changes] = lambda lengths: {}
+    changes_for: Callable[[RunLengthChanges], Changes] = lambda lengths: {}
     """Function that returns the changes to the preset for a given length of runs."""
     published: PublishedResults | None = None
     is_ablation: bool = False
     """True if the variant removes an ingredient from the extended version."""
 
 
-def _longer_iterations(lengths: LengthChanges) -> Changes:
+def _longer_iterations(lengths: RunLengthChanges) -> Changes:
     """Return changes that make iterations of the extended version as long as the baseline's.
 
     The window and the learning-rate cycle are rescaled so that they still change after the same
@@ -252,7 +252,8 @@ _GROWTH: Mapping[Scale, Mapping[str, Any]] = {
 }
 """Filters of the first network, and iterations after which the number of filters doubles.
 
-The final network is as large as in the other variants, or twice as large at scale `paper`."""
+The final network is as large as that of the other variants, or twice as large at the `paper`
+scale."""
 _EPOCHS_WHEN_NEW: Mapping[Scale, Mapping[str, Any]] = {
     "smoke": {"growth.epochs": 2},
     "mini": {"growth.epochs": 4},
@@ -311,7 +312,7 @@ SUPERVISED_CHANGES: Mapping[Scale, Mapping[str, Any]] = {
     },
     "paper": {},
 }  # fmt: skip
-"""Changes to the preset `supervised`, by dotted key."""
+"""Changes to the `supervised` preset, by dotted key."""
 
 
 class _RunLength(NamedTuple):
@@ -329,7 +330,7 @@ class _RunLength(NamedTuple):
     """Iteration at which learning-rate cycles stop shrinking (20 in [Clausen2021])."""
 
 
-_PUBLISHED = LengthChanges(
+_PUBLISHED = RunLengthChanges(
     baseline={
         "learn.window": {"name": "positions", "size": 2_000_000},
         "learn.schedule": {"name": "steps", "iterations": [7, 14], "factor": 0.1},
@@ -351,7 +352,7 @@ _LENGTHS: Mapping[Scale, _RunLength] = {
 }
 
 
-def length_changes(scale: Scale) -> LengthChanges:
+def run_length_changes(scale: Scale) -> RunLengthChanges:
     """Return the changes that set the length of runs.
 
     An iteration of the extended version plays 3/5 as many positions as one of the baseline
@@ -359,12 +360,12 @@ def length_changes(scale: Scale) -> LengthChanges:
     positions.
     """
     if scale == "paper":
-        return LengthChanges(*({"stop": "no_gain", **changes} for changes in _PUBLISHED))
+        return RunLengthChanges(*({"stop": "no_gain", **changes} for changes in _PUBLISHED))
     length = _LENGTHS[scale]
     unit = length.plies * SELFPLAY_CHANGES[scale]["selfplay.parallel_games"]
     begin, end = length.window
     window = {"first": 5 * unit // 3, "final": 20 * unit // 3, "begin": begin, "end": end}
-    return LengthChanges(
+    return RunLengthChanges(
         baseline={
             "iterations": length.iterations,
             "selfplay.mode": {"name": "continuous", "plies": length.plies},

@@ -45,7 +45,7 @@ from zerolab.papers.hyperparameters.regression import (
     leads_of_few_epochs,
     leads_of_iterations_and_games,
     pareto_front_shares,
-    regression_blocks,
+    regression_section,
     run_spread,
 )
 from zerolab.report.claims import Claim, Verdict
@@ -63,7 +63,7 @@ from zerolab.report.xy_plots import (
 from zerolab.studies.claims import MissingEstimate
 from zerolab.studies.finished_work import TrainedRun
 from zerolab.studies.joint_estimates import estimate_largest, estimate_smallest, unless_missing
-from zerolab.studies.results import Results, finding_blocks, provenance, times_caveat
+from zerolab.studies.results import Results, finding_section, provenance, times_caveat
 from zerolab.studies.statistics import ClaimEstimate
 from zerolab.studies.study import scale_caveats
 
@@ -71,10 +71,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-Cost = Callable[[RatedGridRun], float]
+CostMeasure = Callable[[RatedGridRun], float]
 """Function that returns a duration of a run, in seconds."""
 
-ANCHOR = (
+ELO_NOTE = (
     "Elo is relative to Random in each tournament because networks with different seeds do not play"
     " each other."
 )
@@ -84,7 +84,7 @@ _SELECTION_BIAS = (
 )
 
 
-def heat_map_blocks(grid: Grid) -> Iterator[Block]:
+def heat_map_section(grid: Grid) -> Iterator[Block]:
     """Yield heat maps of Elo over simulations and epochs, one for each I and E."""
     yield Heading("Elo of all combinations")
     iterations, games = grid.levels["I"], grid.levels["E"]
@@ -96,9 +96,9 @@ def heat_map_blocks(grid: Grid) -> Iterator[Block]:
             columns=len(games),
         ),
         "One map for each number of iterations (I, down) and games per iteration (E, across)."
-        f" {ANCHOR} {_scale_note(grid)} {search_settings_note(grid)} The standard deviation between"
-        " runs includes the variation of Random's rating between tournaments. Compare Fig. 4 of"
-        " [Wang2020a].",
+        f" {ELO_NOTE} {_scale_note(grid)} {search_settings_note(grid)} The standard deviation"
+        " between runs includes the variation of Random's rating between tournaments. Compare"
+        " Fig. 4 of [Wang2020a].",
     )  # fmt: skip
 
 
@@ -136,7 +136,7 @@ def _map(grid: Grid, i: int, e: int) -> HeatMap:
                 errors)  # fmt: skip
 
 
-def elo_time_blocks(grid: Grid) -> Iterator[Block]:
+def elo_time_section(grid: Grid) -> Iterator[Block]:
     """Yield figures of Elo against self-play, learning and total time, and a table of the front."""
     yield Heading("Elo against time")
     combinations = grid.runs_by_combination()
@@ -147,13 +147,13 @@ def elo_time_blocks(grid: Grid) -> Iterator[Block]:
         yield Picture(
             name,
             _scatter(combinations.values(), OUTER, title, _stage_seconds(stage)),
-            f"Each point is a combination of I, E, m and ep. {ANCHOR} {_SELECTION_BIAS}",
+            f"Each point is a combination of I, E, m and ep. {ELO_NOTE} {_SELECTION_BIAS}",
         )
     yield Picture(
         "elo-both-times",
         _time_map(combinations.values()),
         "Each point is a combination of I, E, m and ep, with the means of its runs. High Elo near"
-        f" the origin is cheap. {ANCHOR} Compare Fig. 5 of [Wang2020a].",
+        f" the origin is cheap. {ELO_NOTE} Compare Fig. 5 of [Wang2020a].",
     )
     largest = {symbol: grid.levels[symbol][-1] for symbol in ("I", "E")}
     subset = [
@@ -171,12 +171,12 @@ def elo_time_blocks(grid: Grid) -> Iterator[Block]:
                 name,
                 _scatter(subset, "m", f"Elo against {time} with {levels}", cost),
                 "All combinations of m and ep with the largest numbers of iterations and games."
-                f" {ANCHOR} {_SELECTION_BIAS} Compare Fig. {panel} of [Wang2020a].",
+                f" {ELO_NOTE} {_SELECTION_BIAS} Compare Fig. {panel} of [Wang2020a].",
             )
     yield Picture(
         "front",
         _scatter(combinations.values(), OUTER, "Elo against time", _total_seconds),
-        f"Means of all combinations. {ANCHOR} {_SELECTION_BIAS} The table below shows how often"
+        f"Means of all combinations. {ELO_NOTE} {_SELECTION_BIAS} The table below shows how often"
         " each combination is on the front.",
     )
     yield Paragraph(_bootstrap_note(grid))
@@ -223,7 +223,7 @@ def pareto_front_table(grid: Grid) -> Table:
     return Table("front-shares", "Combinations on the Pareto front", columns, rows)
 
 
-def _stage_seconds(name: str) -> Cost:
+def _stage_seconds(name: str) -> CostMeasure:
     return lambda run: run.trained_run.seconds_by_stage[name]
 
 
@@ -232,7 +232,7 @@ def _total_seconds(run: RatedGridRun) -> float:
 
 
 def _scatter(
-    combinations: Iterable[Sequence[RatedGridRun]], symbol: str, title: str, cost: Cost
+    combinations: Iterable[Sequence[RatedGridRun]], symbol: str, title: str, cost: CostMeasure
 ) -> Figure:
     """Draw the means of combinations, coloured by the level of `symbol`."""
     combinations = list(combinations)
@@ -297,10 +297,14 @@ def correlation_verdicts(results: Results) -> list[Verdict]:
 def correlation_report(results: Results) -> Document:
     """Return the report on all finished work."""
     grid = read_grid(results)
-    blocks = finding_blocks(results, correlation_verdicts(results))
+    blocks = finding_section(results, correlation_verdicts(results))
     if grid.runs:
-        blocks += [*regression_blocks(grid), *heat_map_blocks(grid), Paragraph(_spread_note(grid))]
-        blocks += elo_time_blocks(grid)
+        blocks += [
+            *regression_section(grid),
+            *heat_map_section(grid),
+            Paragraph(_spread_note(grid)),
+        ]
+        blocks += elo_time_section(grid)
     else:
         blocks.append(Paragraph("There is no Elo yet because no tournament is finished."))
     if results.runs:
@@ -319,7 +323,7 @@ def _spread_note(grid: Grid) -> str:
             " unknown. A fit over all runs averages over this variation; a single cell does not."
         )
     return (
-        f"{ANCHOR} Runs of a combination vary with a standard deviation of"
+        f"{ELO_NOTE} Runs of a combination vary with a standard deviation of"
         f" {components.observed_sd:.0f} Elo. This excludes common shifts of all networks in a"
         " tournament, such as the error of Random's own rating, which the constants of the fits"
         f" absorb. Measurement error accounts for {cell_text(components.error_share, '.0%')} of"

@@ -23,12 +23,18 @@ from zerolab.report.document import Block, Heading, Paragraph, Picture
 from zerolab.report.figures import RunSample
 from zerolab.report.interval_plots import IntervalRow, draw_grouped_runs, draw_intervals
 from zerolab.report.table import P_VALUE_FORMAT, Cell, Column, Table, TimeUnit, cell_text, time_unit
-from zerolab.studies.finished_work import STAGES, TrainedRun
+from zerolab.studies.finished_work import TRAINING_TIME_STAGES, TrainedRun
 from zerolab.studies.joint_estimates import RangeEstimate, bootstrap, range_of_means
-from zerolab.studies.statistics import LEVEL, BootstrapEstimate, holm, mean_of, plot_sample
+from zerolab.studies.statistics import (
+    SIGNIFICANCE_LEVEL,
+    BootstrapEstimate,
+    estimate_mean,
+    holm_adjust,
+    plot_sample,
+)
 
 
-def training_time_blocks(sweep: Sweep) -> Iterator[Block]:
+def training_time_section(sweep: Sweep) -> Iterator[Block]:
     """Yield the table of training times and the figure of measured and published time ratios."""
     yield Heading("Time")
     if not sweep.results.runs_where():
@@ -137,8 +143,11 @@ def _hours_row(sweep: Sweep, sweep_value: SweepValue, unit: TimeUnit) -> list[Ce
 
 
 def _times(runs: Sequence[TrainedRun], unit: TimeUnit) -> list[Cell]:
-    stages = [mean(run.seconds_by_stage[stage] for run in runs) / unit.seconds for stage in STAGES]
-    return [*stages, mean_of([training_seconds(run) / unit.seconds for run in runs]).interval]
+    stages = [
+        mean(run.seconds_by_stage[stage] for run in runs) / unit.seconds
+        for stage in TRAINING_TIME_STAGES
+    ]
+    return [*stages, estimate_mean([training_seconds(run) / unit.seconds for run in runs]).interval]
 
 
 _DEFINITION = (
@@ -188,7 +197,7 @@ def hyperparameter_effects(sweep: Sweep, measure: RunMeasure) -> dict[str, Hyper
     }
     pooled = [[measure(run) for run in runs] for runs in sweep.run_groups]
     sizes = {symbol: range_of_means(groups, pooled) for symbol, groups in by_symbol.items()}
-    adjusted = holm([size.p_value(0.0) for size in sizes.values()])
+    adjusted = holm_adjust([size.p_value(0.0) for size in sizes.values()])
     unsorted = []
     for (symbol, groups), p in zip(by_symbol.items(), adjusted, strict=True):
         best = max(range(len(groups)), key=[mean(group) for group in groups].__getitem__)
@@ -199,7 +208,7 @@ def hyperparameter_effects(sweep: Sweep, measure: RunMeasure) -> dict[str, Hyper
     return {effect.symbol: effect for effect in ordered}
 
 
-def importance_blocks(sweep: Sweep) -> Iterator[Block]:
+def importance_section(sweep: Sweep) -> Iterator[Block]:
     """Yield the figure and the table on the importance of hyper-parameters."""
     yield Heading("Importance of hyper-parameters")
     yield Paragraph(_DEFINITION)
@@ -287,7 +296,9 @@ def _significance_note(by_measure: Mapping[str, Mapping[str, HyperparameterEffec
     notes = []
     for name, by_symbol in by_measure.items():
         significant = [
-            symbol for symbol, effect in by_symbol.items() if effect.adjusted_p_value < LEVEL
+            symbol
+            for symbol, effect in by_symbol.items()
+            if effect.adjusted_p_value < SIGNIFICANCE_LEVEL
         ]
         notes.append(f"on {name}: {', '.join(significant) or 'none'}")
     return f"Significant effects {'; '.join(notes)}. All other effects are undecided."
@@ -303,7 +314,7 @@ PUBLISHED_BEST: Mapping[str, tuple[int | None, int | None]] = {
 None stands for "insignificant" (loss) or "similar" (time)."""
 
 
-def best_value_blocks(sweep: Sweep) -> Iterator[Block]:
+def best_value_section(sweep: Sweep) -> Iterator[Block]:
     """Yield the table of best values, for hyper-parameters with a finished run of each value."""
     by_loss = hyperparameter_effects(sweep, lambda run: -final_loss(run))
     by_time = hyperparameter_effects(sweep, lambda run: -training_seconds(run))

@@ -24,7 +24,7 @@ from zerolab.papers.hyperparameters.runs import (
     differences_between_values,
     doubling_effects,
     final_loss,
-    gate_share,
+    gate_time_share,
     largest_lead,
     late_change,
     late_rise,
@@ -33,14 +33,14 @@ from zerolab.papers.hyperparameters.runs import (
     loss_after,
     loss_after_percent,
     range_effects,
-    scaled,
+    scale_estimate,
 )
 from zerolab.papers.hyperparameters.study import HYPERPARAMETERS, scaled_values
 from zerolab.report.claims import Claim
 from zerolab.studies.claims import MissingEstimate
 from zerolab.studies.joint_estimates import estimate_largest, estimate_smallest, unless_missing
 from zerolab.studies.results import Results
-from zerolab.studies.statistics import ClaimEstimate, mean_of
+from zerolab.studies.statistics import ClaimEstimate, estimate_mean
 
 TIME_SIGNS: Mapping[str, float] = {
     **dict.fromkeys(("I", "E", "m", "rs", "ep", "n"), 1.0), "bs": -1.0
@@ -67,7 +67,7 @@ TIME_CLAIM = Claim(
     0.1,
     figure=TIME_FIGURE,
 )
-FREE_CLAIM = Claim(
+TIME_FRIENDLY_CLAIM = Claim(
     "time-free",
     f"{', '.join(TIME_FRIENDLY)} hardly change the training time (in the table by up to 18 %, for"
     " d).",
@@ -262,13 +262,17 @@ def effect_statistics(
     changes = range_effects(scale, runs, log2_seconds)
     return {
         TIME_CLAIM: estimate_smallest(
-            [scaled(exponents[symbol], sign) for symbol, sign in TIME_SIGNS.items()]
+            [scale_estimate(exponents[symbol], sign) for symbol, sign in TIME_SIGNS.items()]
         ),
-        FREE_CLAIM: estimate_largest(
-            [scaled(changes[symbol], sign) for symbol in TIME_FRIENDLY for sign in (1.0, -1.0)]
+        TIME_FRIENDLY_CLAIM: estimate_largest(
+            [
+                scale_estimate(changes[symbol], sign)
+                for symbol in TIME_FRIENDLY
+                for sign in (1.0, -1.0)
+            ]
         ),
-        EPOCHS_CLAIM: mean_of([change_by_epochs(run.trained_run) for run in runs]),
-        ITERATIONS_CLAIM: mean_of(
+        EPOCHS_CLAIM: estimate_mean([change_by_epochs(run.trained_run) for run in runs]),
+        ITERATIONS_CLAIM: estimate_mean(
             [final_loss(run.trained_run) - loss_after(run.trained_run, 1) for run in runs]
         ),
         STABLE_CLAIM: late_change(scale, runs),
@@ -290,7 +294,7 @@ def effect_statistics(
 
 
 EFFECT_CLAIMS = (
-    TIME_CLAIM, FREE_CLAIM, EPOCHS_CLAIM, ITERATIONS_CLAIM, STABLE_CLAIM, RISE_CLAIM,
+    TIME_CLAIM, TIME_FRIENDLY_CLAIM, EPOCHS_CLAIM, ITERATIONS_CLAIM, STABLE_CLAIM, RISE_CLAIM,
     *LOSS_CLAIMS.values(), THRESHOLD_CLAIM, IMPORTANT_TIME_CLAIM, IMPORTANT_LOSS_CLAIM,
 )  # fmt: skip
 """All claims that both the sweep and the screening test."""
@@ -316,7 +320,7 @@ DEFAULT_ITERATIONS_CLAIM = Claim(
     " largest difference",
     0.0, "below", 0.1, TIME_CLAIM.key, LOSS_FIGURE,
 )  # fmt: skip
-LEVEL_CLAIM = Claim(
+SIMULATIONS_LEVEL_CLAIM = Claim(
     "loss-simulations-level-at-the-end",
     "At the end, the training loss with the most simulations is back at a similar level as with"
     " half as many.",
@@ -335,7 +339,7 @@ LONG_EQUAL_CLAIM = Claim(
 )  # fmt: skip
 
 
-DEFAULT_CLAIMS = (GATE_CLAIM, DEFAULT_ITERATIONS_CLAIM, LEVEL_CLAIM, LONG_EQUAL_CLAIM)
+DEFAULT_CLAIMS = (GATE_CLAIM, DEFAULT_ITERATIONS_CLAIM, SIMULATIONS_LEVEL_CLAIM, LONG_EQUAL_CLAIM)
 """All claims that need runs with default settings, which only the sweep has."""
 
 
@@ -351,13 +355,15 @@ def default_statistics(
         return dict.fromkeys(DEFAULT_CLAIMS, missing)
     scale, half = results.scale, loss_after_percent(50)
     usual = scaled_values(scale, "n")[1]
-    gates = [gate_share(run.trained_run) for run in runs if run.values["n"] == usual]
+    gates = [gate_time_share(run.trained_run) for run in runs if run.values["n"] == usual]
     return {
-        GATE_CLAIM: mean_of(gates),
+        GATE_CLAIM: estimate_mean(gates),
         DEFAULT_ITERATIONS_CLAIM: largest_lead(scale, runs, final_loss, "I", 1),
-        LEVEL_CLAIM: differences_between_values(scale, runs, final_loss, "m", 2)[-1],
+        SIMULATIONS_LEVEL_CLAIM: differences_between_values(scale, runs, final_loss, "m", 2)[-1],
         LONG_EQUAL_CLAIM: unless_missing(
-            lambda parts: estimate_largest([*parts, *(scaled(each, -1.0) for each in parts)]),
+            lambda parts: estimate_largest(
+                [*parts, *(scale_estimate(each, -1.0) for each in parts)]
+            ),
             differences_between_values(scale, runs, half, "E", 2),
         ),
     }

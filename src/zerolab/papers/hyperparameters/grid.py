@@ -38,7 +38,7 @@ class CountedWork(NamedTuple):
     """Total work of a run, as counted in its records."""
 
     simulations: int
-    """Number of simulations of all self-play searches."""
+    """Number of simulations in all self-play searches."""
     examples: int
     """Number of training examples, including repetitions."""
     iterations: int
@@ -237,12 +237,12 @@ def _grid_claim(
     source: str,
     statistic: str,
     figure: str,
-    opened_by: Claim | None = None,
+    gatekeeper: Claim | None = None,
     direction: Direction = "above",
     smallest: float = 10.0,
 ) -> Claim:
-    opener = opened_by.key if opened_by else ""
-    return Claim(key, text, source, statistic, 0.0, direction, smallest, opener, figure)
+    gatekeeper_key = gatekeeper.key if gatekeeper else ""
+    return Claim(key, text, source, statistic, 0.0, direction, smallest, gatekeeper_key, figure)
 
 
 MORE_CLAIM = _grid_claim(

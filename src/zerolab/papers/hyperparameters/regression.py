@@ -4,7 +4,7 @@ A Pareto front selects the best of many noisy points, so it contains lucky point
 estimates how often each combination is on the front. It replaces the runs of each combination by
 their mean plus resampled residuals of all runs, for Elo and log2(time) jointly. The residual of a
 run is its deviation from a fit with a constant per combination and per tournament, so it includes
-measurement error. If no combination has two runs, all residuals are 0, and the bootstrap only adds
+measurement error. If no combination has two runs, all residuals are 0, and the bootstrap adds only
 measurement error to Elo.
 
 The regressions are linear fits over runs. Each tournament has its own constant because networks
@@ -66,7 +66,7 @@ class Residuals(NamedTuple):
     """Residuals of Elo and log2(time), float64[runs, 2].
 
     They are scaled so that their mean square is the unbiased variance."""
-    freedom: int
+    degrees_of_freedom: int
     """Degrees of freedom, 0 if no combination has two runs."""
 
 
@@ -82,9 +82,10 @@ def residuals(grid: Grid) -> Residuals:
         for names in groups for level in dict.fromkeys(names)
     ])  # fmt: skip
     coefficients, _, rank, _ = np.linalg.lstsq(x, y, rcond=None)
-    freedom = len(y) - int(rank)
+    degrees_of_freedom = len(y) - int(rank)
     values = y - x @ coefficients
-    return Residuals(values * math.sqrt(len(y) / freedom) if freedom else 0.0 * values, freedom)
+    scale = math.sqrt(len(y) / degrees_of_freedom) if degrees_of_freedom else 0.0
+    return Residuals(scale * values, degrees_of_freedom)
 
 
 def run_spread(grid: Grid) -> SpreadComponents | None:
@@ -93,7 +94,7 @@ def run_spread(grid: Grid) -> SpreadComponents | None:
     Common shifts of all runs in a tournament, such as the error of Random's rating, are excluded.
     """
     pooled = residuals(grid)
-    if not pooled.freedom:
+    if not pooled.degrees_of_freedom:
         return None
     observed = float(np.mean(pooled.values[:, 0] ** 2))
     measured = float(np.mean([run.elo_error**2 for run in grid.runs]))
@@ -112,7 +113,7 @@ def pareto_front_shares(grid: Grid) -> list[float]:
     ]
     noise = np.zeros((_RESAMPLES, len(combinations), 2))
     for i, runs in enumerate(combinations):
-        if pooled.freedom:
+        if pooled.degrees_of_freedom:
             rows = random.integers(0, len(pooled.values), (_RESAMPLES, len(runs)))
             noise[:, i] = pooled.values[rows].mean(axis=1)
         else:
@@ -272,7 +273,7 @@ def lead_over_costly_runs(grid: Grid) -> StudentEstimate:
 
 
 def _long_run_indicators(grid: Grid, index: int) -> Floats:
-    """Return 1.0 for runs with the largest I and the level `index` of m and ep, 0.0 for others."""
+    """Return 1.0 for runs with the largest I and the level `index` of m and ep, else 0.0."""
     return np.array([
         float(_is_largest(grid, run, "I")
               and all(run.level(symbol) == grid.levels[symbol][index] for symbol in ("m", "ep")))
@@ -309,13 +310,15 @@ def _sum_of_elos(grid: Grid, weights: Floats) -> StudentEstimate:
     ])  # fmt: skip
     elo = np.array([run.elo for run in grid.runs])
     coefficients, _, rank, _ = np.linalg.lstsq(regressors, elo, rcond=None)
-    freedom = len(elo) - int(rank)
+    degrees_of_freedom = len(elo) - int(rank)
     deviation = float(np.linalg.norm(elo - regressors @ coefficients))
-    error = deviation / math.sqrt(freedom) if freedom else math.inf
-    return StudentEstimate(float(weights @ elo), error * float(np.linalg.norm(weights)), freedom)
+    error = deviation / math.sqrt(degrees_of_freedom) if degrees_of_freedom else math.inf
+    return StudentEstimate(
+        float(weights @ elo), error * float(np.linalg.norm(weights)), degrees_of_freedom
+    )
 
 
-def regression_blocks(grid: Grid) -> Iterator[Block]:
+def regression_section(grid: Grid) -> Iterator[Block]:
     """Yield the figure and the table on the value of doubling each hyper-parameter."""
     yield Heading("Value of each hyper-parameter")
     yield Paragraph(

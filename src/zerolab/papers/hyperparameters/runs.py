@@ -27,7 +27,7 @@ from zerolab.papers.hyperparameters.study import (
     DEFAULT,
     DEFAULT_HOURS,
     HYPERPARAMETERS,
-    PAIR,
+    PAIR_FACTOR,
     TOURNAMENT,
     changed_level,
     scaled_values,
@@ -39,7 +39,7 @@ from zerolab.studies.finished_work import PlayedTournament, TrainedRun
 from zerolab.studies.joint_estimates import (
     RankedEstimate,
     RelativeSpread,
-    contrast,
+    contrast_of_means,
     estimate_largest,
     estimate_smallest,
     relative_spread,
@@ -49,8 +49,8 @@ from zerolab.studies.results import Results
 from zerolab.studies.statistics import (
     ClaimEstimate,
     StudentEstimate,
+    estimate_mean,
     linear_regression,
-    mean_of,
     plot_sample,
 )
 
@@ -225,7 +225,7 @@ class VariedRun(NamedTuple):
     trained_run: TrainedRun
     values: Mapping[str, float]
     """Values by symbol."""
-    pair: Level
+    block: Level
     """Number of the mirrored pair in the screening; name of the part in the sweep."""
 
 
@@ -234,7 +234,7 @@ def screened_runs(results: Results) -> list[VariedRun]:
     return [
         VariedRun(
             run, {symbol: float(run.factors[symbol]) for symbol in HYPERPARAMETERS},
-            run.factors[PAIR],
+            run.factors[PAIR_FACTOR],
         )
         for run in results.runs
     ]  # fmt: skip
@@ -248,7 +248,7 @@ def doubling_effects(runs: Sequence[VariedRun], measure: RunMeasure) -> dict[str
     values = np.log2([[run.values[symbol] for symbol in HYPERPARAMETERS] for run in runs])
     constants = np.hstack([
         _indicators([run.trained_run.seed for run in runs]),
-        _indicators([run.pair for run in runs]),
+        _indicators([run.block for run in runs]),
     ])  # fmt: skip
     names = [*HYPERPARAMETERS, *(f"constant {i}" for i in range(constants.shape[1]))]
     y = [measure(run.trained_run) for run in runs]
@@ -261,17 +261,20 @@ def range_effects(
 ) -> dict[str, StudentEstimate]:
     """Return the change in a measure from the smallest to the largest value, by symbol."""
     effects = doubling_effects(runs, measure)
-    return {symbol: scaled(effect, doublings(scale, symbol)) for symbol, effect in effects.items()}
+    return {
+        symbol: scale_estimate(effect, range_in_doublings(scale, symbol))
+        for symbol, effect in effects.items()
+    }
 
 
-def gate_share(run: TrainedRun) -> float:
+def gate_time_share(run: TrainedRun) -> float:
     """Return the share of a run's training time that its gates take."""
     return run.seconds_by_stage["gate"] / run.total_seconds
 
 
 def late_change(scale: str, runs: Sequence[VariedRun]) -> StudentEstimate:
     """Return the change of the loss over the last third of training, in runs with the largest I."""
-    return mean_of(
+    return estimate_mean(
         [
             final_loss(run) - loss_after(run, 2 * len(run.last_epoch_losses) // 3)
             for run in _longest(scale, runs)
@@ -286,9 +289,8 @@ def late_rise(scale: str, runs: Sequence[VariedRun]) -> RankedEstimate:
     """
     before, top = (loss_after_percent(percent) for percent in (80, 90))
     longest = _longest(scale, runs)
-    return estimate_smallest(
-        [mean_of([top(run) - other(run) for run in longest]) for other in (before, final_loss)]
-    )
+    margins = [[top(run) - other(run) for run in longest] for other in (before, final_loss)]
+    return estimate_smallest([estimate_mean(each) for each in margins])
 
 
 def _longest(scale: str, runs: Sequence[VariedRun]) -> list[TrainedRun]:
@@ -312,14 +314,14 @@ def differences_between_values(
         groups.setdefault(tuple(run.values.values()), []).append(measure(run.trained_run))
     if tuple(defaults.values()) not in groups:
         effect = range_effects(scale, runs, measure)[symbol]
-        return [] if index == 1 else [scaled(effect, index - 1.0)]
+        return [] if index == 1 else [scale_estimate(effect, index - 1.0)]
     values = dict.fromkeys(scaled_values(scale, symbol))
     by_value = {each: groups.get(tuple({**defaults, symbol: each}.values()), []) for each in values}
     if not all(by_value.values()):
         return [MissingEstimate(f"{symbol} is not varied")]
     one = scaled_values(scale, symbol)[index]
     return [
-        contrast([(1.0, by_value[one]), (-1.0, by_value[other])], [*groups.values()])
+        contrast_of_means([(1.0, by_value[one]), (-1.0, by_value[other])], [*groups.values()])
         for other in values
         if other != one
     ]
@@ -330,7 +332,7 @@ def largest_lead(
 ) -> ClaimEstimate | MissingEstimate:
     """Return the largest lead of value `index` of a hyper-parameter over another value.
 
-    Without `index`, it is the largest difference between any two values.
+    Without `index`, return the largest difference between any two values.
     """
     differences = [
         difference
@@ -353,7 +355,7 @@ def leads_of_effects(
             StudentEstimate(
                 sign * effects[one].value - other_sign * effects[other].value,
                 math.hypot(effects[one].error, effects[other].error),
-                effects[one].freedom,
+                effects[one].degrees_of_freedom,
             )
             for one in leading
             for other in effects if other not in leading
@@ -373,15 +375,17 @@ def spread_by_values(
     return spread or MissingEstimate("no values have two seeds, or runs do not vary with the seed")
 
 
-def doublings(scale: str, symbol: str) -> float:
+def range_in_doublings(scale: str, symbol: str) -> float:
     """Return log2 of the largest value divided by the smallest."""
     low, _, high = scaled_values(scale, symbol)
     return math.log2(high / low)
 
 
-def scaled(estimate: StudentEstimate, factor: float) -> StudentEstimate:
+def scale_estimate(estimate: StudentEstimate, factor: float) -> StudentEstimate:
     """Return an estimate multiplied by a factor."""
-    return StudentEstimate(factor * estimate.value, abs(factor) * estimate.error, estimate.freedom)
+    return StudentEstimate(
+        factor * estimate.value, abs(factor) * estimate.error, estimate.degrees_of_freedom
+    )
 
 
 def _indicators(labels: Sequence[Level]) -> NDArray[np.float64]:

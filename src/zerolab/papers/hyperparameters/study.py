@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from zerolab.papers.planning import CHANGES, OPENINGS, full_factorial, one_factor_at_a_time
+from zerolab.papers.planning import CHANGES, OPENING_PLIES, full_factorial, one_factor_at_a_time
 from zerolab.studies.design import (
     Design,
     Level,
@@ -97,13 +97,13 @@ LEVELS: Mapping[Scale, Mapping[str, tuple[int, ...]]] = {
 """Levels of the full grid [Wang2020a, Table 2], reduced at smaller scales."""
 
 DEFAULT = "default"
-"""Level of the factor ``changed`` in runs with default settings."""
+"""Level of the ``changed`` factor in runs with default settings."""
 TOURNAMENT = "tournament"
 """Part that contains the tournaments of the sweep. Other parts are named after the changed
 parameter, or `DEFAULT`."""
 SCREENING = "screening"
 """Name of the screening's only part."""
-PAIR = "pair"
+PAIR_FACTOR = "pair"
 """Factor of the screening: the number of a run's mirrored pair."""
 
 _BOARD: Mapping[Scale, str] = {
@@ -125,13 +125,14 @@ _GRID_GAMES: Mapping[Scale, int] = {"smoke": 2, "mini": 4, "small": 10, "paper":
 def scaled_values(scale: str, symbol: str) -> tuple[float, float, float]:
     """Return the smallest, default and largest value of a hyper-parameter at a scale.
 
-    At scale `smoke`, most smallest values equal the default, to reduce the number of runs.
+    At the `smoke` scale, most of the smallest values equal the default, to reduce the number of
+    runs.
     """
     return _REDUCED[scale].get(symbol, HYPERPARAMETERS[symbol].published_values)
 
 
 def changed_level(scale: str, symbol: str, value: Level) -> str:
-    """Return the level of the factor ``changed`` for a value, such as ``m=200`` or `DEFAULT`."""
+    """Return the level of the ``changed`` factor for a value, such as ``m=200`` or `DEFAULT`."""
     return DEFAULT if value == scaled_values(scale, symbol)[1] else f"{symbol}={value:g}"
 
 
@@ -202,14 +203,14 @@ def _changes(scale: Scale, values: Mapping[str, Level]) -> dict[str, Any]:
 def _tournament(
     part: str, scale: Scale, runs: Sequence[PlannedRun], seed: int, games: int
 ) -> PlannedTournament:
-    """Plan the tournament of the runs with a seed, in which all search with the default m and c."""
+    """Plan the tournament of one seed's runs, which all search with the default m and c."""
     simulations, c = (scaled_values(scale, symbol)[1] for symbol in ("m", "c"))
     return PlannedTournament(
         part,
         _BOARD[scale],
         {run.label: run for run in runs if run.factors["seed"] == seed},
         games_per_pair=games,
-        openings=OPENINGS[scale],
+        openings=OPENING_PLIES[scale],
         options=f"simulations={simulations:g}&selection.c={c:g}",
         seed=seed,
     )
@@ -241,7 +242,7 @@ class HyperparameterScreeningStudy(Study):
                 SCREENING,
                 _BOARD[scale],
                 "wang2020a",
-                {PAIR: number % _SCREENING_ROWS, **values},
+                {PAIR_FACTOR: number % _SCREENING_ROWS, **values},
                 _changes(scale, values),
                 seed,
                 group=number,
@@ -266,7 +267,7 @@ class HyperparameterScreeningStudy(Study):
 
 
 def _screened_values(scale: Scale) -> list[dict[str, Level]]:
-    """Return the values of each combination; at scale `smoke`, only a few without mirror images."""
+    """Return the values of each combination; at the `smoke` scale, only a few, without mirrors."""
     rows = plackett_burman(_SCREENING_ROWS)[:, : len(HYPERPARAMETERS)]
     return [
         {
@@ -321,7 +322,7 @@ class HyperparameterCorrelationStudy(Study):
                     _BOARD[scale],
                     {run.label: run for run in trained},
                     games_per_pair=_GRID_GAMES[scale],
-                    openings=OPENINGS[scale],
+                    openings=OPENING_PLIES[scale],
                     options=f"simulations={middle}",
                     seed=seed,
                 )
@@ -346,7 +347,7 @@ def _grid_changes(scale: Scale, values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def plackett_burman(run_count: int) -> NDArray[np.int64]:
-    """Return the design of [Plackett1946] for one factor fewer than runs.
+    """Return the design of [Plackett1946], which has one factor fewer than runs.
 
     The result is int64[runs, factors], with -1 for the low level and 1 for the high level. Each
     column has as many low as high levels, and any two columns are orthogonal. The rows are the

@@ -9,9 +9,9 @@ import numpy as np
 
 from zerolab.papers.elo import elo_table
 from zerolab.papers.hyperparameters.effects import (
-    best_value_blocks,
-    importance_blocks,
-    training_time_blocks,
+    best_value_section,
+    importance_section,
+    training_time_section,
 )
 from zerolab.papers.hyperparameters.findings import (
     LOSS_FIGURE,
@@ -36,7 +36,7 @@ from zerolab.papers.hyperparameters.runs import (
 from zerolab.papers.hyperparameters.study import (
     DEFAULT,
     HYPERPARAMETERS,
-    PAIR,
+    PAIR_FACTOR,
     SCREENING,
     scaled_values,
 )
@@ -47,14 +47,14 @@ from zerolab.report.interval_plots import IntervalRow, draw_grouped_runs, draw_i
 from zerolab.report.table import P_VALUE_FORMAT, Cell, Column, Table, cell_text
 from zerolab.report.xy_plots import Curve, draw_curves
 from zerolab.studies.claims import MissingEstimate
-from zerolab.studies.finished_work import STAGES, TrainedRun
-from zerolab.studies.results import Results, finding_blocks, provenance, times_caveat
+from zerolab.studies.finished_work import TRAINING_TIME_STAGES, TrainedRun
+from zerolab.studies.results import Results, finding_section, provenance, times_caveat
 from zerolab.studies.statistics import (
     POOLED_NOTE,
     ClaimEstimate,
     SpreadComponents,
     StudentEstimate,
-    holm,
+    holm_adjust,
     with_pooled_intervals,
 )
 from zerolab.studies.study import scale_caveats
@@ -67,7 +67,7 @@ _LOSSES: Mapping[str, tuple[str, Sequence[str]]] = {
 """Title and terms of the loss in each figure, by name of the figure."""
 
 
-def epoch_loss_blocks(sweep: Sweep) -> Iterator[Block]:
+def epoch_loss_section(sweep: Sweep) -> Iterator[Block]:
     """Yield a figure for each loss, with a panel per hyper-parameter and a line per value."""
     yield Heading("Losses by epoch")
     if not sweep.results.runs_where():
@@ -120,7 +120,7 @@ def loss_curve(runs: Sequence[TrainedRun], terms: Sequence[str]) -> Curve:
     return Curve(x, [[*curve, *[float("nan")] * (len(x) - len(curve))] for curve in sums])
 
 
-def strength_blocks(sweep: Sweep) -> Iterator[Block]:
+def strength_section(sweep: Sweep) -> Iterator[Block]:
     """Yield the figure and the table of Elo, and the spread between runs of a setting."""
     yield Heading("Strength")
     if sweep.tournament is None:
@@ -173,12 +173,12 @@ def pooled_spread(samples: Sequence[RunSample]) -> SpreadComponents | None:
     of each setting.
     """
     repeated = [sample for sample in samples if len(sample.values) > 1]
-    freedom = sum(len(sample.values) - 1 for sample in repeated)
-    if not freedom:
+    degrees_of_freedom = sum(len(sample.values) - 1 for sample in repeated)
+    if not degrees_of_freedom:
         return None
     squares = sum(float(np.var(sample.values) * len(sample.values)) for sample in repeated)
     errors = [error**2 for sample in repeated for error in sample.standard_errors]
-    observed, measured = squares / freedom, float(np.mean(errors))
+    observed, measured = squares / degrees_of_freedom, float(np.mean(errors))
     return SpreadComponents(
         math.sqrt(observed), math.sqrt(max(0.0, observed - measured)), math.sqrt(measured)
     )
@@ -218,12 +218,12 @@ def sweep_report(results: Results) -> Document:
     """Return the report on all finished work."""
     sweep = Sweep(results)
     blocks: list[Block] = [
-        *finding_blocks(results, sweep_verdicts(results)),
-        *importance_blocks(sweep),
-        *best_value_blocks(sweep),
-        *strength_blocks(sweep),
-        *training_time_blocks(sweep),
-        *epoch_loss_blocks(sweep),
+        *finding_section(results, sweep_verdicts(results)),
+        *importance_section(sweep),
+        *best_value_section(sweep),
+        *strength_section(sweep),
+        *training_time_section(sweep),
+        *epoch_loss_section(sweep),
     ]
     if results.runs:
         blocks += [Heading("All runs"), _runs_table(sweep)]
@@ -236,7 +236,7 @@ def _runs_table(sweep: Sweep) -> Table:
     columns = [
         "changed", "seed", "Elo above Random", "its standard error", "last policy loss",
         "last value loss", "last training Elo", "accepted", "positions",
-        *(f"{stage} (s)" for stage in STAGES), "total (s)", "run",
+        *(f"{stage} (s)" for stage in TRAINING_TIME_STAGES), "total (s)", "run",
     ]  # fmt: skip
     return Table("runs", "All runs", columns, [_run_cells(sweep, run) for run in sweep.results])
 
@@ -247,7 +247,8 @@ def _run_cells(sweep: Sweep, run: TrainedRun) -> list[Cell]:
     return [
         run.factors["changed"], run.factors["seed"], elo, error, losses["policy"], losses["value"],
         run.training_elos[-1], run.accepted_count, run.position_count,
-        *(run.seconds_by_stage[stage] for stage in STAGES), training_seconds(run), run.planned.key,
+        *(run.seconds_by_stage[stage] for stage in TRAINING_TIME_STAGES), training_seconds(run),
+        run.planned.key,
     ]  # fmt: skip
 
 
@@ -280,15 +281,15 @@ def screening_verdicts(results: Results) -> list[Verdict]:
 
 def screening_report(results: Results) -> Document:
     """Return the report on all finished work."""
-    blocks = finding_blocks(results, screening_verdicts(results))
+    blocks = finding_section(results, screening_verdicts(results))
     if results.runs:
-        blocks += [*effect_blocks(results), Heading("All runs"), _screening_table(results)]
+        blocks += [*effect_section(results), Heading("All runs"), _screening_table(results)]
     caveats = scale_caveats(results.scale, len(results.levels("seed")), _SUBJECT)
     title = "Twelve hyper-parameters, all together"
     return Document(title, f"{caveats} {times_caveat(results)}", blocks, provenance(results))
 
 
-def effect_blocks(results: Results) -> Iterator[Block]:
+def effect_section(results: Results) -> Iterator[Block]:
     """Yield a figure for each measure, and the table of all effects."""
     yield Heading("Effects of hyper-parameters")
     yield Paragraph(_SCREENING_DEFINITION)
@@ -326,7 +327,7 @@ def _title(symbol: str) -> str:
 def _effects_table(results: Results, effects: Mapping[str, Mapping[str, StudentEstimate]]) -> Table:
     exponents = doubling_effects(screened_runs(results), log2_seconds)
     p_values = {
-        name: holm([each.p_value(0.0) for each in by_symbol.values()])
+        name: holm_adjust([each.p_value(0.0) for each in by_symbol.values()])
         for name, by_symbol in effects.items()
     }
     rows: list[list[Cell]] = []
@@ -347,7 +348,8 @@ def _effects_table(results: Results, effects: Mapping[str, Mapping[str, StudentE
 
 def _screening_table(results: Results) -> Table:
     columns = [
-        PAIR, "seed", *HYPERPARAMETERS, *(f"{stage} (s)" for stage in STAGES), "total (s)",
+        PAIR_FACTOR, "seed", *HYPERPARAMETERS,
+        *(f"{stage} (s)" for stage in TRAINING_TIME_STAGES), "total (s)",
         "last policy loss", "last value loss", "Elo above Random", "accepted", "run",
     ]  # fmt: skip
     tournament = results.tournaments.get(SCREENING)
@@ -361,7 +363,7 @@ def _screening_table(results: Results) -> Table:
 def _screening_cells(run: TrainedRun, elo: float | None) -> list[Cell]:
     losses = run.last_epoch_losses[-1]
     return [
-        run.factors[PAIR], run.seed, *(run.factors[symbol] for symbol in HYPERPARAMETERS),
-        *(run.seconds_by_stage[stage] for stage in STAGES), run.total_seconds,
+        run.factors[PAIR_FACTOR], run.seed, *(run.factors[symbol] for symbol in HYPERPARAMETERS),
+        *(run.seconds_by_stage[stage] for stage in TRAINING_TIME_STAGES), run.total_seconds,
         losses["policy"], losses["value"], elo, run.accepted_count, run.planned.key,
     ]  # fmt: skip

@@ -12,18 +12,18 @@ import numpy as np
 
 from zerolab.papers.elo import (
     GAME_TITLES,
+    deviations_within_seeds,
     elo_sample,
     elo_table,
     rank_correlations,
     removed_runs_note,
     standard_error,
     unfinished_tournaments_note,
-    within_seeds,
 )
 from zerolab.papers.loss_functions.curve_claims import part_title
 from zerolab.papers.loss_functions.findings import loss_statistics
-from zerolab.papers.loss_functions.study import GAMES, LAMBDA, SIZES, TARGETS, candidate_elos
-from zerolab.papers.solved_accuracy import accuracy_blocks
+from zerolab.papers.loss_functions.study import GAMES, LAMBDA, LOSS_SYMBOLS, SIZES, candidate_elos
+from zerolab.papers.solved_accuracy import accuracy_section
 from zerolab.report.document import Block, Document, Heading, Paragraph, Picture
 from zerolab.report.figures import RunSample
 from zerolab.report.interval_plots import draw_grouped_runs
@@ -31,7 +31,7 @@ from zerolab.report.table import Z95
 from zerolab.report.xy_plots import Curve, draw_curves
 from zerolab.studies.claims import MissingEstimate
 from zerolab.studies.finished_work import PlayedTournament, TrainedRun
-from zerolab.studies.results import Results, finding_blocks, provenance
+from zerolab.studies.results import Results, finding_section, provenance
 from zerolab.studies.statistics import (
     POOLED_NOTE,
     plot_sample,
@@ -49,10 +49,10 @@ def loss_report(results: Results) -> Document:
         " that learns slowly looks weak in short runs"
     )
     blocks: list[Block] = [
-        *finding_blocks(results, results.judge(loss_statistics)),
+        *finding_section(results, results.judge(loss_statistics)),
         *_tournaments(results),
         *_training_elo(results),
-        *accuracy_blocks(results, _part_titles(results), "loss", TARGETS, "search"),
+        *accuracy_section(results, _part_titles(results), "loss", LOSS_SYMBOLS, "search"),
         *_losses(results),
         *_grid(results),
     ]
@@ -82,7 +82,7 @@ def _tournaments(results: Results) -> Iterator[Block]:
     yield Heading("Tournament Elo")
     groups: dict[str, dict[str, RunSample]] = {
         part_title(part): {
-            symbol: _above_random(results, part, target) for target, symbol in TARGETS.items()
+            symbol: _above_random(results, part, target) for target, symbol in LOSS_SYMBOLS.items()
         }
         for part in results.design.parts
         if part in results.tournaments
@@ -109,7 +109,7 @@ def _training_elo(results: Results) -> Iterator[Block]:
     trained = {
         part_title(part): {
             symbol: runs
-            for target, symbol in TARGETS.items()
+            for target, symbol in LOSS_SYMBOLS.items()
             if (runs := results.runs_where(part, loss=target))
         }
         for part in results.design.parts
@@ -183,9 +183,9 @@ class RunElos(NamedTuple):
 
 
 def run_elos(tournament: PlayedTournament, runs: Sequence[TrainedRun]) -> list[RunElos]:
-    """Return training Elo and tournament Elo, relative to the runs with the same seed.
+    """Return training Elo and tournament Elo, relative to their means over the runs with the seed.
 
-    The difference between a number and the mean of n independent numbers, itself included, has the
+    The difference between a number and the mean of n independent numbers that include it has the
     error of the number times sqrt(1 - 1/n).
     """
     counts = Counter(run.seed for run in runs)
@@ -198,8 +198,8 @@ def run_elos(tournament: PlayedTournament, runs: Sequence[TrainedRun]) -> list[R
         )
         for run, training_elo, elo in zip(
             runs,
-            within_seeds(runs, lambda run: run.training_elos[-1]),
-            within_seeds(runs, tournament.elo_above_agent),
+            deviations_within_seeds(runs, lambda run: run.training_elos[-1]),
+            deviations_within_seeds(runs, tournament.elo_above_agent),
             strict=True,
         )
     ]
@@ -235,9 +235,9 @@ def _elos_by_loss(results: Results) -> list[list[RunElos]] | MissingEstimate:
         return missing
     groups = []
     for part in parts:
-        runs = [run for target in TARGETS for run in results.runs_where(part, loss=target)]
+        runs = [run for target in LOSS_SYMBOLS for run in results.runs_where(part, loss=target)]
         elos = run_elos(results.tournaments[part], runs)
-        for target in TARGETS:
+        for target in LOSS_SYMBOLS:
             group = [
                 each for run, each in zip(runs, elos, strict=True) if run.factors["loss"] == target
             ]
@@ -262,10 +262,10 @@ def _losses(results: Results) -> Iterator[Block]:
         panels = {
             f"{symbol} minimised, {size}": {
                 name: _curve([[losses[loss] for losses in run.last_epoch_losses] for run in runs])
-                for loss, name in TARGETS.items()
+                for loss, name in LOSS_SYMBOLS.items()
             }
             for size in SIZES
-            for target, symbol in TARGETS.items()
+            for target, symbol in LOSS_SYMBOLS.items()
             if (runs := results.runs_where(f"{game}-{size}", loss=target))
         }
         if panels:
@@ -316,7 +316,7 @@ def training_elo_errors(run: TrainedRun) -> list[float]:
 
 
 def candidate_elo_errors(run: TrainedRun) -> list[float]:
-    """Return the standard error of the training Elo of every candidate with an Elo.
+    """Return the standard error of the training Elo of every candidate that has one.
 
     Each error includes that of the best network's Elo, since a candidate is rated relative to it.
     """

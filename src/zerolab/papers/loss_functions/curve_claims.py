@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from zerolab.papers.elo import GAME_TITLES, Term, sum_of_means
 from zerolab.papers.loss_functions import study
-from zerolab.papers.loss_functions.study import GAMES, PUBLISHED_LOSSES, TARGETS
+from zerolab.papers.loss_functions.study import GAMES, LOSS_SYMBOLS, PUBLISHED_LOSSES
 from zerolab.report.claims import Claim, Direction
 from zerolab.studies.claims import MissingEstimate
 from zerolab.studies.finished_work import TrainedRun
@@ -17,9 +17,9 @@ from zerolab.studies.joint_estimates import estimate_largest, unless_missing
 from zerolab.studies.results import Results
 from zerolab.studies.statistics import ClaimEstimate
 
-SINGLE = 50.0
+SMALLEST_ELO_DIFFERENCE = 50.0
 """Smallest Elo difference of practical interest on one board."""
-SMALLEST_LOSS = 0.1
+SMALLEST_LOSS_DIFFERENCE = 0.1
 """Smallest loss difference of practical interest; published policy losses range from 0.4 to 2.5."""
 
 
@@ -55,7 +55,7 @@ COMBINED_LOSS_CLAIM = Claim(
     "[Wang2019, section V-C], [Wang2020a, section 6.3.3]",
     "policy loss plus value loss at the end, mean of l_+ and l_x minus l_p and minus l_v, larger"
     " difference, mean over all boards",
-    0.0, "below", SMALLEST_LOSS, figure="losses-othello",
+    0.0, "below", SMALLEST_LOSS_DIFFERENCE, figure="losses-othello",
 )  # fmt: skip
 LOSSES_BIAS_CLAIM = Claim(
     "training-elo-misleads-between-losses",
@@ -107,7 +107,7 @@ SIZES_CLAIM = Claim(
     "decrease in a loss from the first iteration to the middle or to the last, absolute difference"
     " between 6x6 and 5x5 boards, largest of both points, the three games, and the eight"
     " combinations of policy loss or value loss and loss function",
-    0.2, "below", SMALLEST_LOSS, COMBINED_LOSS_CLAIM.key, "losses-othello",
+    0.2, "below", SMALLEST_LOSS_DIFFERENCE, COMBINED_LOSS_CLAIM.key, "losses-othello",
 )  # fmt: skip
 START_CLAIM = Claim(
     "value-loss-starts-low-in-gobang",
@@ -115,14 +115,15 @@ START_CLAIM = Claim(
     " beginning, unlike in Othello and Connect Four.", _LOSSES["gobang-5x5"],
     "value loss after the first iteration, mean of l_+ and l_x, 5x5 Gobang minus 5x5 Othello and"
     " minus 5x5 Connect Four, larger difference",
-    0.0, "below", SMALLEST_LOSS, COMBINED_LOSS_CLAIM.key, "losses-gobang",
+    0.0, "below", SMALLEST_LOSS_DIFFERENCE, COMBINED_LOSS_CLAIM.key, "losses-gobang",
 )  # fmt: skip
 LEVELS_CLAIM = Claim(
     "final-losses-as-published", "The losses end at the published values.",
     _BOTH_LOSSES,
     "mean final loss minus the number in the text, largest absolute difference of 15 numbers for"
     " boards, losses and minimised losses (those of 0 and below 0.1 have findings of their own)",
-    SMALLEST_LOSS, "below", SMALLEST_LOSS, COMBINED_LOSS_CLAIM.key, "losses-othello",
+    SMALLEST_LOSS_DIFFERENCE, "below", SMALLEST_LOSS_DIFFERENCE, COMBINED_LOSS_CLAIM.key,
+    "losses-othello",
 )  # fmt: skip
 
 
@@ -135,17 +136,17 @@ class CurveClaim(NamedTuple):
     weights: Mapping[str, float]
     """Weight of each loss function; a single weight of 1 tests the mean over that loss function's
     runs."""
-    smallest_of: Sequence[str] = ()
+    smallest_mean_of: Sequence[str] = ()
     """Loss functions whose smallest mean is tested, instead of a weighted sum."""
-    leaders: Sequence[str] = ()
+    smallest_lead_of: Sequence[str] = ()
     """Loss functions whose smallest lead over the others is tested, instead of a weighted sum."""
 
 
 def difference_between_sizes(results: Results) -> ClaimEstimate | MissingEstimate:
     """Return the largest absolute difference in a loss's decrease between 6x6 and 5x5 boards."""
     differences = []
-    for game, loss, name, share in product(GAMES, TARGETS, ("policy", "value"), (0.5, 1.0)):
-        measure = partial(study.fall, name, share=share)
+    for game, loss, name, share in product(GAMES, LOSS_SYMBOLS, ("policy", "value"), (0.5, 1.0)):
+        measure = partial(study.loss_fall, name, share=share)
         for sign in (1.0, -1.0):
             sizes = (("6x6", sign), ("5x5", -sign))
             terms = [Term(weight, f"{game}-{size}", loss, measure) for size, weight in sizes]
@@ -193,8 +194,8 @@ def first_value_loss_in_gobang(results: Results) -> ClaimEstimate | MissingEstim
 
 def mean_trend(results: Results, parts: Sequence[str]) -> ClaimEstimate | MissingEstimate:
     """Return the mean correlation of loss and training Elo over the runs of some boards."""
-    weight = 1.0 / (len(parts) * len(TARGETS))
-    terms = [Term(weight, *each, study.loss_elo_correlation) for each in product(parts, TARGETS)]
+    pairs = [*product(parts, LOSS_SYMBOLS)]
+    terms = [Term(1.0 / len(pairs), *pair, study.loss_elo_correlation) for pair in pairs]
     return sum_of_means(results, "loss", terms)
 
 
@@ -206,26 +207,27 @@ def _on_board(
     measure: Callable[[TrainedRun], float],
     weights: Mapping[str, float],
     direction: Direction,
-    opened_by: Claim = COMBINED_LOSS_CLAIM,
-    smallest: float = SMALLEST_LOSS,
+    gatekeeper: Claim = COMBINED_LOSS_CLAIM,
+    smallest: float = SMALLEST_LOSS_DIFFERENCE,
     *,
     threshold: float = 0.0,
     source: str = "",
-    smallest_of: Sequence[str] = (),
-    leaders: Sequence[str] = (),
+    smallest_mean_of: Sequence[str] = (),
+    smallest_lead_of: Sequence[str] = (),
 ) -> CurveClaim:
     """Return a claim about the losses or, if `BIAS_CLAIM` opens it, about training Elo."""
-    is_elo = opened_by is BIAS_CLAIM
+    is_elo = gatekeeper is BIAS_CLAIM
     losses = f"losses-{part.rpartition('-')[0].replace('_', '-')}"
     claim = Claim(
         f"{key}-{part}", f"In {part_title(part)}, {text}",
         source or (_TRAINING_ELO if is_elo else _LOSSES[part]), statistic, threshold, direction,
-        SINGLE if is_elo else smallest, opened_by.key, "training-elo" if is_elo else losses,
+        SMALLEST_ELO_DIFFERENCE if is_elo else smallest, gatekeeper.key,
+        "training-elo" if is_elo else losses,
     )  # fmt: skip
-    return CurveClaim(claim, part, measure, weights, smallest_of, leaders)
+    return CurveClaim(claim, part, measure, weights, smallest_mean_of, smallest_lead_of)
 
 
-_EQUAL = dict.fromkeys(TARGETS, 0.25)
+_EQUAL = dict.fromkeys(LOSS_SYMBOLS, 0.25)
 _COMBINED = {"sum": 0.5, "product": 0.5}
 _CAPTIONS = {
     "othello-5x5": "[Wang2019, Fig. 2], [Wang2020a, Fig. 7]",
@@ -237,14 +239,14 @@ _LAST_MINUS = "training Elo of candidates in the last quarter of the iterations 
 
 
 def _loss_falls(fallen: str, minimised: str, part: str, note: str = "") -> CurveClaim:
-    """Return the claim that a loss falls while it or another loss is minimised."""
+    """Return the claim that a loss falls while it or another loss is being minimised."""
     own = fallen == minimised
     key = f"{fallen}-loss-falls" + ("" if own else f"-with-{minimised}")
     while_ = "while it is minimised" if own else f"too, while the {minimised} loss is minimised"
     return _on_board(
         key, part, f"the {fallen} loss falls{' ' if own else ', '}{while_}{note}.",
-        f"decrease in the {fallen} loss with {TARGETS[minimised]}", partial(study.fall, fallen),
-        {minimised: 1.0}, "above",
+        f"decrease in the {fallen} loss with {LOSS_SYMBOLS[minimised]}",
+        partial(study.loss_fall, fallen), {minimised: 1.0}, "above",
     )  # fmt: skip
 
 
@@ -258,17 +260,17 @@ CURVE_CLAIMS: Sequence[CurveClaim] = [
               " loss (tested by the final training Elo).", "final training Elo of l_+ and of l_x"
               " minus that of l_p and of l_v, smallest of four differences (the limit is ours)",
               study.last_training_elo, {}, "above", BIAS_CLAIM,
-              threshold=100.0, leaders=[*_COMBINED]),
+              threshold=100.0, smallest_lead_of=[*_COMBINED]),
     _on_board("policy-rises-fastest", "othello-5x5",
               "training Elo rises fastest with the policy loss (tested by the final training Elo).",
               "final training Elo of l_p minus that of l_v, l_+, l_x, smallest difference",
-              study.last_training_elo, {}, "above", BIAS_CLAIM, leaders=["policy"]),
+              study.last_training_elo, {}, "above", BIAS_CLAIM, smallest_lead_of=["policy"]),
     *(
         _on_board("value-rises-highest", part,
                   f"training Elo ends highest with the value loss{note}.",
                   "final training Elo of l_v minus that of l_p, l_+, l_x, smallest difference",
                   study.last_training_elo, {}, "above", BIAS_CLAIM, source=source,
-                  leaders=["value"])
+                  smallest_lead_of=["value"])
         for part, source, note in (
             ("connect_four-6x6", "", ""),
             *(
@@ -302,7 +304,7 @@ CURVE_CLAIMS: Sequence[CurveClaim] = [
     *(
         _on_board("policy-loss-stays", part,
                   "the policy loss hardly changes while the value loss is minimised.",
-                  "decrease in the policy loss with l_v", partial(study.fall, "policy"),
+                  "decrease in the policy loss with l_v", partial(study.loss_fall, "policy"),
                   {"value": 1.0}, "equal to", smallest=0.2)
         for part in ("othello-5x5", "othello-6x6")
     ),
@@ -325,11 +327,11 @@ CURVE_CLAIMS: Sequence[CurveClaim] = [
               "the value loss falls much quicker than the policy loss while the latter is"
               " minimised.", "decrease in the value loss minus that in the policy loss in the first"
               " quarter of the iterations, with l_p (a quarter of the published decreases is 0.2)",
-              study.value_falls_faster, {"policy": 1.0}, "above", threshold=0.2),
+              study.value_fall_lead, {"policy": 1.0}, "above", threshold=0.2),
     _on_board("value-loss-falls-quickly", "gobang-5x5",
               "the value loss falls quickly while it is minimised.",
               "decrease in the value loss in the first quarter of the iterations minus that after"
-              " it, with l_v", study.falls_early, {"value": 1.0}, "above"),
+              " it, with l_v", study.early_fall_excess, {"value": 1.0}, "above"),
     *(
         _on_board("value-loss-vanishes", part,
                   "the value loss falls to about 0 while the sum or the product is minimised.",
@@ -344,10 +346,10 @@ CURVE_CLAIMS: Sequence[CurveClaim] = [
     _on_board("value-loss-stationary", "gobang-5x5",
               "the value loss is stationary from the beginning while the sum or the product is"
               " minimised.", "decrease in the value loss, mean of l_+ and l_x",
-              partial(study.fall, "value"), _COMBINED, "equal to"),
+              partial(study.loss_fall, "value"), _COMBINED, "equal to"),
     _on_board("value-loss-returns", "othello-6x6",
               "the value loss ends about where it began while the sum or the product is minimised.",
-              "decrease in the value loss, mean of l_+ and l_x", partial(study.fall, "value"),
+              "decrease in the value loss, mean of l_+ and l_x", partial(study.loss_fall, "value"),
               _COMBINED, "equal to"),
     _on_board("value-loss-rises-first", "othello-6x6",
               "the value loss first increases slightly while the sum or the product is minimised.",
@@ -355,8 +357,8 @@ CURVE_CLAIMS: Sequence[CurveClaim] = [
               " mean of l_+ and l_x", study.value_hump, _COMBINED, "above"),
     _on_board("policy-loss-falls-combined", "othello-6x6",
               "the policy loss falls while the sum or the product is minimised.",
-              "decrease in the policy loss, mean of l_+ and l_x", partial(study.fall, "policy"),
-              _COMBINED, "above"),
+              "decrease in the policy loss, mean of l_+ and l_x",
+              partial(study.loss_fall, "policy"), _COMBINED, "above"),
     *(_loss_falls(*each) for each in (
         ("policy", "policy", "othello-5x5"), ("policy", "policy", "othello-6x6"),
         ("policy", "policy", "connect_four-5x5"), ("policy", "policy", "gobang-5x5"),
@@ -369,7 +371,7 @@ CURVE_CLAIMS: Sequence[CurveClaim] = [
         _on_board("both-losses-fall", part,
                   "both losses fall while the sum or the product is minimised.",
                   "decrease in the policy loss or the value loss, whichever is smaller, mean of l_+"
-                  " and l_x", study.smaller_fall, _COMBINED, "above")
+                  " and l_x", study.smaller_loss_fall, _COMBINED, "above")
         for part in ("othello-5x5", "connect_four-5x5")
     ),
     *(
@@ -377,7 +379,7 @@ CURVE_CLAIMS: Sequence[CurveClaim] = [
                   "the minimised loss is the lowest of the four, except when the sum is minimised.",
                   "lowest other loss minus the minimised loss at the end, smallest of l_p, l_v and"
                   " l_x", study.minimised_margin, {}, "above", source=_CAPTIONS[part],
-                  smallest_of=[target for target in TARGETS if target != "sum"])
+                  smallest_mean_of=[target for target in LOSS_SYMBOLS if target != "sum"])
         for part in ("othello-5x5", "othello-6x6")
     ),
     *(
@@ -385,13 +387,13 @@ CURVE_CLAIMS: Sequence[CurveClaim] = [
                   "the value loss is the lowest of the four, whichever is minimised.",
                   "lowest other loss minus the value loss at the end, smallest of the four losses",
                   partial(study.loss_margin, "value"), {}, "above", source=_CAPTIONS[part],
-                  smallest_of=[*TARGETS])
+                  smallest_mean_of=[*LOSS_SYMBOLS])
         for part in ("connect_four-5x5", "gobang-5x5")
     ),
     *(
         _on_board("rises", part, "training Elo rises with every loss.",
                   f"{_LAST_MINUS} first, smallest of the four losses", study.elo_change, {},
-                  "above", BIAS_CLAIM, smallest_of=[*TARGETS])
+                  "above", BIAS_CLAIM, smallest_mean_of=[*LOSS_SYMBOLS])
         for part in ("othello-5x5", "othello-6x6")
     ),
 ]  # fmt: skip

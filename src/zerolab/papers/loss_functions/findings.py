@@ -7,12 +7,12 @@ from functools import partial
 from itertools import permutations
 
 from zerolab.papers.elo import (
-    contrast,
     correlation_with_elo,
     elo_spread_ratio,
     fit_elo,
-    fit_runs,
-    leads,
+    fit_measure,
+    mean_contrast,
+    mean_leads,
     smallest_lead,
     weakest_elo,
 )
@@ -21,12 +21,12 @@ from zerolab.papers.loss_functions.curve_claims import (
     BIAS_CLAIM,
     COMBINED_LOSS_CLAIM,
     CURVE_CLAIMS,
-    SINGLE,
-    SMALLEST_LOSS,
+    SMALLEST_ELO_DIFFERENCE,
+    SMALLEST_LOSS_DIFFERENCE,
     CurveClaim,
     part_title,
 )
-from zerolab.papers.loss_functions.study import TARGETS, final_loss, last_training_elo
+from zerolab.papers.loss_functions.study import LOSS_SYMBOLS, final_loss, last_training_elo
 from zerolab.papers.solved_accuracy import fit_accuracy
 from zerolab.report.claims import Claim, Direction
 from zerolab.studies.block_model import GamesModel, ranked_lead
@@ -34,7 +34,7 @@ from zerolab.studies.claims import MissingEstimate
 from zerolab.studies.finished_work import TrainedRun
 from zerolab.studies.joint_estimates import estimate_largest, estimate_smallest
 from zerolab.studies.results import Results
-from zerolab.studies.statistics import ClaimEstimate, mean_of
+from zerolab.studies.statistics import ClaimEstimate, estimate_mean
 
 _FIGURE = "[Wang2019, section V-C, Fig. 6], [Wang2020a, Fig. 11]"
 _SECTION = "[Wang2019, section V-C], [Wang2020a, section 6.3.3]"
@@ -51,8 +51,8 @@ _GOBANG_BOARDS = ("gobang-5x5", "gobang-6x6")
 
 
 def _leads(loss: str) -> str:
-    others = ", ".join(symbol for target, symbol in TARGETS.items() if target != loss)
-    return f"tournament Elo of {TARGETS[loss]} minus that of {others}, smallest difference"
+    others = ", ".join(symbol for target, symbol in LOSS_SYMBOLS.items() if target != loss)
+    return f"tournament Elo of {LOSS_SYMBOLS[loss]} minus that of {others}, smallest difference"
 
 
 def _claim(
@@ -62,18 +62,19 @@ def _claim(
     statistic: str,
     direction: Direction = "above",
     smallest: float = _POOLED,
-    opened_by: Claim | None = None,
+    gatekeeper: Claim | None = None,
     threshold: float = 0.0,
     figure: str = "tournament-elo",
 ) -> Claim:
-    opener = opened_by.key if opened_by else ""
-    return Claim(key, text, source, statistic, threshold, direction, smallest, opener, figure)
+    gate = gatekeeper.key if gatekeeper else ""
+    return Claim(key, text, source, statistic, threshold, direction, smallest, gate, figure)
 
 
 VALUE_CLAIM = _claim(
     "value-loss-best",
     "In 6x6 Othello and in 5x5 and 6x6 Connect Four alike, minimising the value loss alone trains"
-    " the strongest players.", _FIGURE, f"{_leads('value')} on the three boards", smallest=SINGLE,
+    " the strongest players.", _FIGURE, f"{_leads('value')} on the three boards",
+    smallest=SMALLEST_ELO_DIFFERENCE,
 )  # fmt: skip
 SUM_CLAIM = _claim(
     "value-above-sum",
@@ -93,12 +94,13 @@ MOST_CLAIM = _claim(
     "On most of the six boards, the value loss trains the strongest players (the paper's own figure"
     " shows this on three).", "[Wang2020a, conclusion]",
     f"{_leads('value')} on a board, fourth largest of the six boards (above 0 if l_v is the best of"
-    " the four losses on at least four boards)", smallest=SINGLE, opened_by=EVERYWHERE_CLAIM,
+    " the four losses on at least four boards)",
+    smallest=SMALLEST_ELO_DIFFERENCE, gatekeeper=EVERYWHERE_CLAIM,
 )  # fmt: skip
 SELDOM_CLAIM = _claim(
     "sum-seldom-best", "The best choice is usually not the sum.", "[Wang2020a, sections 1 and 7]",
     f"{_leads('sum')} on a board, third largest of the six boards (below 0 if another loss is"
-    " better on at least four boards)", "below", SINGLE, EVERYWHERE_CLAIM,
+    " better on at least four boards)", "below", SMALLEST_ELO_DIFFERENCE, EVERYWHERE_CLAIM,
 )  # fmt: skip
 PRODUCT_ELO_CLAIM = _claim(
     "product-as-strong-as-sum",
@@ -110,32 +112,33 @@ PRODUCT_ELO_CLAIM = _claim(
 POLICY_CLAIM = _claim(
     "policy-best-gobang-6x6",
     "In 6x6 Gobang, minimising the policy loss alone trains the strongest players.",
-    "[Wang2020a, Fig. 11, section 6.3.3]", _leads("policy"), smallest=SINGLE,
+    "[Wang2020a, Fig. 11, section 6.3.3]", _leads("policy"), smallest=SMALLEST_ELO_DIFFERENCE,
 )  # fmt: skip
 SMALL_GOBANG_CLAIM = _claim(
     "policy-best-gobang-5x5",
     "In 5x5 Gobang, too, minimising the policy loss alone trains the strongest players.",
-    "[Wang2020a, section 6.3.3]", _leads("policy"), smallest=SINGLE, opened_by=POLICY_CLAIM,
+    "[Wang2020a, section 6.3.3]", _leads("policy"),
+    smallest=SMALLEST_ELO_DIFFERENCE, gatekeeper=POLICY_CLAIM,
 )  # fmt: skip
 BEST_ON_BOARD = {
     part: _claim(
         f"value-best-{part}",
         f"In {part_title(part)}, minimising the value loss alone trains the strongest players.",
-        _FIGURE, _leads("value"), smallest=SINGLE, opened_by=VALUE_CLAIM,
+        _FIGURE, _leads("value"), smallest=SMALLEST_ELO_DIFFERENCE, gatekeeper=VALUE_CLAIM,
     )
     for part in _CLAIMED_BOARDS
 }  # fmt: skip
 SMALL_CLAIM = _claim(
     "small-differences-othello-5x5", "In Othello 5x5, the difference between the losses is small.",
     _FIGURE, "largest absolute difference between the mean tournament Elo of two losses",
-    "below", SINGLE, VALUE_CLAIM, threshold=_SMALL,
+    "below", SMALLEST_ELO_DIFFERENCE, VALUE_CLAIM, threshold=_SMALL,
 )  # fmt: skip
 HUGE_CLAIM = _claim(
     "loss-can-matter-much", "The choice of the loss can have a huge impact on strength.",
     "[Wang2019, section VI]",
     "largest difference between the mean tournament Elo of two losses on a board, largest of the"
     " four boards of Othello and Connect Four (twice the limit of a small difference)",
-    "above", SINGLE, VALUE_CLAIM, threshold=2.0 * _SMALL,
+    "above", SMALLEST_ELO_DIFFERENCE, VALUE_CLAIM, threshold=2.0 * _SMALL,
 )  # fmt: skip
 DEPENDS_CLAIM = _claim(
     "best-loss-depends-on-game",
@@ -143,7 +146,7 @@ DEPENDS_CLAIM = _claim(
     " Connect Four, the policy loss in Gobang.", "[Wang2020a, section 6.3.3, conclusion]",
     "tournament Elo of l_v minus that of l_p, mean over 6x6 Othello and 5x5 and 6x6 Connect Four,"
     " or of l_p minus l_v, mean over the Gobang boards, whichever is smaller",
-    smallest=SINGLE, opened_by=VALUE_CLAIM,
+    smallest=SMALLEST_ELO_DIFFERENCE, gatekeeper=VALUE_CLAIM,
 )  # fmt: skip
 STEADY_ON_BOARD = {
     part: _claim(
@@ -161,20 +164,20 @@ COMPROMISE_CLAIM = _claim(
     " much strength against the best loss.", "[Wang2020a, sections 1 and 7]",
     "tournament Elo of l_p, l_v, l_x minus that of l_+, largest difference, largest of the boards"
     " (the limit is that of a small difference)",
-    "below", SINGLE, SUM_CLAIM, threshold=_SMALL,
+    "below", SMALLEST_ELO_DIFFERENCE, SUM_CLAIM, threshold=_SMALL,
 )  # fmt: skip
 PRODUCT_GAINS_CLAIM = _claim(
     "product-above-sum-in-some-games",
     "In some games, minimising the product trains stronger players than the sum.",
     "[Wang2020a, section 6.3.3]", "tournament Elo of l_x minus that of l_+, largest of the boards",
-    smallest=SINGLE, opened_by=SUM_CLAIM,
+    smallest=SMALLEST_ELO_DIFFERENCE, gatekeeper=SUM_CLAIM,
 )  # fmt: skip
 PRODUCT_IN_BOTH_CLAIM = _claim(
     "product-above-sum-in-both-games",
     "In Othello and Connect Four, minimising the product can train stronger players than the sum.",
     "[Wang2019, section V-C]", "tournament Elo of l_x minus that of l_+, mean over the four boards"
     " (our reading; the paper says that the product can do this)",
-    opened_by=SUM_CLAIM,
+    gatekeeper=SUM_CLAIM,
 )  # fmt: skip
 PRODUCT_BOARDS = ("othello-5x5", "othello-6x6", "connect_four-5x5")
 """Boards for which the papers compare minimising the product with minimising the sum."""
@@ -185,43 +188,44 @@ PRODUCT_CLAIM = Claim(
     "[Wang2019, section V-A], [Wang2020a, section 6.3.1, without 6x6 Othello]",
     "absolute difference between l_x and l_+ in final policy loss or final value loss, largest of"
     " both losses on the three boards",
-    SMALLEST_LOSS,
+    SMALLEST_LOSS_DIFFERENCE,
     "below",
-    SMALLEST_LOSS,
+    SMALLEST_LOSS_DIFFERENCE,
     figure="losses-othello",
 )
 TRAINING_CLAIM = _claim(
     "value-highest-training-elo", "Minimising the value loss achieves the highest training Elo.",
     _SECTION, "final training Elo of l_v minus that of l_p, l_+, l_x, mean over all boards,"
-    " smallest difference", smallest=SINGLE, opened_by=BIAS_CLAIM, figure="training-elo",
+    " smallest difference",
+    smallest=SMALLEST_ELO_DIFFERENCE, gatekeeper=BIAS_CLAIM, figure="training-elo",
 )  # fmt: skip
 LEARNING_CLAIM = _claim(
     "all-learn", "With every loss, players become stronger than Random.",
     "zerolab, on [Wang2020a, Fig. 11]",
     "mean Elo relative to Random of the weakest combination of board and loss",
-    smallest=SINGLE, opened_by=SUM_CLAIM,
+    smallest=SMALLEST_ELO_DIFFERENCE, gatekeeper=SUM_CLAIM,
 )  # fmt: skip
 ACCURACY_CLAIM = _claim(
     "value-above-sum-accuracy",
     "According to a solver, minimising the value loss trains better players than the sum.",
     "zerolab, on [Wang2020a]",
     "strong accuracy of search on solved positions, l_v minus l_+, mean over the four boards of"
-    " Othello and Connect Four", smallest=0.01, opened_by=SUM_CLAIM, figure="accuracy",
+    " Othello and Connect Four", smallest=0.01, gatekeeper=SUM_CLAIM, figure="accuracy",
 )  # fmt: skip
 
 
 def loss_statistics(results: Results) -> dict[Claim, ClaimEstimate | MissingEstimate]:
     """Return the statistic of each claim, or the reason why it is missing."""
     boards = list(dict.fromkeys(run.part for run in results.design.runs))
-    everywhere = fit_elo(results, boards, "loss", list(TARGETS))
+    everywhere = fit_elo(results, boards, "loss", list(LOSS_SYMBOLS))
     single_losses = [
         _fit(results, PRODUCT_BOARDS, partial(final_loss, name)) for name in ("policy", "value")
     ]
-    pairs = [{one: 1.0, other: -1.0} for one, other in permutations(TARGETS, 2)]
+    pairs = [{one: 1.0, other: -1.0} for one, other in permutations(LOSS_SYMBOLS, 2)]
 
     def elo_on(parts: Sequence[str]) -> GamesModel | MissingEstimate:
         if isinstance(everywhere, MissingEstimate) or not set(parts) <= set(boards):
-            return fit_elo(results, parts, "loss", list(TARGETS))
+            return fit_elo(results, parts, "loss", list(LOSS_SYMBOLS))
         return everywhere
 
     def lead(loss: str, part: str) -> ClaimEstimate | MissingEstimate:
@@ -235,11 +239,11 @@ def loss_statistics(results: Results) -> dict[Claim, ClaimEstimate | MissingEsti
 
     return {
         VALUE_CLAIM: lead_on("value", _CLAIMED_BOARDS, len(_CLAIMED_BOARDS)),
-        ACCURACY_CLAIM: contrast(
-            fit_accuracy(results, _SUM_BOARDS, "loss", list(TARGETS), "search"),
+        ACCURACY_CLAIM: mean_contrast(
+            fit_accuracy(results, _SUM_BOARDS, "loss", list(LOSS_SYMBOLS), "search"),
             _VALUE_MINUS_SUM,
         ),
-        SUM_CLAIM: contrast(elo_on(_SUM_BOARDS), _VALUE_MINUS_SUM, _SUM_BOARDS),
+        SUM_CLAIM: mean_contrast(elo_on(_SUM_BOARDS), _VALUE_MINUS_SUM, _SUM_BOARDS),
         POLICY_CLAIM: lead("policy", "gobang-6x6"),
         SMALL_GOBANG_CLAIM: lead("policy", "gobang-5x5"),
         MOST_CLAIM: lead_on("value", boards, len(boards) // 2 + 1),
@@ -247,8 +251,8 @@ def loss_statistics(results: Results) -> dict[Claim, ClaimEstimate | MissingEsti
         TRAINING_CLAIM: smallest_lead(
             _fit(results, boards, last_training_elo), "value", _rivals("value"), ()
         ),
-        EVERYWHERE_CLAIM: contrast(everywhere, _VALUE_MINUS_SUM),
-        PRODUCT_ELO_CLAIM: contrast(everywhere, _PRODUCT_MINUS_SUM),
+        EVERYWHERE_CLAIM: mean_contrast(everywhere, _VALUE_MINUS_SUM),
+        PRODUCT_ELO_CLAIM: mean_contrast(everywhere, _PRODUCT_MINUS_SUM),
         **correlations(results, boards),
         PRODUCT_CLAIM: _largest(
             single_losses,
@@ -269,7 +273,7 @@ def loss_statistics(results: Results) -> dict[Claim, ClaimEstimate | MissingEsti
         PRODUCT_GAINS_CLAIM: _largest(
             [everywhere], [(_PRODUCT_MINUS_SUM, [board]) for board in boards]
         ),
-        PRODUCT_IN_BOTH_CLAIM: contrast(elo_on(_SUM_BOARDS), _PRODUCT_MINUS_SUM, _SUM_BOARDS),
+        PRODUCT_IN_BOTH_CLAIM: mean_contrast(elo_on(_SUM_BOARDS), _PRODUCT_MINUS_SUM, _SUM_BOARDS),
         HUGE_CLAIM: _largest(
             [elo_on(_SUM_BOARDS)], [(pair, [board]) for pair in pairs for board in _SUM_BOARDS]
         ),
@@ -281,7 +285,7 @@ def loss_statistics(results: Results) -> dict[Claim, ClaimEstimate | MissingEsti
         SMALL_CLAIM: _largest(
             [elo_on(["othello-5x5"])], [(pair, ["othello-5x5"]) for pair in pairs]
         ),
-        LEARNING_CLAIM: weakest_elo(results, boards, "loss", [*TARGETS]),
+        LEARNING_CLAIM: weakest_elo(results, boards, "loss", [*LOSS_SYMBOLS]),
         curve_claims.SIZES_CLAIM: curve_claims.difference_between_sizes(results),
         curve_claims.START_CLAIM: curve_claims.first_value_loss_in_gobang(results),
         curve_claims.LEVELS_CLAIM: curve_claims.difference_from_published(results),
@@ -294,29 +298,29 @@ _PRODUCT_MINUS_SUM = {"product": 1.0, "sum": -1.0}
 
 
 def _rivals(loss: str) -> list[str]:
-    return [each for each in TARGETS if each != loss]
+    return [each for each in LOSS_SYMBOLS if each != loss]
 
 
 def _fit(
     results: Results, parts: Sequence[str], measure: Callable[[TrainedRun], float]
 ) -> GamesModel | MissingEstimate:
-    return fit_runs(results, parts, "loss", list(TARGETS), measure)
+    return fit_measure(results, parts, "loss", list(LOSS_SYMBOLS), measure)
 
 
 def _loss_statistic(results: Results, claimed: CurveClaim) -> ClaimEstimate | MissingEstimate:
     model = _fit(results, [claimed.part], claimed.measure)
     if isinstance(model, MissingEstimate):
         return model
-    if claimed.leaders:
-        rivals = [target for target in TARGETS if target not in claimed.leaders]
-        return estimate_smallest(leads(model, claimed.leaders, rivals))
-    if claimed.smallest_of:
+    if claimed.smallest_lead_of:
+        rivals = [target for target in LOSS_SYMBOLS if target not in claimed.smallest_lead_of]
+        return estimate_smallest(mean_leads(model, claimed.smallest_lead_of, rivals))
+    if claimed.smallest_mean_of:
         return estimate_smallest(
             [
-                mean_of(
+                estimate_mean(
                     [claimed.measure(run) for run in results.runs_where(claimed.part, loss=target)]
                 )
-                for target in claimed.smallest_of
+                for target in claimed.smallest_mean_of
             ]
         )
     if abs(sum(claimed.weights.values())) < 1e-9:
@@ -330,7 +334,7 @@ def _loss_statistic(results: Results, claimed: CurveClaim) -> ClaimEstimate | Mi
     seeds = set.intersection(*(set(by_seed) for by_seed in runs.values()))
     if not seeds:
         return MissingEstimate(f"{claimed.part}: no seed has runs with all losses of the claim")
-    return mean_of(
+    return estimate_mean(
         [
             sum(weight * runs[target][seed] for target, weight in claimed.weights.items())
             for seed in sorted(seeds, key=str)
@@ -372,7 +376,7 @@ def correlations(
     results: Results, boards: Sequence[str]
 ) -> dict[Claim, ClaimEstimate | MissingEstimate]:
     """Return how losses and training Elo correlate with each other and with tournament Elo."""
-    within, between = [[target] for target in TARGETS], [list(TARGETS)]
+    within, between = [[target] for target in LOSS_SYMBOLS], [list(LOSS_SYMBOLS)]
 
     def with_elo(
         measure: Callable[[TrainedRun], float],

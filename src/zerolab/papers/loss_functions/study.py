@@ -9,7 +9,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from zerolab.papers.planning import OPENINGS, WANG2019_SEEDS, planned_positions, wang2019_changes
+from zerolab.papers.planning import (
+    OPENING_PLIES,
+    WANG2019_SEEDS,
+    planned_positions,
+    wang2019_changes,
+)
 from zerolab.studies.design import Design, PlannedRun, PlannedTournament, plan_run
 from zerolab.studies.looks import FIRST_SEED
 from zerolab.studies.study import Scale, Study, register_study
@@ -22,12 +27,12 @@ if TYPE_CHECKING:
     from zerolab.studies.results import Results
     from zerolab.studies.study_folder import FinishedRun
 
-TARGETS = {"policy": "l_p", "value": "l_v", "sum": "l_+", "product": "l_x"}
+LOSS_SYMBOLS = {"policy": "l_p", "value": "l_v", "sum": "l_+", "product": "l_x"}
 """Symbol in the papers, by name of the minimised loss."""
 GAMES = ("othello", "connect_four", "gobang")
 SIZES = ("5x5", "6x6")
 LAMBDA = "lambda"
-"""Name of the weight in the grid's levels of the factor ``loss``, and of the grid's tournaments."""
+"""Name of the weight in the grid's levels of the ``loss`` factor, and of the grid's tournaments."""
 BALANCES = (0.25, 0.5, 0.75)
 """Values of lambda in the grid. 0 and 1 are the value loss and the policy loss alone."""
 
@@ -130,7 +135,7 @@ class LossFunctionsStudy(Study):
 
 
 def _runs(scale: Scale, game: str, size: str, seed: int) -> Iterator[PlannedRun]:
-    for target in TARGETS:
+    for target in LOSS_SYMBOLS:
         yield _run(scale, game, size, target, target, seed)
 
 
@@ -162,7 +167,7 @@ def _tournament(
         f"{game}:{size}",
         {run.label: run for run in runs},
         games_per_pair=_GAMES_PER_PAIR[scale],
-        openings=OPENINGS[scale],
+        openings=OPENING_PLIES[scale],
         name=name,
         seed=seed,
     )
@@ -173,7 +178,7 @@ def final_loss(name: str, run: TrainedRun) -> float:
     return run.last_epoch_losses[-1][name]
 
 
-def fall(name: str, run: TrainedRun, share: float = 1.0) -> float:
+def loss_fall(name: str, run: TrainedRun, share: float = 1.0) -> float:
     """Return the decrease in a loss over the first `share` of the iterations."""
     losses = run.last_epoch_losses
     return losses[0][name] - losses[round(share * (len(losses) - 1))][name]
@@ -181,22 +186,22 @@ def fall(name: str, run: TrainedRun, share: float = 1.0) -> float:
 
 def late_fall(name: str, share: float, run: TrainedRun) -> float:
     """Return the decrease in a loss after the first `share` of the iterations."""
-    return fall(name, run) - fall(name, run, share)
+    return loss_fall(name, run) - loss_fall(name, run, share)
 
 
-def smaller_fall(run: TrainedRun) -> float:
+def smaller_loss_fall(run: TrainedRun) -> float:
     """Return the decrease in the policy loss or in the value loss, whichever is smaller."""
-    return min(fall("policy", run), fall("value", run))
+    return min(loss_fall("policy", run), loss_fall("value", run))
 
 
-def value_falls_faster(run: TrainedRun) -> float:
+def value_fall_lead(run: TrainedRun) -> float:
     """Return the decrease in the value loss in the first quarter minus that in the policy loss."""
-    return fall("value", run, 0.25) - fall("policy", run, 0.25)
+    return loss_fall("value", run, 0.25) - loss_fall("policy", run, 0.25)
 
 
-def falls_early(run: TrainedRun) -> float:
-    """Return the decrease in the value loss in the first quarter minus that after it."""
-    return fall("value", run, 0.25) - late_fall("value", 0.25, run)
+def early_fall_excess(run: TrainedRun) -> float:
+    """Return the decrease in the value loss in the first quarter minus that afterwards."""
+    return loss_fall("value", run, 0.25) - late_fall("value", 0.25, run)
 
 
 def value_hump(run: TrainedRun) -> float:
@@ -228,9 +233,9 @@ def minimised_margin(run: TrainedRun) -> float:
 
 
 def loss_margin(name: str, run: TrainedRun) -> float:
-    """Return the lowest of the other final losses minus the final loss `name`."""
+    """Return the lowest of the other final losses minus the final loss called `name`."""
     losses = run.last_epoch_losses[-1]
-    return min(losses[each] for each in TARGETS if each != name) - losses[name]
+    return min(losses[each] for each in LOSS_SYMBOLS if each != name) - losses[name]
 
 
 def last_training_elo(run: TrainedRun) -> float:

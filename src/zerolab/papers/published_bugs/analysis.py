@@ -17,7 +17,6 @@ from zerolab.papers.elo import (
     unfinished_tournaments_note,
 )
 from zerolab.papers.published_bugs.study import (
-    CLOSED,
     CLOSURE,
     DEFAULT_RATE,
     DEFECTIVE,
@@ -27,6 +26,7 @@ from zerolab.papers.published_bugs.study import (
     OPTIMIZER,
     RATES,
     RIGHT,
+    SHARED_NETWORK_TOURNAMENT,
     WINNER,
 )
 from zerolab.ratings.ratings import Rating
@@ -37,19 +37,19 @@ from zerolab.report.interval_plots import draw_grouped_runs
 from zerolab.report.table import Cell, Column, Table
 from zerolab.studies.claims import MissingEstimate
 from zerolab.studies.joint_estimates import bootstrap, spread_ratio
-from zerolab.studies.results import Results, finding_blocks, provenance
+from zerolab.studies.results import Results, finding_section, provenance
 from zerolab.studies.statistics import (
     POOLED_NOTE,
     BinomialEstimate,
     ClaimEstimate,
-    mean_of,
+    estimate_mean,
     plot_sample,
     with_pooled_intervals,
 )
 from zerolab.studies.study import scale_caveats
 
-CLOSURES = (CLOSURE, f"{CLOSURE}-{CLOSED}")
-"""Tournaments of the part `CLOSURE`: with each run's own network, and with shared networks."""
+CLOSURES = (CLOSURE, f"{CLOSURE}-{SHARED_NETWORK_TOURNAMENT}")
+"""Tournaments of the `CLOSURE` part: with each run's own network, and with shared networks."""
 
 
 def _interaction(part: str, loss: str, text: str, source: str) -> Claim:
@@ -78,7 +78,7 @@ WINNER_CLAIM = _interaction(
     "The bug of absolute winners favours learning the policy alone.",
     "zerolab, on [AZG]",
 )
-EASY_CLAIM = Claim(
+WINNER_LOSS_CLAIM = Claim(
     "absolute-winner-loss",
     "The bug of absolute winners makes the value loss less than half as large.",
     "zerolab, on [Wang2020a]",
@@ -117,7 +117,7 @@ def bug_statistics(results: Results) -> dict[Claim, ClaimEstimate | MissingEstim
     return {
         MIRROR_CLAIM: bug_loss_interaction(results, MIRROR, "value"),
         WINNER_CLAIM: bug_loss_interaction(results, WINNER, "policy"),
-        EASY_CLAIM: _loss_ratio(results),
+        WINNER_LOSS_CLAIM: _loss_ratio(results),
         CLOSURE_CLAIM: shared_network_spread_ratio(results),
         LABEL_CLAIM: true_label_share(results),
     }
@@ -142,7 +142,7 @@ def bug_loss_interaction(results: Results, part: str, loss: str) -> ClaimEstimat
     seeds = sorted(wrong.keys() & wrong_sum.keys() & right.keys() & right_sum.keys(), key=str)
     if not seeds:
         return removed_runs_note(results, part)
-    return mean_of(
+    return estimate_mean(
         [wrong[seed] - wrong_sum[seed] - right[seed] + right_sum[seed] for seed in seeds]
     )
 
@@ -186,7 +186,7 @@ def shared_network_spread_ratio(results: Results) -> ClaimEstimate | MissingEsti
 
 
 def label_results(results: Results, code: str, names: Sequence[str]) -> list[list[float]]:
-    """Return the results `names` of each computation that provides all of them, ordered by seed."""
+    """Return the results in `names` of each computation that provides them all, ordered by seed."""
     prefix = f"{LABELS}: {code}/"
     return [
         [numbers[name] for name in names]
@@ -236,7 +236,7 @@ def bug_report(results: Results) -> Document:
     """Return the report on all finished runs, tournaments and computations."""
     subject = "the effect of a bug on the published runs"
     blocks: list[Block] = [
-        *finding_blocks(results, results.judge(bug_statistics)),
+        *finding_section(results, results.judge(bug_statistics)),
         *_trained(results, MIRROR, "loss"),
         *_trained(results, WINNER, "loss"),
         *_trained(results, OPTIMIZER, "rate"),

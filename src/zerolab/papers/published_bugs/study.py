@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
-from zerolab.papers.planning import OPENINGS, wang2019_changes
+from zerolab.papers.planning import OPENING_PLIES, wang2019_changes
 from zerolab.studies.design import (
     Design,
     PlannedComputation,
@@ -28,8 +28,8 @@ CLOSURE = "tournament-closure"
 LABELS = "win-labels"
 """Parts of the study: one per bug."""
 RIGHT, DEFECTIVE = "right", "defective"
-"""Levels of the factor ``code``: without and with the bug."""
-CLOSED = "closed"
+"""Levels of the ``code`` factor: without and with the bug."""
+SHARED_NETWORK_TOURNAMENT = "closed"
 """Name of the tournament in which all runs of a loss share the last run's network."""
 LOSSES = ("policy", "value", "sum")
 RATES = (0.001, 0.005, 0.01)
@@ -90,7 +90,7 @@ class PublishedBugsStudy(Study):
                 *_tournaments(scale, WINNER, winner),
                 *_tournaments(scale, OPTIMIZER, optimizer),
                 _tournament(scale, CLOSURE, {run.label: run for run in closure}),
-                _tournament(scale, CLOSURE, closed, CLOSED),
+                _tournament(scale, CLOSURE, closed, SHARED_NETWORK_TOURNAMENT),
             ],
             list(_labels(scale)),
         )
@@ -107,7 +107,7 @@ class PublishedBugsStudy(Study):
 
 
 def _game(scale: Scale, part: str) -> str:
-    """Return the game of a part. The part CLOSURE uses the game of MIRROR."""
+    """Return the game of a part. CLOSURE uses the same game as MIRROR."""
     games = _SMOKE_GAMES if scale == "smoke" else _GAMES
     return games.get(part, games[MIRROR])
 
@@ -165,7 +165,7 @@ def _tournament(
     games = 2 if scale == "smoke" else 20
     return PlannedTournament(
         part, _game(scale, part), run_by_player,
-        games_per_pair=games, openings=OPENINGS[scale], name=name,
+        games_per_pair=games, openings=OPENING_PLIES[scale], name=name,
     )  # fmt: skip
 
 

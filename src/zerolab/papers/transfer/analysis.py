@@ -9,7 +9,7 @@ import numpy as np
 from zerolab.papers.elo import standard_error
 from zerolab.papers.transfer import findings, similarity
 from zerolab.papers.transfer.measures import (
-    WAY_TITLES,
+    METHOD_TITLES,
     BoardPair,
     CurveMeasure,
     accuracy_gains,
@@ -36,8 +36,8 @@ from zerolab.report.table import Cell, Column, Table
 from zerolab.report.xy_plots import Curve, draw_curves
 from zerolab.studies.design import Level
 from zerolab.studies.finished_work import TrainedRun
-from zerolab.studies.results import Results, finding_blocks, provenance
-from zerolab.studies.statistics import mean_of
+from zerolab.studies.results import Results, finding_section, provenance
+from zerolab.studies.statistics import estimate_mean
 from zerolab.studies.study import scale_caveats
 
 _MEASURES: Mapping[str, CurveMeasure] = {
@@ -47,7 +47,7 @@ _MEASURES: Mapping[str, CurveMeasure] = {
 }
 
 
-def learning_blocks(results: Results) -> Iterator[Block]:
+def learning_section(results: Results) -> Iterator[Block]:
     """Yield the figures and tables on learning curves."""
     board_pairs = planned_board_pairs(results.design)
     panels = _panels(results, board_pairs, policy_accuracy_curve)
@@ -99,10 +99,12 @@ def _accuracy_curves(
     Runs without a source do not count as finished runs of the pair.
     """
     curves_by_title = {
-        WAY_TITLES[way]: [accuracy(run) for run in runs_by_seed(results, pair, way).values()]
-        for way in (SCRATCH, *TRANSFERRED, RANDOM_FROZEN)
+        METHOD_TITLES[method]: [
+            accuracy(run) for run in runs_by_seed(results, pair, method).values()
+        ]
+        for method in (SCRATCH, *TRANSFERRED, RANDOM_FROZEN)
     }
-    if not any(curves_by_title[WAY_TITLES[way]] for way in TRANSFERRED):
+    if not any(curves_by_title[METHOD_TITLES[method]] for method in TRANSFERRED):
         return {}
     return {
         title: Curve(range(1, len(curves[0]) + 1), curves)
@@ -129,7 +131,10 @@ def _gains(results: Results, board_pairs: Sequence[BoardPair]) -> Iterator[Block
                 "Fine-tuned minus from scratch. Each dot is a pair of runs with the same seed.",
             )  # fmt: skip
     rows = [
-        row for pair in board_pairs for way in TRANSFERRED for row in _gain_row(results, pair, way)
+        row
+        for pair in board_pairs
+        for method in TRANSFERRED
+        for row in _gain_row(results, pair, method)
     ]
     for pair in {pair.target: pair for pair in board_pairs}.values():
         rows += _gain_row(results, pair, RANDOM_FROZEN)
@@ -145,16 +150,16 @@ def _gains(results: Results, board_pairs: Sequence[BoardPair]) -> Iterator[Block
 def _row(by_seed: Mapping[Level, float]) -> IntervalRow:
     """Return a plot row with the values for all seeds and their mean."""
     numbers = list(by_seed.values())
-    return IntervalRow(mean_of(numbers).interval, numbers)
+    return IntervalRow(estimate_mean(numbers).interval, numbers)
 
 
-def _gain_row(results: Results, pair: BoardPair, way: str) -> Iterator[list[Cell]]:
+def _gain_row(results: Results, pair: BoardPair, method: str) -> Iterator[list[Cell]]:
     """Yield a row with the gain of a method over training from scratch, if seeds match."""
-    by_measure = [accuracy_gains(results, pair, way, measure) for measure in _MEASURES.values()]
+    by_measure = [accuracy_gains(results, pair, method, measure) for measure in _MEASURES.values()]
     if all(by_measure):
-        boards = board_title(pair.target) if way == RANDOM_FROZEN else pair.title
-        means = (mean_of(list(by_seed.values())).interval for by_seed in by_measure)
-        yield [boards, WAY_TITLES[way], len(by_measure[0]), *means]
+        boards = board_title(pair.target) if method == RANDOM_FROZEN else pair.title
+        means = (estimate_mean(list(by_seed.values())).interval for by_seed in by_measure)
+        yield [boards, METHOD_TITLES[method], len(by_measure[0]), *means]
 
 
 def _times(results: Results, board_pairs: Sequence[BoardPair]) -> Iterator[Block]:
@@ -163,19 +168,19 @@ def _times(results: Results, board_pairs: Sequence[BoardPair]) -> Iterator[Block
     lines: dict[str, IntervalRow] = {}
     for pair in board_pairs:
         target_accuracy = halfway_accuracy(results, pair.target)
-        for way in (SCRATCH, *TRANSFERRED):
-            runs = runs_by_seed(results, pair, way)
+        for method in (SCRATCH, *TRANSFERRED):
+            runs = runs_by_seed(results, pair, method)
             if target_accuracy is None or not runs:
                 continue
-            by_seed = iterations_saved(results, pair, way) if way != SCRATCH else {}
+            by_seed = iterations_saved(results, pair, method) if method != SCRATCH else {}
             rows.append(
                 [
-                    pair.title, WAY_TITLES[way], target_accuracy,
+                    pair.title, METHOD_TITLES[method], target_accuracy,
                     *_time_cells(list(runs.values()), target_accuracy),
                     _row(by_seed).estimate if by_seed else None,
                 ]
             )  # fmt: skip
-            if way == FINE_TUNED and by_seed:
+            if method == FINE_TUNED and by_seed:
                 lines[pair.title] = _row(by_seed)
     if lines:
         yield Picture(
@@ -212,7 +217,7 @@ def _time_cells(runs: Sequence[TrainedRun], accuracy: float) -> list[Cell]:
     ]
 
 
-def strength_blocks(results: Results) -> Iterator[Block]:
+def strength_section(results: Results) -> Iterator[Block]:
     """Yield the figures and tables on playing strength."""
     board_pairs = [
         pair for pair in planned_board_pairs(results.design) if pair.target in results.tournaments
@@ -242,8 +247,8 @@ def strength_blocks(results: Results) -> Iterator[Block]:
 
 def _elo_curves(results: Results, pair: BoardPair) -> dict[str, Curve]:
     curves_by_title: dict[str, Curve] = {}
-    for way in (SCRATCH, *TRANSFERRED, RANDOM_FROZEN):
-        runs = list(runs_by_seed(results, pair, way).values())
+    for method in (SCRATCH, *TRANSFERRED, RANDOM_FROZEN):
+        runs = list(runs_by_seed(results, pair, method).values())
         points, elos, errors = [], [], []
         for iteration in playing_iterations(results, pair.target):
             ratings = [
@@ -258,12 +263,12 @@ def _elo_curves(results: Results, pair: BoardPair) -> dict[str, Curve]:
         if points:
             by_run = [list(row) for row in zip(*elos, strict=True)]
             error_by_run = [list(row) for row in zip(*errors, strict=True)]
-            curves_by_title[WAY_TITLES[way]] = Curve(points, by_run, error_by_run)
+            curves_by_title[METHOD_TITLES[method]] = Curve(points, by_run, error_by_run)
     return curves_by_title
 
 
 def _intervals(results: Results, board_pairs: Sequence[BoardPair]) -> Iterator[Block]:
-    for name, way, title, index in (
+    for name, method, title, index in (
         ("elo-at-once", MAPPED, "Elo of mapped networks before training", 0),
         ("elo-in-the-end", FINE_TUNED, "Elo of fine-tuned networks after training", -1),
     ):
@@ -272,7 +277,7 @@ def _intervals(results: Results, board_pairs: Sequence[BoardPair]) -> Iterator[B
             for pair in board_pairs
             if (
                 by_seed := elo_gains(
-                    results, pair, way, playing_iterations(results, pair.target)[index]
+                    results, pair, method, playing_iterations(results, pair.target)[index]
                 )
             )
         }
@@ -287,7 +292,12 @@ def _intervals(results: Results, board_pairs: Sequence[BoardPair]) -> Iterator[B
 
 
 def _table(results: Results, board_pairs: Sequence[BoardPair]) -> Iterator[Block]:
-    rows = [row for pair in board_pairs for way in TRANSFERRED for row in _rows(results, pair, way)]
+    rows = [
+        row
+        for pair in board_pairs
+        for method in TRANSFERRED
+        for row in _rows(results, pair, method)
+    ]
     for pair in {pair.target: pair for pair in board_pairs}.values():
         rows += _rows(results, pair, RANDOM_FROZEN)
     if rows:
@@ -299,11 +309,11 @@ def _table(results: Results, board_pairs: Sequence[BoardPair]) -> Iterator[Block
         )
 
 
-def _rows(results: Results, pair: BoardPair, way: str) -> Iterator[list[Cell]]:
-    boards = board_title(pair.target) if way == RANDOM_FROZEN else pair.title
+def _rows(results: Results, pair: BoardPair, method: str) -> Iterator[list[Cell]]:
+    boards = board_title(pair.target) if method == RANDOM_FROZEN else pair.title
     for iteration in playing_iterations(results, pair.target):
-        if by_seed := elo_gains(results, pair, way, iteration):
-            yield [boards, WAY_TITLES[way], iteration, len(by_seed), _row(by_seed).estimate]
+        if by_seed := elo_gains(results, pair, method, iteration):
+            yield [boards, METHOD_TITLES[method], iteration, len(by_seed), _row(by_seed).estimate]
 
 
 def transfer_report(results: Results) -> Document:
@@ -311,10 +321,10 @@ def transfer_report(results: Results) -> Document:
     subject = "the benefit of transferring networks that are larger or were trained for longer"
     trunks = similarity.compare_trunks(results)
     blocks: list[Block] = [
-        *finding_blocks(results, results.judge(findings.transfer_statistics)),
-        *learning_blocks(results),
-        *strength_blocks(results),
-        *similarity.similarity_blocks(results, trunks),
+        *finding_section(results, results.judge(findings.transfer_statistics)),
+        *learning_section(results),
+        *strength_section(results),
+        *similarity.similarity_section(results, trunks),
     ]
     return Document(
         "Transfer between games and board sizes",

@@ -44,7 +44,7 @@ _EXPECTED = (
     " Othello)"
 )
 
-BETTER = Claim(
+BETTER_CLAIM = Claim(
     "helps-training",
     "Transfer should improve performance: networks that start from the trunk of another game are"
     f" better after the same number of iterations {_EXPECTED}.",
@@ -55,7 +55,7 @@ BETTER = Claim(
     0.01,
     figure="gain",
 )
-SAVES = Claim(
+SAVED_ITERATIONS_CLAIM = Claim(
     "saves-iterations",
     "Training is hoped to be faster from the network of another game: starting from its trunk, it"
     " takes fewer iterations to reach the accuracy attained halfway by training from scratch"
@@ -68,7 +68,7 @@ SAVES = Claim(
     0.5,
     figure="saved",
 )
-STRONGER = Claim(
+STRONGER_CLAIM = Claim(
     "stronger-at-the-end",
     "Transfer should improve performance: a trained network that started from the trunk of another"
     f" game is stronger {_EXPECTED}.",
@@ -77,10 +77,10 @@ STRONGER = Claim(
     0.0,
     "above",
     _NEGLIGIBLE,
-    BETTER.key,
+    BETTER_CLAIM.key,
     "elo-in-the-end",
 )
-FROZEN_WORSE = Claim(
+FROZEN_WORSE_CLAIM = Claim(
     "frozen-worse-late",
     "After training, a frozen trunk is worse than a fine-tuned trunk.",
     "zerolab, on [Yosinski2014]",
@@ -88,10 +88,10 @@ FROZEN_WORSE = Claim(
     0.0,
     "above",
     30.0,
-    BETTER.key,
+    BETTER_CLAIM.key,
     "elo",
 )
-NEAR = Claim(
+NEAR_CLAIM = Claim(
     "near-helps-more",
     "Transfer from another size of the same game helps more than transfer from other games.",
     "zerolab, on [Yosinski2014]",
@@ -100,10 +100,10 @@ NEAR = Claim(
     0.0,
     "above",
     0.01,
-    BETTER.key,
+    BETTER_CLAIM.key,
     "gain",
 )
-NOTHING_LEFT = Claim(
+NOTHING_LEFT_CLAIM = Claim(
     "nothing-left",
     "After training, the lead over training from scratch has disappeared.",
     "zerolab",
@@ -112,10 +112,10 @@ NOTHING_LEFT = Claim(
     0.0,
     "not above",
     _NEGLIGIBLE,
-    SAVES.key,
+    SAVED_ITERATIONS_CLAIM.key,
     "elo-in-the-end",
 )
-NOT_RANDOM = Claim(
+NOT_RANDOM_CLAIM = Claim(
     "frozen-not-random",
     "A frozen trunk trained on another board is better than a frozen random trunk.",
     "zerolab, on [Yosinski2014]",
@@ -123,10 +123,10 @@ NOT_RANDOM = Claim(
     0.0,
     "above",
     30.0,
-    BETTER.key,
+    BETTER_CLAIM.key,
     "elo",
 )
-SIZES_AT_ONCE = Claim(
+SIZES_AT_ONCE_CLAIM = Claim(
     "mapped-sizes-play-at-once",
     "Before training, a network from another size of the game plays better than an untrained one.",
     "zerolab, on [Soemers2023]",
@@ -134,10 +134,10 @@ SIZES_AT_ONCE = Claim(
     0.0,
     "above",
     30.0,
-    SAVES.key,
+    SAVED_ITERATIONS_CLAIM.key,
     "elo-at-once",
 )
-GAMES_AT_ONCE = Claim(
+GAMES_AT_ONCE_CLAIM = Claim(
     "mapped-games-play-at-once",
     "Before training, a network with planes and actions mapped from another game plays better than"
     " an untrained one.",
@@ -146,10 +146,10 @@ GAMES_AT_ONCE = Claim(
     0.0,
     "above",
     30.0,
-    SAVES.key,
+    SAVED_ITERATIONS_CLAIM.key,
     "elo-at-once",
 )
-LAYERS = Claim(
+LAYERS_CLAIM = Claim(
     "first-layers-stay",
     "Fine-tuning changes the first layer of the trunk less than the last layer.",
     "zerolab, on [Yosinski2014]",
@@ -158,12 +158,19 @@ LAYERS = Claim(
     0.0,
     "above",
     0.05,
-    BETTER.key,
+    BETTER_CLAIM.key,
     "cka-fine-tuned",
 )
 
-_ELO_CLAIMS = (STRONGER, FROZEN_WORSE, NOTHING_LEFT, NOT_RANDOM, SIZES_AT_ONCE, GAMES_AT_ONCE)
-CLAIMS = (BETTER, SAVES, NEAR, LAYERS, *_ELO_CLAIMS)
+_ELO_CLAIMS = (
+    STRONGER_CLAIM,
+    FROZEN_WORSE_CLAIM,
+    NOTHING_LEFT_CLAIM,
+    NOT_RANDOM_CLAIM,
+    SIZES_AT_ONCE_CLAIM,
+    GAMES_AT_ONCE_CLAIM,
+)
+CLAIMS = (BETTER_CLAIM, SAVED_ITERATIONS_CLAIM, NEAR_CLAIM, LAYERS_CLAIM, *_ELO_CLAIMS)
 
 
 def transfer_statistics(results: Results) -> dict[Claim, ClaimEstimate | MissingEstimate]:
@@ -180,9 +187,9 @@ def _statistic(
     missing = unfinished_tournaments_note(results, targets) if claim in _ELO_CLAIMS else None
     if missing := missing or _unfinished_runs(results):
         return missing
-    if claim is NEAR:
+    if claim is NEAR_CLAIM:
         return mean_over_board_pairs(_near_minus_far(results, board_pairs))
-    if claim is LAYERS:
+    if claim is LAYERS_CLAIM:
         return mean_over_board_pairs([trunks.excess_of_first_layer(pair) for pair in board_pairs])
     claimed_pairs = [pair for pair in board_pairs if _is_claimed(claim, pair)]
     if not claimed_pairs:
@@ -192,9 +199,9 @@ def _statistic(
 
 def _is_claimed(claim: Claim, pair: BoardPair) -> bool:
     """Return True if a claim refers to a pair of boards."""
-    if claim in (BETTER, SAVES, STRONGER, GAMES_AT_ONCE):
+    if claim in (BETTER_CLAIM, SAVED_ITERATIONS_CLAIM, STRONGER_CLAIM, GAMES_AT_ONCE_CLAIM):
         return not pair.is_near
-    return claim is not SIZES_AT_ONCE or pair.is_near
+    return claim is not SIZES_AT_ONCE_CLAIM or pair.is_near
 
 
 def _unfinished_runs(results: Results) -> MissingEstimate | None:
@@ -225,20 +232,22 @@ def _near_minus_far(results: Results, board_pairs: Sequence[BoardPair]) -> list[
     return differences
 
 
-def _last_elo(way: str, baseline: str) -> Callable[[Results, BoardPair], BySeed]:
+def _last_elo(method: str, baseline: str) -> Callable[[Results, BoardPair], BySeed]:
     def of_pair(results: Results, pair: BoardPair) -> BySeed:
-        return elo_gains(results, pair, way, playing_iterations(results, pair.target)[-1], baseline)
+        return elo_gains(
+            results, pair, method, playing_iterations(results, pair.target)[-1], baseline
+        )
 
     return of_pair
 
 
 _BY_PAIR: Mapping[Claim, Callable[[Results, BoardPair], BySeed]] = {
-    BETTER: lambda results, pair: accuracy_gains(results, pair, FINE_TUNED, curve_mean),
-    SAVES: lambda results, pair: iterations_saved(results, pair, FINE_TUNED),
-    STRONGER: _last_elo(FINE_TUNED, SCRATCH),
-    FROZEN_WORSE: _last_elo(FINE_TUNED, FROZEN),
-    NOTHING_LEFT: _last_elo(FINE_TUNED, SCRATCH),
-    NOT_RANDOM: _last_elo(FROZEN, RANDOM_FROZEN),
-    SIZES_AT_ONCE: lambda results, pair: elo_gains(results, pair, MAPPED, 0),
-    GAMES_AT_ONCE: lambda results, pair: elo_gains(results, pair, MAPPED, 0),
+    BETTER_CLAIM: lambda results, pair: accuracy_gains(results, pair, FINE_TUNED, curve_mean),
+    SAVED_ITERATIONS_CLAIM: lambda results, pair: iterations_saved(results, pair, FINE_TUNED),
+    STRONGER_CLAIM: _last_elo(FINE_TUNED, SCRATCH),
+    FROZEN_WORSE_CLAIM: _last_elo(FINE_TUNED, FROZEN),
+    NOTHING_LEFT_CLAIM: _last_elo(FINE_TUNED, SCRATCH),
+    NOT_RANDOM_CLAIM: _last_elo(FROZEN, RANDOM_FROZEN),
+    SIZES_AT_ONCE_CLAIM: lambda results, pair: elo_gains(results, pair, MAPPED, 0),
+    GAMES_AT_ONCE_CLAIM: lambda results, pair: elo_gains(results, pair, MAPPED, 0),
 }

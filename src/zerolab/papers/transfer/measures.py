@@ -24,23 +24,23 @@ from zerolab.papers.transfer.study import (
 from zerolab.ratings.ratings import Rating
 from zerolab.studies.claims import MissingEstimate
 from zerolab.studies.design import Design, Level
-from zerolab.studies.finished_work import STAGES, TrainedRun
+from zerolab.studies.finished_work import TRAINING_TIME_STAGES, TrainedRun
 from zerolab.studies.results import Results
-from zerolab.studies.statistics import StudentEstimate, mean_of
+from zerolab.studies.statistics import StudentEstimate, estimate_mean
 from zerolab.training.records import AccuracyRecord
 
-WAY_TITLES: Mapping[str, str] = {
+METHOD_TITLES: Mapping[str, str] = {
     SCRATCH: "from scratch",
     FINE_TUNED: "fine-tuned trunk",
     FROZEN: "frozen trunk",
     MAPPED: "mapped",
     RANDOM_FROZEN: "random frozen trunk",
 }
-"""Titles of transfer methods, by level of the factor ``way``."""
+"""Titles of transfer methods, by level of the ``way`` factor."""
 
-QUARTER = 0.25
+AVERAGED_SHARE = 0.25
 """Share of the iterations averaged by `early_mean` and by `late_mean`."""
-HALF = 0.5
+HALFWAY_SHARE = 0.5
 """Share of the iterations after which runs from scratch set the accuracy to reach."""
 
 BySeed = Mapping[Level, float]
@@ -97,13 +97,13 @@ def near_and_far_pairs(
     return {target: kinds for target, kinds in by_target.items() if all(kinds)}
 
 
-def runs_by_seed(results: Results, pair: BoardPair, way: str) -> dict[Level, TrainedRun]:
+def runs_by_seed(results: Results, pair: BoardPair, method: str) -> dict[Level, TrainedRun]:
     """Return the finished runs of a pair with one transfer method, by seed.
 
     For methods without a source, these are the runs on the target board.
     """
-    source = {} if way in (SCRATCH, RANDOM_FROZEN) else {"source": pair.source}
-    runs = results.runs_where(pair.target, way=way, **source)
+    source = {} if method in (SCRATCH, RANDOM_FROZEN) else {"source": pair.source}
+    runs = results.runs_where(pair.target, way=method, **source)
     return {run.factors["seed"]: run for run in runs}
 
 
@@ -139,17 +139,17 @@ def curve_mean(curve: AccuracyCurve) -> float:
 
 
 def _quarter(curve: AccuracyCurve) -> int:
-    return max(1, round(QUARTER * len(curve)))
+    return max(1, round(AVERAGED_SHARE * len(curve)))
 
 
 def accuracy_gains(
-    results: Results, pair: BoardPair, way: str, measure: CurveMeasure, baseline: str = SCRATCH
+    results: Results, pair: BoardPair, method: str, measure: CurveMeasure, baseline: str = SCRATCH
 ) -> dict[Level, float]:
-    """Return the accuracy of method `way` relative to method `baseline`, by seed.
+    """Return the accuracy of a method relative to the `baseline` method, by seed.
 
     `measure` summarises the accuracy curve of a run.
     """
-    runs, baseline_runs = (runs_by_seed(results, pair, level) for level in (way, baseline))
+    runs, baseline_runs = (runs_by_seed(results, pair, level) for level in (method, baseline))
     return {
         seed: measure(policy_accuracy_curve(run))
         - measure(policy_accuracy_curve(baseline_runs[seed]))
@@ -164,7 +164,7 @@ def halfway_accuracy(results: Results, target: str) -> float | None:
     Returns None if no run from scratch is finished.
     """
     curves = [policy_accuracy_curve(run) for run in results.runs_where(target, way=SCRATCH)]
-    halfway = [curve[max(1, round(HALF * len(curve))) - 1] for curve in curves]
+    halfway = [curve[max(1, round(HALFWAY_SHARE * len(curve))) - 1] for curve in curves]
     return float(np.mean(halfway)) if halfway else None
 
 
@@ -183,19 +183,19 @@ def iterations_to_reach(curve: AccuracyCurve, accuracy: float) -> float | None:
 
 
 def seconds_until(run: TrainedRun, iterations: float) -> float:
-    """Return the training time up to an iteration in seconds, without accuracy measurements.
+    """Return the training time in seconds up to an iteration, without accuracy measurements.
 
     A fractional iteration is interpolated linearly.
     """
     count = run.planned.settings.iterations
     seconds = [0.0] * count
     for record in run.records:
-        if record.stage in STAGES and record.iteration <= count:
+        if record.stage in TRAINING_TIME_STAGES and record.iteration <= count:
             seconds[record.iteration - 1] += run.seconds_of(record)
     return float(np.interp(iterations, range(count + 1), [0.0, *accumulate(seconds)]))
 
 
-def iterations_saved(results: Results, pair: BoardPair, way: str) -> dict[Level, float]:
+def iterations_saved(results: Results, pair: BoardPair, method: str) -> dict[Level, float]:
     """Return the iterations saved in reaching `halfway_accuracy`, by seed.
 
     For runs that never reach this accuracy, all iterations are counted, which favours them.
@@ -209,7 +209,8 @@ def iterations_saved(results: Results, pair: BoardPair, way: str) -> dict[Level,
         return float(len(curve)) if iterations is None else iterations
 
     return {
-        seed: -extra for seed, extra in accuracy_gains(results, pair, way, iterations_used).items()
+        seed: -extra
+        for seed, extra in accuracy_gains(results, pair, method, iterations_used).items()
     }
 
 
@@ -224,10 +225,10 @@ def tournament_rating(results: Results, run: TrainedRun, iteration: int) -> Rati
 
 
 def elo_gains(
-    results: Results, pair: BoardPair, way: str, iteration: int, baseline: str = SCRATCH
+    results: Results, pair: BoardPair, method: str, iteration: int, baseline: str = SCRATCH
 ) -> dict[Level, float]:
-    """Return the Elo of method `way` relative to `baseline` after an iteration, by seed."""
-    runs, baseline_runs = (runs_by_seed(results, pair, level) for level in (way, baseline))
+    """Return the Elo of a method relative to `baseline` after an iteration, by seed."""
+    runs, baseline_runs = (runs_by_seed(results, pair, level) for level in (method, baseline))
     gained: dict[Level, float] = {}
     for seed in (seed for seed in runs if seed in baseline_runs):
         one, other = (
@@ -255,4 +256,6 @@ def mean_over_board_pairs(by_pair: Sequence[BySeed]) -> StudentEstimate | Missin
     if not seeds:
         return MissingEstimate("no seed is finished for all pairs")
     ordered = sorted(seeds, key=str)
-    return mean_of([float(np.mean([by_seed[seed] for by_seed in by_pair])) for seed in ordered])
+    return estimate_mean(
+        [float(np.mean([by_seed[seed] for by_seed in by_pair])) for seed in ordered]
+    )

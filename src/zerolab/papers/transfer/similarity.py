@@ -36,7 +36,7 @@ from zerolab.studies.study_folder import FinishedRun
 from zerolab.training.inputs import stored_network_settings
 
 _BATCH = 1024
-_FEWEST = 4
+_MIN_POSITIONS = 4
 """Smallest number of positions for the unbiased estimator."""
 
 
@@ -98,8 +98,8 @@ class GramMatrix:
     def __init__(self, activations: ArrayLike) -> None:
         """Compute inner products of [N, features] activations; N < 4 raises ValueError."""
         features = np.asarray(activations, np.float64)
-        if len(features) < _FEWEST:
-            raise ValueError(f"{len(features)} positions: expected at least {_FEWEST}")
+        if len(features) < _MIN_POSITIONS:
+            raise ValueError(f"{len(features)} positions: expected at least {_MIN_POSITIONS}")
         features = features - features.mean(axis=0)
         products = features @ features.T
         np.fill_diagonal(products, 0.0)
@@ -140,11 +140,11 @@ def linear_cka(one: ArrayLike, other: ArrayLike) -> float:
     return GramMatrix(one).cka(GramMatrix(other))
 
 
-POSITIONS = 256
+POSITION_COUNT = 256
 """Number of distinct positions from random games on which trunks are compared."""
 UNTRAINED = "untrained"
 """Label of networks that have not been trained, used in place of a board."""
-_MOST_GAMES = 20 * POSITIONS
+_MAX_GAMES = 20 * POSITION_COUNT
 
 GramByLayer = Mapping[str, GramMatrix]
 """Gram matrices of a network's activations, by layer."""
@@ -216,11 +216,11 @@ def measure_similarity(run: FinishedRun) -> dict[str, Any]:
     on other boards and with its own untrained trunk. The CKA is None until all runs from scratch
     with this seed are finished. Other runs have no measurements.
     """
-    way = run.planned.factors["way"]
-    if way not in (FINE_TUNED, SCRATCH):
+    method = run.planned.factors["way"]
+    if method not in (FINE_TUNED, SCRATCH):
         return {}
     others = {
-        other.part: run.other(other)
+        other.part: run.other_run(other)
         for other in run.design.runs
         if other.factors["way"] == SCRATCH and other.factors["seed"] == run.planned.factors["seed"]
     }
@@ -229,7 +229,7 @@ def measure_similarity(run: FinishedRun) -> dict[str, Any]:
     reader = _Reader(parse_game(run.planned.settings.game))
     layers = {part: reader.layers(other) for part, other in others.items() if other is not None}
     own = reader.layers(run)
-    if way == SCRATCH:
+    if method == SCRATCH:
         untrained = reader.layers(run, 0)
         unrelated = {part: each for part, each in layers.items() if part != run.planned.part}
         return {
@@ -264,7 +264,7 @@ class _Reader:
 
     def __init__(self, game: Game) -> None:
         self._game = game
-        self._states = random_positions(game, POSITIONS)
+        self._states = random_positions(game, POSITION_COUNT)
 
     def layers(self, run: FinishedRun, iteration: int | None = None) -> GramByLayer:
         """Return the Gram matrix of each layer of a run's network, by default its best network."""
@@ -286,7 +286,7 @@ def random_positions(game: Game, count: int) -> NDArray[np.uint64]:
     """
     random = np.random.default_rng(0)
     positions: dict[bytes, NDArray[np.uint64]] = {}
-    for _ in range(_MOST_GAMES):
+    for _ in range(_MAX_GAMES):
         if len(positions) == count:
             break
         line = [compiled_rules.start(game)]
@@ -303,15 +303,15 @@ def random_positions(game: Game, count: int) -> NDArray[np.uint64]:
     return distinct
 
 
-def similarity_blocks(results: Results, trunks: TrunkSimilarity) -> Iterator[Block]:
+def similarity_section(results: Results, trunks: TrunkSimilarity) -> Iterator[Block]:
     """Yield the figures on the similarity of trunks."""
     if not trunks.between_boards:
         return
     yield Heading("Similarity of trunks")
     yield Paragraph(
-        f"Linear CKA of activations on {POSITIONS} positions from random games. It is 1 for layers"
-        " that are equal up to an orthogonal map and a factor, and 0 for unrelated layers. The"
-        " unbiased estimator of [Song2012] is used because the usual estimator makes any two"
+        f"Linear CKA of activations on {POSITION_COUNT} positions from random games. It is 1 for"
+        " layers that are equal up to an orthogonal map and a factor, and 0 for unrelated layers."
+        " The unbiased estimator of [Song2012] is used because the usual estimator makes any two"
         " networks look similar if they have more activations than there are positions. Both"
         " networks receive the same encoded positions, so even untrained trunks are somewhat"
         " similar. They serve as the reference."

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import permutations
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from zerolab.papers.planning import OPENINGS, planned_positions
+from zerolab.papers.planning import OPENING_PLIES, planned_positions
 from zerolab.rules.catalogue import canonical_game_name
 from zerolab.studies.design import (
     Design,
@@ -32,11 +32,11 @@ FINE_TUNED = "fine-tuned"
 FROZEN = "frozen"
 MAPPED = "mapped"
 TRANSFERRED = (FINE_TUNED, FROZEN, MAPPED)
-"""Transfer methods with a source board, named by the factor ``source``."""
+"""Transfer methods with a source board, named by the ``source`` factor."""
 
 PLAY_AT_START = (SCRATCH, MAPPED)
-"""Methods whose initial network also plays. The others start with the same untrained heads as runs
-from scratch."""
+"""Methods whose initial network also plays. The other methods start with the same untrained heads
+as runs from scratch."""
 PLAY_AT_END = (FROZEN, RANDOM_FROZEN)
 """Methods for which only the final network plays."""
 
@@ -158,8 +158,8 @@ class TransferStudy(Study):
             board_runs = [*scratch, *_runs(scale, number, board, RANDOM_FROZEN, seeds)]
             for source, target in source_and_target_boards(BOARDS[scale]):
                 if target == board:
-                    for way in (FINE_TUNED, FROZEN, MAPPED):
-                        board_runs += _runs(scale, number, board, way, seeds, sources[source])
+                    for method in (FINE_TUNED, FROZEN, MAPPED):
+                        board_runs += _runs(scale, number, board, method, seeds, sources[source])
             runs += board_runs
             for seed in seeds:
                 block = [run for run in board_runs if run.factors["seed"] == seed]
@@ -194,7 +194,7 @@ def _runs(
     scale: Scale,
     number: int,
     board: str,
-    way: str,
+    method: str,
     seeds: Sequence[int],
     sources: Sequence[PlannedRun] = (),
 ) -> Iterator[PlannedRun]:
@@ -205,30 +205,31 @@ def _runs(
     datasets = {"accuracy.positions": planned_positions(board, _MEASURED[scale])}
     for index, seed in enumerate(seeds):
         start = sources[index] if sources else None
-        changes = {**CHANGES[scale], "accuracy.every": 1, **_method_changes(way, board, start)}
-        factors = {"way": way} if start is None else {"way": way, "source": start.part}
+        changes = {**CHANGES[scale], "accuracy.every": 1, **_method_changes(method, board, start)}
+        factors = {"way": method} if start is None else {"way": method, "source": start.part}
         yield plan_run(
             part_name(board), board, PRESET, factors, changes, seed,
             group=number, datasets=datasets, start_run=start,
         )  # fmt: skip
 
 
-def _method_changes(way: str, board: str, start: PlannedRun | None) -> dict[str, Any]:
+def _method_changes(method: str, board: str, start: PlannedRun | None) -> dict[str, Any]:
     changes: dict[str, Any] = {}
-    if way in (FROZEN, RANDOM_FROZEN):
+    if method in (FROZEN, RANDOM_FROZEN):
         changes["learn.frozen"] = "trunk"
     if start is not None:
         is_same_game = start.settings.game.partition(":")[0] == board.partition(":")[0]
         mapped = "all" if is_same_game else "channels"
-        changes["start.transfer"] = mapped if way == MAPPED else "trunk"
+        changes["start.transfer"] = mapped if method == MAPPED else "trunk"
     return changes
 
 
-def _playing_iterations(scale: Scale, way: str) -> Sequence[int]:
+def _playing_iterations(scale: Scale, method: str) -> Sequence[int]:
     """Return the iterations whose networks play, for a transfer method."""
-    if way in PLAY_AT_END:
+    if method in PLAY_AT_END:
         return _PLAYING_ITERATIONS[scale][-1:]
-    return (0, *_PLAYING_ITERATIONS[scale]) if way in PLAY_AT_START else _PLAYING_ITERATIONS[scale]
+    iterations = _PLAYING_ITERATIONS[scale]
+    return (0, *iterations) if method in PLAY_AT_START else iterations
 
 
 def _tournament(
@@ -246,6 +247,6 @@ def _tournament(
         {name: run for name, (run, _) in players.items()},
         {name: iteration for name, (_, iteration) in players.items()},
         games_per_pair=_GAMES_PER_PAIR,
-        openings=OPENINGS[scale] or 2,
+        openings=OPENING_PLIES[scale] or 2,
         seed=seed,
     )

@@ -16,15 +16,15 @@ from zerolab.papers.elo import (
     standard_error,
     unfinished_tournaments_note,
 )
-from zerolab.papers.solved_accuracy import accuracy_blocks
+from zerolab.papers.solved_accuracy import accuracy_section
 from zerolab.papers.warm_start.findings import VARIANT_TITLES, warm_start_statistics
 from zerolab.papers.warm_start.study import (
     ADAPTIVE,
     BASELINE,
-    BY_ITERATION,
+    BY_ITERATION_TOURNAMENT,
     GAMES,
-    SWITCH,
-    UNTIL,
+    SWITCH_TOURNAMENT,
+    UNTIL_PREFIX,
     VARIANTS,
     WRORA,
 )
@@ -33,10 +33,10 @@ from zerolab.report.figures import RunSample
 from zerolab.report.interval_plots import IntervalRow, draw_grouped_runs, draw_intervals
 from zerolab.report.table import P_VALUE_FORMAT, Cell, Column, Table
 from zerolab.studies.finished_work import TrainedRun
-from zerolab.studies.results import Results, finding_blocks, provenance
+from zerolab.studies.results import Results, finding_section, provenance
 from zerolab.studies.statistics import (
     POOLED_NOTE,
-    holm,
+    holm_adjust,
     pooled_intervals,
     sign_test,
     signed_rank_test,
@@ -56,10 +56,10 @@ def warm_start_report(results: Results) -> Document:
         " covers a larger share of short runs"
     )
     blocks: list[Block] = [
-        *finding_blocks(results, results.judge(warm_start_statistics)),
+        *finding_section(results, results.judge(warm_start_statistics)),
         *_strength(results),
         *_tests(results),
-        *accuracy_blocks(results, GAME_TITLES, "variant", VARIANT_TITLES),
+        *accuracy_section(results, GAME_TITLES, "variant", VARIANT_TITLES),
         *_iterations(results),
         *_switches(results),
     ]
@@ -122,7 +122,7 @@ def _tests(results: Results) -> Iterator[Block]:
     signs: list[float] = []
     ranks: list[float] = []
     lines: dict[str, IntervalRow] = {}
-    comparisons = [(variant, "") for variant in VARIANTS[1:]] + [(ADAPTIVE, SWITCH)]
+    comparisons = [(variant, "") for variant in VARIANTS[1:]] + [(ADAPTIVE, SWITCH_TOURNAMENT)]
     for game in GAMES:
         of_game: dict[str, IntervalRow] = {}
         for variant, name in comparisons:
@@ -158,7 +158,7 @@ def _tests(results: Results) -> Iterator[Block]:
         Column("sign test, adjusted", P_VALUE_FORMAT),
         Column("signed-rank test, adjusted", P_VALUE_FORMAT),
     ]  # fmt: skip
-    tests = zip(signs, ranks, holm(signs), holm(ranks), strict=True)
+    tests = zip(signs, ranks, holm_adjust(signs), holm_adjust(ranks), strict=True)
     rows = [[*row, *p_values] for row, p_values in zip(rows, tests, strict=True)]
     seeds = len(results.levels("seed"))
     yield Paragraph(
@@ -175,7 +175,7 @@ def _iterations(results: Results) -> Iterator[Block]:
     groups: dict[str, dict[str, RunSample]] = {}
     rows: list[list[Cell]] = []
     for game in GAMES:
-        tournament = results.tournaments.get(f"{game}-{BY_ITERATION}")
+        tournament = results.tournaments.get(f"{game}-{BY_ITERATION_TOURNAMENT}")
         if tournament is None:
             continue
         for iteration in sorted(set(tournament.iteration_by_player.values())):
@@ -198,7 +198,7 @@ def _iterations(results: Results) -> Iterator[Block]:
         return
     yield Heading("Gain during training")
     yield Picture(
-        BY_ITERATION,
+        BY_ITERATION_TOURNAMENT,
         draw_grouped_runs(groups, "Elo of the baseline and WRoRa by iteration", "tournament Elo"),
         "Best networks after the iterations on the axis, in one tournament per game and seed."
         f" {_repeated_networks(results)}",
@@ -211,7 +211,7 @@ def _repeated_networks(results: Results) -> str:
     """Return a note about players that are another player's network under a different name."""
     players, networks = 0, set()
     for game in GAMES:
-        tournament = results.tournaments.get(f"{game}-{BY_ITERATION}")
+        tournament = results.tournaments.get(f"{game}-{BY_ITERATION_TOURNAMENT}")
         if tournament is None:
             continue
         for run in results.runs_where(game):
@@ -241,17 +241,17 @@ def _network_after(run: TrainedRun, iteration: int) -> tuple[str, int, int]:
 def _switches(results: Results) -> Iterator[Block]:
     groups: dict[str, dict[str, RunSample]] = {}
     for game in GAMES:
-        if f"{game}-{SWITCH}" not in results.tournaments:
+        if f"{game}-{SWITCH_TOURNAMENT}" not in results.tournaments:
             continue
         levels = {0: BASELINE, _default_switch(results): WRORA} | {
-            int(str(level).removeprefix(UNTIL)): str(level)
+            int(str(level).removeprefix(UNTIL_PREFIX)): str(level)
             for level in results.levels("variant", game)
-            if str(level).startswith(UNTIL)
+            if str(level).startswith(UNTIL_PREFIX)
         }
         for switch, level in sorted(levels.items()):
-            sample = _elos(results, game, level, SWITCH)
+            sample = _elos(results, game, level, SWITCH_TOURNAMENT)
             groups.setdefault(f"I' = {switch}", {})[GAME_TITLES[game]] = sample
-        adaptive = _elos(results, game, ADAPTIVE, SWITCH)
+        adaptive = _elos(results, game, ADAPTIVE, SWITCH_TOURNAMENT)
         groups.setdefault(_ADAPTIVE_END, {})[GAME_TITLES[game]] = adaptive
     if not groups:
         return

@@ -11,9 +11,9 @@ from zerolab.papers.warm_start.study import BASELINE
 from zerolab.ratings.results import MatchScore
 from zerolab.report.figures import (
     PUBLISHED_STYLE,
-    colour,
     legend_below,
     new_figure,
+    series_colour,
     series_legend_handle,
     with_minus_sign,
 )
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def gain_of(variants: Sequence[str]) -> dict[str, float]:
+def gain_weights(variants: Sequence[str]) -> dict[str, float]:
     """Return the weights of the mean of some variants minus the baseline."""
     return {each: 1.0 / len(variants) for each in variants} | {BASELINE: -1.0}
 
@@ -86,7 +86,7 @@ def mean_change(
 
 def ranked_gain(model: GamesModel, cases: Sequence[tuple[str, str]], rank: int) -> RankedEstimate:
     """Return the `rank`-th largest gain over the baseline in `cases`, pairs of variant and game."""
-    gains = [model.contrast(gain_of([variant]), [game]) for variant, game in cases]
+    gains = [model.contrast(gain_weights([variant]), [game]) for variant, game in cases]
     return estimate_ranked(gains, rank)
 
 
@@ -120,7 +120,7 @@ def lead_over_most_constant(
     return estimate_ranked(leads, len(variants))
 
 
-class ScoreComparison(NamedTuple):
+class PublishedScoreComparison(NamedTuple):
     """Measured score and published score rate of the same pair of players.
 
     The published rate is itself a measurement with sampling error, so it can lie outside the
@@ -184,14 +184,14 @@ class ScoreComparison(NamedTuple):
         return "agree" if self.agrees else "differ"
 
 
-_MEASURED: dict[str, Any] = {"color": colour(0), "marker": "o", "markersize": 5}
+_MEASURED: dict[str, Any] = {"color": series_colour(0), "marker": "o", "markersize": 5}
 _PUBLISHED: dict[str, Any] = {**PUBLISHED_STYLE, "color": "black", "mfc": "white", "markersize": 5}
 _SHADE = "#ECECEC"
 _OFFSET = 0.14  # distance of each marker from the middle of its row
 
 
 def draw_score_comparisons(
-    panels: Mapping[str, Mapping[str, ScoreComparison]], title: str, axis: str
+    panels: Mapping[str, Mapping[str, PublishedScoreComparison]], title: str, axis: str
 ) -> Figure:
     """Draw score rates in percent with 95 % intervals, in one panel per heading.
 
@@ -212,7 +212,7 @@ def draw_score_comparisons(
     return figure
 
 
-def _draw_panel(axes: Axes, comparisons: Sequence[ScoreComparison]) -> None:
+def _draw_panel(axes: Axes, comparisons: Sequence[PublishedScoreComparison]) -> None:
     rows = range(len(comparisons))
     measured = [comparison.measured_interval for comparison in comparisons]
     _draw_rates(axes, [row - _OFFSET for row in rows], measured, "measured", _MEASURED)
@@ -230,7 +230,7 @@ def _draw_panel(axes: Axes, comparisons: Sequence[ScoreComparison]) -> None:
     axes.grid(axis="x", alpha=0.3)
 
 
-def _widest_gap(comparison: ScoreComparison) -> float:
+def _widest_gap(comparison: PublishedScoreComparison) -> float:
     """Return the centre of the widest gap outside both intervals, in percent."""
     intervals = sorted(
         each[1:] for each in (comparison.measured_interval, comparison.published_interval)

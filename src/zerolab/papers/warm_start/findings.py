@@ -14,14 +14,14 @@ from typing import Any, NamedTuple
 
 from zerolab.papers.elo import (
     GAME_TITLES,
-    contrast,
     elo_spread_ratio,
     fit_elo,
+    mean_contrast,
     smallest_lead,
 )
 from zerolab.papers.solved_accuracy import fit_accuracy
 from zerolab.papers.warm_start.comparison import (
-    gain_of,
+    gain_weights,
     largest_change,
     largest_difference,
     lead_over_most_constant,
@@ -54,7 +54,7 @@ _SECTION, _SUMMARY = "[Wang2021b, section 5.5.2]", "[Wang2021b, section 5.6]"
 ENHANCEMENTS = VARIANTS[1:]
 _ROLLOUT, _RAVE, _RORA, _WRO = ENHANCEMENTS[:-1]
 _COMBINATIONS = (_RORA, _WRO, WRORA)
-RIVALS = [each for each in VARIANTS if each != WRORA]
+WRORA_RIVALS = [each for each in VARIANTS if each != WRORA]
 _STATIC = ("gobang", "connect_four")  # games with static opening plans
 _POOLED, _SINGLE = 30.0, 50.0
 """Smallest Elo difference of practical interest, over several games and in one game."""
@@ -180,7 +180,7 @@ SENSITIVE_CLAIM = Claim(
 )  # fmt: skip
 
 
-class Comparison(NamedTuple):
+class EloClaim(NamedTuple):
     """Claim about the mean Elo of variants in one game."""
 
     claim: Claim
@@ -196,22 +196,22 @@ def _compared(
     better: Sequence[str],
     worse: Sequence[str],
     direction: Direction,
-    opened_by: Claim,
-) -> Comparison:
+    gatekeeper: Claim,
+) -> EloClaim:
     names = [", ".join(VARIANT_TITLES[each] for each in side) for side in (better, worse)]
     claim = Claim(
         f"{key}-{game.replace('_', '-')}",
         f"In {GAME_TITLES[game]}, {text}",
         _SECTION,
         f"mean tournament Elo of {names[0]} minus that of {names[1]}",
-        0.0, direction, _INSIGNIFICANT if direction == "not above" else _SINGLE, opened_by.key,
+        0.0, direction, _INSIGNIFICANT if direction == "not above" else _SINGLE, gatekeeper.key,
         "elo",
     )  # fmt: skip
     weights = {each: 1.0 / len(better) for each in better}
-    return Comparison(claim, game, weights | {each: -1.0 / len(worse) for each in worse})
+    return EloClaim(claim, game, weights | {each: -1.0 / len(worse) for each in worse})
 
 
-COMPARISONS: Sequence[Comparison] = [
+ELO_CLAIMS: Sequence[EloClaim] = [
     *(
         _compared(variant, game,
                   f"{VARIANT_TITLES[variant]} trains stronger players than the baseline.",
@@ -289,7 +289,7 @@ RAVE_WORST_CLAIM = Claim(
     " differences",
     0.0, "above", _SINGLE, BEST_CLAIM.key, "elo",
 )  # fmt: skip
-SIZE_CLAIM = Claim(
+GAIN_SIZE_CLAIM = Claim(
     "gain-of-150-gobang",
     "In Gobang, warm starts except RAVE gain about 150 Elo: they are at about 50, and the baseline"
     " at about -100.",
@@ -318,9 +318,9 @@ _WEIGHTED = {_WRO: 0.5, WRORA: 0.5, _ROLLOUT: -0.5, _RORA: -0.5}
 _SINGLE_CASES = [(each, game) for game in GAMES for each in (_ROLLOUT, _RAVE)]
 _OTHELLO_CASES = [(each, "othello") for each in ENHANCEMENTS]
 _OF_ALL_GAMES: Mapping[Claim, Callable[[GamesModel], ClaimEstimate]] = {
-    GAIN_CLAIM: lambda model: model.contrast(gain_of([WRORA])),
-    BEST_CLAIM: lambda model: smallest_difference(model, [WRORA], RIVALS, GAMES),
-    ENHANCED_CLAIM: lambda model: model.contrast(gain_of(ENHANCEMENTS), _STATIC),
+    GAIN_CLAIM: lambda model: model.contrast(gain_weights([WRORA])),
+    BEST_CLAIM: lambda model: smallest_difference(model, [WRORA], WRORA_RIVALS, GAMES),
+    ENHANCED_CLAIM: lambda model: model.contrast(gain_weights(ENHANCEMENTS), _STATIC),
     WEIGHTED_CLAIM: lambda model: model.contrast(_WEIGHTED),
     WEIGHTED_DEPENDS_CLAIM: lambda model: largest_change(model, [_WEIGHTED], GAMES),
     DIFFERENT_CLAIM: lambda model: lead_over_most_constant(model, VARIANTS, GAMES),
@@ -328,9 +328,11 @@ _OF_ALL_GAMES: Mapping[Claim, Callable[[GamesModel], ClaimEstimate]] = {
     ALWAYS_CLAIM: lambda model: smallest_difference(model, [WRORA], [BASELINE], GAMES),
     EVERYWHERE_CLAIM: lambda model: smallest_best_gain(model, ENHANCEMENTS, GAMES),
     COMBINATION_CLAIM: lambda model: smallest_best_gain(model, _COMBINATIONS, GAMES),
-    OPENINGS_CLAIM: lambda model: mean_change(model, gain_of(ENHANCEMENTS), "othello", _STATIC),
+    OPENINGS_CLAIM: lambda model: mean_change(
+        model, gain_weights(ENHANCEMENTS), "othello", _STATIC
+    ),
     SENSITIVE_CLAIM: lambda model: largest_change(
-        model, [gain_of([each]) for each in ENHANCEMENTS], GAMES
+        model, [gain_weights([each]) for each in ENHANCEMENTS], GAMES
     ),
 }
 _OF_ONE_GAME: Mapping[Claim, tuple[str, Callable[[GamesModel], ClaimEstimate]]] = {
@@ -338,7 +340,7 @@ _OF_ONE_GAME: Mapping[Claim, tuple[str, Callable[[GamesModel], ClaimEstimate]]] 
     RAVE_WORST_CLAIM: (
         "gobang", lambda model: smallest_difference(model, _OTHERS, [_RAVE], ["gobang"]),
     ),
-    SIZE_CLAIM: ("gobang", lambda model: model.contrast(gain_of(_OTHERS), ["gobang"])),
+    GAIN_SIZE_CLAIM: ("gobang", lambda model: model.contrast(gain_weights(_OTHERS), ["gobang"])),
     ALIKE_CLAIM: ("gobang", lambda model: largest_difference(model, _OTHERS, "gobang")),
 }  # fmt: skip
 
@@ -352,21 +354,21 @@ def warm_start_statistics(results: Results) -> dict[Claim, ClaimEstimate | Missi
     accuracies = fit_accuracy(results, GAMES, "variant", VARIANTS, "policy")
     return {
         **{claim: _unless_missing(model, each) for claim, each in _OF_ALL_GAMES.items()},
-        ACCURACY_CLAIM: contrast(accuracies, gain_of([WRORA])),
+        ACCURACY_CLAIM: mean_contrast(accuracies, gain_weights([WRORA])),
         **{
             claim: _unless_missing(of_game[game], estimate)
             for claim, (game, estimate) in _OF_ONE_GAME.items()
         },
         **{
-            each.claim: contrast(of_game[each.game], each.weights, [each.game])
-            for each in COMPARISONS
+            each.claim: mean_contrast(of_game[each.game], each.weights, [each.game])
+            for each in ELO_CLAIMS
         },
         **{
             claim: smallest_lead(of_game[game], _RORA, [_ROLLOUT, _RAVE], [game])
             for game, claim in COMBINATIONS.items()
         },
         **{
-            claim: smallest_lead(of_game[game], WRORA, RIVALS, [game])
+            claim: smallest_lead(of_game[game], WRORA, WRORA_RIVALS, [game])
             for game, claim in BEST_IN_GAME.items()
         },
         SPREAD_CLAIM: elo_spread_ratio(results, "gobang", "variant", _RAVE, _OTHERS),

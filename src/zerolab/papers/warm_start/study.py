@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from zerolab.papers.planning import CHANGES, OPENINGS, planned_positions
+from zerolab.papers.planning import CHANGES, OPENING_PLIES, planned_positions
 from zerolab.studies.design import Design, PlannedRun, PlannedTournament, plan_run
 from zerolab.studies.looks import FIRST_SEED
 from zerolab.studies.study import Scale, Study, register_study
@@ -22,11 +22,11 @@ VARIANTS = (BASELINE, "rollout", "rave", "rora", "wro", WRORA)
 """Values of the setting `warm_start.variant` [Wang2021b, section 5.3.3]."""
 ADAPTIVE = "wrora-adaptive"
 """Variant of WRoRa whose warm start ends when plain search wins a match [Wang2021a]."""
-UNTIL = "wrora-until-"
+UNTIL_PREFIX = "wrora-until-"
 """Prefix of variants of WRoRa with a different value of I', which follows the prefix."""
-SWITCH = "switch"
+SWITCH_TOURNAMENT = "switch"
 """Name of the tournament between the baseline and WRoRa with warm starts of different lengths."""
-BY_ITERATION = "by-iteration"
+BY_ITERATION_TOURNAMENT = "by-iteration"
 """Name of the tournament between networks of the baseline and WRoRa from several iterations."""
 
 _GAMES: Mapping[Scale, tuple[str, ...]] = {
@@ -98,7 +98,7 @@ class WarmStartStudy(Study):
                 if scale != "paper":
                     tournaments.append(_tournament(scale, game, block, seed=seed))
                 ends = [*compared, *_ends(scale, game, seed)]
-                tournaments.append(_tournament(scale, game, ends, SWITCH, seed=seed))
+                tournaments.append(_tournament(scale, game, ends, SWITCH_TOURNAMENT, seed=seed))
                 tournaments.append(_by_iteration(scale, game, compared, seed))
         solved = [
             planned_positions(f"{game}:{_SIZE[scale]}", _SOLVED[scale], game)
@@ -135,7 +135,7 @@ def _tournament(
         f"{game}:{_SIZE[scale]}",
         {run.label: run for run in runs},
         games_per_pair=2 if scale == "smoke" else 20,
-        openings=OPENINGS[scale],
+        openings=OPENING_PLIES[scale],
         name=name,
         seed=seed,
     )
@@ -154,8 +154,8 @@ def _by_iteration(
         {name: run for name, (run, _) in players.items()},
         {name: after for name, (_, after) in players.items()},
         games_per_pair=2 if scale == "smoke" else 10,
-        openings=OPENINGS[scale],
-        name=BY_ITERATION,
+        openings=OPENING_PLIES[scale],
+        name=BY_ITERATION_TOURNAMENT,
         seed=seed,
     )
 
@@ -175,7 +175,7 @@ def _ends(scale: Scale, game: str, seed: int) -> Iterator[PlannedRun]:
     if seed < FIRST_SEED + _GRID_SEEDS[scale]:
         for end in _SWITCHES[scale]:
             ramp = {"name": "linear", "iterations": end}
-            yield _run(scale, game, WRORA, f"{UNTIL}{end}", ramp, seed)
+            yield _run(scale, game, WRORA, f"{UNTIL_PREFIX}{end}", ramp, seed)
 
 
 def _run(
@@ -203,7 +203,7 @@ CHANGED_RHEA: Mapping[str, str] = {
 }
 """Agent specs of RHEA with one parameter, other than the playouts, halved or doubled, by player."""
 
-PLAYERS: Mapping[str, str] = {
+PLAYER_SPECS: Mapping[str, str] = {
     RANDOM: "random",
     MCTS: "mcts:{playouts}?selection.name=puct",
     RAVE: "rave:{playouts}",
@@ -224,14 +224,16 @@ tree, `LITERAL` counts later actions of both players, and `NORMALISED` plays the
 highest Q_rave, since line 3 of the algorithm normalises Q_rave. `HALF_RHEA` has 50 playouts, and
 `SINGLE_RHEA` evaluates each individual with one playout instead of two."""
 
-READINGS: Mapping[str, str] = {
+RAVE_READINGS: Mapping[str, str] = {
     TREE_ONLY: "counts only moves within the tree",
     LITERAL: "counts actions of both players strictly after a state, at their first occurrence",
     NORMALISED: "plays the action with the highest Q_rave",
 }
 """Behaviour of the players that follow other readings of RAVE."""
 
-PUBLISHED_GAME_COUNT = 500
+PUBLISHED_GAMES_PER_PAIR = 500
+"""Games of each pair of players in [Wang2021b, Table 5.1]."""
+
 PUBLISHED_PLAYOUTS = 100
 PUBLISHED_SCORES: Mapping[str, Mapping[tuple[str, str], float]] = {
     "gobang": {
@@ -263,7 +265,7 @@ PUBLISHED_SCORES: Mapping[str, Mapping[tuple[str, str], float]] = {
 
 The other half of the paper's matrix contains the complements."""
 FEWEST_PLAYOUTS = 40
-"""Smallest number of playouts that evaluates the largest first population of `PLAYERS`."""
+"""Smallest number of playouts that evaluates the largest first population of `PLAYER_SPECS`."""
 
 
 @register_study
@@ -288,9 +290,11 @@ class Table51Study(Study):
 
     def design(self, scale: Scale, seeds: Sequence[int]) -> Design:
         smoke = scale == "smoke"
-        games = 2 if smoke else PUBLISHED_GAME_COUNT
+        games = 2 if smoke else PUBLISHED_GAMES_PER_PAIR
         playouts = FEWEST_PLAYOUTS if smoke else PUBLISHED_PLAYOUTS
-        specs = [spec.format(playouts=playouts, half=playouts // 2) for spec in PLAYERS.values()]
+        specs = [
+            spec.format(playouts=playouts, half=playouts // 2) for spec in PLAYER_SPECS.values()
+        ]
         tournaments = [
             PlannedTournament(part, board, agent_specs=specs, games_per_pair=games)
             for part, board in BOARDS.items()

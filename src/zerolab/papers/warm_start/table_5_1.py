@@ -6,19 +6,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from zerolab.papers.elo import GAME_TITLES
-from zerolab.papers.warm_start.comparison import ScoreComparison, draw_score_comparisons
+from zerolab.papers.warm_start.comparison import PublishedScoreComparison, draw_score_comparisons
 from zerolab.papers.warm_start.study import (
     BOARDS,
     CHANGED_RHEA,
     HALF_RHEA,
     MCTS,
-    PLAYERS,
-    PUBLISHED_GAME_COUNT,
+    PLAYER_SPECS,
+    PUBLISHED_GAMES_PER_PAIR,
     PUBLISHED_PLAYOUTS,
     PUBLISHED_SCORES,
     RANDOM,
     RAVE,
-    READINGS,
+    RAVE_READINGS,
     RHEA,
     SINGLE_RHEA,
 )
@@ -28,7 +28,7 @@ from zerolab.report.table import Z95, Column, Table
 from zerolab.studies.claims import MissingEstimate
 from zerolab.studies.finished_work import PairTotal, PlayedTournament
 from zerolab.studies.joint_estimates import estimate_smallest
-from zerolab.studies.results import Results, finding_blocks, provenance
+from zerolab.studies.results import Results, finding_section, provenance
 from zerolab.studies.statistics import BinomialEstimate, ClaimEstimate
 
 
@@ -39,7 +39,7 @@ class ComparedPair(NamedTuple):
     opponent: str
     result: PairTotal
     """Result for `player`."""
-    comparison: ScoreComparison | None
+    comparison: PublishedScoreComparison | None
     """Comparison with the published score rate, or None if there is no published rate."""
 
     @property
@@ -50,7 +50,7 @@ class ComparedPair(NamedTuple):
 
 def table_5_1_report(results: Results) -> Document:
     """Return the report on all finished tournaments."""
-    blocks = finding_blocks(results, results.judge(table_statistics))
+    blocks = finding_section(results, results.judge(table_statistics))
     if results.tournaments:
         blocks += [*_comparison(results), *_matrices(results), *_readings(results)]
         blocks += _rhea_settings(results)
@@ -86,14 +86,14 @@ def compared_pairs(
     `published_rates` maps each pair to its published score rate, or to None.
     """
     (planned,) = tournament.planned
-    specs = dict(zip(PLAYERS, planned.agent_specs, strict=True))
+    specs = dict(zip(PLAYER_SPECS, planned.agent_specs, strict=True))
     for (player, opponent), published in published_rates.items():
         names = specs[player], specs[opponent]
-        result = tournament.pair(*names)
+        result = tournament.pair_total(*names)
         comparison = (
             None
             if published is None
-            else ScoreComparison(result.score, published, PUBLISHED_GAME_COUNT)
+            else PublishedScoreComparison(result.score, published, PUBLISHED_GAMES_PER_PAIR)
         )
         yield ComparedPair(player, opponent, result, comparison)
 
@@ -170,7 +170,7 @@ def _agreement(by_game: Mapping[str, list[ComparedPair]]) -> str:
     agreeing = sum(comparison.agrees for comparison in comparisons)
     return (
         f"{agreeing} of {len(comparisons)} pairs agree with the published"
-        f" {PUBLISHED_GAME_COUNT} games, which means that the 95 % interval of the difference"
+        f" {PUBLISHED_GAMES_PER_PAIR} games, which means that the 95 % interval of the difference"
         f" [Newcombe1998] includes 0 (|z| is at most {Z95:.2f})."
     )
 
@@ -262,7 +262,7 @@ def _readings(results: Results) -> Iterator[Block]:
         " playout moves [Gelly2011]. It plays the most visited action. The text of [Wang2020b]"
         " allows other readings on three points."
     )
-    for player, behaviour in READINGS.items():
+    for player, behaviour in RAVE_READINGS.items():
         by_game = {
             part: list(compared_pairs(tournament, _rates_of_reading(part, player)))
             for part, tournament in _finished(results)
@@ -276,7 +276,7 @@ def _readings(results: Results) -> Iterator[Block]:
 
 def _rates_of_reading(part: str, reading: str) -> dict[tuple[str, str], float | None]:
     """Return RAVE's published rates for a reading, and None for RAVE against the reading."""
-    names = {player: player for player in PLAYERS} | {RAVE: reading}
+    names = {player: player for player in PLAYER_SPECS} | {RAVE: reading}
     rates: dict[tuple[str, str], float | None] = {
         (names[player], names[opponent]): rate
         for (player, opponent), rate in PUBLISHED_SCORES[part].items()

@@ -74,7 +74,7 @@ class MoveAnalysisResponse(BaseModel):
     name: str
     visits: int | None
     value: float | None
-    """Value for the side to move in [-1, 1], or an exact score from the agent `perfect`."""
+    """Value for the side to move in [-1, 1], or an exact score from the `perfect` agent."""
     prior: float | None
     """Prior probability of the move."""
 
@@ -234,7 +234,9 @@ def node_response(path: list[str], tree_node: TreeNode) -> NodeResponse:
 
 def _child_response(position: Position, child: ChildView) -> ChildResponse:
     bonus = child.bonus if math.isfinite(child.bonus) else None
-    return ChildResponse(name=position.name(child.action), **{**child._asdict(), "bonus": bonus})
+    return ChildResponse(
+        name=position.action_name(child.action), **{**child._asdict(), "bonus": bonus}
+    )
 
 
 def _move_response(position: Position, analysis: Analysis) -> MoveResponse:

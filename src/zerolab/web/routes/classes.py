@@ -20,14 +20,14 @@ from zerolab.play.tournament import Tournament
 from zerolab.play.tournament_report import TournamentReport
 from zerolab.rules.catalogue import game_name, parse_game
 from zerolab.store.listing import latest_games
-from zerolab.web.classroom import ClassPlay, Classroom, ClassTournament, Holder
+from zerolab.web.classroom import ClassPlay, Classroom, ClassTournament, TokenHolder
 from zerolab.web.folders import FileCache, Folders, progress_files
 from zerolab.web.laboratory import Lab
 from zerolab.web.live_search import find_agent
 from zerolab.web.requests import ForbiddenError, MissingError, RequestModel, Role, client_of
 from zerolab.web.routes.positions import WINNERS, Winner
 from zerolab.web.routes.tournaments import RatingResponse
-from zerolab.web.security import HOLDER
+from zerolab.web.security import HOLDER_SCOPE_KEY
 
 router = APIRouter(tags=["class"], prefix="/class")
 
@@ -44,9 +44,9 @@ class AgentChoice(RequestModel):
 
     kind: Kind
     playouts: int = Field(default=_DEFAULT_PLAYOUTS, ge=1, le=MAX_PLAYOUTS)
-    """Playouts or simulations per move; ignored for the kind `random`."""
+    """Playouts or simulations per move; ignored for the `random` kind."""
     network: str = Field(default="", max_length=400)
-    """Run or network of a run, such as runs/demo@12; only for the kind `network`."""
+    """Run or network of a run, such as runs/demo@12; only for the `network` kind."""
 
 
 class ClassSettings(RequestModel):
@@ -159,8 +159,8 @@ def role_of(connection: HTTPConnection) -> Role:
 
 
 def pupil_of(connection: HTTPConnection) -> str:
-    """Return the name of the pupil who sends a request; empty for all others."""
-    holder: Holder | None = connection.scope.get(HOLDER)
+    """Return the name of the pupil who sends a request; empty for everyone else."""
+    holder: TokenHolder | None = connection.scope.get(HOLDER_SCOPE_KEY)
     return "" if holder is None else holder.name
 
 
@@ -210,7 +210,7 @@ def bring_agent(
     game = parse_game(classroom.record.game)
     spec = request.kind if request.kind == "random" else f"{request.kind}:{request.playouts}"
     if request.kind == "network":
-        network = lab.folders.served_network(request.network)
+        network = lab.folders.require_served_network(request.network)
         if not request.network or re.search("[?#:]", network):
             raise UserError(f"network = {quoted(network)}: expected a run, such as runs/demo@12")
         spec = f"{network}?simulations={request.playouts}"
@@ -283,7 +283,7 @@ def teachers_view(lab: Lab, classroom: Class, play: Play) -> ClassResponse:
 @router.post("/manage/game")
 def choose_game(lab: Lab, classroom: Class, play: Play, request: GameRequest) -> ClassResponse:
     """Choose the game for which pupils enter agents."""
-    classroom.change(game=game_name(parse_game(request.game)))
+    classroom.update_record(game=game_name(parse_game(request.game)))
     return teachers_view(lab, classroom, play)
 
 

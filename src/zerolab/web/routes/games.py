@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 from zerolab.core.errors import quoted
 from zerolab.play.game_files import ExportedGame, as_pgn, as_tsv, move_names
-from zerolab.play.tournament import TOURNAMENT, Tournament
+from zerolab.play.tournament import TOURNAMENT_FOLDER_KIND, Tournament
 from zerolab.rules.catalogue import game_name, parse_game
 from zerolab.rules.position import Position
 from zerolab.rules.rules import Game
@@ -21,7 +21,7 @@ from zerolab.store.games import GameStore
 from zerolab.store.listing import (
     FoundGame,
     GameFilter,
-    StageGames,
+    StageSummary,
     count_matching_games,
     find_games,
     iterate_matching_games,
@@ -104,7 +104,7 @@ class GameFacets(BaseModel):
     """Game name, such as othello:6x6."""
     games: int
     """Number of stored games."""
-    stages: list[StageGames]
+    stages: list[StageSummary]
     players: list[str]
 
 
@@ -114,11 +114,13 @@ _COUNTS: FileCache[int] = FileCache()
 
 def open_game_source(folders: Folders, name: str) -> GameSource:
     """Return a run or tournament as a game source; raise UserError if `name` is neither."""
-    path = folders.served_path(Path(name), (*folders.runs, folders.tournaments, folders.studies))
+    path = folders.require_served_path(
+        Path(name), (*folders.runs, folders.tournaments, folders.studies)
+    )
     if is_run(path):
         run = RunFolder.open(path)
         return GameSource(path, "run", parse_game(str(run.config.get("game", ""))), run.games)
-    if path.is_dir() and TOURNAMENT.matches(path):
+    if path.is_dir() and TOURNAMENT_FOLDER_KIND.matches(path):
         tournament = Tournament.load(path)
         assert tournament is not None
         game = parse_game(tournament.settings.game)

@@ -41,11 +41,11 @@ Verdict = Literal["good", "slip", "mistake"]
 """Quality of a move. Judged by exact scores, a mistake changes the result for the worse, for
 example from a win to a draw. A slip preserves the result but lowers the score: fewer discs in
 Othello, or a slower win or faster loss in other games. Judged by an agent's values, a mistake
-lowers the expected outcome by at least `MISTAKE` and a slip by at least `SLIP`; the move that the
-agent would choose is always good."""
+lowers the expected outcome by at least `MISTAKE_THRESHOLD` and a slip by at least `SLIP_THRESHOLD`;
+the move that the agent would choose is always good."""
 
-MISTAKE = 0.5
-SLIP = 0.25
+MISTAKE_THRESHOLD = 0.5
+SLIP_THRESHOLD = 0.25
 _MAX_UNSOLVED = 2
 """Number of consecutive unsolved positions after which earlier ones are skipped."""
 
@@ -200,7 +200,7 @@ async def judge_exactly(
 
 
 def exact_verdict(best: int, played: int) -> Verdict:
-    """Return the verdict on a move from the exact scores of the best move and the played one."""
+    """Return the verdict on a move from the exact scores of the best move and the one played."""
     if _sign(played) < _sign(best):
         return "mistake"
     return "slip" if played < best else "good"
@@ -243,14 +243,14 @@ async def _expected(
 
 
 def _agent_verdict(loss: float) -> Verdict:
-    return "mistake" if loss >= MISTAKE else "slip" if loss >= SLIP else "good"
+    return "mistake" if loss >= MISTAKE_THRESHOLD else "slip" if loss >= SLIP_THRESHOLD else "good"
 
 
 def _moves_backwards(end: Position, given_plies: int) -> Iterator[tuple[int, Position, str]]:
     """Yield each ply after the given ones, last first, with the position before it and the move."""
     line = end.line()
     for ply in reversed(range(given_plies, len(end.history))):
-        yield ply, line[ply], line[ply].name(end.history[ply])
+        yield ply, line[ply], line[ply].action_name(end.history[ply])
 
 
 def _sign(score: int) -> int:

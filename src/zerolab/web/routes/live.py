@@ -41,7 +41,7 @@ from zerolab.web.routes.analysis import (
 )
 from zerolab.web.routes.positions import MoveName, PositionRequest
 from zerolab.web.searches import (
-    MAX_SIMULATION,
+    MAX_TRACED_SIMULATION,
     GameValuesRequest,
     SearchHandle,
     SimulationRequest,
@@ -60,7 +60,7 @@ class AnalyseRequest(SocketRequest):
     position: PositionRequest
     agents: list[AgentSpec] = Field(min_length=1, max_length=_MAX_AGENTS)
     simulations: int = Field(default=1000, ge=1, le=MAX_SIMULATIONS)
-    """Number of simulations of each agent, which overrides the specs."""
+    """Number of simulations for each agent that searches, overriding any number in its spec."""
 
 
 class LookRequest(SocketRequest):
@@ -228,7 +228,7 @@ class StepRequest(RequestModel):
 
     position: PositionRequest
     agent: AgentSpec
-    number: int = Field(ge=0, le=MAX_SIMULATION)
+    number: int = Field(ge=0, le=MAX_TRACED_SIMULATION)
     """Number of the simulation; number 0 evaluates the root."""
 
 
@@ -353,25 +353,29 @@ def _step_response(root: Position, trace: SimulationTrace) -> StepResponse:
             first_to_move=end.first_to_move,
             outcome=leaf.outcome,
             value=leaf.value,
-            priors={end.name(action): prior for action, prior in leaf.priors.items()},
+            priors={end.action_name(action): prior for action, prior in leaf.priors.items()},
         ),
         backups=[
             _backup_response(root, at, backup)
             for at, backup in zip(path, simulation.backups, strict=True)
         ],
-        root_visits={root.name(action): count for action, count in trace.root_visits.items()},
+        root_visits={
+            root.action_name(action): count for action, count in trace.root_visits.items()
+        },
     )
 
 
 def _selection_response(root: Position, at: Position, selection: Selection) -> SelectionResponse:
     ranked = sorted(selection.moves, key=lambda each: -each.score)
-    moves = [ScoredMoveResponse(name=at.name(each.action), **_numbers(each)) for each in ranked]
+    moves = [
+        ScoredMoveResponse(name=at.action_name(each.action), **_numbers(each)) for each in ranked
+    ]
     return SelectionResponse(
         path=_path(root, at),
         first_to_move=at.first_to_move,
         visits=selection.visits,
         moves=moves,
-        chosen=at.name(selection.chosen),
+        chosen=at.action_name(selection.chosen),
     )
 
 
@@ -387,4 +391,4 @@ def _path(root: Position, at: Position) -> list[str]:
     """Return the names of the moves from the root to a position."""
     line = at.line()[len(root.history) :]
     actions = at.history[len(root.history) :]
-    return [each.name(action) for each, action in zip(line, actions, strict=False)]
+    return [each.action_name(action) for each, action in zip(line, actions, strict=False)]

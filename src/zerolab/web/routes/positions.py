@@ -180,14 +180,14 @@ def position_response(position: Position, before: Position | None = None) -> Pos
         game=game_name(game),
         rows=game[0],
         columns=game[1],
-        moves=[position.name(action) for action in position.history],
+        moves=[position.action_name(action) for action in position.history],
         ply=position.ply,
         board=board.tolist(),
         column_labels=column_labels(game),
         first_to_move=position.first_to_move,
         outcome=_winner(position),
         legal=_legal_moves(position),
-        last=position.name(position.history[-1]) if position.history else None,
+        last=position.action_name(position.history[-1]) if position.history else None,
         last_cell=None if before is None else placed_cell(before.board(), board),
         winning_cells=(winning_cells(game, position.state) if drawing.decided_by == "line" else []),
         drawing=drawing,
@@ -238,7 +238,7 @@ def _legal_moves(position: Position) -> list[LegalMove]:
         places, place_count = layout.places, layout.place_count
     return [
         LegalMove(
-            name=position.name(action),
+            name=position.action_name(action),
             cell=action if action < place_count and places == "cells" else None,
             column=action if action < place_count and places == "columns" else None,
         )
@@ -251,6 +251,6 @@ def _note(position: Position) -> str:
     mover, opponent = ("X", "O") if position.first_to_move else ("O", "X")
     if position.legal_moves == ["pass"]:
         return f"{mover} has no move that turns a disc and must pass."
-    if position.history and position.name(position.history[-1]) == "pass":
+    if position.history and position.action_name(position.history[-1]) == "pass":
         return f"{opponent} had no move and passed, so {mover} moves again."
     return ""

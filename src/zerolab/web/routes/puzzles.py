@@ -15,7 +15,7 @@ from zerolab.oracles.oracle import NotSolvedError
 from zerolab.rules.catalogue import game_name, parse_game
 from zerolab.rules.position import Position
 from zerolab.web.laboratory import Lab
-from zerolab.web.puzzle_maker import PUZZLES_PER_GAME, GamePuzzles, State
+from zerolab.web.puzzle_maker import PUZZLES_PER_GAME, GamePuzzles, PuzzleState
 from zerolab.web.requests import RequestModel, client_of
 from zerolab.web.routes.positions import (
     MoveName,
@@ -46,10 +46,10 @@ class PuzzleSummary(BaseModel):
 
 
 class PuzzleList(BaseModel):
-    """Puzzles of a game so far, and the state of the work on them."""
+    """Puzzles made so far for a game, and the state of the work on them."""
 
     game: str
-    state: State
+    state: PuzzleState
     problem: str
     """Reason why no more puzzles are made; empty if there is none."""
     tried: int
@@ -94,7 +94,7 @@ class AnswerResponse(BaseModel):
 
 @router.get("")
 async def puzzle_list(lab: Lab, game: _Game, connection: Request) -> PuzzleList:
-    """List the puzzles of a game so far; the server makes more in the background."""
+    """List the puzzles made so far for a game; the server makes more in the background."""
     game_puzzles = await _puzzles_of(lab, connection, game)
     return PuzzleList(
         game=game_name(game_puzzles.game),
@@ -133,7 +133,7 @@ async def answer(lab: Lab, request: AnswerRequest, connection: Request) -> Answe
     moves = puzzle.line
     if request.move != puzzle.answer:
         after = await asyncio.to_thread(puzzle_position, puzzle)
-        after = after.play(after.parse(request.move))
+        after = after.play(after.parse_action(request.move))
         moves = (request.move, *await _best_reply(lab, connection, after))
     return AnswerResponse(
         right=request.move == puzzle.answer,
@@ -145,7 +145,7 @@ async def answer(lab: Lab, request: AnswerRequest, connection: Request) -> Answe
 
 async def _puzzles_of(lab: Lab, connection: Request, game: str) -> GamePuzzles:
     parsed_game = await asyncio.to_thread(parse_game, game)
-    return await lab.puzzles.of_game(client_of(connection), parsed_game)
+    return await lab.puzzles.puzzles_for(client_of(connection), parsed_game)
 
 
 async def _best_reply(lab: Lab, connection: Request, position: Position) -> list[str]:
@@ -166,7 +166,7 @@ def _summary(puzzle: Puzzle) -> PuzzleSummary:
 def _line(puzzle: Puzzle, moves: tuple[str, ...]) -> list[PositionResponse]:
     position = puzzle_position(puzzle)
     for move in moves:
-        position = position.play(position.parse(move))
+        position = position.play(position.parse_action(move))
     return position_responses(position)
 
 

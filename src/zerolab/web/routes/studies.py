@@ -22,7 +22,14 @@ from zerolab.core.files import read_text
 from zerolab.report.html import HTML_PAGE, html_page, is_report_file_name
 from zerolab.studies.execution import StudyExecution
 from zerolab.studies.findings import claims_of, findings_document, judge_studies, read_ledgers
-from zerolab.studies.study import LEDGER, REPORT_FOLDER, SCALES, Scale, Study, registered_studies
+from zerolab.studies.study import (
+    LEDGER_FILE_NAME,
+    REPORT_FOLDER,
+    SCALES,
+    Scale,
+    Study,
+    registered_studies,
+)
 from zerolab.studies.study_folder import StudyFolder
 from zerolab.web.folders import FileCache, Folders, is_running
 from zerolab.web.laboratory import Lab
@@ -50,7 +57,7 @@ class StartedScale(BaseModel):
     """True if a process is working on the study at this scale."""
     report: str
     """URL of the report page; empty if no report has been written."""
-    headline: ReportHeadline | None
+    headline: VerdictSummary | None
     """Verdicts in the report; None if no report with claims has been written."""
 
 
@@ -121,7 +128,7 @@ def studies(lab: Lab) -> list[StudyResponse]:
     for name, study in sorted(registered_studies().items()):
         scales = [_started_scale(lab.folders, name, scale) for scale in SCALES]
         begun = [each for each in scales if each is not None]
-        responses.append(StudyResponse(name=name, help=study.headline, begun=begun))
+        responses.append(StudyResponse(name=name, help=study.description, begun=begun))
     return responses
 
 
@@ -146,7 +153,7 @@ def study_details(
     return StudyDetails(
         name=name,
         scale=scale,
-        help=all_studies[name].headline,
+        help=all_studies[name].description,
         folder=folder.path.as_posix(),
         command=f"zerolab study {name} --scale {scale}{option}",
         begun=begun is not None,
@@ -176,23 +183,25 @@ def report_file(lab: Lab, study: str, name: str) -> FileResponse:
     """Return a file of a study's report; `study` is NAME-SCALE."""
     study_name, _, scale = study.rpartition("-")
     folder = StudyFolder(lab.folders.studies, study_name, scale)
-    path = lab.folders.served_path(folder.report_path / name, (lab.folders.studies,))
+    path = lab.folders.require_served_path(folder.report_path / name, (lab.folders.studies,))
     if not (is_report_file_name(name) and folder.has_begun and path.is_file()):
         raise MissingError(f"there is no report {quoted(f'{study}/{name}')}")
     return FileResponse(path, headers={"content-security-policy": _REPORT_POLICY})
 
 
 class _FindingsCache:
-    """Cache of the page of findings, which is generated again when a ledger changes."""
+    """Cache of the findings page, which is generated again when a ledger changes."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._pages: dict[Path, tuple[list[tuple[Path, str]], str]] = {}
 
     def page(self, folder: Path) -> str:
-        """Return the page of findings from the ledgers in the folder of studies."""
+        """Return the findings page, from the ledgers in the folder of studies."""
         with self._lock:
-            paths = [path for path in sorted(folder.glob(f"*/{LEDGER}")) if path.is_file()]
+            paths = [
+                path for path in sorted(folder.glob(f"*/{LEDGER_FILE_NAME}")) if path.is_file()
+            ]
             # Each report rewrites the ledger, usually with the same content.
             state = [(path, hashlib.sha256(path.read_bytes()).hexdigest()) for path in paths]
             known, page = self._pages.get(folder, ([], ""))
@@ -251,7 +260,7 @@ def _started_scale(folders: Folders, name: str, scale: str) -> StartedScale | No
         folder=path.as_posix(),
         running=is_running(path),
         report=f"/reports/{path.name}/{HTML_PAGE}" if has_report else "",
-        headline=read_headline(study_folder.report_path, registered_studies()[name]),
+        headline=read_verdict_summary(study_folder.report_path, registered_studies()[name]),
     )
 
 
@@ -287,7 +296,7 @@ class ClaimResponse(BaseModel):
     note: str
 
 
-class ReportHeadline(BaseModel):
+class VerdictSummary(BaseModel):
     """Summary of a report's verdicts."""
 
     strongest: ClaimResponse | None
@@ -306,7 +315,7 @@ def read_claims(report: Path) -> list[ClaimResponse]:
     return [_claim(row) for row in _rows(report)]
 
 
-def read_headline(report: Path, study: Study) -> ReportHeadline | None:
+def read_verdict_summary(report: Path, study: Study) -> VerdictSummary | None:
     """Return a summary of a report's verdicts, or None if there are no claims."""
     rows = _rows(report)
     if not rows:
@@ -316,7 +325,7 @@ def read_headline(report: Path, study: Study) -> ReportHeadline | None:
     wanted = _figures_by_claim(study).get(strongest["key"], "") if strongest else ""
     figures = sorted(path.name for path in report.glob("*.svg"))
     figure = next((each for each in [f"{wanted}.svg", *figures] if each in figures), "")
-    return ReportHeadline(
+    return VerdictSummary(
         strongest=_claim(strongest) if strongest else None,
         figure=f"/reports/{report.parent.name}/{figure}" if figure else "",
         verdicts=dict(Counter(row["verdict"] for row in rows).most_common()),
@@ -356,7 +365,7 @@ def _is_published(row: _Row) -> bool:
 
 
 def _order(row: _Row) -> tuple[bool, bool, float]:
-    """Return a sort key that puts the strongest verdicts first, as on the page of findings."""
+    """Return a sort key that puts the strongest verdicts first, as on the findings page."""
     p = float(row["adjusted p"]) if row["adjusted p"] else 1.0
     return row["primary"] != "yes", row["verdict"] == "holds", p
 

@@ -15,7 +15,7 @@ from zerolab.core.config import validate
 from zerolab.core.errors import UserError, quoted
 from zerolab.core.files import read_text
 from zerolab.play.pairings import check_opening_length
-from zerolab.play.tournament import TOURNAMENT, Tournament, TournamentSettings
+from zerolab.play.tournament import TOURNAMENT_FOLDER_KIND, Tournament, TournamentSettings
 from zerolab.play.tournament_report import RATINGS_FILE, TournamentReport
 from zerolab.rules.catalogue import game_name, parse_game
 from zerolab.rules.rules import Game
@@ -148,14 +148,14 @@ def open_tournament(folders: Folders, name: str) -> Tournament:
 
 
 def tournament_path(folders: Folders, name: str) -> Path:
-    """Return the folder `name`; raise ForbiddenError if tournaments are not served from it."""
-    return folders.served_path(Path(name), (folders.tournaments, folders.studies))
+    """Return the folder named `name`; raise ForbiddenError if it is not a source of tournaments."""
+    return folders.require_served_path(Path(name), (folders.tournaments, folders.studies))
 
 
 def tournament_details(tournament: Tournament) -> TournamentDetails:
     """Return the ratings and the cross table from the games stored so far."""
     path = tournament.path
-    files = [tournament.store.path, path / TOURNAMENT.settings_file]
+    files = [tournament.store.path, path / TOURNAMENT_FOLDER_KIND.settings_file]
     details = _DETAILS.get(str(path), files, lambda: _rate(tournament))
     # The cached summary can be outdated, because starting play changes none of these files.
     return details.model_copy(update={"summary": _summary(path)})
@@ -164,15 +164,14 @@ def tournament_details(tournament: Tournament) -> TournamentDetails:
 def _find(folders: Folders) -> Iterator[Path]:
     """Yield all tournament folders."""
     if folders.tournaments.is_dir():
-        if TOURNAMENT.matches(folders.tournaments):
+        matches = TOURNAMENT_FOLDER_KIND.matches
+        if matches(folders.tournaments):
             yield folders.tournaments
         candidates = folders.tournaments.iterdir()
-        yield from (
-            each for each in candidates if matches_or_is_unreadable(TOURNAMENT.matches, each)
-        )
+        yield from (each for each in candidates if matches_or_is_unreadable(matches, each))
     if folders.studies.is_dir():
-        settings_files = folders.studies.glob(f"*/tournaments/*/{TOURNAMENT.settings_file}")
-        yield from (each.parent for each in settings_files)
+        pattern = f"*/tournaments/*/{TOURNAMENT_FOLDER_KIND.settings_file}"
+        yield from (each.parent for each in folders.studies.glob(pattern))
 
 
 def _summary(path: Path) -> TournamentResponse:
@@ -311,7 +310,7 @@ def start(lab: Lab, request: NewTournament) -> PlayingResponse:
     """Check all players and settings of a new tournament, and play it in a separate process."""
     require_training_allowed(lab, "playing tournaments")
     parent = lab.folders.tournaments
-    if TOURNAMENT.matches(parent):
+    if TOURNAMENT_FOLDER_KIND.matches(parent):
         raise UserError(
             f"the server was started for the single tournament {quoted(parent)}: start it with a"
             " folder of tournaments to play new ones"
@@ -349,7 +348,7 @@ def stop(lab: Lab, request: TournamentRequest) -> PlayingResponse:
 def resume(lab: Lab, request: TournamentRequest) -> PlayingResponse:
     """Play the remaining games of a tournament that is not part of a study."""
     require_training_allowed(lab, "playing tournaments")
-    lab.folders.served_path(Path(request.tournament), (lab.folders.tournaments,))
+    lab.folders.require_served_path(Path(request.tournament), (lab.folders.tournaments,))
     tournament = open_tournament(lab.folders, request.tournament)
     settings = tournament.settings
     _check_players(lab.folders, list(settings.players), parse_game(settings.game))
@@ -376,7 +375,7 @@ def _check_players(folders: Folders, players: Sequence[str], game: Game) -> None
 def _playing(folders: Folders, name: str) -> PlayingResponse:
     """Return the state of a tournament. The folder of a new tournament may not exist yet."""
     path = tournament_path(folders, name)
-    if not TOURNAMENT.matches(path) and not output_file(path).exists():
+    if not TOURNAMENT_FOLDER_KIND.matches(path) and not output_file(path).exists():
         raise MissingError(
             f"{quoted(name)} is not a tournament: expected one listed on the Tournaments page"
         )
@@ -393,7 +392,7 @@ def _playing(folders: Folders, name: str) -> PlayingResponse:
 
 def _may_resume(folders: Folders, path: Path) -> bool:
     try:
-        folders.served_path(path, (folders.tournaments,))
+        folders.require_served_path(path, (folders.tournaments,))
         tournament = Tournament.load(path)
     except UserError:
         return False

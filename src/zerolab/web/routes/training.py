@@ -134,7 +134,7 @@ def start(lab: Lab, request: TrainingRequest) -> TrainingResponse:
 def stop(lab: Lab, request: RunRequest) -> TrainingResponse:
     """Terminate the training process of a run; finished stages are saved."""
     require_training_allowed(lab, "starting, stopping and resuming runs")
-    path = lab.folders.served_path(Path(request.run))
+    path = lab.folders.require_served_path(Path(request.run))
     if not terminate_process(process_file(path)):
         if is_running(path):
             raise UserError(
@@ -167,7 +167,7 @@ def resume(lab: Lab, request: RunRequest) -> TrainingResponse:
 
 def _training(folders: Folders, name: str) -> TrainingResponse:
     """Return the state of a run's training. The folder of a new run may not exist yet."""
-    path = folders.served_path(Path(name))
+    path = folders.require_served_path(Path(name))
     if not is_run(path) and not output_file(path).exists():
         raise MissingError(f"{quoted(name)} is not a run: expected one listed on the Runs page")
     started_here = is_process_alive(process_file(path))
@@ -209,7 +209,7 @@ def _require_served(folders: Folders, assignments: list[str]) -> None:
         key = ".".join(path)
         for name, text in _texts(value, path[-1]):
             if name in _PATH_KEYS and text:
-                folders.served_path(Path(text.partition("@")[0]))
+                folders.require_served_path(Path(text.partition("@")[0]))
             elif name == "baselines" or ":" in text or "/" in text or "\\" in text:
                 _require_served_agent(folders, key, text)
 
@@ -223,7 +223,7 @@ def _require_served_agent(folders: Folders, key: str, text: str) -> None:
     except UserError as error:
         raise ForbiddenError(f"{key}: {error}") from None
     if path is not None:
-        folders.served_path(Path(path.partition("@")[0]))
+        folders.require_served_path(Path(path.partition("@")[0]))
 
 
 def _texts(value: Any, name: str) -> Iterator[tuple[str, str]]:

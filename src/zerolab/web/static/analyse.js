@@ -89,7 +89,7 @@ function showAgents() {
   byId("add").disabled = state.agents.length >= MOST_AGENTS;
 }
 
-/** Spec of the first agent in the menu that is not shown, not even as the best network of its run. */
+/** Spec of the first agent in the menu that is not shown, not even as its run's best network. */
 function nextAgent() {
   const networkOf = ({ spec, run, iteration }) => (run ? `${run}@${iteration}` : spec);
   const shown = state.known.filter((each) => state.agents.includes(each.spec)).map(networkOf);
@@ -197,7 +197,7 @@ async function copy(text, message) {
 
 const play = (move) => playLine([move]);
 
-/** Play the moves of a line, one after the other. */
+/** Play all moves in a line. */
 async function playLine(moves) {
   await guarded(async () => {
     const ply = state.ply + moves.length;
@@ -210,7 +210,7 @@ async function playLine(moves) {
   });
 }
 
-/** Show the moves of a line as pale pieces on the board, or none. */
+/** Preview a line as pale pieces on the board; without moves, show the line kept by a click, if any. */
 function preview(moves) {
   const kept = state.columns.map((each) => each.line.chosen).find((each) => each.length);
   state.preview = moves.length ? moves : (kept ?? []);
@@ -224,7 +224,7 @@ async function goTo(ply) {
 }
 
 async function show() {
-  Object.assign(state, { analysing: NaN, solving: 0 }); // ignores messages about the previous position
+  Object.assign(state, { analysing: NaN, solving: 0 }); // messages about the previous position are ignored
   state.position = await post("/position", positionRequest());
   const { last, note } = state.position;
   announce(`${last ? `After ${last}. ` : ""}${status(state.position)} ${note}`);
@@ -300,7 +300,7 @@ function lookAgain() {
   if (state.analyses[state.agents[0]]?.simulations) for (const path of tree.paths) look(path);
 }
 
-/** Request a node of the first agent's tree after earlier requests have been answered. */
+/** Request a node of the first agent's tree once earlier requests have been answered. */
 function look(path) {
   state.looks.push(path);
   if (state.looks.length === 1) sendLook();
@@ -330,7 +330,7 @@ function draw() {
   drawValues();
 }
 
-/** Draw the values of the whole game, and the values from searches of the positions viewed. */
+/** Draw the values for all positions and those from searches of the positions viewed. */
 function drawValues() {
   const searched = [...state.values].sort((a, b) => a[0] - b[0]);
   const series = [
@@ -354,7 +354,7 @@ function drawBoard() {
   byId("legend").replaceChildren(first || solution?.scores ? hintLegend(first, solution) : "");
 }
 
-/** Evaluation of the position: the exact result if it is known, or the first agent's value. */
+/** Evaluation of the position: the exact result if known, otherwise the first agent's value. */
 function evaluation(first) {
   const { position, solution } = state;
   if (position.outcome !== null) return finalEvaluation(position);
@@ -370,7 +370,7 @@ function drawThoughts() {
   state.columns.forEach((column, number) => column.name(agentName(state.agents[number], state.known)));
   const none = el("p", { class: "soft" }, isOver ? "The game is over." : "No search has been requested.");
   keepContent(byId("thoughts"), ...(isAsked ? state.columns.map((each) => each.element) : [none]));
-  // Their boards are in the page by now, so that text sizes are known.
+  // The columns' boards are on the page by now, so text sizes are known.
   state.columns.forEach((column, number) => analyses[number] && column.show(state.position, analyses[number], state.solution, options));
 }
 
@@ -382,7 +382,7 @@ function drawSolution() {
   else if (state.solution.reason) element.textContent = `Perfect play is unknown: ${state.solution.reason}.`;
   else {
     const { best, scores } = state.solution;
-    element.textContent = `Under perfect play ${state.position.first_to_move ? "X" : "O"} ${scoreText(scores[best[0]])}. Best: ${best.join(", ")}.`;
+    element.textContent = `Under perfect play, ${state.position.first_to_move ? "X" : "O"} ${scoreText(scores[best[0]])}. Best: ${best.join(", ")}.`;
   }
 }
 

@@ -50,7 +50,7 @@ function parameterTable(parameters) {
   return rows.length ? table(["parameter", "type", "", "meaning"], rows, { caption: "Parameters" }) : null;
 }
 
-/** Tables of the fields of a type and of all types nested in it. */
+/** Tables of the fields in a type and in all types nested in it. */
 function shape(schema) {
   const seen = new Set();
   const waiting = namesIn(schema);

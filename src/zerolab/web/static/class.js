@@ -1,4 +1,4 @@
-// Class page, for the teacher: the pupils' agents, and the tournament between them.
+// Class page, for the teacher: the pupils' agents and their tournament.
 
 import { get, post } from "./lib/api.js";
 import { count, keepShowing, linkTo } from "./lib/archive.js";
@@ -29,7 +29,7 @@ function drawTournament(tournament, ready) {
   const links = [linkTo("wall", {}, "Wall: the standings in large type")];
   byId("state").textContent = "No tournament yet.";
   if (tournament) {
-    const what = isPlaying ? "being played" : isComplete ? "finished" : "stopped";
+    const what = isPlaying ? "in progress" : isComplete ? "finished" : "stopped";
     const games = `${count(tournament.games)} of ${count(tournament.planned)} games`;
     byId("state").textContent = `Tournament ${tournament.number}, ${tournament.game}: ${what}, ${games}. ${tournament.problem}`;
     byId("progress").value = tournament.games / Math.max(1, tournament.planned);
@@ -50,12 +50,12 @@ async function send(path, body) {
   show();
 }
 
-/** Change the game of the class; show the previous game again if the server rejects the new one. */
+/** Change the class game; show the previous game again if the server rejects the new one. */
 function changeGame(game) {
   return guarded(async () => {
     try {
       await send("game", { game });
-      announce(`The class plays ${chosen}.`);
+      announce(`The class is now playing ${chosen}.`);
     } catch (error) {
       const hasFocus = byId("game").contains(document.activeElement);
       await chooser.load(chosen);

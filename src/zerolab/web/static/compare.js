@@ -1,4 +1,4 @@
-// Compare page: live curves of several runs in shared charts, and a table of settings that differ.
+// Compare page: live curves for several runs in shared charts, and a table of settings that differ.
 
 import { Socket, get } from "./lib/api.js";
 import { hashAll, interval, linkTo, setting, withoutOptions } from "./lib/archive.js";
@@ -13,7 +13,7 @@ let request = 0;
 let records = new Map();
 const panels = new Panels(byId("curves"), change);
 
-/** Do some work that supersedes earlier work; `isLatest()` returns whether it is still wanted. */
+/** Run `work`, superseding earlier work; `isLatest()` returns whether its result is still wanted. */
 async function supersede(work) {
   const number = (request += 1);
   const isLatest = () => number === request;
@@ -82,7 +82,7 @@ const queryOf = (runs) => new URLSearchParams(runs.map((run) => ["run", run]));
 async function showCurves(runs, isLatest) {
   const curves = Object.entries(await get(`/runs/curves?${queryOf(runs)}&x=${panels.x}`));
   if (!isLatest()) return;
-  // Training Elo is relative to earlier networks of the same run, so it cannot be used to compare runs.
+  // Training Elo is relative to earlier networks in the same run, so it cannot be used to compare runs.
   const isComparable = (panel) => runs.length === 1 || panel.key !== "elo";
   // Accuracy is the best measure for comparing runs, so it comes first.
   const isAccuracy = (panel) => panel.key.startsWith("accuracy");
@@ -90,7 +90,7 @@ async function showCurves(runs, isLatest) {
   panels.show(Object.fromEntries(curves.map(([run, each]) => [run, inOrder(each)])));
 }
 
-/** Show the results of the final evaluations by opponent, without earlier networks of a run. */
+/** Show the results of the final evaluations by opponent, leaving out earlier networks of a run. */
 async function showStrength(runs, isLatest) {
   const details = await Promise.all(runs.map((run) => get("/runs/one", { run })));
   if (!isLatest()) return;

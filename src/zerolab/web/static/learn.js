@@ -63,10 +63,10 @@ async function start() {
 const positionRequest = (moves = state.moves) => ({ game: state.game, moves });
 
 /**
- * Show the position after `moves` with any advice on the last one, and request a move if it is the
+ * Show the position after `moves` with any advice about the last one, and request a move if it is the
  * opponent's turn.
  *
- * The game does not change if the server does not respond or if the user does something else in the
+ * The game stays the same if the server does not respond or if the user does something else in the
  * meantime.
  */
 async function show(moves = state.moves, advice = "") {
@@ -210,8 +210,8 @@ function count() {
   const strength = Math.max(0, Math.min(state.ladder.length - 1, Number(byId("strength").value) + step));
   saveRecord({ [result]: own[result] + 1, strength });
   byId("strength").value = strength;
-  const news = { won: "Well done. Your next opponent is stronger.", drawn: "A draw.", lost: "Your next opponent is weaker." }[result];
-  byId("advice").textContent = [byId("advice").textContent, news].filter(Boolean).join(" "); // after any mistake in the last move
+  const news = { won: "Well done! Your next opponent will be stronger.", drawn: "A draw.", lost: "Your next opponent will be weaker." }[result];
+  byId("advice").textContent = [byId("advice").textContent, news].filter(Boolean).join(" "); // after any advice about the last move
   draw();
 }
 

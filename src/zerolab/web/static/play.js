@@ -1,5 +1,5 @@
 // Play page: games between people and agents. The URL contains the whole game, so that it can be
-// linked and reloaded.
+// shared and reloaded.
 
 import { post } from "./lib/api.js";
 import { Board, status } from "./lib/board.js";
@@ -72,7 +72,7 @@ async function newGame(first, second) {
   });
 }
 
-/** Begin another game like the last one, between two players. */
+/** Begin another game like the last one, between the given players. */
 async function again(first, second) {
   await guarded(async () => {
     if (chooser.value !== state.game) await chooser.load(state.game);
@@ -112,7 +112,7 @@ byId("show-legal").addEventListener("change", () => draw());
 byId("pause").addEventListener("click", () => {
   pause(!state.isPaused);
   if (state.isPaused) stop();
-  else state.line.length = state.ply; // the game continues from the position that is shown
+  else state.line.length = state.ply; // the game continues from the displayed position
   draw();
   if (!state.isPaused) guarded(continueGame);
 });
@@ -164,7 +164,7 @@ const withMove = (move) => ({ line: [...state.line.slice(0, state.ply), move], p
 /**
  * Apply changes to the game, show its position, and request a move if it is an agent's turn.
  *
- * The game does not change if the server rejects the position or does not respond, or if the user
+ * The game stays the same if the server rejects the position or does not respond, or if the user
  * does something else in the meantime.
  */
 async function show(changes = {}) {

@@ -1,4 +1,4 @@
-// My agent page: the agent that a pupil enters in the tournament of the class.
+// My agent page: the agent that a pupil enters in the class tournament.
 
 import { get, post, postFile } from "./lib/api.js";
 import { count, keepShowing, linkTo } from "./lib/archive.js";
@@ -12,9 +12,9 @@ const show = keepShowing(() => get("/class/mine"), draw, REFRESH_SECONDS);
 
 function draw(own) {
   byId("content").hidden = false;
-  byId("greeting").textContent = `Hello, ${own.name}. Your class plays ${title(own.game)}.`;
+  byId("greeting").textContent = `Hello, ${own.name}. Your class is playing ${title(own.game)}.`;
   byId("playouts").max = own.max_playouts;
-  byId("agent").textContent = own.agent ? `You bring ${own.agent}.` : "You have not brought an agent yet.";
+  byId("agent").textContent = own.agent ? `Your agent: ${own.agent}.` : "You have not chosen an agent yet.";
   byId("problem").textContent = own.problem;
   drawTournament(own);
   if (own.game !== game) guarded(() => drawNetworks(own));
@@ -25,15 +25,15 @@ function drawTournament({ name, tournament }) {
   let text = "The teacher has not started a tournament yet.";
   if (tournament) {
     const games = `${count(tournament.games)} of ${count(tournament.planned)} games`;
-    text = `Tournament ${tournament.number}: ${games}, ${tournament.playing ? "being played" : "not being played now"}.`;
-    if (tournament.playing) text += " A new agent will play in the next one.";
+    text = `Tournament ${tournament.number}: ${games}, ${tournament.playing ? "in progress" : "not in progress"}.`;
+    if (tournament.playing) text += " A new agent will play in the next tournament.";
     if (tournament.games) links.push(linkTo("replay", { source: tournament.source, player: name }, "View your games"));
   }
   byId("tournament").textContent = text;
   byId("links").replaceChildren(...links);
 }
 
-/** Offer the networks of runs for the game, and the pupil's own file. */
+/** Offer the networks from runs for the game, and the pupil's file. */
 async function drawNetworks(own) {
   game = own.game;
   const agents = (await agentsOf(own.game)).filter((each) => each.run);

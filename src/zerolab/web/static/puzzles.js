@@ -1,5 +1,5 @@
-// Puzzles page: positions with only one move that wins, or that draws; a verdict on each try; a
-// streak.
+// Puzzles page: positions in which only one move wins, or only one draws; a verdict on each try; and
+// a streak.
 
 import { get, post } from "./lib/api.js";
 import { linkTo } from "./lib/archive.js";
@@ -42,7 +42,7 @@ async function change(game, key = undefined) {
   await (key ? open(key) : next());
 }
 
-/** Show no puzzle, invalidate earlier requests, and return the number of the next request. */
+/** Hide the puzzle, invalidate earlier requests, and return the number of the next request. */
 function close() {
   clearInterval(state.timer);
   state.request += 1;
@@ -75,7 +75,7 @@ const inLevel = () => {
 
 const others = () => inLevel().filter((each) => each.key !== state.puzzle?.summary.key);
 
-/** Show an untried puzzle of the chosen level, or if there are none, one that has been tried. */
+/** Show an untried puzzle at the chosen level or, if there are none, one that has been tried. */
 async function next() {
   const choices = others();
   const { seen } = record();
@@ -125,7 +125,7 @@ async function answer(move) {
   draw();
   try {
     const verdict = await post("/puzzles/answer", { game, key, move });
-    if (!isTried) count(key, verdict.right); // even if another puzzle is now shown
+    if (!isTried) count(key, verdict.right); // even if another puzzle is shown by now
     if (request !== state.request) return;
     Object.assign(state, { isTried: true, isSolved: verdict.right, line: withShapes(verdict.line).slice(verdict.start), ply: 1 });
     byId("verdict").textContent = verdict.verdict;
@@ -178,8 +178,8 @@ function drawStock() {
   }
   const count = inLevel().length;
   const works = {
-    solving: `The server is solving more positions: ${list.tried} so far.`, grading: "Agents are trying the puzzles to grade them.",
-    waiting: "The server will make more when it has time.", complete: "", stopped: list.problem,
+    solving: `The server is solving more positions: ${list.tried} so far.`, grading: "Agents are grading the puzzles by trying them.",
+    waiting: "The server will make more puzzles when it is less busy.", complete: "", stopped: list.problem,
   };
   const some = `${count} ${byId("level").value} puzzle${count === 1 ? "" : "s"}.`.replace("  ", " ");
   byId("stock").textContent = `${some} ${works[list.state]}`;
@@ -224,8 +224,8 @@ function reason() {
   if (!list || isBusy || (isAtWork && !list.puzzles.length)) return "Waiting for the first puzzle …";
   if (inLevel().length) return "There is no such puzzle.";
   const level = byId("level").value;
-  if (isAtWork) return `No ${level} puzzle has been made yet.`;
-  return `There are no ${level} puzzles of this game.`.replace("  ", " ");
+  if (isAtWork) return `No ${level} puzzles have been made yet.`;
+  return `There are no ${level} puzzles for this game.`.replace("  ", " ");
 }
 
 function drawGrade() {
@@ -233,9 +233,9 @@ function drawGrade() {
   const share = percent(summary.grade);
   byId("grade").textContent = summary.measured
     ? `${title(summary.level)}: the agents miss the move in ${share} of their tries.`
-    : `${title(summary.level)}: an estimated ${share} of the tries will miss the move; no agent has tried yet.`;
+    : `${title(summary.level)}: the agents are expected to miss the move in ${share} of their tries; none has tried it yet.`;
   const rows = Object.entries(misses).map(([agent, missed]) => [agent, percent(missed)]);
-  byId("misses").replaceChildren(rows.length ? table(["Agent", "Misses"], rows, { numbers: [1], caption: "Misses of each agent" }) : "");
+  byId("misses").replaceChildren(rows.length ? table(["Agent", "Misses"], rows, { numbers: [1], caption: "Misses by agent" }) : "");
 }
 
 byId("next").addEventListener("click", () =>

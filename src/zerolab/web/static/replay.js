@@ -26,7 +26,7 @@ const RESULTS = {
 const state = {
   source: "", facets: null, filters: {}, offset: 0, page: null,
   game: null, line: [], ply: 0, verdicts: new Verdicts(), request: 0, problem: "",
-  sought: null, // the ply and verdict of a mistake for which the user seeks a better move, and the last try
+  sought: null, // ply and verdict of the mistake for which the user is seeking a better move, and the last try
 };
 const board = new Board(byId("board"), { onMove: (move) => tryMove(move) });
 const timeline = new Timeline(byId("timeline"), (ply) => go(ply));
@@ -47,7 +47,7 @@ async function begin() {
     ["Tournaments", tournaments.filter((each) => !each.problem).map((each) => each.tournament)],
   ];
   const listed = sources.flatMap(([, names]) => names);
-  if (params.source && !listed.includes(params.source)) sources.push(["Others", [params.source]]);
+  if (params.source && !listed.includes(params.source)) sources.push(["Other", [params.source]]);
   const groups = sources.filter(([, names]) => names.length);
   byId("nothing").hidden = groups.length > 0;
   byId("list-part").hidden = !groups.length;
@@ -84,14 +84,14 @@ async function followGame(params) {
   else await open(game, Number(params.ply) || 0);
 }
 
-/** Show no game, and ignore verdicts and values that arrive later. */
+/** Hide the game, and ignore verdicts and values that arrive later. */
 function closeGame() {
   state.request += 1;
   state.game = null;
   byId("game-part").hidden = true;
 }
 
-/** Show a game that is in the URL, such as one that has just been played. */
+/** Show a game contained in the URL, such as one that has just been played. */
 async function openGiven({ game, moves, x, o, given, resigned, ply }) {
   const listed = moves ? moves.split(",") : [];
   await open({
@@ -128,7 +128,7 @@ async function list() {
   byId("total").textContent = total ? `Games ${count(state.offset + 1)} to ${count(last)} of ${count(total)}` : "No matching games.";
   byId("earlier").disabled = state.offset === 0;
   byId("later").disabled = last >= total;
-  if (total) byId("opening").placeholder = games[0].moves.slice(0, 2).join(","); // moves of this game, as an example
+  if (total) byId("opening").placeholder = games[0].moves.slice(0, 2).join(","); // moves from a matching game, as an example
   byId("games").replaceChildren(total ? gameTable(games, state.facets.kind === "run", (game) => guarded(() => open(game, 0))) : "");
   markGame();
 }
@@ -207,7 +207,7 @@ function drawValues() {
   lineChart(byId("values"), series, { xLabel: "ply", yLabel: "value for X", range: [-1.05, 1.05], mark: state.ply, onPick: go });
 }
 
-/** Begin the search for a better move than the mistake that led here, or than the next mistake. */
+/** Begin the search for a better move than the mistake that led here or, if none did, the next one. */
 function seek() {
   const { errors } = state.verdicts;
   const ply = errors.includes(state.ply - 1) ? state.ply - 1 : (errors.find((each) => each >= state.ply) ?? errors[0]);
@@ -220,7 +220,7 @@ function seek() {
 function tellTask() {
   const { ply } = state.sought;
   const side = state.line[ply].first_to_move ? "X" : "O";
-  tell(`Find a better move for ${side} than ${state.game.moves[ply]}, which was played.`, "");
+  tell(`Find a better move for ${side} than ${state.game.moves[ply]}, the move played in the game.`, "");
 }
 
 async function tryMove(move) {
@@ -233,7 +233,7 @@ async function tryMove(move) {
   tell(`Judging ${move} …`, "");
   draw();
   if (move === game.moves[ply]) {
-    tell(`${move} is the move of the game: find a better one.`, "warn");
+    tell(`${move} is the move played in the game: find a better one.`, "warn");
     return;
   }
   const position = { game: game.game, moves: game.moves.slice(0, ply) };

@@ -99,7 +99,7 @@ function showNetworks() {
     each.iteration + (each.is_best ? " (best)" : ""), elo(each.training_elo),
     linkTo("play", { game, o: each.agent }, "Play", { "aria-label": `Play against iteration ${each.iteration}` }),
     linkTo("analyse", { game, agents: each.agent }, "Analyse", { "aria-label": `Analyse with iteration ${each.iteration}` }),
-    linkTo("replay", { source: run, player: each.agent }, "Games", { "aria-label": `Games of iteration ${each.iteration}` }),
+    linkTo("replay", { source: run, player: each.agent }, "Games", { "aria-label": `Games played by iteration ${each.iteration}` }),
     el("a", { href: fileOf(each.agent), download: true, "aria-label": `File of iteration ${each.iteration}` }, "File"),
   ]);
   const headings = ["iteration", "training Elo", "play against it", "analyse with it", "its games", "download"];

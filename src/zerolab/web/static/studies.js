@@ -1,4 +1,4 @@
-// Studies page: a card for each study with its strongest verdict, the figure and all verdicts.
+// Studies page: a card for each study with its strongest verdict, a figure, and verdict counts.
 
 import { get } from "./lib/api.js";
 import { keepShowing, linkTo, pText, rounded, verdictClass } from "./lib/archive.js";
@@ -49,13 +49,13 @@ function headline({ scale, headline: { strongest, verdicts } }) {
         el("p", { class: "soft" }, `Measured ${rounded(strongest.found)}, claimed ${rounded(strongest.threshold)}; ${pText(strongest.adjusted_p)}, adjusted for all claims (Holm).`),
       ]
     : [el("p", {}, "No claim has been decided yet.")];
-  return [words, el("p", { class: "row" }, el("span", { class: "soft" }, `Verdicts at scale ${scale}:`), counts)];
+  return [words, el("p", { class: "row" }, el("span", { class: "soft" }, `Verdicts at the ${scale} scale:`), counts)];
 }
 
-/** Figure of a report, with a link to the report. */
+/** Figure from a report, with a link to the report. */
 function figureOf(study, { scale, report, headline: { figure } }) {
   const image = el("img", { src: figure, alt: `Figure from the report on ${study.name}`, loading: "lazy" });
-  return el("a", { class: "figure", href: report, target: "_blank", rel: "noopener", "aria-label": `Report of ${study.name}, ${scale}` }, image);
+  return el("a", { class: "figure", href: report, target: "_blank", rel: "noopener", "aria-label": `Report on ${study.name}, ${scale}` }, image);
 }
 
 function scaleLink(study, scale) {

@@ -1,4 +1,4 @@
-// Study page: progress, claims and report of a study at one scale.
+// Study page: a study's progress, claims and report at one scale.
 
 import { get } from "./lib/api.js";
 import { count, duration, goTo, keepShowing, rounded, showTitle, verdictClass } from "./lib/archive.js";

@@ -7,9 +7,9 @@ import { drawIntervals } from "./lib/intervals.js";
 
 const REFRESH_SECONDS = 5;
 let tournament = "";
-let isAllowed = null; // true if pages may play tournaments; null until the server responds
+let isAllowed = null; // true if pages may start tournaments; null until the server responds
 
-/** Load the results and, if pages may play, the process state; a new tournament has no results. */
+/** Load the results, if there are any yet, and, if pages may start tournaments, the process state. */
 async function load() {
   tournament = hashParams().tournament;
   showTitle(tournament);
@@ -32,7 +32,7 @@ function showPlaying(details, playing) {
   byId("playing-part").hidden = !playing.at_work && !playing.may_resume && (details !== null || !playing.output.length);
   const { games = 0, games_planned: planned = 1 } = details?.summary ?? {};
   byId("progress").value = games / planned;
-  const state = playing.at_work ? "Being played" : details ? "Stopped" : "The tournament could not be started";
+  const state = playing.at_work ? "In progress" : details ? "Stopped" : "The tournament could not be started";
   byId("playing").textContent = details ? `${state}: ${count(games)} of ${count(planned)} games are stored.` : `${state}.`;
   byId("stop").hidden = !playing.may_stop;
   byId("resume").hidden = !playing.may_resume;
@@ -47,7 +47,7 @@ function showResults(details) {
   const isComplete = summary.games >= summary.games_planned;
   const facts = [
     ...(summary.winner ? [["Winner", summary.winner, true]] : []),
-    ["State", summary.running ? "being played" : isComplete ? "finished" : "stopped", true],
+    ["State", summary.running ? "in progress" : isComplete ? "finished" : "stopped", true],
     ["Games", `${count(summary.games)} of ${count(summary.games_planned)}`, true], ["Game", summary.game], ["Players", summary.players],
     ["Latest game", dateOf(summary.latest_progress) || "–"], ["Games per pair", details.games_per_pair], ["Random opening plies", details.openings],
     ["First-move advantage", details.advantage === null ? "–" : `${elo(details.advantage)} Elo`],

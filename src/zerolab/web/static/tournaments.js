@@ -34,7 +34,7 @@ function showDamaged(tournaments) {
 const shortened = (name) => (name.startsWith("/") ? `…/${name.split("/").slice(-3).join("/")}` : name);
 
 function stateOf(each) {
-  if (each.running) return el("span", { class: "good" }, "being played");
+  if (each.running) return el("span", { class: "good" }, "in progress");
   return each.games >= each.games_planned ? "finished" : el("span", { class: "soft" }, "stopped");
 }
 

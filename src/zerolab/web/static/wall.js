@@ -1,4 +1,4 @@
-// Wall page: the standings of the class's tournament and its latest games, in large type.
+// Wall page: the standings and latest games in the class tournament, in large type.
 
 import { get } from "./lib/api.js";
 import { count, elo, keepShowing, linkTo } from "./lib/archive.js";
@@ -13,12 +13,12 @@ keepShowing(() => get("/class/standings"), draw, REFRESH_SECONDS);
 function draw({ pupils, ready, tournament, ratings, latest }) {
   byId("content").hidden = false;
   byId("state").textContent = tournament
-    ? `${tournament.game}: ${count(tournament.games)} of ${count(tournament.planned)} games${tournament.playing ? "" : ", not being played now"}`
-    : `${ready} of ${pupils} pupils ${ready === 1 ? "has" : "have"} brought an agent.`;
+    ? `${tournament.game}: ${count(tournament.games)} of ${count(tournament.planned)} games${tournament.playing ? "" : ", not in progress"}`
+    : `${ready} of ${pupils} pupils ${ready === 1 ? "has" : "have"} an agent.`;
   const rows = ratings.map((each, place) => [
     place + 1, each.player, (each.score_rate * each.games).toLocaleString("en"), each.games, elo(each.elo), margin(each),
   ]);
-  const waiting = el("p", { class: "soft" }, tournament ? "The standings will appear when the first games have finished." : "");
+  const waiting = el("p", { class: "soft" }, tournament ? "The standings will appear once the first games have finished." : "");
   byId("content").classList.toggle("many", rows.length > MOST_ROWS);
   byId("standings").replaceChildren(...(rows.length ? tables(rows) : [waiting]));
   byId("latest").replaceChildren(...latest.map((game) => el("li", {}, line(game, tournament.source))));
@@ -36,7 +36,7 @@ function tables(rows) {
 
 const margin = ({ low, high }) => `${elo(low)} to ${elo(high)}`;
 
-/** Link to a game, with its result as text, such as Ada beats Ben. */
+/** Link to a game that gives the result as text, such as "Ada beats Ben". */
 function line({ iteration, stage, number, first, second, result }, source) {
   return linkTo("replay", { source, at: [iteration, number, stage].join() }, `${first} ${VERBS[result]} ${second}`);
 }

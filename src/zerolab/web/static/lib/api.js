@@ -31,7 +31,7 @@ async function request(path, options) {
     return await dataOf(await fetch(BASE + path, { ...options, headers }));
   } catch (error) {
     if (error instanceof ApiError || error.name === "AbortError") throw error;
-    throw new ApiError("the server does not respond: is zerolab serve still running?", 0);
+    throw new ApiError("the server is not responding: is zerolab serve still running?", 0);
   }
 }
 
@@ -109,5 +109,5 @@ export class Socket {
 function showConnection(isConnected) {
   const notice = document.getElementById("connection");
   notice.hidden = isConnected;
-  notice.textContent = isConnected ? "" : "The server does not respond. This page will continue when it does.";
+  notice.textContent = isConnected ? "" : "The server is not responding. This page will continue when it does.";
 }

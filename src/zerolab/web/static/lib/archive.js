@@ -1,4 +1,4 @@
-// Links and number formats shared by the pages about runs, games, tournaments and studies.
+// Links and number formats shared by the pages for runs, games, tournaments and studies.
 
 import { byId, drawsSoon, el, percent, replaceContent, showError } from "./dom.js";
 import { explained } from "./help.js";
@@ -52,7 +52,7 @@ export const interval = (value, low, high) => `${percent(value)} (${percent(low)
 export const setting = (value) =>
   value === null || value === undefined ? "–" : typeof value === "object" ? JSON.stringify(value) : String(value);
 
-/** Show a name in the page heading and in the title of the browser tab. */
+/** Show a name in the page heading and in the browser tab's title. */
 export function showTitle(name) {
   document.querySelector("h1").textContent = name;
   document.title = `${name} · zerolab`;
@@ -68,7 +68,7 @@ const shownFacts = new WeakMap();
 
 /**
  * Show facts unless they are already shown. Each is [name, value], followed by true for a main fact.
- * Names that are in the glossary have a tooltip.
+ * Names that are in the glossary get a tooltip.
  */
 export function showFacts(host, facts) {
   const termOf = (name) => explained(name, name.startsWith("Score against") ? "points per game" : "");
@@ -102,7 +102,7 @@ export function pText(p) {
 
 /**
  * Show data now and whenever it changes. The data is reloaded every few seconds while the page is
- * visible, and never shown while a pointer is down. Errors from other work stay until that work
+ * visible, but never redrawn while a pointer is down. Errors from other work stay until that work
  * clears them. Returns a function that reloads and shows the data immediately.
  */
 export function keepShowing(load, show, seconds) {

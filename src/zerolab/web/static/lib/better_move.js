@@ -1,15 +1,15 @@
-// Search for a better move than a mistake: the verdict is hidden, and the user's tries are judged.
+// Search for a better move than a mistake: the verdict is hidden while the user's tries are judged.
 
 import { post } from "./api.js";
 import { scoreText } from "./thoughts.js";
 
-const CLEARLY = 0.1; // minimum gain in expected outcome for a better move
+const CLEARLY = 0.1; // minimum gain in expected outcome for a move to count as better
 
 /**
- * Judge a move that the user tries instead of the move with a verdict.
+ * Judge a move that the user tries in place of the judged move.
  *
  * `position` is the request for the position before both moves. `judge` contains the agent, its
- * simulations and the time limit for the solver in seconds. Return {isBetter, text}.
+ * simulations and the solver's time limit in seconds. Return {isBetter, text}.
  */
 export async function judgeTry(position, tried, judged, judge) {
   if (judged.judge === "exact") {
@@ -26,9 +26,9 @@ export async function judgeTry(position, tried, judged, judge) {
 function exactly(scores, tried, judged) {
   const best = Math.max(...Object.values(scores));
   const words = `${tried} ${scoreText(scores[tried])}`;
-  if (scores[tried] === best) return { isBetter: true, text: `Yes: ${words}. There is nothing better.` };
+  if (scores[tried] === best) return { isBetter: true, text: `Yes: ${words}. No move is better.` };
   if (scores[tried] > judged.after) return { isBetter: true, text: `Better: ${words}. There is an even better move.` };
-  return { isBetter: false, text: `No: ${words}, and the move that was played ${scoreText(judged.after)}.` };
+  return { isBetter: false, text: `No: ${words}, and the move played in the game ${scoreText(judged.after)}.` };
 }
 
 /** Value of a move for the player who made it, from the agent's search of the position after it. */

@@ -9,8 +9,8 @@ const SIDES = { 1: "X", "-1": "O" };
 
 /**
  * Board in an element. `onMove(name)` is called when the user selects a legal move. If `onCell` is
- * set, `onCell(cell)` is called instead, for every selected cell; the editor uses this. The colours of
- * both sides are shown in the element `sides`, if there is one.
+ * set, `onCell(cell)` is called instead, for every selected cell; the editor uses this. The `sides`
+ * element, if there is one, shows both sides' colours.
  */
 export class Board {
   constructor(host, { onMove = () => {}, onCell = null, sides = null } = {}) {
@@ -26,7 +26,7 @@ export class Board {
 
   /**
    * Show a position in the server's format. Moves can be made if `isActive` is true. `hints`
-   * is a result of `hintsOf`, and `overlay` draws over the board, like a result of `ghostsOf`.
+   * is a result of `hintsOf`, and `overlay` draws over the board, like the result of `ghostsOf`.
    */
   show(position, { isActive = true, hints = {}, overlay = () => [], showLegal = true } = {}) {
     const before = this.position;
@@ -35,7 +35,7 @@ export class Board {
     this.hints = hints;
     this.byCell = this.#legalByCell();
     const isNew = this.#build();
-    const pixel = this.#pixel(); // before the drawing changes, so that its layout is computed once
+    const pixel = this.#pixel(); // before the drawing changes, so that its layout is computed only once
     this.svg.setAttribute("aria-label", this.summary());
     this.#showPieces(isNew ? undefined : before);
     this.#showHints(hints, showLegal, pixel);
@@ -126,13 +126,13 @@ export class Board {
       if (piece !== parts.piece) this.#changePiece(cell, piece, isNext);
       parts.piece = piece;
     }
-    if (this.position === before) return; // marks that wait for a falling piece are left alone
+    if (this.position === before) return; // keeps marks that are waiting for a falling piece
     this.svg.classList.toggle("falling", isNext && this.drawing.isUpright);
     if (last !== null) this.svg.style.setProperty("--height", this.drawing.place(last)[0] + 1);
     this.#showMarks();
   }
 
-  /** Mark the last move and the pieces that won. */
+  /** Mark the last move and the winning pieces. */
   #showMarks() {
     const { last_cell: last, winning_cells: winning } = this.position;
     const fades = winning.length > 0 && this.drawing.fades;
@@ -156,7 +156,7 @@ export class Board {
     place.replaceChildren(shown);
   }
 
-  /** Piece of a player, with the class `name`. */
+  /** A player's piece, with `name` as its class. */
   #disc(side, name) {
     return svg("g", { class: `${name} ${PIECES[side]}` }, this.drawing.symbol(PIECES[side]));
   }
@@ -275,7 +275,7 @@ export class Board {
   }
 }
 
-/** Colour and letter of a side, marked if it is to move. */
+/** Colour and letter of a side, marked if that side is to move. */
 function colourOf(side, position) {
   const isToMove = position.outcome === null && position.first_to_move === (side === 1);
   return el("span", { class: isToMove ? "to-move" : null }, swatchOf(side, position), `${SIDES[side]}${scoreOf(side, position)}`);
@@ -285,10 +285,10 @@ function colourOf(side, position) {
 export const swatchOf = (side, { drawing }) =>
   svg("svg", { viewBox: "-0.5 -0.5 1 1", class: `swatch-piece ${drawing.pieces}`, "aria-hidden": "true" }, svg("circle", { class: `body of-${PIECES[side]}`, r: 0.45 }));
 
-/** Number of pieces of a side, after a space, in games that it decides; otherwise "". */
+/** Space and the number of a side's pieces in games decided by that number; otherwise "". */
 export const scoreOf = (side, position) => (position.drawing.decided_by === "count" ? ` ${countPieces(position, side)}` : "");
 
-/** Number of pieces of a side, 1 for X and -1 for O. */
+/** Number of a side's pieces; the side is 1 for X and -1 for O. */
 export const countPieces = ({ board }, side) => board.flat().filter((piece) => piece === side).length;
 
 /** Side to move, or the result. */

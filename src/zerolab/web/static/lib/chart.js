@@ -5,18 +5,18 @@ import { el, svg } from "./dom.js";
 import { format, linearScale, logScale, textWidth, tickLabels } from "./scales.js";
 
 const [TOP, RIGHT, BOTTOM, HEIGHT] = [26, 16, 40, 240];
-const LABEL_ROOM = 18; // pixels between two labels of the x axis
-const ROW_ROOM = 36; // pixels between two labels of the y axis
-const MOST_READ = 12; // series that the readout lists
+const LABEL_ROOM = 18; // pixels between two labels on the x axis
+const ROW_ROOM = 36; // pixels between two labels on the y axis
+const MOST_READ = 12; // most series that the readout lists
 const charts = new WeakMap();
 
 /**
  * Draw series {name, points: [[x, y], ...], band: [[x, low, high], ...]} in an element, and redraw
- * them when its width changes. `y` can be null; `band`, `colour`, the number of a `dash`, and `parts`
- * are optional: parts such as a run and a quantity have one legend entry each, instead of one for
- * every pair. Options: `title` for screen readers, `xLabel`, `yLabel`, the `range` of y, an x to
- * `mark`, `onPick(x)`, called with the x nearest to a click or, on Enter, the x of the cursor,
- * `isLog`, and a `smoothing` weight below 1.
+ * them when its width changes. `y` can be null. `band`, `colour`, `dash` (the number of a pattern) and
+ * `parts` are optional; parts such as a run and a quantity get one legend entry each, instead of one
+ * for every pair. Options: a `title` for screen readers, `xLabel`, `yLabel`, the `range` of y, an x to
+ * `mark`, `isLog`, a `smoothing` weight below 1, and `onPick(x)`, which is called with the x nearest to
+ * a click or, on Enter, the x of the cursor.
  */
 export function lineChart(host, series, options = {}) {
   if (!charts.has(host)) charts.set(host, new Chart(host));
@@ -60,7 +60,7 @@ class Chart {
     this.#drawLegend();
   }
 
-  /** Draw everything, unless the host is not laid out or has the same width as before. */
+  /** Draw everything, unless the host is not laid out yet or its width is unchanged. */
   #draw() {
     const width = Math.floor(this.host.clientWidth);
     if (!width || width === this.width || !this.plot.isConnected) return;
@@ -100,7 +100,7 @@ class Chart {
     this.xTicks = this.#xTicks();
   }
 
-  /** Ticks of the x axis: as many as there is room for, with their labels. */
+  /** Ticks on the x axis: as many as there is room for, with their labels. */
   #xTicks() {
     for (let most = 10; most > 1; most -= 1) {
       const ticks = this.x.ticks(most);
@@ -129,7 +129,7 @@ class Chart {
 
   #mark() {
     const { mark } = this.options;
-    if (mark === null || !(this.xs[0] <= mark && mark <= this.xs.at(-1))) return null; // also without xs
+    if (mark === null || !(this.xs[0] <= mark && mark <= this.xs.at(-1))) return null; // also if there are no xs
     return svg("line", { class: "guide", x1: this.x(mark), x2: this.x(mark), y1: TOP, y2: HEIGHT - BOTTOM });
   }
 
@@ -155,7 +155,7 @@ class Chart {
     this.#drawLegend();
   }
 
-  /** Measured x nearest to a pointer, undefined if there is none. */
+  /** Measured x nearest to a pointer, or undefined if there is none. */
   #nearestX(event) {
     return this.#nearestTo(this.x.inverse(event.clientX - this.plot.getBoundingClientRect().left));
   }

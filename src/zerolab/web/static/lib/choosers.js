@@ -72,7 +72,7 @@ export async function agentsOf(game) {
   }
 }
 
-/** Spec of the agent that pages select by default: the latest usable run, a shipped agent, or MCTS. */
+/** Spec of the agent that pages select by default: the latest usable run, a packaged agent, or MCTS. */
 export const defaultAgent = (agents) => agents.find((each) => each.is_default).spec;
 
 /** Readable name of an agent, such as "demo, iteration 8", followed by the options of its spec. */

@@ -10,7 +10,7 @@ import { bestLine, moveTable, valueText } from "./thoughts.js";
  *
  * Its elements are kept during the search, so that a line keeps the pointer and the focus. `onPick`
  * receives a move to play, `onGo` receives moves to play, and `onLine(moves)` is called with the
- * moves of the line that the user points at, or with none.
+ * moves of the line that the user is pointing at, or with an empty list.
  */
 export class AgentColumn {
   constructor({ onPick, onGo, onLine }) {
@@ -31,7 +31,7 @@ export class AgentColumn {
     this.element.setAttribute("aria-label", name);
   }
 
-  /** Show an analysis; `withBoard` is true if the column shows its own board; `isFlipped` flips it. */
+  /** Show an analysis. `withBoard` adds a board to the column, and `isFlipped` flips that board. */
   show(position, analysis, solution, { withBoard, isFlipped, ...options }) {
     this.board.isFlipped = isFlipped;
     this.shown = { position, hints: hintsOf(analysis, solution, options), withBoard };
@@ -58,7 +58,7 @@ class LineButtons {
   constructor({ onGo, onLine }) {
     this.onLine = onLine;
     this.moves = [];
-    this.pinned = 0; // number of moves whose preview stays
+    this.pinned = 0; // number of moves whose preview is kept
     this.pointed = 0;
     this.buttons = el("div", { class: "chips moves", role: "group", "aria-label": "Best line" });
     this.go = el("button", { type: "button", onclick: () => onGo(this.chosen) }, "Play these moves");

@@ -1,4 +1,4 @@
-// Curves of charts (colours, drawn points, smoothed values and paths), and sparklines, which are
+// Curves in charts (colours, drawn points, smoothed values and paths), and sparklines, which are
 // small curves without axes.
 
 import { el, svg } from "./dom.js";
@@ -13,8 +13,8 @@ export const isNumber = (value) => typeof value === "number" && Number.isFinite(
 export const shown = (points, isLog) => points.filter(([, y]) => isNumber(y) && (!isLog || y > 0));
 
 /**
- * Points with exponentially smoothed values. A value has the weight 1, and each earlier value
- * `weight` times that of its successor, so that the first values are not biased towards 0.
+ * Points with exponentially smoothed values. The current value has a weight of 1, and each earlier
+ * value `weight` times that of its successor, so that the first values are not biased towards 0.
  */
 export function smoothed(points, weight) {
   let [sum, total] = [0, 0];
@@ -26,7 +26,7 @@ export function smoothed(points, weight) {
   });
 }
 
-/** Point of a series that is nearest to x, or null outside the series. */
+/** Point in a series that is nearest to x, or null if x is outside the series. */
 export function nearest(points, x) {
   if (!points.length || x < points[0][0] || x > points.at(-1)[0]) return null;
   return points.reduce((best, each) => (Math.abs(each[0] - x) < Math.abs(best[0] - x) ? each : best));
@@ -72,7 +72,7 @@ const KNOWN = {
 const others = [];
 const numbers = new Map(); // colour numbers of the displayed runs
 
-/** CSS colour of the series called `name`, the same in every chart of a page. */
+/** CSS colour of the series called `name`, the same in every chart on a page. */
 export const colourOf = (name) => colour(KNOWN[name] ?? 3 + (numberIn(others, name) % (COLOURS - 2)));
 
 /** Give each displayed run the first free colour, which it keeps while it is displayed. */

@@ -61,7 +61,7 @@ export function drawsSoon(draw, pause = 150) {
   };
   const release = () => {
     isDown = false;
-    timer ??= setTimeout(drawOnce); // after the click, which follows
+    timer ??= setTimeout(drawOnce); // after the click event, which is still to come
   };
   addEventListener("pointerdown", () => (isDown = true), true);
   for (const name of ["pointerup", "pointercancel"]) addEventListener(name, release, true);
@@ -98,7 +98,7 @@ export function checkFolderName(field) {
   }
 }
 
-/** Do some work and show any error in the page's error element, unless the work was aborted. */
+/** Run `work` and show any error in the page's error element, unless the work was aborted. */
 export async function guarded(work) {
   showError(byId("error"), "");
   try {
@@ -111,9 +111,9 @@ export async function guarded(work) {
 const MOST_COLUMNS = 4; // that fit on a phone
 
 /**
- * Table with rows of cells, which are text or elements. Headings that are in the glossary have a
- * tooltip. On a phone, each row of a wide table becomes a list of its values, one below the other,
- * or side by side if `isDense` is true, unless `keepsColumns` is true.
+ * Table with rows of cells, which are text or elements. Headings that are in the glossary get a
+ * tooltip. On a phone, unless `keepsColumns` is true, each row of a wide table becomes a list of its
+ * values: one below the other or, if `isDense` is true, side by side.
  */
 export function table(headings, rows, { numbers = [], caption = "", isDense = false, keepsColumns = false } = {}) {
   const kind = (column) => (numbers.includes(column) ? "number" : null);
@@ -141,7 +141,7 @@ export function table(headings, rows, { numbers = [], caption = "", isDense = fa
 /** Parameters in the URL fragment, as an object of strings. */
 export const hashParams = () => Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
 
-/** Set the parameters in the URL fragment without a history entry, omitting empty ones. */
+/** Set the parameters in the URL fragment, omitting empty ones, without adding a history entry. */
 export function setHashParams(params) {
   const present = Object.entries(params).filter(([, value]) => value !== "" && value !== undefined);
   const text = new URLSearchParams(present).toString();
@@ -152,8 +152,8 @@ export const percent = (share, digits = 0) => `${(100 * share).toFixed(digits)} 
 export const signed = (value, digits = 2) => (value >= 0 ? "+" : "−") + Math.abs(value).toFixed(digits);
 
 /**
- * Restore a checkbox or menu from the browser's memory, and store it whenever it changes. Controls
- * with the same name share their value between pages.
+ * Restore a checkbox or menu from the browser's storage, and store it whenever it changes. Controls
+ * with the same name share their value across pages.
  */
 export function keepChoice(control, name, onChange = () => {}) {
   const key = `zerolab-${name}`;

@@ -13,7 +13,7 @@ export class Drawing {
     this.view = [left, above, width, height + top - above];
   }
 
-  /** Row and column at which a cell is displayed. Pieces also fall downwards on a flipped board. */
+  /** Row and column at which a cell is displayed. Pieces fall downwards on a flipped board too. */
   place(cell) {
     const [row, column] = [Math.floor(cell / this.columns), cell % this.columns];
     if (!this.isFlipped) return [row, column];
@@ -39,12 +39,12 @@ export class Drawing {
     return this.symbols[name].map((shape) => element(shape));
   }
 
-  /** Area of a cell, which can be clicked. */
+  /** Clickable area of a cell. */
   area(cell, attributes) {
     return element(this.symbols.area[0], { transform: this.transform(cell), ...attributes });
   }
 
-  /** Attribute that moves something from the origin to a cell. */
+  /** Transform attribute that moves something from the origin to a cell. */
   transform(cell) {
     return `translate(${this.middle(cell).join(" ")})`;
   }

@@ -1,9 +1,9 @@
-// Editor for setting up pieces on a board with clicks.
+// Editor for setting up pieces on a board by clicking.
 
 const NEXT = { 0: 1, 1: -1, "-1": 0 };
 const LETTERS = { 0: ".", 1: "X", "-1": "O" };
 
-/** Editor of a board's cells. `onChange()` is called after each change. */
+/** Editor for a board's cells. `onChange()` is called after each change. */
 export class Editor {
   constructor(board, onChange) {
     this.board = board;
@@ -31,7 +31,7 @@ export class Editor {
     this.onChange();
   }
 
-  /** Pieces in the format of a request. */
+  /** Pieces in the format that requests use. */
   setUp(firstToMove) {
     const board = this.position.board.map((row) => row.map((piece) => LETTERS[piece]).join(""));
     return { board, first_to_move: firstToMove };

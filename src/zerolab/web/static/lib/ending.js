@@ -18,7 +18,7 @@ const OTHER = { first: "second", second: "first" };
  */
 export function showEnding(host, state, names, { again, playStronger }) {
   const { position, resigned } = state;
-  const facts = [reasonOf(position, resigned), `The game had ${position.ply} plies.`].filter(Boolean).join(" ");
+  const facts = [reasonOf(position, resigned), `The game lasted ${position.ply} plies.`].filter(Boolean).join(" ");
   host.hidden = false;
   host.replaceChildren(
     el("h2", { id: "end-title" }, resultOf(position, resigned, names)),
@@ -42,12 +42,12 @@ function waysOn(state, names, again, playStronger) {
   ];
 }
 
-/** Sentence with the winner, such as "You have won with X." */
+/** Sentence with the result, such as "You have won as X." */
 function resultOf({ outcome }, resigned, names) {
   const winner = resigned ? OTHER[resigned] : outcome;
   if (winner === "draw") return "The game is drawn.";
   const name = names[winner === "first" ? 0 : 1];
-  return name === "You" ? `You have won with ${SIDES[winner]}.` : `${name} has won with ${SIDES[winner]}.`;
+  return name === "You" ? `You have won as ${SIDES[winner]}.` : `${name} has won as ${SIDES[winner]}.`;
 }
 
 function reasonOf(position, resigned) {
@@ -59,8 +59,8 @@ function reasonOf(position, resigned) {
   if (!winning.length) return outcome === "draw" ? "Nobody has completed a line." : "";
   if (drawing.cells === "holes") {
     const columns = [...new Set(winning.map((cell) => position.column_labels[cell % position.columns]))];
-    return `The winning line is lit: ${winning.length} pieces in column${columns.length > 1 ? "s" : ""} ${columns.join(", ")}.`;
+    return `The winning line is highlighted: ${winning.length} pieces in column${columns.length > 1 ? "s" : ""} ${columns.join(", ")}.`;
   }
   const names = cellNames(position);
-  return `The winning line is lit: ${winning.map((cell) => names[cell]).join(" ")}.`;
+  return `The winning line is highlighted: ${winning.map((cell) => names[cell]).join(" ")}.`;
 }

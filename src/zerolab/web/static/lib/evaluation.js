@@ -2,7 +2,7 @@
 
 import { el, signed } from "./dom.js";
 
-/** Bar beside the board in `host`, which it moves into a new frame. */
+/** Bar beside the board in `host`. The bar moves the host into a new frame. */
 export class EvaluationBar {
   constructor(host) {
     this.share = el("div", { class: "share" });
@@ -17,8 +17,8 @@ export class EvaluationBar {
   }
 
   /**
-   * Show an evaluation {value, isExact, source} for X, with the value in [-1, 1], or none if it is
-   * null. The bar is as high as the board's frame, with the share of X at the bottom unless the board
+   * Show an evaluation {value, isExact, source} for X, with the value in [-1, 1]; null means that there
+   * is none yet. The bar is as tall as the board's frame, with X's share at the bottom unless the board
    * is flipped.
    */
   show(evaluation, board) {

@@ -4,13 +4,13 @@ import { post } from "./api.js";
 import { el, percent, replaceContent, showError, signed, table } from "./dom.js";
 
 const MOST_ROWS = 8;
-const MOST = 200; // simulations that can be shown
+const MOST = 200; // highest simulation that can be shown
 
 /**
  * Explorer of single simulations in a panel with the controls `back`, `next`, `number` and `hide`.
  *
  * `request()` returns the position and the agent, and `onPath(moves)` is called with the path of the
- * simulation, or with none.
+ * simulation, or with an empty list.
  */
 export class Explorer {
   constructor(controls, { request, onPath }) {
@@ -122,7 +122,7 @@ function expansion({ outcome, path, priors }) {
 function evaluation({ outcome, path, value, first_to_move: firstToMove }) {
   const side = sideOf(firstToMove);
   if (outcome !== null) return el("p", {}, `The result ${placeOf(path)} is exact: ${signed(value)} for ${side}.`);
-  return el("p", {}, `The network's value of the position ${placeOf(path)} is ${signed(value, 3)} for ${side}, who is to move.`);
+  return el("p", {}, `The network's value of the position ${placeOf(path)} is ${signed(value, 3)} for ${side}, the side to move.`);
 }
 
 function backups({ backups: all }) {

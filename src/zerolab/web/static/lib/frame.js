@@ -1,4 +1,4 @@
-// Theme switch, links, and the skip link of every page.
+// Theme switch, links, and the skip link on every page.
 
 import { byId } from "./dom.js";
 
@@ -23,5 +23,5 @@ document.querySelector(".skip").addEventListener("click", (event) => {
   byId("main").focus();
 });
 
-// On a phone the links scroll sideways, and the current one can be out of sight.
+// On a phone, the links scroll sideways, and the current one can be out of sight.
 document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });

@@ -15,7 +15,7 @@ export function parseKey(text) {
 /** Latest game that was won on the board, or else the latest game; `games` begins with the latest. */
 export const mostInteresting = (games) => games.find((each) => each.result !== "draw" && !each.forfeit) ?? games[0];
 
-/** Table of games. `onOpen(game)` is called when the user selects a row, also with the arrow keys. */
+/** Table of games. `onOpen(game)` is called when the user selects a row, including with the arrow keys. */
 export function gameTable(games, isRun, onOpen) {
   const rows = games.map((game) => [
     el("button", { type: "button", "data-game": keyOf(game), "aria-label": `Show game ${game.number}` }, `${game.number}`),
@@ -23,7 +23,7 @@ export function gameTable(games, isRun, onOpen) {
     WON[game.result] + (game.forfeit ? " by forfeit" : ""), game.plies,
     el("span", { class: "moves soft" }, game.moves.slice(0, 4).join(" ")),
   ]);
-  const headings = ["game", isRun ? "iteration" : "part", "stage", "X", "O", "result", "plies", "begins"];
+  const headings = ["game", isRun ? "iteration" : "part", "stage", "X", "O", "result", "plies", "opening"];
   const element = table(headings, rows, { numbers: [1, 6], caption: "Matching games", isDense: true });
   element.classList.add("game-list");
   element.querySelectorAll("tbody tr").forEach((row, index) => {
@@ -33,7 +33,7 @@ export function gameTable(games, isRun, onOpen) {
   return element;
 }
 
-/** Focus and open the next or previous game of the list. */
+/** Focus and open the next or previous game in the list. */
 function moveBetweenRows(event, row) {
   const next = { ArrowDown: row.nextElementSibling, ArrowUp: row.previousElementSibling }[event.key];
   if (!next) return;

@@ -1,10 +1,10 @@
-// Values of all positions of a game, from one request that is sent after the board is shown.
+// Values of all positions in a game, from one request that is sent after the board is shown.
 
 import { post } from "./api.js";
 
 const PAUSE = 300; // milliseconds without changes before a request
 
-/** Latest values of a game. `onChange()` is called when they arrive. */
+/** Latest values for a game. `onChange()` is called when they arrive. */
 export class GameValues {
   constructor(onChange) {
     this.onChange = onChange;
@@ -13,7 +13,7 @@ export class GameValues {
     this.wanted = "";
   }
 
-  /** Request the values for a final position and an agent, unless they are known or requested. */
+  /** Request an agent's values up to a final position, unless they are already known or requested. */
   want(request) {
     const wanted = JSON.stringify(request);
     if (wanted === this.wanted) return;
@@ -37,7 +37,7 @@ export class GameValues {
       problem = `No values for the whole game: ${message}${/[.?!]$/.test(message) ? "" : "."}`;
     }
     if (wanted !== this.wanted) return; // the game has changed
-    if (problem) this.wanted = ""; // they can be requested again
+    if (problem) this.wanted = ""; // so that the values can be requested again
     Object.assign(this, { points, problem });
     this.onChange();
   }

@@ -1,4 +1,4 @@
-// Terms with a tooltip, which shows a sentence from the glossary, for mouse, touch and keyboard.
+// Terms with a tooltip from the glossary, for mouse, touch and keyboard.
 
 import all from "../glossary.json" with { type: "json" };
 import { announce, el } from "./dom.js";
@@ -17,12 +17,12 @@ function index(namesOf) {
 /** All entries of the glossary. */
 export const allEntries = () => all;
 
-/** Anchor of a term on the page of the glossary. */
+/** Anchor of a term on the Glossary page. */
 export const anchorOf = (term) => term.toLowerCase().replaceAll(/[^a-z0-9]+/g, "-");
 
 /**
- * Button with a tooltip if the glossary contains `term` or, by default, the text as a heading;
- * otherwise the text. Other words in the glossary can mean something else in a heading.
+ * Button with a tooltip if the glossary contains `term` or, by default, lists the text as a heading;
+ * otherwise the text. Other glossary terms can have a different meaning when used in a heading.
  */
 export function explained(text, term = "") {
   if (typeof text !== "string") return text;
@@ -31,7 +31,7 @@ export function explained(text, term = "") {
   return el("button", { type: "button", class: "term", "data-term": entry.term, "aria-expanded": "false" }, text);
 }
 
-/** Show the tooltip of a term; from the keyboard, with the focus on its link. */
+/** Show the tooltip for a term; if opened from the keyboard, its link gets the focus. */
 function show(button, isFromKeyboard = false) {
   const entry = byName.get(button.dataset.term.toLowerCase());
   if (!entry || opener === button) return;
@@ -56,7 +56,7 @@ function place(button) {
   tip.style.top = `${below + height <= innerHeight ? below : Math.max(8, box.top - height - 4)}px`;
 }
 
-/** Mark the tooltip as no longer shown for a term. */
+/** Record that no term shows the tooltip any more. */
 function forget() {
   opener?.setAttribute("aria-expanded", "false");
   opener = null;

@@ -1,9 +1,9 @@
-// Hints on the moves of a board: the result of each move, its share of the visits, and its rank.
+// Hints for the moves on a board: the result of each move, its share of the visits, and its rank.
 
 import { el, percent, signed, svg } from "./dom.js";
 import { piecesOf } from "./lines.js";
 
-const LEAST_SHARE = 0.005; // smallest share that is shown, as 1 %
+const LEAST_SHARE = 0.005; // smallest share that is shown; it rounds to 1 %
 const MOST_RANKS = 5;
 const NOTE = 0.225; // text size in cells
 const LEAST_PIXELS = 12;
@@ -16,7 +16,7 @@ const LETTERS = { wins: "W", draws: "D", loses: "L" };
  *
  * A hint has a `kind`, "wins", "draws" or "loses" according to the exact scores, and a `value` for
  * the side to move; each is null if unknown. Its `words` are for screen readers. With `byVisits`, a
- * larger share of the visits has a stronger colour. With `withRanks`, the best moves have ranks from 1.
+ * larger share of the visits makes the colour stronger. With `withRanks`, the best moves are numbered.
  */
 export function hintsOf(analysis, solution = null, { byVisits = false, withRanks = false } = {}) {
   const scores = solution?.scores ?? {};
@@ -44,7 +44,7 @@ export function hintsOf(analysis, solution = null, { byVisits = false, withRanks
   return hints;
 }
 
-/** Share of the visits of each move, or its prior if the agent does not search. */
+/** Each move's share of the visits, or its prior if the agent does not search. */
 function sharesOf(analysis) {
   const total = analysis?.simulations || 0;
   return new Map((analysis?.moves ?? []).map((move) => [move.name, total ? move.visits / total : (move.prior ?? 0)]));
@@ -82,7 +82,7 @@ function tone({ kind, value }) {
   return value >= 0 ? "wins" : "loses";
 }
 
-/** Shorter text for small cells: "45%", "+.12", "−1" and "L8", in which the letter implies the sign. */
+/** Shorter text for small cells: "45%", "+.12", "−1" and "L8", where the letter implies the sign. */
 const compact = (line) =>
   line.replaceAll(" ", "").replace(/^([WL])[+−]/, "$1").replace("0.", ".").replace("1.00", "1").replace("100%", "100");
 
@@ -97,7 +97,7 @@ function badge(number, size) {
   return [svg("circle", { class: "rank", cx: x, cy: y, r: 0.62 * size }), text(number, x, y, size)];
 }
 
-/** Overlay of a board that shows the moves of a line after a position as numbered pale pieces. */
+/** Board overlay that shows a line of moves from a position as numbered pale pieces. */
 export const ghostsOf = (position, line) => (drawing, disc, pixel) => {
   const size = Math.max(0.32, LEAST_PIXELS * pixel);
   return piecesOf(position, line).map(({ cell, side, number }) => {
@@ -111,7 +111,7 @@ export function hintLegend(analysis, solution) {
   const isExact = Boolean(solution?.scores);
   const parts = isExact
     ? [swatch("wins", "W: wins under perfect play"), swatch("draws", "D: draws"), swatch("loses", "L: loses")]
-    : [swatch("wins", "+: good for the side to move"), swatch("draws", "near 0: even"), swatch("loses", "−: bad for it")];
+    : [swatch("wins", "+: good for the side to move"), swatch("draws", "near 0: even"), swatch("loses", "−: bad")];
   const visits = analysis?.simulations ? "Percentages are shares of the visits; a thick ring marks the most visited move." : "";
   return el("p", { class: "hint-legend" }, parts, visits ? el("span", {}, visits) : null);
 }

@@ -3,16 +3,16 @@
 import { defaultAgent } from "./choosers.js";
 
 const LEVELS = 7;
-const PLAYOUTS = [5, 20, 100, 500, 1500, 3000]; // of MCTS, if no network plays the game
-const WEAK_PLAYOUTS = 20; // of MCTS, below a network without a run here
+const PLAYOUTS = [5, 20, 100, 500, 1500, 3000]; // of MCTS, if there is no network for the game
+const WEAK_PLAYOUTS = 20; // of MCTS, at the level below a network that comes without a run
 const FEWEST_SIMULATIONS = 25; // of a run's networks, from early iterations to the best
 const DEFAULT_SIMULATIONS = 100; // of a spec without the option
 const MORE_SIMULATIONS = [100, 400, 800, 1600, 3200]; // of the best network
 
 /**
- * Specs of seven opponents from weak to strong; the fixed number keeps the meaning of a level. Random
- * moves are followed by the default network with more and more training and simulations, or by MCTS
- * with more and more playouts if there is no network.
+ * Specs of seven opponents from weak to strong; the number is fixed, so that a level keeps its meaning.
+ * Random moves are followed by the default network with more and more training and simulations or, if
+ * there is no network, by MCTS with more and more playouts.
  */
 export function ladderOf(agents) {
   const best = agents.find((each) => each.spec === defaultAgent(agents));
@@ -21,7 +21,7 @@ export function ladderOf(agents) {
   return ["random", ...weakerThan(best, agents), ...strong].slice(0, LEVELS);
 }
 
-/** Specs of networks of earlier iterations or, without a run, of MCTS and few simulations. */
+/** Specs of networks from earlier iterations or, without a run, of MCTS and a network, both weak. */
 function weakerThan(best, agents) {
   if (!best.run) return [`mcts:${WEAK_PLAYOUTS}`, `${best.spec}?simulations=${FEWEST_SIMULATIONS}`];
   const trained = agents
@@ -33,7 +33,7 @@ function weakerThan(best, agents) {
 
 /**
  * Spec of the first opponent on the ladder above `spec`, or null if there is none. An opponent is
- * above if neither its training nor its number of simulations is lower, and one of them is higher.
+ * higher if it has no less training and no fewer simulations, and more of at least one of the two.
  * Agents that are not networks of the ladder's run are treated like its best network. `thinking`, such
  * as simulations:400, overrides the simulations of `spec`; time limits cannot be compared.
  */

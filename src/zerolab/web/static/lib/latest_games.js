@@ -1,4 +1,4 @@
-// Small boards of the latest games of self-play; the newest is replayed move by move.
+// Small boards of the latest self-play games; the newest is replayed move by move.
 
 import { post } from "./api.js";
 import { linkTo } from "./archive.js";
@@ -11,7 +11,7 @@ const MOST = 4;
 const MOVE_MILLISECONDS = 300;
 const prefersCalm = matchMedia("(prefers-reduced-motion: reduce)");
 
-/** List of small boards in an element. A game that arrives during a replay is shown after it. */
+/** List of small boards in an element. A game that arrives during a replay is shown afterwards. */
 export class LatestGames {
   constructor(host) {
     this.host = host;
@@ -20,7 +20,7 @@ export class LatestGames {
     this.isBusy = false;
   }
 
-  /** Show a game {iteration, number, moves, result} of the kind `game`, such as othello:6x6. */
+  /** Replay a record {iteration, number, moves, result} for a game such as othello:6x6. */
   async show(game, latest) {
     this.next = { game, ...latest };
     if (this.isBusy) return;

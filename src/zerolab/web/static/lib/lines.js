@@ -1,6 +1,6 @@
-// Lines of positions, and the cells of the moves in a line that begins at a position.
+// Lines of positions, and the cells of the moves in a line from a position.
 
-/** Give all positions of a line the shapes of the board, which the server sends with the first one. */
+/** Give all positions in a line the board's shapes, which the server sends only with the first one. */
 export function withShapes(line) {
   return line.map((position) => ({ ...position, shapes: line[0].shapes }));
 }

@@ -24,7 +24,7 @@ function button(text, ply, current, onPick, mark = "", isGiven = false) {
   );
 }
 
-/** Moves in pasted text, without move numbers, comments and results. */
+/** Moves in pasted text, without move numbers, comments or results. */
 export function movesIn(text) {
   return text
     .replace(/\[[^\]]*\]|\{[^}]*\}/g, " ")

@@ -1,4 +1,4 @@
-// Charts of runs: one card per quantity, each with its own log scale; all have the same smoothing.
+// Charts of runs: one card per quantity, each with a log button; all have the same smoothing.
 
 import { lineChart } from "./chart.js";
 import { colourOfRun } from "./curves.js";
@@ -9,8 +9,8 @@ const DASHES = 4; // that are easy to distinguish
 const AXES = { iterations: "iteration", games: "self-play games", hours: "training hours" };
 
 /**
- * Cards with charts in an element. The fields `axis` and `smoothing` of the page control what they
- * show; `onAxis()` is called after the axis has changed, because the page must then load other curves.
+ * Cards with charts in an element. The page's `axis` and `smoothing` fields control what they show;
+ * `onAxis()` is called after the axis has changed, because the page must then load other curves.
  */
 export class Panels {
   constructor(host, onAxis) {
@@ -34,7 +34,7 @@ export class Panels {
     for (const key of this.cards.keys()) if (!keys.includes(key)) this.cards.delete(key);
     for (const panel of this.panels) if (!this.cards.has(panel.key)) this.cards.set(panel.key, this.#newCard(panel));
     const sections = this.panels.map((each) => this.cards.get(each.key).section);
-    const placeholder = el("p", { class: "soft" }, "Curves will appear when the first stages are finished.");
+    const placeholder = el("p", { class: "soft" }, "Curves will appear once the first stages have finished.");
     keepContent(this.host, ...(sections.length ? sections : [placeholder]));
     this.#draw();
   }
@@ -45,7 +45,7 @@ export class Panels {
       card.isLog = !card.isLog;
       this.#draw();
     };
-    card.button = el("button", { type: "button", class: "small", "aria-label": `Log scale of ${panel.title}`, onclick: flip }, "log");
+    card.button = el("button", { type: "button", class: "small", "aria-label": `Log scale for ${panel.title}`, onclick: flip }, "log");
     const head = el("div", { class: "chart-head" }, el("h3", {}, explained(panel.title)), card.button);
     card.section = el("section", { class: "panel", "aria-label": panel.title }, head, card.chart);
     return card;
@@ -65,7 +65,7 @@ export class Panels {
   }
 }
 
-/** Panels of one or several runs. With several, each has one colour, and its series differ in dashes. */
+/** Panels for one or more runs. Several runs have one colour each, and dashes tell their series apart. */
 function merged(byRun) {
   const runs = Object.keys(byRun);
   const panels = new Map();

@@ -1,4 +1,4 @@
-// Short rules of the games, for beginners.
+// Short rules for the games, for beginners.
 
 const RULES = {
   connect_four: (length) =>
@@ -9,7 +9,7 @@ const RULES = {
     "Place a disc so that it encloses a straight line of your opponent's discs between itself and another of your discs. The enclosed discs become yours. If you have no such move, you must pass. When neither player can move, the player with more discs wins.",
 };
 
-/** Rules of the game with a given name. */
+/** Rules for the game with the given name. */
 export function rulesOf(game) {
   const [name, , length = 4] = game.split(":");
   return RULES[name]?.(length) ?? "This game is provided by a plug-in. See its documentation for the rules.";

@@ -59,7 +59,7 @@ export function tickLabels(values) {
 
 const pen = document.createElement("canvas").getContext("2d");
 
-/** Width of text in the font of charts, in pixels. */
+/** Width of text in the charts' font, in pixels. */
 export function textWidth(text) {
   pen.font = `12px ${getComputedStyle(document.body).fontFamily}`;
   return pen.measureText(text).width;

@@ -1,19 +1,19 @@
-// Sounds of moves, made by the browser from a decaying tone: no files are loaded.
+// Move sounds, made by the browser from decaying tones: no files are loaded.
 
-const SECONDS = 0.12; // of a tone
+const SECONDS = 0.12; // length of a tone
 const LOUDEST = 0.25;
 const PITCHES = { move: [520], won: [392, 523, 659], drawn: [440, 440], lost: [392, 330, 262] };
 
 let context = null;
 
-/** Play the sound of a move, or of the end of a game: "move", "won", "drawn" or "lost". */
+/** Play the sound for a move or for the end of a game: "move", "won", "drawn" or "lost". */
 export function playSound(name) {
   context ??= new AudioContext();
   if (context.state === "suspended") context.resume(); // browsers wait for the first click
   PITCHES[name].forEach((pitch, number) => tone(pitch, context.currentTime + number * SECONDS));
 }
 
-/** Play a tone of `pitch` hertz that begins at `start`, in seconds of the context, and fades away. */
+/** Play a tone of `pitch` hertz that begins at `start`, in the context's seconds, and fades away. */
 function tone(pitch, start) {
   const oscillator = new OscillatorNode(context, { type: "triangle", frequency: pitch });
   const volume = new GainNode(context, { gain: 0 });

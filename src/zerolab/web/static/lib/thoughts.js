@@ -3,7 +3,7 @@
 import { el, percent, signed, table } from "./dom.js";
 
 const SHOWN = 8;
-const LINE = 12; // most moves of a best line
+const LINE = 12; // most moves shown of a best line
 
 /** Analysis of a position in one block: value, best line and moves. */
 export function thoughtTable(analysis) {

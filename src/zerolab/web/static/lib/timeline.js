@@ -5,7 +5,7 @@ import { el } from "./dom.js";
 const NEAR = 12; // maximum distance of a click from a mistake in pixels
 const WORDS = { mistake: "a mistake", slip: "a slip" };
 
-/** Timeline in an element. `onPick(ply)` is called when the user goes to the position at a ply. */
+/** Timeline in an element. `onPick(ply)` is called when the user selects the position at a ply. */
 export class Timeline {
   constructor(host, onPick) {
     this.onPick = onPick;
@@ -17,7 +17,7 @@ export class Timeline {
     host.replaceChildren(this.track);
   }
 
-  /** Show a game of `plies` moves at the position `ply`, with {ply, verdict, text} for each error. */
+  /** Show a game with `plies` moves at position `ply`, with {ply, verdict, text} for each error. */
   show(plies, ply, errors) {
     this.plies = plies;
     const place = (at) => `${(100 * at) / Math.max(1, plies)}%`;

@@ -1,4 +1,4 @@
-// Search tree whose nodes open to show their moves, most visited first.
+// Search tree whose nodes open to show their moves, the most visited first.
 
 import { el, signed } from "./dom.js";
 

@@ -1,4 +1,4 @@
-// Verdicts on the moves of a game, from the solver and an agent.
+// Verdicts on the moves in a game, from the solver and an agent.
 
 import { el } from "./dom.js";
 import { agentEvaluation, exactEvaluation } from "./evaluation.js";
@@ -6,7 +6,7 @@ import { scoreText } from "./thoughts.js";
 
 const MARKS = { mistake: "??", slip: "?", good: "" };
 
-/** Verdicts on the moves of a game. Exact verdicts take precedence over those of an agent. */
+/** Verdicts on the moves in a game. Exact verdicts take precedence over an agent's. */
 export class Verdicts {
   constructor() {
     this.exact = new Map();
@@ -62,7 +62,7 @@ export function explain(judged) {
   }
   const [before, after] = [judged.value.toFixed(2), judged.after.toFixed(2)].map((each) => each.replace("-", "−"));
   if (judged.verdict === "good") return `${number}: the agent's value is ${after} after the move and ${before} before it.`;
-  return `${number}: the agent's value drops from ${before} to ${after}. It would play ${best}.`;
+  return `${number}: the agent's value drops from ${before} to ${after}. The agent would play ${best}.`;
 }
 
 /** List of mistakes and slips. `onPick(ply)` is called when the user selects one. */
