@@ -1,8 +1,9 @@
-"""Train a network from scratch on the final replay window of a run, and measure it.
+"""Train a network from scratch on the replay window of a finished run, and measure it.
 
-All networks learn from the same examples, so differences in accuracy are due to the network, to
-the learning settings or to the seed. The learning rate follows a cosine. Accuracy is measured as in
-`zerolab evaluate`, for the network alone and with the run's search.
+All networks learn from the same examples, so differences in accuracy are due to the network, to the
+learning settings or to the seed. The learning rate follows a cosine without a warm-up: a large
+value head can saturate at a high rate, which its loss shows. Accuracy is that of `zerolab
+evaluate`, for the network alone and with the run's search.
 
 Usage: python tools/relearn.py RUN POSITIONS --set network.head_filters=32 --seed 1
 """
@@ -37,13 +38,27 @@ from zerolab.training.train_settings import TrainSettings
 from zerolab.training.window_facts import window_rows
 
 _WHOLE_RUN = IterationShare(0.0, 1.0)
+_FIXED = (["window"], ["merging"], ["schedule"], ["epochs"], ["replay_ratio"])
 
 
 def settings_for_relearning(
     run: RunFolder, assignments: Sequence[str], passes: int
 ) -> TrainSettings:
-    """Return the run's settings for a network of its final size, with some changes."""
+    """Return the run's settings, with its final network as the first one, and some changes.
+
+    Raises UserError for invalid changes, and for runs whose window depends on more than examples.
+    """
     settings = saved_settings(run)
+    if not run.latest_example_iteration:
+        raise UserError(
+            f"{run.path} has no examples: expected a run that has learnt from self-play"
+        )
+    heads = {head.name for head in settings.network.heads}
+    if settings.published_bugs or settings.learn.frozen != "none" or "features" in heads:
+        raise UserError(
+            f"{run.path} has published_bugs, learn.frozen or the features head: expected a run"
+            " without them"
+        )
     data = settings.model_dump(mode="json")
     data["network"] = settings.network_at(run.latest_example_iteration).model_dump(mode="json")
     data["growth"] = {"name": "none"}
@@ -53,6 +68,11 @@ def settings_for_relearning(
         "schedule": {"name": "cosine", "end": 0.02},
     }
     for path, value in parse_assignments(assignments):
+        if path[0] not in ("network", "learn") or path[1:2] in _FIXED:
+            raise UserError(
+                f"{'.'.join(path)}: expected a setting of network or learn other than window,"
+                " merging, schedule, epochs and replay_ratio"
+            )
         assign(data, path, value)
     return validate(TrainSettings, data)
 
@@ -74,12 +94,11 @@ def final_window(run: RunFolder, settings: TrainSettings, learner: Learner) -> W
     return window
 
 
-def agent_of_learner(learner: Learner, settings: TrainSettings, simulations: int) -> Agent:
+def agent_of_learner(learner: Learner, settings: TrainSettings, options: NetworkOptions) -> Agent:
     """Return the agent that plays with the learner's network."""
     weights, search = learner.weight_arrays(), settings.search
     game, network = parse_game(settings.game), settings.network
     stored = StoredNetwork("relearnt", game, network, search, "relearnt", lambda: weights)
-    options = parse_search_options(NetworkOptions, f"simulations={simulations}", search)
     return network_agent(stored, options)
 
 
@@ -87,7 +106,8 @@ def relearn(arguments: argparse.Namespace) -> dict[str, Any]:
     """Train and measure a network; return the results, with processor time in seconds."""
     run = RunFolder.open(arguments.run)
     settings = settings_for_relearning(run, arguments.set, arguments.passes)
-    game = parse_game(settings.game)
+    game, text = parse_game(settings.game), f"simulations={arguments.simulations}"
+    options = parse_search_options(NetworkOptions, text, settings.search)
     positions, _ = read_positions(arguments.positions, game)
     network = build_network(settings.network, game, arguments.seed)
     learner = Learner(network, settings.learn, settings.target_options, torch.device("cpu"))
@@ -95,7 +115,7 @@ def relearn(arguments: argparse.Namespace) -> dict[str, Any]:
     start = process_time()
     result = learner.learn(window, arguments.seed, 1, iterations=1, share=_WHOLE_RUN)
     seconds = process_time() - start
-    agent = agent_of_learner(learner, settings, arguments.simulations)
+    agent = agent_of_learner(learner, settings, options)
     accuracies = {
         report.name: {name: getattr(report.all, name).interval for name in ("strong", "weak")}
         for report in agent_accuracy_reports(agent, positions, seed=0)[:-1]
@@ -115,12 +135,17 @@ def relearn(arguments: argparse.Namespace) -> dict[str, Any]:
 def main() -> None:
     """Print the results as a line of JSON."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("run", type=Path)
+    parser.add_argument("run", type=Path, help="folder of a run with self-play")
     parser.add_argument("positions", type=Path, help="file written by zerolab dataset")
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
-    parser.add_argument("--passes", type=int, default=1, help="passes over the window")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--simulations", type=int, default=343)
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE",
+        help="setting of network or learn to change; can be repeated",
+    )  # fmt: skip
+    parser.add_argument("--passes", type=int, default=1, help="passes over the window, at least 1")
+    parser.add_argument("--seed", type=int, default=0, help="seed of weights and batches")
+    parser.add_argument(
+        "--simulations", type=int, default=343, help="simulations per move; 0 for the network only"
+    )
     try:
         print(json.dumps(relearn(parser.parse_args())))
     except UserError as error:

@@ -186,8 +186,8 @@ def with_last_look(ledger: Ledger, design: Design) -> Ledger:
     """Return a ledger with a look at all planned seeds if all results are finished.
 
     The ledger is returned unchanged if it already has this look, if the number of its seeds is not
-    the planned number, or if its latest look combined several ledgers. `design` must cover all
-    seeds of the ledger.
+    the number planned, now and at its latest look, or if that look combined several ledgers.
+    `design` must cover all seeds of the ledger.
     """
     seeds = list(ledger.seeds)
     latest = ledger.looks[-1] if ledger.looks else TakenLook([], ledger.planned_count, [])

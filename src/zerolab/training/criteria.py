@@ -21,7 +21,7 @@ from zerolab.training.records import AccuracyRecord, Record, SelfPlayRecord
 
 
 class Gate(VariantSettings):
-    """Base class of gates, which accept or reject a candidate for the best network."""
+    """Base class of gates, which accept or reject a candidate to replace the best one."""
 
     games: int = Field(default=40, ge=2, le=1_000_000)
     """n: games per iteration, half of them with each colour. [Wang2019], [Wang2020a], [Wang2020b]:

@@ -116,11 +116,12 @@ def _new_learner(context: TrainingContext, epochs: int | None) -> Learner:
 
 
 def _warn_if_saturated(context: TrainingContext, losses: Mapping[str, float]) -> None:
-    """Show a message if a trained value head was worse than predicting 0 in two iterations.
+    """Show a message if a trained value head was worse than predicting 0 twice in a row.
 
     Values and targets are in [-1, 1], so predicting 0 has a squared error of at most 1. A clearly
-    larger error means that the tanh of the head is saturated: it then has hardly any gradient. The
-    message is shown once, when the second of these iterations ends.
+    larger error in consecutive iterations usually means that the tanh of the head is saturated and
+    has hardly any gradient. The message is shown in the second of these iterations, not again in
+    the next ones.
     """
     settings = context.settings
     if losses.get(VALUE, 0.0) <= _SATURATED_ERROR or VALUE not in trained_heads(
@@ -128,12 +129,13 @@ def _warn_if_saturated(context: TrainingContext, losses: Mapping[str, float]) ->
     ):
         return
     earlier = [each for each in read_records(context.run) if isinstance(each, LearnRecord)]
-    latest = [each.loss[VALUE] > _SATURATED_ERROR for each in earlier[-2:]]
+    latest = [each.loss.get(VALUE, 0.0) > _SATURATED_ERROR for each in earlier[-2:]]
     if latest in ([True], [False, True]):
         context.reporter.message(
             f"value loss {losses[VALUE]:.2f}: worse than predicting 0 everywhere; the value head is"
-            " saturated and may stay so. Start another run with a lower learn.learning_rate, or"
-            " with a warm-up, such as learn.schedule.warm_up = 5 with the cosine schedule."
+            " probably saturated and may stay so. Start another run with a lower"
+            " learn.learning_rate, or with a longer warm-up of the cosine schedule,"
+            " learn.schedule.warm_up."
         )
 
 

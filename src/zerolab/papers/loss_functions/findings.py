@@ -66,8 +66,8 @@ def _claim(
     threshold: float = 0.0,
     figure: str = "tournament-elo",
 ) -> Claim:
-    gate = gatekeeper.key if gatekeeper else ""
-    return Claim(key, text, source, statistic, threshold, direction, smallest, gate, figure)
+    opened_by = gatekeeper.key if gatekeeper else ""
+    return Claim(key, text, source, statistic, threshold, direction, smallest, opened_by, figure)
 
 
 VALUE_CLAIM = _claim(
