@@ -70,6 +70,8 @@ def shrunk_settings(name, changes=()):
         assignments.append("selfplay.progressive.first=2")
     if settings.growth.last_iteration is not None:
         assignments.append("growth=none")
+    if settings.learn.schedule.name == "cosine":
+        assignments.append("learn.schedule.warm_up=0")
     if settings.selfplay.mode.name == "continuous":
         assignments.append("selfplay.mode.plies=45")  # enough to finish a game of 42 plies
     return resolve_settings(None, name, [*assignments, *changes])
