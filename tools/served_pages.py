@@ -16,6 +16,7 @@ from pathlib import Path
 from PIL import Image
 from playwright.sync_api import Browser, sync_playwright
 
+_PROGRAMS = "chromium-headless-shell", "chromium", "chromium-browser"
 _ROOT = Path(__file__).resolve().parents[1]
 _SERVE = "import hex\nfrom zerolab.cli.main import main\nraise SystemExit(main())"
 """Server program that includes the game of examples/hex.py."""
@@ -43,7 +44,7 @@ def served(folder: Path, *options: str) -> Iterator[str]:
 @contextmanager
 def chromium() -> Iterator[Browser]:
     """Yield headless Chromium, as installed on this machine."""
-    path = shutil.which("chromium") or shutil.which("chromium-browser")
+    path = next(filter(None, map(shutil.which, _PROGRAMS)), None)
     with sync_playwright() as api:
         browser = api.chromium.launch(executable_path=path, args=["--no-sandbox"])
         yield browser
