@@ -1,7 +1,7 @@
 // Class page, for the teacher: the pupils' agents and their tournament.
 
 import { get, post } from "./lib/api.js";
-import { count, keepShowing, linkTo } from "./lib/archive.js";
+import { count, keepShowing, linkTo, stateOfTournament } from "./lib/archive.js";
 import { GameChooser } from "./lib/choosers.js";
 import { announce, byId, el, guarded, table } from "./lib/dom.js";
 
@@ -29,9 +29,8 @@ function drawTournament(tournament, ready) {
   const links = [linkTo("wall", {}, "Wall: the standings in large type")];
   byId("state").textContent = "No tournament yet.";
   if (tournament) {
-    const what = isPlaying ? "in progress" : isComplete ? "finished" : "stopped";
     const games = `${count(tournament.games)} of ${count(tournament.planned)} games`;
-    byId("state").textContent = `Tournament ${tournament.number}, ${tournament.game}: ${what}, ${games}. ${tournament.problem}`;
+    byId("state").textContent = `Tournament ${tournament.number}, ${tournament.game}: ${stateOfTournament(tournament)}, ${games}. ${tournament.problem}`;
     byId("progress").value = tournament.games / Math.max(1, tournament.planned);
     if (tournament.games) links.push(linkTo("replay", { source: tournament.source }, "View its games"));
   }

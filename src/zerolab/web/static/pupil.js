@@ -1,7 +1,7 @@
 // My agent page: the agent that a pupil enters in the class tournament.
 
 import { get, post, postFile } from "./lib/api.js";
-import { count, keepShowing, linkTo } from "./lib/archive.js";
+import { count, keepShowing, linkTo, stateOfTournament } from "./lib/archive.js";
 import { agentsOf, title } from "./lib/choosers.js";
 import { announce, byId, el, guarded } from "./lib/dom.js";
 
@@ -25,7 +25,7 @@ function drawTournament({ name, tournament }) {
   let text = "The teacher has not started a tournament yet.";
   if (tournament) {
     const games = `${count(tournament.games)} of ${count(tournament.planned)} games`;
-    text = `Tournament ${tournament.number}: ${games}, ${tournament.playing ? "in progress" : "not in progress"}.`;
+    text = `Tournament ${tournament.number}: ${games}, ${stateOfTournament(tournament)}.`;
     if (tournament.playing) text += " A new agent will play in the next tournament.";
     if (tournament.games) links.push(linkTo("replay", { source: tournament.source, player: name }, "View your games"));
   }

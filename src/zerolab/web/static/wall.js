@@ -1,7 +1,7 @@
 // Wall page: the standings and latest games in the class tournament, in large type.
 
 import { get } from "./lib/api.js";
-import { count, elo, keepShowing, linkTo } from "./lib/archive.js";
+import { count, elo, keepShowing, linkTo, stateOfTournament } from "./lib/archive.js";
 import { byId, el, table } from "./lib/dom.js";
 
 const REFRESH_SECONDS = 2;
@@ -13,7 +13,7 @@ keepShowing(() => get("/class/standings"), draw, REFRESH_SECONDS);
 function draw({ pupils, ready, tournament, ratings, latest }) {
   byId("content").hidden = false;
   byId("state").textContent = tournament
-    ? `${tournament.game}: ${count(tournament.games)} of ${count(tournament.planned)} games${tournament.playing ? "" : ", not in progress"}`
+    ? `${tournament.game}: ${count(tournament.games)} of ${count(tournament.planned)} games, ${stateOfTournament(tournament)}`
     : `${ready} of ${pupils} pupils ${ready === 1 ? "has" : "have"} an agent.`;
   const rows = ratings.map((each, place) => [
     place + 1, each.player, (each.score_rate * each.games).toLocaleString("en"), each.games, elo(each.elo), margin(each),
