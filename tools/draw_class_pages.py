@@ -82,6 +82,7 @@ def _draw_puzzle(browser: Browser, link: str) -> None:
         "aria-current", "true", timeout=_MILLISECONDS
     )
     page.mouse.move(0, 0)
+    page.set_viewport_size({"width": _SIZE["width"], "height": 940})  # the board column fits
     write_figure("puzzles", page.screenshot(full_page=True))
 
 
