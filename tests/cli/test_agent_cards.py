@@ -14,11 +14,14 @@ import pytest
 from zerolab.agents import file_agents
 from zerolab.agents.file_agents import read_agent_file, shipped_path
 from zerolab.cli.main import main
+from zerolab.core.nested_tables import flatten
 from zerolab.evaluation import cards
 from zerolab.evaluation.cards import MeasuredShare, card_path, compare_cards, read_card, write_card
 from zerolab.oracles.oracle import NotSolvedError
 from zerolab.report.table import Interval
+from zerolab.training.configure import resolve_settings
 
+PACKAGED = sorted(file_agents.SHIPPED_FOLDER.glob("*.zerolab"))
 GAME = "gobang:3x3:3"
 NAME = "gobang-3x3-3"
 FEW = ("--positions", "30", "--games", "4", "--openings", "1", "--perfect", "4")
@@ -38,6 +41,18 @@ def work(tmp_path_factory):
         made = ["agents", "card", "runs/demo@1", "mine.zerolab", *FEW, "--against", "random"]
         assert main(made) == 0
         yield folder
+
+
+@pytest.mark.parametrize("path", PACKAGED, ids=lambda path: path.stem)
+def test_commands_on_shipped_cards_have_the_settings_of_the_agents(path):
+    agent = read_agent_file(path)
+    training = read_card(path, agent).training
+    _, _, game, _, preset, *options = shlex.split(training.command)
+    settings = resolve_settings(game, preset, options[1 : options.index("--run") : 2])
+    network = settings.network_at(agent.header.origin.iteration)
+    assert (network, settings.search) == (agent.network_settings, agent.search_settings)
+    keys = dict(flatten(settings.model_dump()))
+    assert {key: keys[key] for key in training.settings} == training.settings
 
 
 @pytest.fixture
