@@ -129,8 +129,8 @@ def _warn_if_saturated(context: TrainingContext, losses: Mapping[str, float]) ->
     ):
         return
     earlier = [each for each in read_records(context.run) if isinstance(each, LearnRecord)]
-    *before, previous = [0.0, 0.0, *(each.loss.get(VALUE, 0.0) for each in earlier)]
-    if previous > _SATURATED_ERROR >= before[-1]:
+    errors = [0.0, 0.0, *(each.loss.get(VALUE, 0.0) for each in earlier)]
+    if errors[-1] > _SATURATED_ERROR >= errors[-2]:
         context.reporter.message(
             f"value loss {losses[VALUE]:.2f}: worse than predicting 0 everywhere; the value head is"
             " probably saturated and may stay so. Start another run with a lower"
