@@ -33,11 +33,11 @@ from zerolab.rules.catalogue import parse_game
 from zerolab.store.run_folder import RunFolder
 from zerolab.training.configure import saved_settings
 from zerolab.training.learner import Learner
-from zerolab.training.optimization import IterationShare
+from zerolab.training.optimization import RunShares
 from zerolab.training.train_settings import TrainSettings
 from zerolab.training.window_facts import window_rows
 
-_WHOLE_RUN = IterationShare(0.0, 1.0)
+_WHOLE_RUN = RunShares(0.0, 1.0)
 _FIXED = (["window"], ["merging"], ["schedule"], ["epochs"], ["replay_ratio"])
 
 
@@ -117,7 +117,9 @@ def relearn(arguments: argparse.Namespace) -> dict[str, Any]:
     seconds = process_time() - start
     agent = agent_of_learner(learner, settings, options)
     accuracies = {
-        report.name: {name: getattr(report.all, name).interval for name in ("strong", "weak")}
+        report.name: {
+            name: getattr(report.all_positions, name).interval for name in ("strong", "weak")
+        }
         for report in agent_accuracy_reports(agent, positions, seed=0)[:-1]
     }
     return {

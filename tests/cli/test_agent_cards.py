@@ -272,19 +272,21 @@ def test_game_that_is_too_hard_has_a_card_without_accuracy(capsys, monkeypatch):
     ],
 )
 def test_measurements_agree_if_equally_exact_intervals_overlap(stated, measured, expected):
-    shares = [MeasuredShare.of(Interval(low, low, high), 9) for low, high in (stated, measured)]
+    shares = [
+        MeasuredShare.from_interval(Interval(low, low, high), 9) for low, high in (stated, measured)
+    ]
     assert shares[0].agrees_with(shares[1]) == expected
 
 
 def test_false_values_in_true_intervals_do_not_agree():
-    measured = MeasuredShare.of(Interval(0.6, 0.5, 0.7), 100)
+    measured = MeasuredShare.from_interval(Interval(0.6, 0.5, 0.7), 100)
     assert measured.model_copy(update={"value": 0.75}).agrees_with(measured)
     assert not measured.model_copy(update={"value": 0.9}).agrees_with(measured)
 
 
 def test_share_of_repeated_games_can_be_outside_its_interval():
     """The interval is based on distinct games; see `PairResult.interval`."""
-    share = MeasuredShare.of(Interval(0.99, 0.2, 0.9), 5)
+    share = MeasuredShare.from_interval(Interval(0.99, 0.2, 0.9), 5)
     assert share.agrees_with(share)
 
 

@@ -40,14 +40,14 @@ def test_accuracy_of_run_is_reported(smoke_run, positions, tmp_path, capsys):
     network, search, random = output["accuracy"]["players"]
     assert [network["name"], search["name"]] == ["network", "search"]
     for player in (network, search):
-        strong, weak = player["all"]["strong"], player["all"]["weak"]
+        strong, weak = player["all_positions"]["strong"], player["all_positions"]["weak"]
         assert 0 <= strong["low"] < strong["mean"] <= weak["mean"] <= 1
         assert strong["samples"] == 80
         assert player["non_trivial"]["weak"]["samples"] < 80
         assert sum(each["strong"]["samples"] for each in player["by_ply"].values()) == 80
         assert 0 < player["value"]["squared_error"]["mean"] < 4
     assert random["value"] is None
-    assert random["all"]["strong"]["low"] == random["all"]["strong"]["mean"]
+    assert random["all_positions"]["strong"]["low"] == random["all_positions"]["strong"]["mean"]
 
 
 @pytest.fixture

@@ -71,9 +71,9 @@ def test_grades_agree_with_hand_computed_values():
 def test_report_agrees_with_hand_computed_values():
     values = np.array([0.5, 0.5, -0.5, -1.0], np.float32)
     report = accuracy_report("x", graded_positions(), MoveChoices(np.array([1, 2, 0, 0]), values))
-    assert report.all.strong.interval.value == 0.5
-    assert report.all.weak.interval.value == 0.75
-    assert report.all.regret.interval.value == 0.75
+    assert report.all_positions.strong.interval.value == 0.5
+    assert report.all_positions.weak.interval.value == 0.75
+    assert report.all_positions.regret.interval.value == 0.75
     assert report.non_trivial.strong.interval.value == 0.0
     assert report.non_trivial.weak.interval.value == 0.5
     assert {ply: accuracy.weak.interval.value for ply, accuracy in report.by_ply.items()} == {
@@ -86,15 +86,19 @@ def test_report_agrees_with_hand_computed_values():
     assert report.value.sign.interval.value == pytest.approx(
         2 / 3
     )  # the drawn position is excluded
-    low, high = report.all.weak.interval.low, report.all.weak.interval.high
+    low, high = report.all_positions.weak.interval.low, report.all_positions.weak.interval.high
     assert (low, high) == pytest.approx((0.3006, 0.9544), abs=1e-4)  # Wilson interval, 3 of 4
 
 
 def test_random_report_agrees_with_hand_computed_values():
     report = random_accuracy_report(graded_positions())
-    assert report.all.strong.interval.value == pytest.approx((1 / 3 + 1 / 2 + 1 / 2 + 2 / 3) / 4)
-    assert report.all.weak.interval.value == pytest.approx((2 / 3 + 1 / 2 + 1 + 1) / 4)
-    assert report.all.regret.interval.value == pytest.approx((7 / 3 + 1 / 2 + 3 / 2 + 1 / 3) / 4)
+    assert report.all_positions.strong.interval.value == pytest.approx(
+        (1 / 3 + 1 / 2 + 1 / 2 + 2 / 3) / 4
+    )
+    assert report.all_positions.weak.interval.value == pytest.approx((2 / 3 + 1 / 2 + 1 + 1) / 4)
+    assert report.all_positions.regret.interval.value == pytest.approx(
+        (7 / 3 + 1 / 2 + 3 / 2 + 1 / 3) / 4
+    )
     assert report.non_trivial.weak.interval.value == pytest.approx((2 / 3 + 1 / 2) / 2)
 
 
@@ -106,9 +110,9 @@ def test_perfect_player_is_always_correct(solved):
     report = accuracy_report(
         "x", solved, player_choices(agent(lambda: PerfectPlayer(ORACLE)), solved, 1)
     )
-    for accuracy in (report.all, report.non_trivial, *report.by_ply.values()):
+    for accuracy in (report.all_positions, report.non_trivial, *report.by_ply.values()):
         assert accuracy.strong.interval.value == accuracy.weak.interval.value == 1.0
-    assert report.all.regret.interval.value == 0.0
+    assert report.all_positions.regret.interval.value == 0.0
     assert report.value is None
 
 
@@ -123,11 +127,11 @@ def test_random_player_has_the_expected_accuracy(solved):
     ]
     count = len(solved) * len(seeds)
     for kind in ("strong", "weak"):
-        exact = getattr(expected.all, kind).interval.value
-        mean = np.mean([getattr(report.all, kind).interval.value for report in reports])
+        exact = getattr(expected.all_positions, kind).interval.value
+        mean = np.mean([getattr(report.all_positions, kind).interval.value for report in reports])
         assert abs(mean - exact) < 4 * (exact * (1 - exact) / count) ** 0.5
-    mean_regret = np.mean([report.all.regret.interval.value for report in reports])
-    assert mean_regret == pytest.approx(expected.all.regret.interval.value, rel=0.05)
+    mean_regret = np.mean([report.all_positions.regret.interval.value for report in reports])
+    assert mean_regret == pytest.approx(expected.all_positions.regret.interval.value, rel=0.05)
 
 
 def test_search_beats_random_and_predicts_winners(solved):
@@ -142,9 +146,9 @@ def test_search_beats_random_and_predicts_winners(solved):
         for n in (5, 400)
     )
     assert (
-        random_accuracy_report(solved).all.weak.interval.value
-        < few.all.weak.interval.value
-        < many.all.weak.interval.low
+        random_accuracy_report(solved).all_positions.weak.interval.value
+        < few.all_positions.weak.interval.value
+        < many.all_positions.weak.interval.low
     )
     assert many.value.sign.interval.value > 0.9
     assert many.value.squared_error.interval.value < few.value.squared_error.interval.value
@@ -207,7 +211,7 @@ def test_player_errors_are_raised(solved):
 def test_empty_dataset_has_no_accuracy():
     empty = collect_positions(GAME, ORACLE, DatasetSettings(), range(0)).positions
     report = accuracy_report("x", empty, player_choices(agent(Recorder), empty, 1))
-    assert report.all == report.non_trivial == (None, None, None)
+    assert report.all_positions == report.non_trivial == (None, None, None)
     assert report.by_ply == {}
     assert report.by_ply_range == []
 

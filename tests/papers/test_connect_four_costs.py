@@ -139,7 +139,7 @@ def test_claims_compare_variants_at_equal_cost_and_at_their_ends(made_up):
         assert found[claim].value == pytest.approx(value, abs=1e-9), claim.key
     # The smaller lead of two weights counts.
     lead = at("extended", 10) - at("merging-0.5", 10)
-    assert found[findings.MERGING_WEIGHT_CLAIM].value == pytest.approx(lead, abs=1e-9)
+    assert found[findings.NEWER_WEIGHT_CLAIM].value == pytest.approx(lead, abs=1e-9)
     assert isinstance(found[findings.SERVICE_CLAIM], MissingEstimate)
     unfinished = costs.training_statistics(Results("mini", design, every[1:], {}), {})
     assert all(isinstance(each, MissingEstimate) for each in unfinished.values())

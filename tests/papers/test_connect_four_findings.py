@@ -23,7 +23,7 @@ from zerolab.papers.connect_four.findings import (
     EASY_SET_CLAIM,
     EFFORT_CLAIM,
     EXTENSIONS_CLAIM,
-    GAME_LENGTH_CLAIM,
+    LATE_POSITIONS_CLAIM,
     ONE_PER_GAME_CLAIM,
     SUPERVISED_FEATURES_CLAIM,
 )
@@ -192,7 +192,7 @@ def test_sets_are_compared_at_equal_depth_and_equal_plies():
     )
     whole = 0.3 * easy["5"] + 0.7 * easy["30"] - 0.6 * hard["5"] - 0.4 * hard["30"]
     rest = 0.6 * 0.02 + 0.4 * (0.02 + 0.04 / 9)
-    assert found[GAME_LENGTH_CLAIM].value == pytest.approx(whole - 2 * rest, abs=1e-3)
+    assert found[LATE_POSITIONS_CLAIM].value == pytest.approx(whole - 2 * rest, abs=1e-3)
 
 
 def test_part_of_a_difference_due_to_plies():

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from made_up_runs import design_of, made_up_results, noise
 
-from zerolab.papers.hyperparameters.grid import SYMBOLS as GRID_SYMBOLS
+from zerolab.papers.hyperparameters.grid import GRID_SYMBOLS
 from zerolab.papers.hyperparameters.study import (
     HyperparameterCorrelationStudy,
     HyperparameterScreeningStudy,

@@ -22,6 +22,7 @@ from zerolab.papers.hyperparameters.grid import (
     EACH_CLAIMS,
     FEW_EPOCHS_CLAIM,
     GRID_CLAIMS,
+    GRID_SYMBOLS,
     LEAD_CLAIMS,
     MORE_CLAIM,
     OUTER_CLAIM,
@@ -29,7 +30,6 @@ from zerolab.papers.hyperparameters.grid import (
     OVERTRAINED_CLAIM,
     SATURATED_CLAIM,
     SUBSUMED_CLAIM,
-    SYMBOLS,
     WORK_CLAIM,
     counted_time_deviation,
     counted_work,
@@ -52,7 +52,7 @@ pytestmark = pytest.mark.usefixtures("no_folders")
 
 
 def logs(planned):
-    return {symbol: math.log2(planned.factors[symbol]) for symbol in SYMBOLS}
+    return {symbol: math.log2(planned.factors[symbol]) for symbol in GRID_SYMBOLS}
 
 
 def measured(planned):
@@ -97,7 +97,7 @@ def table(document, name):
 def test_effects_of_doublings_are_recovered(results):
     """Seeds are 500 Elo apart, which must not affect coefficients."""
     found = regression.fit_grid(read_grid(results))
-    for symbol in SYMBOLS:
+    for symbol in GRID_SYMBOLS:
         assert found.elo[symbol].value == pytest.approx(WORTH[symbol], abs=5), symbol
         assert found.elo[symbol].interval.low < WORTH[symbol] < found.elo[symbol].interval.high
         assert found.measured_time[symbol].value == pytest.approx(COST[symbol], abs=1e-6)
@@ -108,11 +108,12 @@ def test_effects_at_equal_time_agree_with_normal_equations(results):
     """Levels are independent, so the normal equations only contain their variances."""
     found = regression.fit_grid(read_grid(results)).elo_at_equal_counted_time
     variance = {
-        symbol: np.var([math.log2(level) for level in results.levels(symbol)]) for symbol in SYMBOLS
+        symbol: np.var([math.log2(level) for level in results.levels(symbol)])
+        for symbol in GRID_SYMBOLS
     }
-    time_time = sum(COST[s] ** 2 * variance[s] for s in SYMBOLS)
-    time_elo = sum(COST[s] * WORTH[s] * variance[s] for s in SYMBOLS)
-    for s in SYMBOLS:
+    time_time = sum(COST[s] ** 2 * variance[s] for s in GRID_SYMBOLS)
+    time_elo = sum(COST[s] * WORTH[s] * variance[s] for s in GRID_SYMBOLS)
+    for s in GRID_SYMBOLS:
         own, shared = variance[s], COST[s] * variance[s]
         expected = np.linalg.solve(
             [[own, shared], [shared, time_time]], [WORTH[s] * own, time_elo]
@@ -216,7 +217,7 @@ def test_work_of_selfplay_and_of_training_is_separated():
     design = design_of(HyperparameterCorrelationStudy, "mini")
 
     def work(planned):
-        i, e, m, ep = (planned.factors[symbol] for symbol in SYMBOLS)
+        i, e, m, ep = (planned.factors[symbol] for symbol in GRID_SYMBOLS)
         counts = {"simulations": 20 * e * m, "samples": 10 * e * ep}
         return {"seconds": dict.fromkeys(("selfplay", "learn", "gate"), 1.0 * i), **counts}
 
@@ -291,7 +292,7 @@ def test_report_is_complete(results):
     rows = table(document, "runs")
     assert len(rows) == 162
     first = results.runs[0].planned
-    assert [rows[0][symbol] for symbol in SYMBOLS] == [2, 10, 8, 5]
+    assert [rows[0][symbol] for symbol in GRID_SYMBOLS] == [2, 10, 8, 5]
     assert rows[0]["Elo above Random"] == pytest.approx(strength(first) + 300)
     assert "(simulations=16)" in document.limitations
     # The best mean is on the front, and nothing that costs more is.
@@ -358,7 +359,7 @@ def test_time_noise_does_not_change_claims(results):
         assert {words[claim] for claim in TIME_CLAIMS} == {"holds"}
         fits = regression.fit_grid(grid)
         deviations.append([
-            [abs(effects[symbol].value - exact[symbol].value) for symbol in SYMBOLS]
+            [abs(effects[symbol].value - exact[symbol].value) for symbol in GRID_SYMBOLS]
             for effects in (fits.elo_at_equal_counted_time, fits.elo_at_equal_measured_time)
         ])  # fmt: skip
     counted, timed = np.median(deviations, axis=0)
@@ -407,7 +408,7 @@ def test_spread_excludes_tournament_differences(results):
 
 def equal_best_elo(planned):
     """Return an Elo for which the two most expensive combinations are equally strong."""
-    place = [int(planned.factors[symbol]) for symbol in SYMBOLS]
+    place = [int(planned.factors[symbol]) for symbol in GRID_SYMBOLS]
     return 1000.0 if place in ([6, 30, 24, 10], [6, 30, 24, 15]) else 0.0
 
 

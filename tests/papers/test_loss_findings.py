@@ -207,7 +207,7 @@ def test_curves_of_both_sizes_are_compared():
     policy = [fall(f"{game}-6x6", at) / 3 - fall(f"{game}-5x5", at) for game, at in points]
     value = [fall(f"{game}-6x6", at) - fall(f"{game}-5x5", at) / 3 for game, at in points]
     assert found.value == pytest.approx(np.abs([*policy, *value]).max())
-    assert found.value > curve_claims.SIZES_CLAIM.threshold
+    assert found.value > curve_claims.LARGER_BOARDS_CLAIM.threshold
 
 
 def test_claims_name_figures_of_the_report():
@@ -375,7 +375,7 @@ def test_incomplete_studies_report_missing_data():
         findings.PRODUCT_CLAIM,
         findings.TRAINING_CLAIM,
         findings.ACCURACY_CLAIM,
-        curve_claims.SIZES_CLAIM,
+        curve_claims.LARGER_BOARDS_CLAIM,
         curve_claims.START_CLAIM,
         curve_claims.LEVELS_CLAIM,
         curve_claims.TREND_CLAIM,

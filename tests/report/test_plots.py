@@ -21,7 +21,7 @@ from zerolab.report.xy_plots import (
     draw_point_map,
     draw_scatter,
 )
-from zerolab.studies.statistics import StudentEstimate, estimate_mean, plot_sample
+from zerolab.studies.statistics import StudentEstimate, estimate_mean, run_sample
 
 GAMES = ("Othello, $5 and $6", "Connect Four 6x6", "Gobang 6x6:4")
 LOSSES = ("policy", "value", "sum & product")
@@ -30,10 +30,10 @@ LOSSES = ("policy", "value", "sum & product")
 def bars():
     rng = np.random.default_rng(0)
     groups = {
-        game: {loss: plot_sample(rng.normal(0, 90, 8).tolist(), [40] * 8, 30.0) for loss in LOSSES}
+        game: {loss: run_sample(rng.normal(0, 90, 8).tolist(), [40] * 8, 30.0) for loss in LOSSES}
         for game in GAMES
     }
-    groups["one run"] = {"policy": plot_sample([100.0]), "value": plot_sample([])}
+    groups["one run"] = {"policy": run_sample([100.0]), "value": run_sample([])}
     return draw_grouped_runs(groups, "Elo of $8 runs$", "Elo")
 
 
@@ -145,20 +145,20 @@ def test_bars_distinguish_runs_from_measurement_errors():
     assert sum(len(line.get_xdata()) for line in runs) == 9 * 8 + 1
     assert sum(line.get_marker() == "D" for line in axes.lines) == 9
     plain = draw_grouped_runs(
-        {"a": {"": plot_sample([1.0, 1.1, 1.2])}}, "hours", "hours", baseline=0.0
+        {"a": {"": run_sample([1.0, 1.1, 1.2])}}, "hours", "hours", baseline=0.0
     )
     assert legend(plain) == {"one run", "mean of runs and its 95 % interval"}
 
 
 def test_wide_interval_does_not_determine_axis():
-    pair = plot_sample([100.0, 180.0])  # the interval extends 40 times 12.7 to both sides
+    pair = run_sample([100.0, 180.0])  # the interval extends 40 times 12.7 to both sides
     figure = draw_grouped_runs(
-        {"a": {"": pair}, "b": {"": plot_sample([140.0, 150.0], [10.0, 10.0])}}, "", ""
+        {"a": {"": pair}, "b": {"": run_sample([140.0, 150.0], [10.0, 10.0])}}, "", ""
     )
     low, high = figure.axes[0].get_ylim()
     assert 0 <= low < 100 and 180 < high < 300
     assert any("extend beyond the axis" in text for text in legend(figure))
-    three = draw_grouped_runs({"a": {"": plot_sample([100.0, 110.0, 120.0])}}, "", "")
+    three = draw_grouped_runs({"a": {"": run_sample([100.0, 110.0, 120.0])}}, "", "")
     low, high = three.axes[0].get_ylim()
     assert low < 110 - 24.8 and high > 110 + 24.8  # 4.303 times 10 / sqrt(3)
     assert not any("extend beyond the axis" in text for text in legend(three))

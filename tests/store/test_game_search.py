@@ -13,8 +13,8 @@ from zerolab.store.games import GameRecord, GameStore, network_name
 from zerolab.store.listing import (
     GameFilter,
     count_matching_games,
-    find_games,
     iterate_matching_games,
+    list_matching_games,
     list_players,
     summarise_stages,
 )
@@ -101,7 +101,7 @@ def test_queries_agree_with_filter_in_python(run):
             iteration, stage, None, player, opponent, result, fewest, most, opening
         )
         expected = [each for each in all_games if _matches(each[2], *criteria)]
-        found = find_games(store, game_filter, limit=1000)
+        found = list_matching_games(store, game_filter, limit=1000)
         assert [(f.iteration, f.stage, f.number) for f in found] == [
             (iteration, stage, game.number) for iteration, stage, game in expected
         ], game_filter
@@ -115,9 +115,11 @@ def test_queries_agree_with_filter_in_python(run):
 
 def test_pages_are_consecutive(run):
     store = GameStore(run / "games.sqlite", run)
-    pages = [find_games(store, GameFilter(), offset, 50) for offset in range(0, 300, 50)]
+    pages = [list_matching_games(store, GameFilter(), offset, 50) for offset in range(0, 300, 50)]
     assert [len(page) for page in pages] == [50, 50, 50, 50, 40, 0]
-    assert [game for page in pages for game in page] == find_games(store, GameFilter(), limit=999)
+    assert [game for page in pages for game in page] == list_matching_games(
+        store, GameFilter(), limit=999
+    )
 
 
 class PlanRecorder(GameStore):
@@ -148,7 +150,7 @@ class PlanRecorder(GameStore):
 )
 def test_every_game_is_found_once_in_order_for_any_batch_size(run, game_filter, at_once):
     store = GameStore(run / "games.sqlite", run)
-    assert list(iterate_matching_games(store, game_filter, at_once)) == find_games(
+    assert list(iterate_matching_games(store, game_filter, at_once)) == list_matching_games(
         store, game_filter, limit=999
     )
 
@@ -174,10 +176,10 @@ def test_stages_and_players_are_listed(run):
 
 def test_relative_result_without_player_is_refused(run):
     with pytest.raises(UserError, match="expected a player"):
-        find_games(GameStore(run / "games.sqlite", run), GameFilter(result="won"))
+        list_matching_games(GameStore(run / "games.sqlite", run), GameFilter(result="won"))
 
 
 def test_empty_store_has_no_games(tmp_path):
     store = GameStore(tmp_path / "games.sqlite")
-    assert find_games(store, GameFilter()) == [] == summarise_stages(store)
+    assert list_matching_games(store, GameFilter()) == [] == summarise_stages(store)
     assert count_matching_games(store, GameFilter()) == 0

@@ -21,8 +21,8 @@ from zerolab.studies.statistics import (
     holm_adjust,
     linear_regression,
     paired_difference,
-    plot_sample,
     pooled_intervals,
+    run_sample,
     sign_test,
     signed_rank_test,
     spread_components,
@@ -358,7 +358,7 @@ def test_pooled_intervals_cover_the_means():
 
 
 def test_samples_without_runs_keep_no_mean():
-    groups = {"a": {"one": plot_sample([1.0, 2.0]), "none": plot_sample([])}}
+    groups = {"a": {"one": run_sample([1.0, 2.0]), "none": run_sample([])}}
     pooled = with_pooled_intervals(groups)["a"]
     assert pooled["none"].mean is None
     assert pooled["one"].mean == groups["a"]["one"].mean  # pooling one sample changes nothing

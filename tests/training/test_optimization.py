@@ -149,7 +149,7 @@ def test_learner_follows_its_schedule():
 
 
 def rates_at(schedule, iteration, progress=0.0, iterations=100):
-    return schedule.rates(TimeInRun(iteration, progress, iterations))
+    return schedule.step_rates(TimeInRun(iteration, progress, iterations))
 
 
 def test_schedules_give_valid_rates():

@@ -163,7 +163,9 @@ def test_hongcharoen_preset_has_the_published_values():
 
 def learning_rate(settings, iteration, progress):
     time = TimeInRun(iteration, progress, settings.iterations)
-    return settings.learn.learning_rate * settings.learn.schedule.rates(time).learning_rate_factor
+    return (
+        settings.learn.learning_rate * settings.learn.schedule.step_rates(time).learning_rate_factor
+    )
 
 
 def test_extended_preset_differs_from_the_baseline_as_published():

@@ -23,7 +23,7 @@ from zerolab.studies.design import run_key
 from zerolab.training import reporting, trainer
 from zerolab.training.configure import amend_settings, resolve_settings
 from zerolab.training.criteria import STOP_RULES
-from zerolab.training.optimization import RATE_SCHEDULES, IterationShare, TimeInRun
+from zerolab.training.optimization import RATE_SCHEDULES, RunShares, TimeInRun
 from zerolab.training.records import BaselineRecord, LearnRecord, SelfPlayRecord, SupervisedRecord
 from zerolab.training.reporting import RunClock, read_records, without_final_evaluations
 
@@ -102,15 +102,15 @@ def test_final_evaluation_does_not_count():
 
 def test_share_of_an_iteration_is_extrapolated_from_the_previous_one():
     timed_records = [timed(1, 15), timed(1, 5), timed(2, 30), timed(3, 99)]
-    assert hours(200).iteration_share(timed_records, 3) == pytest.approx((0.25, 0.4))
-    assert hours(200).iteration_share(timed_records, 2) == pytest.approx((0.1, 0.2))
-    assert hours(200).iteration_share(timed_records, 1) == (0, 0)
-    assert IterationShare(0.25, 0.4).at(0.5) == pytest.approx(0.325)
+    assert hours(200).run_shares(timed_records, 3) == pytest.approx((0.25, 0.4))
+    assert hours(200).run_shares(timed_records, 2) == pytest.approx((0.1, 0.2))
+    assert hours(200).run_shares(timed_records, 1) == (0, 0)
+    assert RunShares(0.25, 0.4).at(0.5) == pytest.approx(0.325)
     spent = STOP_RULES["spent"](evaluations=1000)
-    assert spent.iteration_share([evaluated(1, 100), evaluated(2, 150), evaluated(3, 900)], 3) == (
+    assert spent.run_shares([evaluated(1, 100), evaluated(2, 150), evaluated(3, 900)], 3) == (
         pytest.approx((0.25, 0.4))
     )
-    assert STOP_RULES["never"]().iteration_share(timed_records, 3) == (0, 0)
+    assert STOP_RULES["never"]().run_shares(timed_records, 3) == (0, 0)
 
 
 def test_expected_iterations_follow_the_larger_share():
@@ -131,7 +131,7 @@ def test_expected_iterations_follow_the_larger_share():
     ],
 )
 def test_cosine_follows_the_share_of_the_run(iteration, fraction, share, t):
-    rates = RATE_SCHEDULES["cosine"](end=0.1).rates(TimeInRun(iteration, fraction, 100, share))
+    rates = RATE_SCHEDULES["cosine"](end=0.1).step_rates(TimeInRun(iteration, fraction, 100, share))
     expected = 0.1 + 0.9 * (1 + math.cos(math.pi * t)) / 2
     assert rates.learning_rate_factor == pytest.approx(expected)
 
@@ -139,10 +139,12 @@ def test_cosine_follows_the_share_of_the_run(iteration, fraction, share, t):
 def test_annealing_after_a_warm_up_begins_at_the_peak():
     """Two of five expected iterations are over: one of the four that follow the warm-up."""
     cosine = RATE_SCHEDULES["cosine"](warm_up=1)
-    assert cosine.rates(TimeInRun(2, 0.0, 100, 0.2)).learning_rate_factor == 1.0
+    assert cosine.step_rates(TimeInRun(2, 0.0, 100, 0.2)).learning_rate_factor == 1.0
     quarter = (1 + math.cos(math.pi / 4)) / 2
-    assert cosine.rates(TimeInRun(3, 0.0, 100, 0.4)).learning_rate_factor == pytest.approx(quarter)
-    assert cosine.rates(TimeInRun(6, 0.0, 100, 1.0)).learning_rate_factor == pytest.approx(0)
+    assert cosine.step_rates(TimeInRun(3, 0.0, 100, 0.4)).learning_rate_factor == pytest.approx(
+        quarter
+    )
+    assert cosine.step_rates(TimeInRun(6, 0.0, 100, 1.0)).learning_rate_factor == pytest.approx(0)
 
 
 @pytest.mark.parametrize("name", ["hours", "spent"])
@@ -152,9 +154,9 @@ def test_cosine_reaches_its_end_with_the_run(name, lengths):
     rule = hours(1000) if name == "hours" else STOP_RULES["spent"](evaluations=1000)
     cosine, records, factors = RATE_SCHEDULES["cosine"](end=0.1), [], []
     for number, length in enumerate(lengths, 1):
-        share = rule.iteration_share(records, number)
+        share = rule.run_shares(records, number)
         times = [TimeInRun(number, step / 10, 1000, share.at(step / 10)) for step in range(10)]
-        factors += [cosine.rates(time).learning_rate_factor for time in times]
+        factors += [cosine.step_rates(time).learning_rate_factor for time in times]
         expected = 0.1 + 0.9 * (1 + math.cos(math.pi * sum(lengths[: number - 1]) / 1000)) / 2
         assert factors[-10] == pytest.approx(expected)
         records.append(timed(number, length) if name == "hours" else evaluated(number, length))

@@ -223,8 +223,8 @@ def test_measurements_agree_with_evaluation(fitted, positions):
         agent = parse_agent(str(fitted.path), GAME)
         report = accuracy_report("network", part, network_choices(agent.load_evaluator(), part))
         assert record.positions == len(part)
-        assert (record.strong, record.strong_low) == report.all.strong.interval[:2]
-        assert record.weak == report.all.weak.interval.value
+        assert (record.strong, record.strong_low) == report.all_positions.strong.interval[:2]
+        assert record.weak == report.all_positions.weak.interval.value
         assert record.value_error == pytest.approx(report.value.squared_error.interval.value)
         assert (record.label, record.label_high) == (record.result, record.result_high)
 

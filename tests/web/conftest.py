@@ -59,13 +59,13 @@ def empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pa
 @pytest.fixture
 def commands(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     """Arguments of launched commands, each replaced with one that ends immediately."""
-    launched, launch_process = [], laboratory.launch_process
+    launched, launch_detached = [], laboratory.launch_detached
 
     def launch_nothing(command: list[str], *rest: Path) -> None:
         launched.append(command[3:])
-        launch_process([sys.executable, "-c", "pass"], *rest)
+        launch_detached([sys.executable, "-c", "pass"], *rest)
 
-    monkeypatch.setattr(laboratory, "launch_process", launch_nothing)
+    monkeypatch.setattr(laboratory, "launch_detached", launch_nothing)
     return launched
 
 

@@ -72,9 +72,11 @@ def test_unfinished_tournament_has_no_winner_and_is_resumed(client, commands):
 
 
 def test_process_is_stopped(client, monkeypatch):
-    launch_process = laboratory.launch_process
+    launch_detached = laboratory.launch_detached
     sleep = [sys.executable, "-c", "import time; time.sleep(60)"]
-    monkeypatch.setattr(laboratory, "launch_process", lambda _, *rest: launch_process(sleep, *rest))
+    monkeypatch.setattr(
+        laboratory, "launch_detached", lambda _, *rest: launch_detached(sleep, *rest)
+    )
     started = client.post(f"{API}/start", json=NEW).json()
     assert (started["at_work"], started["may_stop"]) == (True, True)
     twice = client.post(f"{API}/start", json=NEW)

@@ -150,7 +150,7 @@ def test_process_started_elsewhere_is_not_stopped(client, tmp_path):
 
 def test_reused_process_number_is_recognised(tmp_path):
     record = tmp_path / "known.json"
-    laboratory.launch_process(
+    laboratory.launch_detached(
         [sys.executable, "-c", "import time; time.sleep(60)"], tmp_path / "out", record
     )
     assert laboratory.is_process_alive(record)

@@ -45,7 +45,7 @@ from zerolab.store.arrays import (
     saved_arrays_digest,
     to_single_precision,
 )
-from zerolab.store.games import canonical_folder
+from zerolab.store.games import portable_path
 
 _UPLOAD = "the file"
 
@@ -219,7 +219,7 @@ class _File(StoredAgentKind):
             )
         path = Path(match["name"])
         agent = read_agent_file(path, match["digits"] or "")
-        location = canonical_folder(path)
+        location = portable_path(path)
         prefix = "file:" if ":" in location else ""  # mcts:9.zerolab would name MCTS
         return StoredAgent(f"{prefix}{location}@{agent.digest[:_DIGEST_DIGITS]}", path, agent)
 

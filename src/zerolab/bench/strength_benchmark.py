@@ -32,7 +32,7 @@ from zerolab.rules.catalogue import parse_game
 from zerolab.store.folder import FolderKind
 from zerolab.store.run_folder import RunFolder, is_run
 from zerolab.training.configure import amend_settings, require_effects, resolve_settings
-from zerolab.training.criteria import seconds_of
+from zerolab.training.criteria import training_seconds
 from zerolab.training.records import AccuracyRecord, GateRecord, Record
 from zerolab.training.reporting import Reporter, read_records
 from zerolab.training.train_settings import TrainSettings
@@ -97,7 +97,7 @@ def _changes(variant: str, seed: int, settings: StrengthSettings) -> tuple[str, 
 def timed_checkpoints(run: RunFolder) -> list[TimedCheckpoint]:
     """Return the best network after each iteration of a run, and the hours spent up to then."""
     records = [each for each in read_records(run) if not isinstance(each, AccuracyRecord)]
-    hours_spent = accumulate(seconds_of([each]) / _SECONDS_PER_HOUR for each in records)
+    hours_spent = accumulate(training_seconds([each]) / _SECONDS_PER_HOUR for each in records)
     timed, best_network = [], 0
     for record, hours in zip(records, hours_spent, strict=True):
         if isinstance(record, GateRecord):
@@ -151,7 +151,7 @@ class _Clock:
 
     def _spend(self, record: Record) -> None:
         if not isinstance(record, AccuracyRecord):
-            self._remaining_seconds -= seconds_of([record])
+            self._remaining_seconds -= training_seconds([record])
             self._is_after_iteration = isinstance(record, GateRecord)
 
 

@@ -121,10 +121,10 @@ def measure_network(
     )
     alone, searched, _ = agent_accuracy_reports(agent, positions, _SEED, progress)
     return {
-        "strong": _share(searched.all.strong),
-        "weak": _share(searched.all.weak),
-        "network_strong": _share(alone.all.strong),
-        "network_weak": _share(alone.all.weak),
+        "strong": _share(searched.all_positions.strong),
+        "weak": _share(searched.all_positions.weak),
+        "network_strong": _share(alone.all_positions.strong),
+        "network_weak": _share(alone.all_positions.weak),
     }
 
 

@@ -40,8 +40,8 @@ from zerolab.evaluation.cards import (
     measure_accuracy,
     measure_match,
     measure_perfect_play,
+    read_agent_with_card,
     remeasure,
-    with_card,
     write_card,
 )
 from zerolab.evaluation.collecting import DatasetSettings
@@ -63,7 +63,7 @@ _Opponents = Annotated[tuple[str, ...], tyro.conf.arg(metavar="AGENT")]
 def split_subcommand(arguments: list[str]) -> tuple[Callable[..., None], str, list[str]]:
     """Return the function for cards or lists, the command's full name, and its arguments."""
     if arguments[:1] == ["card"]:
-        return card, "agents card", arguments[1:]
+        return write_agent_and_card, "agents card", arguments[1:]
     return agents, "agents", arguments
 
 
@@ -92,9 +92,12 @@ def agents(
         json: Print JSON instead of tables.
     """
     if verify:
-        _verify([with_card(_find(each)) for each in ([name] if name else shipped_names())], json)
+        _verify(
+            [read_agent_with_card(_find(each)) for each in ([name] if name else shipped_names())],
+            json,
+        )
         return
-    listed = [with_card(_find(name))] if name else list(listed_agents())
+    listed = [read_agent_with_card(_find(name))] if name else list(listed_agents())
     if json:
         print_json([_as_json(each) for each in listed])
     elif name:
@@ -123,7 +126,7 @@ def listed_agents() -> Iterator[AgentWithCard]:
     """Yield the agents in this package; report and skip damaged ones."""
     for name in shipped_names():
         try:
-            yield with_card(_find(name))
+            yield read_agent_with_card(_find(name))
         except UserError as error:
             print_lines(f"left out: {error}", error=True)
 
@@ -269,7 +272,7 @@ def _measured_agent(path: Path, options: str) -> Agent:
     return parse_agent(f"file:{path}" + (f"?{options}" if options else ""))
 
 
-def card(
+def write_agent_and_card(
     run: AgentSpec,
     file: tyro.conf.Positional[Path],
     *,

@@ -240,7 +240,7 @@ class AccuracyReport(NamedTuple):
     """Accuracy of a player on solved positions."""
 
     name: str
-    all: MoveAccuracy
+    all_positions: MoveAccuracy
     non_trivial: MoveAccuracy
     """Accuracy in positions where some legal move worsens the result (see `non_trivial_mask`)."""
     by_ply: dict[int, MoveAccuracy]
@@ -252,7 +252,7 @@ class AccuracyReport(NamedTuple):
     @property
     def has_intervals(self) -> bool:
         """True if the accuracy was measured; the accuracy of random moves is exact."""
-        strong = self.all.strong
+        strong = self.all_positions.strong
         return strong is not None and strong.interval.low < strong.interval.high
 
 

@@ -62,7 +62,7 @@ class MeasuredShare(Settings):
     """Number of positions or distinct games."""
 
     @classmethod
-    def of(cls, interval: Interval, samples: int) -> MeasuredShare:
+    def from_interval(cls, interval: Interval, samples: int) -> MeasuredShare:
         """Return a share rounded to a hundredth of a percentage point."""
         value, low, high = (round(each, _DIGITS) for each in interval)
         return cls(value=value, low=low, high=high, samples=samples)
@@ -257,9 +257,11 @@ def _solved_positions(
 def _move_shares(report: AccuracyReport) -> MoveShares:
     def share(estimate: MeanEstimate | None) -> MeasuredShare:
         assert estimate is not None  # there is at least one position
-        return MeasuredShare.of(estimate.interval, estimate.sample_count)
+        return MeasuredShare.from_interval(estimate.interval, estimate.sample_count)
 
-    return MoveShares(strong=share(report.all.strong), weak=share(report.all.weak))
+    return MoveShares(
+        strong=share(report.all_positions.strong), weak=share(report.all_positions.weak)
+    )
 
 
 def measure_match(
@@ -297,7 +299,7 @@ def measure_perfect_play(
 
 
 def _score(pair: PairResult) -> MeasuredShare:
-    return MeasuredShare.of(pair.interval, pair.distinct_score.games)
+    return MeasuredShare.from_interval(pair.interval, pair.distinct_score.games)
 
 
 def remeasure(card: AgentCard, agent: Agent, bar: ProgressBarFactory) -> AgentCard:
@@ -355,7 +357,7 @@ class AgentWithCard(NamedTuple):
         return {} if self.card is None else dict(card_shares(self.card))
 
 
-def with_card(stored: StoredAgent) -> AgentWithCard:
+def read_agent_with_card(stored: StoredAgent) -> AgentWithCard:
     """Return an agent with its card, if it has one; raise UserError like `read_card`."""
     return AgentWithCard(stored, read_card(stored.path, stored.agent))
 

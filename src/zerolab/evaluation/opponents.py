@@ -193,7 +193,10 @@ def print_accuracy(console: Console, reports: Sequence[AccuracyReport]) -> None:
     """Print accuracies with intervals: overall, in non-trivial positions, and by ply."""
     rows: list[list[Cell]] = [
         [f"{report.name}, {title}", *map(_cell, (accuracy.strong, accuracy.weak, accuracy.regret))]
-        for part, title in (("all", "all positions"), ("non_trivial", "non-trivial positions"))
+        for part, title in (
+            ("all_positions", "all positions"),
+            ("non_trivial", "non-trivial positions"),
+        )
         for report in reports
         for accuracy in [getattr(report, part)]
     ]

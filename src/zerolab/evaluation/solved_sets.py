@@ -262,8 +262,10 @@ class SetResult(NamedTuple):
 
 
 def _rates(report: AccuracyReport) -> dict[str, Any]:
-    weak, strong = (_complement(each) for each in (report.all.weak, report.all.strong))
-    regret = report.all.regret
+    weak, strong = (
+        _complement(each) for each in (report.all_positions.weak, report.all_positions.strong)
+    )
+    regret = report.all_positions.regret
     rates = {"weak_errors": weak, "strong_errors": strong, "regret": regret}
     values = {name: each and each.as_dict() for name, each in rates.items()}
     return {"name": report.name, **values}
@@ -320,5 +322,9 @@ def _error_table(results: Sequence[SetResult], player: str, simulations: int | N
 
 def _player_cells(result: SetResult, player: str) -> list[Cell]:
     report = next(each for each in result.reports if each.name == player)
-    estimates = _complement(report.all.weak), _complement(report.all.strong), report.all.regret
+    estimates = (
+        _complement(report.all_positions.weak),
+        _complement(report.all_positions.strong),
+        report.all_positions.regret,
+    )
     return [None if each is None else each.interval for each in estimates]

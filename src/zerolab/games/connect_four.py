@@ -284,7 +284,7 @@ class ConnectFourSolverRules(CellSolverRules):
 
     @staticmethod
     def move_ordering_score(game, state):
-        return cells.line_ordering_score(state, game.columns, game.rows, game.length)
+        return cells.threat_ordering_score(state, game.columns, game.rows, game.length)
 
 
 register_game(

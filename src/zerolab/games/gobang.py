@@ -104,7 +104,7 @@ class GobangSolverRules(CellSolverRules):
 
     @staticmethod
     def move_ordering_score(game, state):
-        return cells.line_ordering_score(state, game.rows, game.columns, game.length)
+        return cells.threat_ordering_score(state, game.rows, game.columns, game.length)
 
 
 register_game(

@@ -28,7 +28,7 @@ from zerolab.studies.statistics import (
     ClaimEstimate,
     StudentEstimate,
     estimate_mean,
-    plot_sample,
+    run_sample,
     spread_components,
     weighted_sum,
 )
@@ -54,7 +54,7 @@ def elo_sample(tournament: PlayedTournament, runs: Sequence[TrainedRun]) -> RunS
 def sample_of_ratings(ratings: Sequence[Rating]) -> RunSample:
     """Return the Elo of `ratings`, with standard errors."""
     errors = [standard_error(rating) for rating in ratings]
-    return plot_sample([rating.elo for rating in ratings], errors)
+    return run_sample([rating.elo for rating in ratings], errors)
 
 
 def elo_spread_ratio(

@@ -25,7 +25,7 @@ from zerolab.studies.results import Results
 from zerolab.studies.statistics import (
     POOLED_NOTE,
     estimate_mean,
-    plot_sample,
+    run_sample,
     with_pooled_intervals,
 )
 from zerolab.studies.study_folder import FinishedRun
@@ -48,7 +48,8 @@ def accuracy_of(agent: Agent, path: Path, game: str, seed: int) -> SolvedAccurac
     Raises UserError if the file is damaged or has positions from fewer than two games.
     """
     positions = read_positions(path, parse_game(game))[0]
-    strong, _, regret = accuracy_report("", positions, player_choices(agent, positions, seed)).all
+    report = accuracy_report("", positions, player_choices(agent, positions, seed))
+    strong, _, regret = report.all_positions
     if strong is None or regret is None:
         raise UserError(f"{quoted(path)}: expected positions from at least two games")
     return SolvedAccuracy(strong.interval.value, regret.interval.value)
@@ -197,7 +198,7 @@ def accuracy_section(
             with_pooled_intervals(
                 {
                     title: {
-                        level: plot_sample(policy if drawn == "policy" else search)
+                        level: run_sample(policy if drawn == "policy" else search)
                         for level, (policy, search, _) in by_level.items()
                         if policy
                     }

@@ -198,7 +198,7 @@ def line_score_bounds(state, rows, columns, length):
 
 
 @inlined
-def line_ordering_score(state, rows, columns, length):
+def threat_ordering_score(state, rows, columns, length):
     """Return 8 per threat of the player who has just moved, minus the mover's open lines."""
     threats = boards.completing_cells(state[1], rows, columns, length)
     count = boards.popcount(threats & empty_cells(state, rows, columns))

@@ -78,12 +78,12 @@ def _finish_simulation(
     if options.deduplicate or options.use_cache:
         earliest = 1 if options.use_cache else options.step_number
         entry = find_entry(cache, state, workspace.hashes[at], earliest)
-    if options.is_uniform or (
+    if options.skip_evaluator or (
         entry != NO_ENTRY and cache.request_step[entry] < options.step_number
     ):
-        search_state.counts[CACHED_INDEX] += not options.is_uniform
-        priors = workspace.uniform_priors if options.is_uniform else cache.priors[entry]
-        evaluator_value = np.float32(0.0) if options.is_uniform else cache.values[entry]
+        search_state.counts[CACHED_INDEX] += not options.skip_evaluator
+        priors = workspace.uniform_priors if options.skip_evaluator else cache.priors[entry]
+        evaluator_value = np.float32(0.0) if options.skip_evaluator else cache.values[entry]
         evaluation = priors, evaluator_value, draw_probability(tree.utility, cache.draws, entry)
         search_state.counts[SIMULATIONS_INDEX] += expand_and_backup_leaf(
             game, methods, leaf_evaluator, tree, search_state, b, node, evaluation, workspace, False

@@ -101,7 +101,9 @@ class Search:
             MctsSolver() if settings.proven_values else NoSolver(),
         )
         leaves = simulation_options.max_waiting_leaves(self._methods.virtual_loss)
-        positions = 1 if self._step_options.is_uniform else max(settings.cache, 4 * trees * leaves)
+        positions = (
+            1 if self._step_options.skip_evaluator else max(settings.cache, 4 * trees * leaves)
+        )
         cache = empty_cache(positions, words, actions, self.extra_outputs)
         root_rule_state = empty_root_rule_state(self._methods.root_rule, trees, actions)
         self._search_state = empty_search_state(trees, leaves, words, root_rule_state)
@@ -394,7 +396,7 @@ def _first_step_options(settings: SearchSettings, uniform: bool) -> StepOptions:
         step_number=0,
         deduplicate=settings.deduplicate and not uniform,
         use_cache=settings.cache > 0 and not uniform,
-        is_uniform=uniform,
+        skip_evaluator=uniform,
         noise_fraction=settings.noise.fraction,
         noise_concentration=settings.noise.concentration,
     )

@@ -179,8 +179,8 @@ class StepOptions(NamedTuple):
     """Request equal positions within the step only once."""
     use_cache: bool
     """Use cached evaluations of earlier steps."""
-    is_uniform: bool
-    """Use uniform evaluations, which need no batch."""
+    skip_evaluator: bool
+    """Use equal priors and the value 0, which need no evaluator."""
     noise_fraction: float
     noise_concentration: float
 

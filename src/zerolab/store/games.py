@@ -29,8 +29,8 @@ from zerolab.store.checks import (
 _ITERATION_MARK = "@"
 
 
-def canonical_folder(path: Path) -> str:
-    """Return the canonical path of a folder: relative if it is inside the working directory."""
+def portable_path(path: Path) -> str:
+    """Return the normalised path of a file or folder, relative if inside the working directory."""
     here = Path.cwd()
     full = Path(os.path.normpath(here / path))
     return (full.relative_to(here) if full.is_relative_to(here) else full).as_posix()
@@ -38,18 +38,18 @@ def canonical_folder(path: Path) -> str:
 
 def network_name(run: Path, iteration: int) -> str:
     """Return the full name of the network of an iteration, such as ``runs/demo@12``."""
-    return f"{canonical_folder(run)}{_ITERATION_MARK}{iteration}"
+    return f"{portable_path(run)}{_ITERATION_MARK}{iteration}"
 
 
 def relative_name(name: str, run: Path) -> str:
     """Return the name that an agent has in files of the run: ``@12`` for ``runs/demo@12``."""
-    folder = canonical_folder(run)
+    folder = portable_path(run)
     return name.removeprefix(folder) if name.startswith(folder + _ITERATION_MARK) else name
 
 
 def full_name(name: str, run: Path) -> str:
     """Return the full name of an agent in files of the run; the inverse of `relative_name`."""
-    return canonical_folder(run) + name if name.startswith(_ITERATION_MARK) else name
+    return portable_path(run) + name if name.startswith(_ITERATION_MARK) else name
 
 
 def source_run_folder(source: str, iteration: int) -> str:

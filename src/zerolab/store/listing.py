@@ -179,7 +179,10 @@ class StageSummary:
 
 
 def count_matching_games(store: GameStore, game_filter: GameFilter) -> int:
-    """Return the number of games that match a filter; raise UserError like `find_games`."""
+    """Return the number of games that match a filter.
+
+    Raises UserError like `list_matching_games`.
+    """
     where, arguments = _where_clause(store, game_filter)
     rows = store.select_rows(f"SELECT count(*) FROM games WHERE {where}", [int], arguments)
     return int(rows[0][0]) if rows else 0
@@ -188,7 +191,7 @@ def count_matching_games(store: GameStore, game_filter: GameFilter) -> int:
 _KEY = ("iteration", "stage", "number")
 
 
-def find_games(
+def list_matching_games(
     store: GameStore,
     game_filter: GameFilter,
     offset: int = 0,
@@ -208,7 +211,7 @@ def find_games(
 def iterate_matching_games(
     store: GameStore, game_filter: GameFilter, page_size: int = 1000
 ) -> Iterator[FoundGame]:
-    """Yield all games that match a filter; raise UserError like `find_games`.
+    """Yield all games that match a filter; raise UserError like `list_matching_games`.
 
     Each query reads `page_size` games that follow the last game of the previous query. This is
     faster than an offset, for which SQLite would scan all earlier games.

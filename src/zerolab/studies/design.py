@@ -204,7 +204,7 @@ class PlannedTournament:
         return self.seed or 0
 
     @property
-    def identity(self) -> dict[str, Any]:
+    def determining_facts(self) -> dict[str, Any]:
         """Everything that determines the games, as JSON."""
         return {
             "part": self.part,
@@ -340,7 +340,7 @@ class Design:
         """Digest of everything that is trained, played or computed."""
         identity = {
             "runs": [(run.part, run.label, run.key) for run in self.runs],
-            "tournaments": [each.identity for each in self.tournaments],
+            "tournaments": [each.determining_facts for each in self.tournaments],
             "computations": [(each.part, each.label, each.key) for each in self.computations],
         }
         return hex_digest(json.dumps(identity, sort_keys=True).encode())[:_KEY_LENGTH]

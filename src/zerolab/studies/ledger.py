@@ -81,7 +81,7 @@ class LedgerRow:
     """Result of a computation, or measurements of a run for the report, by name."""
 
     @property
-    def identity(self) -> tuple[str, str, str]:
+    def kind_part_and_label(self) -> tuple[str, str, str]:
         """Kind, part and label of the row, unique within a ledger."""
         return self.kind, self.part, self.label
 
@@ -111,7 +111,7 @@ class Ledger:
 
 def write_ledger(path: Path, ledger: Ledger) -> None:
     """Write a ledger; equal ledgers result in identical bytes."""
-    rows = sorted(ledger.rows, key=lambda row: row.identity)
+    rows = sorted(ledger.rows, key=lambda row: row.kind_part_and_label)
     columns = {
         "kind": [row.kind for row in rows],
         "part": [row.part for row in rows],
@@ -139,7 +139,7 @@ def read_ledger(path: Path) -> Ledger:
         looks = check_looks(header["looks"], seeds)
         planned_count = int(header["planned_count"])
         rows = [_readable_row(path, values) for values in table.to_pylist()]
-        if len({row.identity for row in rows}) < len(rows):
+        if len({row.kind_part_and_label for row in rows}) < len(rows):
             raise ValueError("two rows describe the same result")
     return Ledger(identified, seeds, rows, planned_count, looks)
 
@@ -153,7 +153,7 @@ def merge_ledgers(ledgers: Mapping[Path, Ledger]) -> Ledger:
     the same run, or if games without a seed differ.
     """
     (first_path, first), *others = ledgers.items()
-    merged = {row.identity: (first_path, row) for row in first.rows}
+    merged = {row.kind_part_and_label: (first_path, row) for row in first.rows}
     for path, ledger in others:
         if ledger.header != first.header:
             raise UserError(
@@ -161,9 +161,9 @@ def merge_ledgers(ledgers: Mapping[Path, Ledger]) -> Ledger:
                 f" {_describe(first.header)}: expected ledgers of one study, scale and design"
             )
         for row in ledger.rows:
-            known_path, known = merged.setdefault(row.identity, (path, row))
+            known_path, known = merged.setdefault(row.kind_part_and_label, (path, row))
             if known is not row:
-                merged[row.identity] = known_path, _joined(known, row, known_path, path)
+                merged[row.kind_part_and_label] = known_path, _joined(known, row, known_path, path)
     seeds = sorted({seed for ledger in ledgers.values() for seed in ledger.seeds})
     rows = [row for _, row in merged.values()]
     planned_count = max(len(seeds), *(ledger.planned_count for ledger in ledgers.values()))

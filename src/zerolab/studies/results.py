@@ -152,7 +152,7 @@ def read_results(design: Design, ledger: Ledger) -> Results:
         design = design.of_seeds(ledger.looks[-1].seeds)
         unseen = sorted(set(ledger.seeds) - set(ledger.looks[-1].seeds))
         messages.append(f"seeds {format_seeds(unseen)}, until the next look")
-    rows = {row.identity: row for row in ledger.rows}
+    rows = {row.kind_part_and_label: row for row in ledger.rows}
     runs = [
         _trained_run(planned, row)
         for planned in design.runs

@@ -162,7 +162,7 @@ def estimate_mean(values: ArrayLike) -> StudentEstimate:
     return _mean(_numbers(values))
 
 
-def plot_sample(
+def run_sample(
     values: Sequence[float], errors: Sequence[float] = (), published: float | None = None
 ) -> RunSample:
     """Return a sample for plots: one number per run, and the mean with its interval."""

@@ -222,65 +222,65 @@ class NoEffectRule(NamedTuple):
 
     keys: tuple[str, ...]
     """Dotted keys, each including all keys below it."""
-    reason: Callable[[TrainSettings], str]
+    find_cause: Callable[[TrainSettings], str]
     """Function that returns the cause, for messages; empty if the settings have an effect."""
     remedy: str
     """Settings to change instead, for messages."""
 
 
 def _when(key: str, value: object) -> Callable[[TrainSettings], str]:
-    """Return a `NoEffectRule.reason` that applies if a setting, or its variant, has this value."""
+    """Return a `find_cause` of a rule for settings in which a key, or its variant, has a value."""
 
-    def reason(settings: TrainSettings) -> str:
+    def find_cause(settings: TrainSettings) -> str:
         actual: Any = settings
         for part in key.split("."):
             actual = getattr(actual, part)
         actual = getattr(actual, "name", actual)
         return f"{key} = {quoted(actual)}" if actual == value else ""
 
-    return reason
+    return find_cause
 
 
 def _learns_from_positions(settings: TrainSettings) -> str:
     return "solved positions to learn from" if settings.supervised.positions else ""
 
 
-def _no_visit_target_reason(settings: TrainSettings) -> str:
+def _no_visit_target_cause(settings: TrainSettings) -> str:
     play = settings.selfplay
     has_visits = play.late_policy_target == "visits"
     has_visits |= play.policy_target == "visits" and play.temperature_plies > 0
     return "" if has_visits else f"selfplay.late_policy_target = {quoted(play.late_policy_target)}"
 
 
-def _no_noise_reason(settings: TrainSettings) -> str:
+def _no_noise_cause(settings: TrainSettings) -> str:
     warm = warm_start_search(settings.search, settings.warm_start, 1.0)
     is_on = settings.search.noise.fraction or warm.noise.fraction
     return "" if is_on else "search.noise.fraction = 0.0"
 
 
-def _ignored_learning_rate_reason(settings: TrainSettings) -> str:
+def _ignored_learning_rate_cause(settings: TrainSettings) -> str:
     name = "fresh_optimizer"
     return f"published_bugs = {quoted(name)}" if name in settings.published_bugs else ""
 
 
 def _does_not_evolve(parameter: str) -> Callable[[TrainSettings], str]:
-    def reason(settings: TrainSettings) -> str:
+    def find_cause(settings: TrainSettings) -> str:
         league = settings.league
         if league is None or parameter in league.parameters:
             return ""
         return f"league.parameters = {', '.join(league.parameters)}"
 
-    return reason
+    return find_cause
 
 
 def _is_not_learnt(name: str) -> Callable[[TrainSettings], str]:
-    def reason(settings: TrainSettings) -> str:
+    def find_cause(settings: TrainSettings) -> str:
         loss, heads = settings.learn.loss, settings.network.heads
         has_weight = any(head.name == name and head.weight for head in heads)
         is_learnt = not has_weight or name in trained_heads(loss, heads)
         return "" if is_learnt else f"learn.loss = {quoted(loss.name)}"
 
-    return reason
+    return find_cause
 
 
 NO_EFFECT_RULES: tuple[NoEffectRule, ...] = (
@@ -295,7 +295,7 @@ NO_EFFECT_RULES: tuple[NoEffectRule, ...] = (
         "selfplay.late_policy_target, or selfplay.temperature_plies above 0",
     ),
     NoEffectRule(
-        ("selfplay.policy_target_temperature",), _no_visit_target_reason, 'the "visits" target'
+        ("selfplay.policy_target_temperature",), _no_visit_target_cause, 'the "visits" target'
     ),
     NoEffectRule(
         (
@@ -308,7 +308,7 @@ NO_EFFECT_RULES: tuple[NoEffectRule, ...] = (
     ),
     NoEffectRule(
         ("search.noise.concentration", "search.noise.inherited_visits"),
-        _no_noise_reason,
+        _no_noise_cause,
         "search.noise.fraction above 0, such as 0.25",
     ),
     NoEffectRule(
@@ -317,7 +317,7 @@ NO_EFFECT_RULES: tuple[NoEffectRule, ...] = (
         "a warm start, such as warm_start.variant=wrora",
     ),
     NoEffectRule(
-        ("learn.learning_rate",), _ignored_learning_rate_reason, "other published_bugs"
+        ("learn.learning_rate",), _ignored_learning_rate_cause, "other published_bugs"
     ),
     NoEffectRule(("gate.openings",), _when("gate.games", 0), "gate.games above 0"),
     NoEffectRule(
@@ -377,9 +377,9 @@ def no_effect_message(settings: TrainSettings, key: str) -> str:
     """Return the error message for a setting without effect; empty if it has an effect."""
     for rule in NO_EFFECT_RULES:
         applies = any(key == prefix or key.startswith(f"{prefix}.") for prefix in rule.keys)
-        reason = rule.reason(settings) if applies else ""
-        if reason:
-            return f"{key} has no effect with {reason}: expected {rule.remedy}"
+        cause = rule.find_cause(settings) if applies else ""
+        if cause:
+            return f"{key} has no effect with {cause}: expected {rule.remedy}"
     return ""
 
 

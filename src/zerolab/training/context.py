@@ -31,7 +31,7 @@ from zerolab.store.run_folder import RunFolder
 from zerolab.training.criteria import StopRule
 from zerolab.training.inputs import RunInputs
 from zerolab.training.learner import Learner
-from zerolab.training.optimization import IterationShare
+from zerolab.training.optimization import RunShares
 from zerolab.training.published_bugs import EnabledBugs
 from zerolab.training.records import Record
 from zerolab.training.reporting import LiveReporter, read_records, without_final_evaluations
@@ -134,10 +134,10 @@ class TrainingContext:
         """The current iteration, counted from 1; in the final evaluation, the last iteration."""
         return self.progress.iteration - (self.progress.stage == FINAL_STAGE_NAME)
 
-    def iteration_share(self, iteration: int) -> IterationShare:
+    def run_shares(self, iteration: int) -> RunShares:
         """Return the shares of the run done before and after an iteration, by its stop rule."""
         rule: StopRule = self.settings.stop
-        return rule.iteration_share(without_final_evaluations(read_records(self.run)), iteration)
+        return rule.run_shares(without_final_evaluations(read_records(self.run)), iteration)
 
     def update_progress(self, **changes: Any) -> None:
         """Change fields of `progress`."""

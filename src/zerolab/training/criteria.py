@@ -16,7 +16,7 @@ from pydantic import Field, field_validator
 from zerolab.core.config import VariantSettings, require_even_games
 from zerolab.core.registry import Registry
 from zerolab.ratings.results import MatchScore
-from zerolab.training.optimization import IterationShare
+from zerolab.training.optimization import RunShares
 from zerolab.training.records import AccuracyRecord, Record, SelfPlayRecord
 
 
@@ -276,7 +276,7 @@ class StopRule(VariantSettings):
         """Return the seconds of training left after these records; None if time is unlimited."""
         return None
 
-    def iteration_share(self, records: Sequence[Record], iteration: int) -> IterationShare:
+    def run_shares(self, records: Sequence[Record], iteration: int) -> RunShares:
         """Return the shares of the run before and after an iteration.
 
         They depend only on records of earlier iterations, so they are the same in a resumed run.
@@ -285,7 +285,7 @@ class StopRule(VariantSettings):
             self.share_done([record for record in records if record.iteration < number])
             for number in (iteration - 1, iteration)
         )
-        return IterationShare(before, before + (before - former))
+        return RunShares(before, before + (before - former))
 
 
 STOP_RULES: Registry[type[StopRule]] = Registry("stop rule")
@@ -375,17 +375,17 @@ class TimeLimitStop(StopRule):
 
     def is_met(self, records: Sequence[Record]) -> bool:
         last = records[-1].iteration if records else 0
-        length = seconds_of(record for record in records if record.iteration == last)
-        return seconds_of(records) + length / 2 >= self.hours * _SECONDS_PER_HOUR
+        length = training_seconds(record for record in records if record.iteration == last)
+        return training_seconds(records) + length / 2 >= self.hours * _SECONDS_PER_HOUR
 
     def share_done(self, records: Sequence[Record]) -> float:
-        return seconds_of(records) / _SECONDS_PER_HOUR / self.hours
+        return training_seconds(records) / _SECONDS_PER_HOUR / self.hours
 
     def seconds_left(self, records: Sequence[Record]) -> float:
-        return self.hours * _SECONDS_PER_HOUR - seconds_of(records)
+        return self.hours * _SECONDS_PER_HOUR - training_seconds(records)
 
 
-def seconds_of(records: Iterable[Record]) -> float:
+def training_seconds(records: Iterable[Record]) -> float:
     """Return the time spent on training; earlier versions recorded only the time in stages."""
     return sum(
         record.wall_seconds if record.wall_elapsed_seconds is None else record.wall_elapsed_seconds

@@ -183,8 +183,8 @@ class AccuracyStage(Stage):
 
 def _accuracy_fields(report: AccuracyReport) -> dict[str, float]:
     fields = {
-        **_interval_fields(f"{report.name}_strong", report.all.strong),
-        **_interval_fields(f"{report.name}_weak", report.all.weak),
+        **_interval_fields(f"{report.name}_strong", report.all_positions.strong),
+        **_interval_fields(f"{report.name}_weak", report.all_positions.weak),
     }
     error = report.value and report.value.squared_error
     return fields | ({f"{report.name}_value_error": error.interval.value} if error else {})

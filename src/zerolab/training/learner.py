@@ -19,12 +19,12 @@ from zerolab.replay.window import Batch, Window
 from zerolab.store.arrays import Arrays
 from zerolab.training.gradients import GpuGradientComputation, GradientComputation
 from zerolab.training.learn_settings import LearnSettings
-from zerolab.training.optimization import IterationShare, TimeInRun
+from zerolab.training.optimization import RunShares, TimeInRun
 
 _LATEST = "average/latest/"
 _STEPS = "average/steps"
 _ETA = 3
-NO_SHARE = IterationShare(0.0, 0.0)
+NO_RUN_SHARES = RunShares(0.0, 0.0)
 
 
 class WeightAverage:
@@ -215,7 +215,7 @@ class Learner:
         report: Callable[[int], None] = lambda _: None,
         *,
         iterations: int = 0,
-        share: IterationShare = NO_SHARE,
+        share: RunShares = NO_RUN_SHARES,
     ) -> LearningResult:
         """Train for the number of steps returned by `step_count`.
 
@@ -258,7 +258,7 @@ class Learner:
 
     def _set_rates(self, time: TimeInRun) -> float:
         """Set the learning rate and momentum of the next step; return the learning rate."""
-        rates = self.settings.schedule.rates(time)
+        rates = self.settings.schedule.step_rates(time)
         learning_rate: float = self.settings.learning_rate * rates.learning_rate_factor
         options = {"lr": learning_rate}
         if rates.momentum is not None:

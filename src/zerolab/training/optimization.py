@@ -160,7 +160,7 @@ class SgdSettings(OptimizerSettings):
 OPTIMIZERS.add("sgd", SgdSettings)
 
 
-class IterationShare(NamedTuple):
+class RunShares(NamedTuple):
     """Shares of a run completed before and after an iteration, according to the run's stop rule.
 
     A share is 0 at the start of the run, 1 at its planned end, and greater than 1 beyond it.
@@ -222,7 +222,7 @@ class RateSchedule(VariantSettings):
         """True if the rates depend on the length of the run."""
         return False
 
-    def rates(self, time: TimeInRun) -> StepRates:
+    def step_rates(self, time: TimeInRun) -> StepRates:
         """Return the learning rate and momentum of a step."""
         raise NotImplementedError
 
@@ -235,7 +235,7 @@ class ConstantSchedule(RateSchedule):
 
     name: Literal["constant"] = "constant"
 
-    def rates(self, time: TimeInRun) -> StepRates:
+    def step_rates(self, time: TimeInRun) -> StepRates:
         return StepRates()
 
 
@@ -268,7 +268,7 @@ class CosineSchedule(RateSchedule):
     def spans_run(self) -> bool:
         return True
 
-    def rates(self, time: TimeInRun) -> StepRates:
+    def step_rates(self, time: TimeInRun) -> StepRates:
         if time.iterations_done < self.warm_up:
             return StepRates(time.iterations_done / self.warm_up)
         annealing = max(1, time.expected_iterations - self.warm_up)
@@ -330,7 +330,7 @@ class CycleSchedule(RateSchedule):
     def last_iteration(self) -> int | None:
         return self.anneal_iterations if self.annealed < 1 else None
 
-    def rates(self, time: TimeInRun) -> StepRates:
+    def step_rates(self, time: TimeInRun) -> StepRates:
         factor = self._in_cycle(time.fraction, self.low, 1.0, self.end)
         momentum = self._in_cycle(
             time.fraction, self.momentum, self.momentum_at_peak, self.momentum
@@ -383,7 +383,7 @@ class StepsSchedule(RateSchedule):
     def last_iteration(self) -> int:
         return self.iterations[-1]
 
-    def rates(self, time: TimeInRun) -> StepRates:
+    def step_rates(self, time: TimeInRun) -> StepRates:
         drops = sum(time.iteration >= first for first in self.iterations)
         return StepRates(self.factor**drops)
 

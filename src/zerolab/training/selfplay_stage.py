@@ -141,9 +141,9 @@ def _share_done(context: TrainingContext, iteration: int) -> float:
     settings = context.settings
     by_iterations = (iteration - 1) / settings.iterations
     if settings.selfplay.lag:
-        by_rule = context.iteration_share(iteration - 1).after
+        by_rule = context.run_shares(iteration - 1).after
     else:
-        by_rule = context.iteration_share(iteration).before
+        by_rule = context.run_shares(iteration).before
     return min(1.0, max(by_iterations, by_rule))
 
 

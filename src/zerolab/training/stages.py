@@ -17,7 +17,7 @@ from zerolab.networks.inference import limit_torch_threads
 from zerolab.networks.objectives import VALUE, trained_heads
 from zerolab.training.context import Stage, TrainingContext
 from zerolab.training.learn_settings import LearnSettings
-from zerolab.training.learner import NO_SHARE, Learner, LearningResult
+from zerolab.training.learner import NO_RUN_SHARES, Learner, LearningResult
 from zerolab.training.records import (
     GateRecord,
     LearnRecord,
@@ -49,7 +49,7 @@ class LearnStage(Stage):
         load_best_network(context)
         steps = context.learner.step_count(context.window)
         spans_run = context.settings.learn.schedule.spans_run
-        share = context.iteration_share(progress.iteration) if spans_run else NO_SHARE
+        share = context.run_shares(progress.iteration) if spans_run else NO_RUN_SHARES
         elapsed = context.start_task("learn", steps, "batches")
         with limit_torch_threads(available_cores()):
             result = context.learner.learn(

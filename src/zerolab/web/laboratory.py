@@ -158,7 +158,7 @@ def begin_command(
             raise UserError(f"another process is already working on {path.as_posix()}")
         if sum(map(is_process_alive, {*others, *process.parent.glob("*.json")})) >= _MAX_RUNNING:
             raise BusyError(f"{_MAX_RUNNING} {busy}: stop one of them first")
-        launch_process([sys.executable, "-m", "zerolab", *arguments], output_file(path), process)
+        launch_detached([sys.executable, "-m", "zerolab", *arguments], output_file(path), process)
 
 
 def process_file(path: Path) -> Path:
@@ -190,7 +190,7 @@ class ProcessRecord(Settings):
     """Start time in a system-dependent format."""
 
 
-def launch_process(command: Sequence[str], output: Path, record_file: Path) -> None:
+def launch_detached(command: Sequence[str], output: Path, record_file: Path) -> None:
     """Start a process in a new session; write its output and its `ProcessRecord` to files.
 
     Raises UserError if the process cannot be started.

@@ -41,7 +41,7 @@ from zerolab.rules.catalogue import game_name, parse_game
 from zerolab.rules.position import Position
 from zerolab.rules.rules import Game
 from zerolab.store.games import GameStore
-from zerolab.store.listing import FoundGame, GameFilter, find_games
+from zerolab.store.listing import FoundGame, GameFilter, list_matching_games
 from zerolab.store.run_folder import RunFolder
 from zerolab.web.folders import Folders, latest_progress, list_runs
 from zerolab.web.live_search import SearchRequest
@@ -243,7 +243,9 @@ def possible_puzzles(folders: Folders, game: Game) -> Iterator[Position]:
     yield from _from_solved_sets(folders, game)
     for store in _stores(folders, game):
         with suppress(UserError):
-            for played in find_games(store, GameFilter(), limit=_MAX_GAMES, latest_first=True):
+            for played in list_matching_games(
+                store, GameFilter(), limit=_MAX_GAMES, latest_first=True
+            ):
                 yield _second_half(game, played)
     yield from islice(random_positions(game, 0), _MAX_RANDOM)
 

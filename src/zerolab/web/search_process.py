@@ -91,11 +91,13 @@ class TaskQueue:
     ) -> None:
         """Add a client's task."""
         pages = (
-            spent for each, spent in self._page_seconds.items() if each.address == client.address
+            spent
+            for each, spent in self._page_seconds.items()
+            if each.limited_address == client.limited_address
         )
         self._page_seconds.setdefault(client, min(pages, default=0.0))
         least = min(self._address_seconds.values(), default=0.0)
-        self._address_seconds.setdefault(client.address, least)
+        self._address_seconds.setdefault(client.limited_address, least)
         self._tasks[number] = _Task(number, client, steps, is_low_priority)
 
     def remove(self, number: int) -> None:
@@ -106,8 +108,8 @@ class TaskQueue:
         remaining = {each.client for each in self._tasks.values()}
         if task.client not in remaining:
             del self._page_seconds[task.client]
-        if all(each.address != task.client.address for each in remaining):
-            del self._address_seconds[task.client.address]
+        if all(each.limited_address != task.client.limited_address for each in remaining):
+            del self._address_seconds[task.client.limited_address]
 
     def step(self) -> TaskUpdate | None:
         """Run one step of the next task; return an update if one is due."""
@@ -124,7 +126,7 @@ class TaskQueue:
         spent = time.thread_time() - began
         task.seconds += spent
         self._page_seconds[task.client] += spent
-        self._address_seconds[task.client.address] += spent
+        self._address_seconds[task.client.limited_address] += spent
         if result is not None:
             task.result = result
         return self._update(task)
@@ -137,7 +139,7 @@ class TaskQueue:
             self._tasks.values(),
             key=lambda each: (
                 by_level and each.level,
-                self._address_seconds[each.client.address],
+                self._address_seconds[each.client.limited_address],
                 self._page_seconds[each.client],
                 each.level,
             ),

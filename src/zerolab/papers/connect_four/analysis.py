@@ -202,7 +202,7 @@ def cycle_section(results: Results) -> Iterator[Block]:
     panels: dict[str, dict[str, Curve]] = {"learning rate": {}, "momentum": {}}
     for iteration in (1, last):
         times = [TimeInRun(iteration, fraction, settings.iterations) for fraction in fractions]
-        rates = [settings.learn.schedule.rates(time) for time in times]
+        rates = [settings.learn.schedule.step_rates(time) for time in times]
         name = f"iteration {iteration}"
         learning_rates = [
             settings.learn.learning_rate * each.learning_rate_factor for each in rates

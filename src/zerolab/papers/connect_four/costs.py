@@ -235,7 +235,7 @@ def training_statistics(
         claims = (*_COMPARED, *_AVERAGED, *findings.PEAK_CLAIMS, *findings.END_CLAIMS)
         others = (
             findings.FEATURES_CLAIM, findings.SMALL_COST_CLAIM, findings.EFFORT_CLAIM,
-            findings.EXTENSIONS_CLAIM, findings.MERGING_WEIGHT_CLAIM,
+            findings.EXTENSIONS_CLAIM, findings.NEWER_WEIGHT_CLAIM,
             findings.ABLATIONS["no-reply"],
         )  # fmt: skip
         return dict.fromkeys((*claims, *others), MissingEstimate(unfinished_message))
@@ -266,7 +266,7 @@ def training_statistics(
         ),
         findings.EFFORT_CLAIM: unless_missing(estimate_largest, savings),
         findings.EXTENSIONS_CLAIM: unless_missing(partial(estimate_ranked, rank=2), savings),
-        findings.MERGING_WEIGHT_CLAIM: unless_missing(
+        findings.NEWER_WEIGHT_CLAIM: unless_missing(
             estimate_smallest,
             [difference_at_equal_cost(runs, EXTENDED, name) for name in LIGHT_MERGING],
         ),

@@ -254,7 +254,7 @@ ABLATIONS: Mapping[str, Claim] = {
 }
 """Claims about ingredients, by the variant without the ingredient."""
 
-MERGING_WEIGHT_CLAIM = Claim(
+NEWER_WEIGHT_CLAIM = Claim(
     "merging-weight-0.8-no-worse",
     "A weight of 0.8 for the newer of two equal positions, the paper's choice, is no worse than 0.2"
     " or 0.5.",
@@ -379,7 +379,7 @@ EASY_SET_CLAIM = Claim(
     _DEEPER_MOVE.key,
     "supervised-strong",
 )
-GAME_LENGTH_CLAIM = Claim(
+LATE_POSITIONS_CLAIM = Claim(
     "late-positions-make-sets-easier",
     "Games with fewer random moves are easier mainly because more of their positions are late in"
     " the game.",
@@ -395,6 +395,6 @@ GAME_LENGTH_CLAIM = Claim(
 )
 SUPERVISED_CLAIMS = (
     *DEEPER_CLAIMS.values(), SUPERVISED_FEATURES_CLAIM, FEATURES_GAIN_CLAIM, ONE_PER_GAME_CLAIM,
-    EASY_SET_CLAIM, GAME_LENGTH_CLAIM,
+    EASY_SET_CLAIM, LATE_POSITIONS_CLAIM,
 )  # fmt: skip
 """All claims about supervised learning."""

@@ -11,7 +11,7 @@ from zerolab.papers.connect_four.findings import (
     DEEPER_CLAIMS,
     EASY_SET_CLAIM,
     FEATURES_GAIN_CLAIM,
-    GAME_LENGTH_CLAIM,
+    LATE_POSITIONS_CLAIM,
     ONE_PER_GAME_CLAIM,
     SUPERVISED_CLAIMS,
     SUPERVISED_FEATURES_CLAIM,
@@ -35,7 +35,7 @@ from zerolab.studies.claims import MissingEstimate
 from zerolab.studies.finished_work import TrainedRun
 from zerolab.studies.joint_estimates import contrast_of_means, estimate_smallest
 from zerolab.studies.results import Results, finding_section, provenance
-from zerolab.studies.statistics import ClaimEstimate, StudentEstimate, estimate_mean, plot_sample
+from zerolab.studies.statistics import ClaimEstimate, StudentEstimate, estimate_mean, run_sample
 from zerolab.studies.study import scale_caveats
 from zerolab.studies.study_folder import FinishedRun
 from zerolab.training.records import SupervisedRecord
@@ -114,7 +114,7 @@ def supervised_statistics(results: Results) -> dict[Claim, ClaimEstimate | Missi
             ]
         ),
         EASY_SET_CLAIM: _difference_of_sets(results, EASY, fewest, "strong"),
-        GAME_LENGTH_CLAIM: _lead_of_game_length(results),
+        LATE_POSITIONS_CLAIM: _lead_of_game_length(results),
     }  # fmt: skip
 
 
@@ -297,7 +297,7 @@ def _bars(results: Results) -> Iterator[Block]:
     for measure, axis in measures.items():
         groups = {
             f"{depth} blocks": {
-                name: plot_sample(
+                name: run_sample(
                     _shares(results, name, depth, measure),
                     published=moves.get((name, depth)) if measure == "strong" else None,
                 )
@@ -331,7 +331,7 @@ def _features(results: Results) -> Iterator[Block]:
     yield _features_table(runs)
     samples = {
         features: {
-            FEATURES_SET: plot_sample(
+            FEATURES_SET: run_sample(
                 [_final_share(run, "strong") for run in of_features],
                 published=PUBLISHED_FEATURES[features].move,
             )

@@ -16,6 +16,7 @@ from zerolab.papers.hyperparameters.grid import (
     FEW_EPOCHS_CLAIM,
     FRUGAL_CLAIM,
     GRID_CLAIMS,
+    GRID_SYMBOLS,
     LEAD_CLAIMS,
     LONG_SEARCH_CLAIM,
     MORE_CLAIM,
@@ -25,7 +26,6 @@ from zerolab.papers.hyperparameters.grid import (
     OVERTRAINED_CLAIM,
     SATURATED_CLAIM,
     SUBSUMED_CLAIM,
-    SYMBOLS,
     WORK_CLAIM,
     Grid,
     RatedGridRun,
@@ -272,7 +272,7 @@ def grid_statistics(grid: Grid) -> dict[Claim, ClaimEstimate | MissingEstimate]:
     fits = fit_grid(grid)
     leads = {symbol: lead_of_iterations(grid, fits, symbol) for symbol in LEAD_CLAIMS}
     return {
-        MORE_CLAIM: estimate_smallest([fits.elo[symbol] for symbol in SYMBOLS]),
+        MORE_CLAIM: estimate_smallest([fits.elo[symbol] for symbol in GRID_SYMBOLS]),
         SUBSUMED_CLAIM: unless_missing(estimate_smallest, [*leads.values()]),
         **{claim: fits.elo[symbol] for symbol, claim in EACH_CLAIMS.items()},
         OVERTRAINED_CLAIM: last_step_of_epochs(grid),
@@ -339,7 +339,7 @@ def _runs_table(grid: Grid) -> Table:
         rated = rated_runs.get(key)
         rows.append([*_run_cells(run), rated and rated.elo, rated and rated.elo_error, key])
     columns = [
-        "seed", *SYMBOLS, "self-play (s)", "learning (s)", "total (s)",
+        "seed", *GRID_SYMBOLS, "self-play (s)", "learning (s)", "total (s)",
         "simulations", "examples seen", "positions", "last policy loss", "last value loss",
         "Elo above Random", "its standard error", "run",
     ]  # fmt: skip
@@ -347,7 +347,7 @@ def _runs_table(grid: Grid) -> Table:
 
 
 def _run_cells(run: TrainedRun) -> list[Cell]:
-    levels = [int(run.factors[symbol]) for symbol in SYMBOLS]
+    levels = [int(run.factors[symbol]) for symbol in GRID_SYMBOLS]
     losses, run_work = run.last_epoch_losses[-1], counted_work(run)
     return [
         run.factors["seed"], *levels,

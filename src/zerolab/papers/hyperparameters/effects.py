@@ -30,7 +30,7 @@ from zerolab.studies.statistics import (
     BootstrapEstimate,
     estimate_mean,
     holm_adjust,
-    plot_sample,
+    run_sample,
 )
 
 
@@ -70,7 +70,7 @@ def _ratios(sweep: Sweep) -> dict[str, dict[str, RunSample]]:
                 (VALUE_NAMES[0], VALUE_NAMES[2]), RunSample([])
             ),  # keeps colours the same
             **{
-                VALUE_NAMES[sweep_value.value_index]: plot_sample(
+                VALUE_NAMES[sweep_value.value_index]: run_sample(
                     [training_seconds(run) / default for run in sweep_value.runs],
                     published=sweep_value.published_hours_ratio,
                 )

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from zerolab.papers.hyperparameters.grid import SYMBOLS
+from zerolab.papers.hyperparameters.grid import GRID_SYMBOLS
 from zerolab.papers.hyperparameters.runs import (
     VariedRun,
     change_by_epochs,
@@ -286,9 +286,9 @@ def effect_statistics(
         THRESHOLD_CLAIM: unless_missing(
             estimate_smallest, differences_between_values(scale, runs, final_loss, "u", 2)
         ),
-        IMPORTANT_TIME_CLAIM: leads_of_effects(changes, SYMBOLS, 1.0),
+        IMPORTANT_TIME_CLAIM: leads_of_effects(changes, GRID_SYMBOLS, 1.0),
         IMPORTANT_LOSS_CLAIM: leads_of_effects(
-            range_effects(scale, runs, final_loss), SYMBOLS, -1.0
+            range_effects(scale, runs, final_loss), GRID_SYMBOLS, -1.0
         ),
     }
 

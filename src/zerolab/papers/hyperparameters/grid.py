@@ -98,7 +98,7 @@ def counted_time_deviation(runs: Sequence[TrainedRun], unit_costs: UnitCosts) ->
     return stdev(ratios) if len(ratios) > 1 else 0.0
 
 
-SYMBOLS = ("I", "E", "m", "ep")
+GRID_SYMBOLS = ("I", "E", "m", "ep")
 """Symbols of the four hyper-parameters [Wang2020a, Table 2]."""
 
 OUTER, INNER = "I", ("E", "m", "ep")
@@ -114,7 +114,7 @@ class RatedGridRun(NamedTuple):
     tournament_key: str
     """Key of the tournament of the run's seed. Runs with the same seed share nothing else."""
     levels: tuple[int, ...]
-    """Levels in the order of `SYMBOLS`."""
+    """Levels in the order of `GRID_SYMBOLS`."""
     elo: float
     """Elo relative to Random in the same tournament, on the scale of the Elo model."""
     elo_error: float
@@ -128,7 +128,7 @@ class RatedGridRun(NamedTuple):
 
     def level(self, symbol: str) -> int:
         """Return the level of a hyper-parameter."""
-        return self.levels[SYMBOLS.index(symbol)]
+        return self.levels[GRID_SYMBOLS.index(symbol)]
 
 
 class Grid(NamedTuple):
@@ -160,7 +160,7 @@ class Grid(NamedTuple):
         return {
             levels: runs
             for levels in product(*self.levels.values())
-            if (runs := self.runs_at(**dict(zip(SYMBOLS, levels, strict=True))))
+            if (runs := self.runs_at(**dict(zip(GRID_SYMBOLS, levels, strict=True))))
         }
 
     def counted_seconds(self, run: RatedGridRun) -> float:
@@ -179,7 +179,9 @@ class Grid(NamedTuple):
 
 def read_grid(results: Results) -> Grid:
     """Read the finished runs and their ratings from the tournament of each seed."""
-    levels = {symbol: sorted(int(level) for level in results.levels(symbol)) for symbol in SYMBOLS}
+    levels = {
+        symbol: sorted(int(level) for level in results.levels(symbol)) for symbol in GRID_SYMBOLS
+    }
     return Grid(results, levels, [*_runs(results)], fit_unit_costs(results.runs))
 
 
@@ -187,7 +189,7 @@ def _runs(results: Results) -> Iterable[RatedGridRun]:
     for run in results.runs:
         tournament = results.tournaments.get(run.planned.part)
         if tournament is not None:
-            levels = tuple(int(run.factors[symbol]) for symbol in SYMBOLS)
+            levels = tuple(int(run.factors[symbol]) for symbol in GRID_SYMBOLS)
             yield RatedGridRun(
                 run, run.planned.part, levels, *_elo(tournament, run), counted_work(run)
             )
@@ -225,7 +227,9 @@ def mean_elo_point(
 
 def combination_name(levels: Sequence[int]) -> str:
     """Return the name of a combination, such as ``I 75, E 30, m 25, ep 5``."""
-    return ", ".join(f"{symbol} {level}" for symbol, level in zip(SYMBOLS, levels, strict=True))
+    return ", ".join(
+        f"{symbol} {level}" for symbol, level in zip(GRID_SYMBOLS, levels, strict=True)
+    )
 
 
 _ABSTRACT, _FIG_4 = "[Wang2020a, abstract]", "[Wang2020a, section 6.2, Fig. 4]"
@@ -273,7 +277,7 @@ EACH_CLAIMS = {
         "doubling",
         MORE_CLAIM,
     )
-    for symbol in SYMBOLS
+    for symbol in GRID_SYMBOLS
 }
 OVERTRAINED_CLAIM = _grid_claim(
     "too-many-epochs",

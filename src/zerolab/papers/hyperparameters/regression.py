@@ -35,9 +35,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zerolab.papers.hyperparameters.grid import (
+    GRID_SYMBOLS,
     INNER,
     OUTER,
-    SYMBOLS,
     Grid,
     RatedGridRun,
     counted_time_deviation,
@@ -150,14 +150,14 @@ def fit_grid(grid: Grid) -> GridFits:
     constants, names = _constants(grid)
 
     def jointly(y: Floats) -> dict[str, StudentEstimate]:
-        return linear_regression(np.column_stack([x, constants]), y, [*SYMBOLS, *names])
+        return linear_regression(np.column_stack([x, constants]), y, [*GRID_SYMBOLS, *names])
 
     def one_by_one(time: Floats) -> dict[str, StudentEstimate]:
         return {
             symbol: linear_regression(
                 np.column_stack([x[:, i], time, constants]), elo, [symbol, "time", *names]
             )[symbol]
-            for i, symbol in enumerate(SYMBOLS)
+            for i, symbol in enumerate(GRID_SYMBOLS)
         }
 
     return GridFits(jointly(elo), jointly(counted), jointly(measured), one_by_one(counted),
@@ -197,7 +197,7 @@ def lead_of_iterations(
     x, time = _logs(grid.runs), _log_counted(grid, grid.runs)
     constants = np.column_stack([np.ones(len(x)), _constants(grid)[0]])
     outer, other = (
-        np.linalg.pinv(np.column_stack([x[:, SYMBOLS.index(each)], time, constants]))[0]
+        np.linalg.pinv(np.column_stack([x[:, GRID_SYMBOLS.index(each)], time, constants]))[0]
         for each in (OUTER, symbol)
     )
     return _sum_of_elos(grid, outer - other)
@@ -218,7 +218,7 @@ def last_step_of_epochs(grid: Grid) -> StudentEstimate:
 def elo_in_long_sessions(grid: Grid, symbol: str, other: str) -> StudentEstimate:
     """Return the Elo per doubling of `symbol` with `other` unchanged, at the largest I and E."""
     chosen = np.array([_is_largest(grid, run, "I", "E") for run in grid.runs])
-    x = _logs(grid.runs)[:, [SYMBOLS.index(symbol), SYMBOLS.index(other)]]
+    x = _logs(grid.runs)[:, [GRID_SYMBOLS.index(symbol), GRID_SYMBOLS.index(other)]]
     constants = np.column_stack([np.ones(len(x)), _constants(grid)[0]])
     weights = np.zeros(len(x))
     weights[chosen] = np.linalg.pinv(np.column_stack([x, constants])[chosen])[0]
@@ -251,7 +251,7 @@ def leads_of_few_epochs(grid: Grid) -> list[StudentEstimate]:
 def interaction_of_iterations(grid: Grid) -> StudentEstimate:
     """Return the change in Elo per doubling of I for a doubling of E, m and ep together."""
     x = _logs(grid.runs) - _logs(grid.runs).mean(axis=0)
-    product_of_logs = x[:, SYMBOLS.index(OUTER)] * x[:, 1:].sum(axis=1) / len(INNER)
+    product_of_logs = x[:, GRID_SYMBOLS.index(OUTER)] * x[:, 1:].sum(axis=1) / len(INNER)
     constants = np.column_stack([np.ones(len(x)), _constants(grid)[0]])
     return _sum_of_elos(grid, np.linalg.pinv(np.column_stack([product_of_logs, x, constants]))[0])
 
@@ -286,7 +286,7 @@ def leads_of_iterations_and_games(grid: Grid) -> list[StudentEstimate]:
     constants = np.column_stack([np.ones(len(grid.runs)), _constants(grid)[0]])
     slopes = np.linalg.pinv(np.column_stack([_logs(grid.runs), constants]))
     return [
-        _sum_of_elos(grid, slopes[SYMBOLS.index(outer)] - slopes[SYMBOLS.index(inner)])
+        _sum_of_elos(grid, slopes[GRID_SYMBOLS.index(outer)] - slopes[GRID_SYMBOLS.index(inner)])
         for outer in ("I", "E")
         for inner in ("m", "ep")
     ]
@@ -304,7 +304,7 @@ def _sum_of_elos(grid: Grid, weights: Floats) -> StudentEstimate:
     includes deviations from this model.
     """
     x = _logs(grid.runs)
-    products = [x[:, i] * x[:, j] for i in range(len(SYMBOLS)) for j in range(i + 1)]
+    products = [x[:, i] * x[:, j] for i in range(len(GRID_SYMBOLS)) for j in range(i + 1)]
     regressors = np.column_stack([
         np.ones(len(x)), x, *products, _log_counted(grid, grid.runs), _constants(grid)[0]
     ])  # fmt: skip
@@ -336,7 +336,7 @@ def regression_section(grid: Grid) -> Iterator[Block]:
     )
     rows = {
         f"{symbol}, {name}": IntervalRow(estimates[symbol].interval) for name, estimates in sets
-        for symbol in SYMBOLS
+        for symbol in GRID_SYMBOLS
     }  # fmt: skip
     yield Picture(
         "doubling",
@@ -377,6 +377,6 @@ def _fit_table(fits: GridFits) -> Table:
                 f"{symbol}, {HYPERPARAMETERS[symbol].title}",
                 *(effects[symbol].interval for effects in fits),
             ]
-            for symbol in SYMBOLS
+            for symbol in GRID_SYMBOLS
         ],
     )  # fmt: skip

@@ -51,7 +51,7 @@ from zerolab.studies.statistics import (
     StudentEstimate,
     estimate_mean,
     linear_regression,
-    plot_sample,
+    run_sample,
 )
 
 RANDOM = "random"
@@ -178,7 +178,7 @@ class Sweep:
     def elo_sample_above_random(self, runs: Sequence[TrainedRun]) -> RunSample:
         """Return the Elo of `runs` relative to Random, with standard errors."""
         elos = [self.elo_and_error_by_label[run.planned.label] for run in runs]
-        return plot_sample([elo for elo, _ in elos], [error for _, error in elos])
+        return run_sample([elo for elo, _ in elos], [error for _, error in elos])
 
 
 RunMeasure = Callable[[TrainedRun], float]

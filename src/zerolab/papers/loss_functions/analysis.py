@@ -34,7 +34,7 @@ from zerolab.studies.finished_work import PlayedTournament, TrainedRun
 from zerolab.studies.results import Results, finding_section, provenance
 from zerolab.studies.statistics import (
     POOLED_NOTE,
-    plot_sample,
+    run_sample,
     spread_components,
     with_pooled_intervals,
 )
@@ -72,7 +72,7 @@ def _above_random(results: Results, part: str, target: str) -> RunSample:
     """Return the Elo of runs relative to Random."""
     tournament = results.tournaments[part]
     runs = results.runs_where(part, loss=target)
-    return plot_sample(
+    return run_sample(
         [tournament.elo_above_agent(run) for run in runs],
         elo_sample(tournament, runs).standard_errors,
     )
@@ -139,7 +139,7 @@ def _training_elo(results: Results) -> Iterator[Block]:
     )  # fmt: skip
     groups = {
         title: {
-            symbol: plot_sample(
+            symbol: run_sample(
                 [run.training_elos[-1] for run in runs],
                 [training_elo_errors(run)[-1] for run in runs],
             )

@@ -99,7 +99,7 @@ TREND_CLAIMS = {
     )
     for part in ("connect_four-5x5", "othello-6x6")
 }  # fmt: skip
-SIZES_CLAIM = Claim(
+LARGER_BOARDS_CLAIM = Claim(
     "losses-alike-on-6x6",
     "On 6x6 boards, the curves of the losses are very similar to those on 5x5 boards (for Othello,"
     " [Wang2019] calls the value loss with the sum a contrast).",

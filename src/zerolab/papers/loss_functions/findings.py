@@ -286,7 +286,7 @@ def loss_statistics(results: Results) -> dict[Claim, ClaimEstimate | MissingEsti
             [elo_on(["othello-5x5"])], [(pair, ["othello-5x5"]) for pair in pairs]
         ),
         LEARNING_CLAIM: weakest_elo(results, boards, "loss", [*LOSS_SYMBOLS]),
-        curve_claims.SIZES_CLAIM: curve_claims.difference_between_sizes(results),
+        curve_claims.LARGER_BOARDS_CLAIM: curve_claims.difference_between_sizes(results),
         curve_claims.START_CLAIM: curve_claims.first_value_loss_in_gobang(results),
         curve_claims.LEVELS_CLAIM: curve_claims.difference_from_published(results),
         **{each.claim: _loss_statistic(results, each) for each in CURVE_CLAIMS},

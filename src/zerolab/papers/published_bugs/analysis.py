@@ -43,7 +43,7 @@ from zerolab.studies.statistics import (
     BinomialEstimate,
     ClaimEstimate,
     estimate_mean,
-    plot_sample,
+    run_sample,
     with_pooled_intervals,
 )
 from zerolab.studies.study import scale_caveats
@@ -365,7 +365,7 @@ def _labelled(results: Results) -> Iterator[Block]:
     }
     groups = {
         title: {
-            code: plot_sample([100 * share for share, _ in shares],
+            code: run_sample([100 * share for share, _ in shares],
                          [100 * sqrt(share * (1 - share) / count) for share, count in shares])
             for code in (RIGHT, DEFECTIVE)
             if (shares := label_results(results, code, [name, "held_out"]))

@@ -81,7 +81,7 @@ class TournamentState(BaseModel):
     """Reason why games are missing; empty if none are missing."""
 
 
-class OwnAgent(BaseModel):
+class PupilView(BaseModel):
     """Pupil's view of the class."""
 
     name: str
@@ -189,10 +189,10 @@ Name = Annotated[str, Depends(_pupil)]
 
 
 @router.get("/mine")
-def own_agent(lab: Lab, classroom: Class, play: Play, name: Name) -> OwnAgent:
+def pupil_view(lab: Lab, classroom: Class, play: Play, name: Name) -> PupilView:
     """Return the agent of the pupil who sends the request, and the state of the tournament."""
     game, agent = classroom.record.game, classroom.pupil(name).agent
-    return OwnAgent(
+    return PupilView(
         name=name,
         game=game,
         agent=agent,
@@ -205,7 +205,7 @@ def own_agent(lab: Lab, classroom: Class, play: Play, name: Name) -> OwnAgent:
 @router.post("/mine")
 def bring_agent(
     lab: Lab, classroom: Class, play: Play, name: Name, request: AgentChoice
-) -> OwnAgent:
+) -> PupilView:
     """Check an agent and make it the agent of the pupil who sends the request."""
     game = parse_game(classroom.record.game)
     spec = request.kind if request.kind == "random" else f"{request.kind}:{request.playouts}"
@@ -216,18 +216,18 @@ def bring_agent(
         spec = f"{network}?simulations={request.playouts}"
     find_agent(spec, game, lab.folders)
     classroom.set_agent(name, spec)
-    return own_agent(lab, classroom, play, name)
+    return pupil_view(lab, classroom, play, name)
 
 
 @router.post("/file")
 async def bring_file(
     lab: Lab, classroom: Class, play: Play, name: Name, connection: Request
-) -> OwnAgent:
+) -> PupilView:
     """Check an agent file, written by `zerolab export`, and make it the pupil's agent."""
     with lab.uploads.held(client_of(connection)):
         content = await connection.body()
         await run_in_threadpool(_store_file, lab.folders, classroom, name, content)
-    return await run_in_threadpool(own_agent, lab, classroom, play, name)
+    return await run_in_threadpool(pupil_view, lab, classroom, play, name)
 
 
 def _store_file(folders: Folders, classroom: Classroom, name: str, content: bytes) -> None:

@@ -23,8 +23,8 @@ from zerolab.store.listing import (
     GameFilter,
     StageSummary,
     count_matching_games,
-    find_games,
     iterate_matching_games,
+    list_matching_games,
     list_players,
     summarise_stages,
 )
@@ -182,7 +182,7 @@ def matching_games(
         key, [source.store.path], lambda: count_matching_games(source.store, filter)
     )
     matches = (
-        find_games(source.store, filter, offset, limit, latest_first=latest_first)
+        list_matching_games(source.store, filter, offset, limit, latest_first=latest_first)
         if offset < total
         else []
     )
@@ -194,7 +194,7 @@ def matching_games(
 def one_game(source: Source, iteration: _Number, stage: _Name, number: _Number) -> GameResponse:
     """Return a game by its iteration, stage and number."""
     key = GameFilter(iteration=iteration, stage=stage, number=number)
-    matches = find_games(source.store, key, limit=1)
+    matches = list_matching_games(source.store, key, limit=1)
     if not matches:
         raise MissingError(
             f"there is no game {number} in iteration {iteration}, {quoted(stage)}:"

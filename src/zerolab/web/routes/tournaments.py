@@ -275,7 +275,7 @@ class NewTournament(RequestModel):
     seed: int = Field(default=0, ge=0, lt=1 << 32)
 
 
-class TournamentRequest(RequestModel):
+class StopOrResumeTournament(RequestModel):
     """Request to stop or resume a tournament."""
 
     tournament: str = Field(min_length=1, max_length=400)
@@ -331,7 +331,7 @@ def start(lab: Lab, request: NewTournament) -> PlayingResponse:
 
 
 @router.post("/stop")
-def stop(lab: Lab, request: TournamentRequest) -> PlayingResponse:
+def stop(lab: Lab, request: StopOrResumeTournament) -> PlayingResponse:
     """Terminate the process that plays a tournament; finished blocks of games are saved."""
     require_training_allowed(lab, "playing tournaments")
     path = tournament_path(lab.folders, request.tournament)
@@ -345,7 +345,7 @@ def stop(lab: Lab, request: TournamentRequest) -> PlayingResponse:
 
 
 @router.post("/resume")
-def resume(lab: Lab, request: TournamentRequest) -> PlayingResponse:
+def resume(lab: Lab, request: StopOrResumeTournament) -> PlayingResponse:
     """Play the remaining games of a tournament that is not part of a study."""
     require_training_allowed(lab, "playing tournaments")
     lab.folders.require_served_path(Path(request.tournament), (lab.folders.tournaments,))

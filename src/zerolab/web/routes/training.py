@@ -63,7 +63,7 @@ class TrainingRequest(RequestModel):
     """Weights to copy from that network."""
 
 
-class RunRequest(RequestModel):
+class StopOrResumeRun(RequestModel):
     """Request to stop or resume a run."""
 
     run: str = Field(min_length=1, max_length=400)
@@ -131,7 +131,7 @@ def start(lab: Lab, request: TrainingRequest) -> TrainingResponse:
 
 
 @router.post("/stop")
-def stop(lab: Lab, request: RunRequest) -> TrainingResponse:
+def stop(lab: Lab, request: StopOrResumeRun) -> TrainingResponse:
     """Terminate the training process of a run; finished stages are saved."""
     require_training_allowed(lab, "starting, stopping and resuming runs")
     path = lab.folders.require_served_path(Path(request.run))
@@ -146,7 +146,7 @@ def stop(lab: Lab, request: RunRequest) -> TrainingResponse:
 
 
 @router.post("/resume")
-def resume(lab: Lab, request: RunRequest) -> TrainingResponse:
+def resume(lab: Lab, request: StopOrResumeRun) -> TrainingResponse:
     """Resume an interrupted run, or train a finished one for more iterations."""
     require_training_allowed(lab, "starting, stopping and resuming runs")
     run = open_run(lab.folders, request.run)
