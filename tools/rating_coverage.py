@@ -72,7 +72,7 @@ def measure(setting: Setting, repetitions: int) -> dict[str, Any]:
 def _model_errors(ratings: Ratings, setting: Setting) -> list[list[float]]:
     """Return [error, 1.0 if the interval contains the true value] of advantage and draw_elo."""
     model = ratings.model
-    errors = [model.advantage - setting.advantage, model.draw_elo - setting.draw_elo]
+    errors = [model.first_move_advantage - setting.advantage, model.draw_elo - setting.draw_elo]
     spreads = np.sqrt(np.diag(model.covariance)[-2:]).tolist()
     return [
         [error, float(abs(error) < Z95 * spread)]

@@ -120,9 +120,9 @@ def test_positions_are_those_of_the_shown_command(capsys, mine):
 def test_verification_agrees_with_the_same_seeds(capsys, mine):
     compared = json.loads(run(capsys, "mine.zerolab", "--verify", "--json"))["mine"]
     assert all(each["agrees"] for each in compared)
-    whats = [each["what"] for each in compared]
-    assert whats[:2] == ["simulations", "digest of the positions"]
-    assert len(whats) == len(set(whats)) == 2 + 4 + 2 + 1
+    quantities = [each["quantity"] for each in compared]
+    assert quantities[:2] == ["simulations", "digest of the positions"]
+    assert len(quantities) == len(set(quantities)) == 2 + 4 + 2 + 1
     shares = [each for each in compared if isinstance(each["stated"], list)]
     assert all(each["stated"] == each["measured"] for each in shares)
 
@@ -258,7 +258,7 @@ def test_game_that_is_too_hard_has_a_card_without_accuracy(capsys, monkeypatch):
     agent = read_agent_file(Path("hard.zerolab"))
     assert read_card(Path("hard.zerolab"), agent).model_dump(mode="json") == card
     compared = json.loads(run(capsys, "hard.zerolab", "--verify", "--json"))
-    assert [each["what"] for each in compared["hard"]] == ["simulations", "against random"]
+    assert [each["quantity"] for each in compared["hard"]] == ["simulations", "against random"]
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,7 @@ def test_accuracy_of_run_is_reported(smoke_run, positions, tmp_path, capsys):
         assert strong["samples"] == 80
         assert player["non_trivial"]["weak"]["samples"] < 80
         assert sum(each["strong"]["samples"] for each in player["by_ply"].values()) == 80
-        assert 0 < player["value"]["squared_error"]["mean"] < 4
+        assert 0 < player["value"]["mean_squared_error"]["mean"] < 4
     assert random["value"] is None
     assert random["all_positions"]["strong"]["low"] == random["all_positions"]["strong"]["mean"]
 
@@ -134,7 +134,7 @@ def test_matches_against_perfect_play_count_blunders(capsys):
     assert score["wins"] == 0
     assert score["wins"] + score["draws"] + score["losses"] == 20
     assert (
-        report["blundered"]["samples"] == report["score"]["distinct_games"]
+        report["blunder_share"]["samples"] == report["score"]["distinct_games"]
     )  # the start is a draw
     assert sum(report["blunders_by_ply"].values()) == score["losses"]
     assert main(["evaluate", "mcts:500", "--game", "gobang:3x3:3", "--against", "perfect"]) == 0

@@ -42,7 +42,7 @@ def rated(capsys, *arguments):
 def test_json_has_ratings_and_intervals(played, capsys):
     truth, path = played
     ratings = json.loads(rated(capsys, path, "--json").out)
-    assert set(ratings) == {"advantage", "model", "players"}
+    assert set(ratings) == {"first_move_advantage", "model", "players"}
     assert {each["player"] for each in ratings["players"]} == set(truth)
     for each in ratings["players"]:
         assert each["low"] < each["elo"] < each["high"]
@@ -55,9 +55,10 @@ def test_json_has_ratings_and_intervals(played, capsys):
 def test_model_parameters_can_be_fixed(played, capsys):
     options = ("--advantage", "-12.5", "--draw-elo", "80", "--json")
     ratings = json.loads(rated(capsys, played[1], *options).out)
-    assert (ratings["model"]["advantage"], ratings["model"]["draw_elo"]) == pytest.approx(
-        (-12.5, 80)
-    )
+    assert (
+        ratings["model"]["first_move_advantage"],
+        ratings["model"]["draw_elo"],
+    ) == pytest.approx((-12.5, 80))
 
 
 def test_csv_agrees_with_json(played, capsys):

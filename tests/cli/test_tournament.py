@@ -57,7 +57,7 @@ def test_tournament_folder_has_all_reports(capsys, here):
     saved = json.loads(Path("t/ratings.json").read_text())
     assert saved == printed
     assert saved["players"][0]["player"] == "mcts:40"
-    assert {"advantage", "model", "pairs", "cycles", "fit", "forfeits"} <= set(saved)
+    assert {"first_move_advantage", "model", "pairs", "cycles", "fit", "forfeits"} <= set(saved)
     assert sum(pair["wins"] + pair["draws"] + pair["losses"] for pair in saved["pairs"]) == 30
     for pair in saved["pairs"]:
         assert pair["low"] < pair["score_rate"] < pair["high"]

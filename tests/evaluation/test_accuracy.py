@@ -82,8 +82,10 @@ def test_report_agrees_with_hand_computed_values():
         4: 1.0,
     }
     assert report.by_ply[2].strong.sample_count == 2
-    assert report.value.squared_error.interval.value == pytest.approx((0.25 + 0.25 + 0.25 + 4) / 4)
-    assert report.value.sign.interval.value == pytest.approx(
+    assert report.value.mean_squared_error.interval.value == pytest.approx(
+        (0.25 + 0.25 + 0.25 + 4) / 4
+    )
+    assert report.value.correct_sign_share.interval.value == pytest.approx(
         2 / 3
     )  # the drawn position is excluded
     low, high = report.all_positions.weak.interval.low, report.all_positions.weak.interval.high
@@ -150,8 +152,10 @@ def test_search_beats_random_and_predicts_winners(solved):
         < few.all_positions.weak.interval.value
         < many.all_positions.weak.interval.low
     )
-    assert many.value.sign.interval.value > 0.9
-    assert many.value.squared_error.interval.value < few.value.squared_error.interval.value
+    assert many.value.correct_sign_share.interval.value > 0.9
+    assert (
+        many.value.mean_squared_error.interval.value < few.value.mean_squared_error.interval.value
+    )
 
 
 class Recorder:

@@ -46,7 +46,7 @@ def test_perfect_play_never_blunders():
     )
     report = perfect_play_report(games, moves)
     assert report.pair_result.score == (0, 6, 0)
-    assert report.blundered.interval.value == 0
+    assert report.blunder_share.interval.value == 0
     assert report.blunders_by_ply == {}
     assert report.regret.interval.value == 0
 
@@ -64,8 +64,12 @@ def test_blunders_are_found_at_their_ply(ply):
     assert report.blunders_by_ply == {ply: len(blunders)}
     score = report.pair_result.score  # the perfect opponent wins every game with a blunder
     assert (score.wins, score.losses) == (0, len(blunders))
-    blundering_side = report.blundered_first if ply % 2 == 0 else report.blundered_second
-    other_side = report.blundered_second if ply % 2 == 0 else report.blundered_first
+    blundering_side = (
+        report.blunder_share_moving_first if ply % 2 == 0 else report.blunder_share_moving_second
+    )
+    other_side = (
+        report.blunder_share_moving_second if ply % 2 == 0 else report.blunder_share_moving_first
+    )
     assert blundering_side.interval.value == len(blunders) / 10
     assert other_side.interval.value == 0
 
@@ -86,7 +90,7 @@ def test_results_agree_with_judged_moves():
         m.game_number for m in moves if m.best_value >= 0
     }
     assert lost_openings  # some random openings are lost
-    assert report.blundered.sample_count == len(games) - len(lost_openings)
+    assert report.blunder_share.sample_count == len(games) - len(lost_openings)
 
 
 def test_moves_are_compared_with_the_best_move():

@@ -39,8 +39,13 @@ ROCK_PAPER_SCISSORS = [
 
 def test_rock_paper_scissors_is_significant_cycle():
     cycles = find_cycles(ROCK_PAPER_SCISSORS)
-    assert (cycles.triples, cycles.decided, cycles.cyclic, cycles.cyclic_fraction) == (1, 1, 1, 1.0)
-    (cycle,) = cycles.significant
+    assert (
+        cycles.triple_count,
+        cycles.decided_count,
+        cycles.cyclic_count,
+        cycles.cyclic_fraction,
+    ) == (1, 1, 1, 1.0)
+    (cycle,) = cycles.significant_cycles
     beats = list(itertools.pairwise([*cycle.players, cycle.players[0]]))
     assert set(beats) == {("paper", "rock"), ("rock", "scissors"), ("scissors", "paper")}
     values = dict(zip(beats, cycle.p_values, strict=True))
@@ -49,7 +54,7 @@ def test_rock_paper_scissors_is_significant_cycle():
 
 def test_reversed_cycle_is_found():
     reversed_pairs = [pair(p.second, p.first, *p.score) for p in ROCK_PAPER_SCISSORS]
-    (cycle,) = find_cycles(reversed_pairs).significant
+    (cycle,) = find_cycles(reversed_pairs).significant_cycles
     assert set(cycle.players) == {"paper", "rock", "scissors"}
 
 
@@ -57,14 +62,14 @@ def test_transitive_results_have_no_cycle():
     names = "abcde"
     pairs = [pair(x, y, 18, 0, 2) for x, y in itertools.combinations(names, 2)]
     cycles = find_cycles(pairs)
-    assert (cycles.triples, cycles.decided, cycles.cyclic) == (10, 10, 0)
-    assert cycles.significant == []
+    assert (cycles.triple_count, cycles.decided_count, cycles.cyclic_count) == (10, 10, 0)
+    assert cycles.significant_cycles == []
 
 
 def test_narrow_cycle_is_not_significant():
     pairs = [pair("a", "b", 11, 0, 9), pair("b", "c", 11, 0, 9), pair("c", "a", 11, 0, 9)]
     cycles = find_cycles(pairs)
-    assert (cycles.cyclic, cycles.significant) == (1, [])
+    assert (cycles.cyclic_count, cycles.significant_cycles) == (1, [])
 
 
 def test_repeated_games_are_no_evidence_for_cycle():
@@ -80,13 +85,13 @@ def test_repeated_games_are_no_evidence_for_cycle():
         for p in ROCK_PAPER_SCISSORS
     ]
     cycles = find_cycles(once)
-    assert (cycles.cyclic, cycles.significant) == (1, [])
+    assert (cycles.cyclic_count, cycles.significant_cycles) == (1, [])
 
 
 def test_even_and_missing_pairs_decide_no_triple():
     pairs = [pair("a", "b", 10, 0, 0), pair("b", "c", 5, 0, 5), pair("c", "a", 10, 0, 0)]
-    assert find_cycles(pairs).decided == 0
-    assert find_cycles(pairs[:2]).triples == 0
+    assert find_cycles(pairs).decided_count == 0
+    assert find_cycles(pairs[:2]).triple_count == 0
     assert find_cycles(pairs[:2]).cyclic_fraction is None
 
 
@@ -108,8 +113,8 @@ def test_cycle_counts_agree_with_enumeration(count, seed):
         for p, q, r in ((x, y, z), (x, z, y))
         if ahead[p, q] and ahead[q, r] and ahead[r, p]
     ]
-    assert cycles.triples == len(triples)
-    assert cycles.cyclic == len(cycles.significant) == len(cyclic)
+    assert cycles.triple_count == len(triples)
+    assert cycles.cyclic_count == len(cycles.significant_cycles) == len(cyclic)
 
 
 def test_random_results_make_quarter_of_triples_cyclic():
@@ -120,7 +125,7 @@ def test_random_results_make_quarter_of_triples_cyclic():
         for x, y in itertools.combinations(names, 2)
     ]
     cycles = find_cycles(pairs)
-    assert cycles.triples == 82 * 81 * 80 // 6
+    assert cycles.triple_count == 82 * 81 * 80 // 6
     assert cycles.cyclic_fraction == pytest.approx(0.25, abs=0.01)
 
 

@@ -43,7 +43,7 @@ def test_strengths_are_recovered_and_intervals_cover_them(players, games_a_pair,
             true_elo = ratings.model.scale * truth[rating.player]
             is_covered.append(rating.interval.low <= true_elo <= rating.interval.high)
             errors.append(rating.elo_model - truth[rating.player])
-        advantages.append(ratings.model.advantage)
+        advantages.append(ratings.model.first_move_advantage)
         draw_elos.append(ratings.model.draw_elo)
     assert 0.92 <= np.mean(is_covered) <= 0.98
     assert np.std(errors) < 20
@@ -60,7 +60,7 @@ def test_many_games_recover_true_strengths():
         results += games(first, second, *(round(20_000 * share) for share in shares))
     ratings = rate(results)
     assert elos(ratings) == pytest.approx(truth, abs=0.5)
-    assert ratings.model.advantage == pytest.approx(60, abs=0.5)
+    assert ratings.model.first_move_advantage == pytest.approx(60, abs=0.5)
     assert ratings.model.draw_elo == pytest.approx(130, abs=0.5)
 
 
@@ -116,7 +116,7 @@ def test_ratings_agree_with_bayeselo():
     reference, advantage, draw_elo = bayeselo(results)
     ratings = rate(results)
     assert elos(ratings) == pytest.approx(reference, abs=0.5)
-    assert ratings.model.advantage == pytest.approx(advantage, abs=0.5)
+    assert ratings.model.first_move_advantage == pytest.approx(advantage, abs=0.5)
     assert ratings.model.draw_elo == pytest.approx(draw_elo, abs=0.5)
 
 
@@ -155,7 +155,9 @@ def test_reported_numbers_are_on_one_scale():
     _, played = synthetic_tournament(np.random.default_rng(8), 5, 20)
     ratings = rate(played)
     report, scale = ratings_json(ratings), ratings.model.scale
-    assert report["advantage"] == pytest.approx(scale * report["model"]["advantage"])
+    assert report["first_move_advantage"] == pytest.approx(
+        scale * report["model"]["first_move_advantage"]
+    )
     for each, rating in zip(report["players"], ratings.players, strict=True):
         assert each["elo"] == pytest.approx(scale * each["elo_model"])
         assert each["elo"] == rating.elo == pytest.approx((each["low"] + each["high"]) / 2)
@@ -203,7 +205,9 @@ def test_swapping_colours_negates_advantage(rows):
     results = connected_results(rows)
     ratings = rate(results)
     swapped = rate([GameResult(r.second, r.first, -r.result) for r in results])
-    assert swapped.model.advantage == pytest.approx(-ratings.model.advantage, abs=1e-5)
+    assert swapped.model.first_move_advantage == pytest.approx(
+        -ratings.model.first_move_advantage, abs=1e-5
+    )
     assert swapped.model.draw_elo == pytest.approx(ratings.model.draw_elo, abs=1e-5)
     assert elos(swapped) == pytest.approx(elos(ratings), abs=1e-5)
 
@@ -255,9 +259,9 @@ EXTREMES = {
 def test_extreme_results_have_finite_ratings(name):
     ratings = rate(EXTREMES[name])
     numbers = [x for rating in ratings.players for x in [*rating.interval, *rating[2:]]]
-    assert np.isfinite([*numbers, ratings.model.advantage, ratings.model.draw_elo]).all()
+    assert np.isfinite([*numbers, ratings.model.first_move_advantage, ratings.model.draw_elo]).all()
     assert 0 < ratings.model.draw_elo < 3000
-    assert abs(ratings.model.advantage) < 3000
+    assert abs(ratings.model.first_move_advantage) < 3000
     assert all(
         rating.interval.low < rating.elo < rating.interval.high for rating in ratings.players
     )
@@ -267,17 +271,17 @@ def test_extreme_results_have_plausible_ratings():
     assert rate(EXTREMES["one wins everything"]).players[0].player == "a"
     assert rate(EXTREMES["all drawn"]).model.draw_elo > 500
     first = rate(EXTREMES["first player wins"])
-    assert first.model.advantage > 200
+    assert first.model.first_move_advantage > 200
     assert elos(first) == pytest.approx({"a": 0, "b": 0}, abs=1e-6)
 
 
 def test_fixed_parameters_are_not_fitted():
     results = games("a", "b", 30, 5, 10) + games("b", "a", 30, 5, 10)
     ratings = rate(results, advantage=12.5, draw_elo=50)
-    assert (ratings.model.advantage, ratings.model.draw_elo) == pytest.approx((12.5, 50))
+    assert (ratings.model.first_move_advantage, ratings.model.draw_elo) == pytest.approx((12.5, 50))
     assert not ratings.model.covariance[2:].any()
     fitted = rate(results)
-    assert fitted.model.advantage > 50
+    assert fitted.model.first_move_advantage > 50
     assert fitted.model.covariance[2, 2] > 0
 
 
@@ -285,7 +289,7 @@ def test_rating_has_games_rates_and_mean_opponent():
     results = games("a", "b", 2, 1) + games("c", "a", 0, 0, 1) + games("b", "c", 1)
     rated = {rating.player: rating for rating in rate(results).players}
     assert (rated["a"].games, rated["a"].score_rate, rated["a"].draw_rate) == (4, 3.5 / 4, 0.25)
-    assert rated["a"].opponents == pytest.approx((3 * rated["b"].elo + rated["c"].elo) / 4)
+    assert rated["a"].mean_opponent_elo == pytest.approx((3 * rated["b"].elo + rated["c"].elo) / 4)
     assert rated["c"].score_rate == 0
 
 

@@ -243,7 +243,7 @@ def _verify(listed: Sequence[AgentWithCard], json: bool) -> None:
         compared = compare_cards(stated, remeasure(stated, agent, progress_bar))
         results[each.name] = compared
         rows: list[list[Cell]] = [
-            [number.what, number.stated, number.measured, "yes" if number.agrees else "no"]
+            [number.quantity, number.stated, number.measured, "yes" if number.agrees else "no"]
             for number in compared
         ]
         columns: list[str | Column] = [

@@ -206,7 +206,7 @@ def rate_files(
 
     Args:
         files: PGN files, games.sqlite files, or folders that contain games.sqlite.
-        json: Print {"advantage": a, "draw_elo": d, "players": [{"player": name, "elo": e, ...}]}.
+        json: Print {"first_move_advantage": a, "model": {...}, "players": [{"player": name, ...}]}.
         csv: Print comma-separated values.
         figure: File for a plot of the ratings, such as ratings.png or ratings.svg.
         advantage: First-move advantage in Elo; fitted by default.

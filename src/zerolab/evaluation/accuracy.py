@@ -223,8 +223,8 @@ class MoveAccuracy(NamedTuple):
 class ValueAccuracy(NamedTuple):
     """Accuracy of predicted values compared with the exact results -1, 0 and 1."""
 
-    squared_error: MeanEstimate | None
-    sign: MeanEstimate | None
+    mean_squared_error: MeanEstimate | None
+    correct_sign_share: MeanEstimate | None
     """Share of won and lost positions for which the value has the correct sign."""
 
 

@@ -365,7 +365,8 @@ def read_agent_with_card(stored: StoredAgent) -> AgentWithCard:
 class CardComparison(NamedTuple):
     """Statement on a card, compared with a repeated measurement."""
 
-    what: str
+    quantity: str
+    """Meaning of the number compared, such as "strong moves, search"."""
     stated: Cell
     measured: Cell
     agrees: bool
@@ -377,13 +378,13 @@ def compare_cards(card: AgentCard, repeated: AgentCard) -> list[CardComparison]:
     texts = {"simulations": (str(card.simulations), str(repeated.simulations))}
     if card.accuracy is not None and repeated.accuracy is not None:
         texts["digest of the positions"] = card.accuracy.digest, repeated.accuracy.digest
-    comparisons = [CardComparison(what, *pair, pair[0] == pair[1]) for what, pair in texts.items()]
+    comparisons = [CardComparison(name, *pair, pair[0] == pair[1]) for name, pair in texts.items()]
     stated, measured = dict(card_shares(card)), dict(card_shares(repeated))
-    for what in stated | measured:
-        old, new = stated.get(what), measured.get(what)
+    for quantity in stated | measured:
+        old, new = stated.get(quantity), measured.get(quantity)
         cells = [each.interval if each else None for each in (old, new)]
         agrees = old is not None and new is not None and old.agrees_with(new)
-        comparisons.append(CardComparison(what, cells[0], cells[1], agrees))
+        comparisons.append(CardComparison(quantity, cells[0], cells[1], agrees))
     return comparisons
 
 

@@ -73,11 +73,11 @@ class PerfectPlayReport(NamedTuple):
 
     pair_result: PairResult
     """Scores from the player's point of view."""
-    blundered: MeanEstimate | None
+    blunder_share: MeanEstimate | None
     """Share of games with a blunder; games that are lost from the start are not counted."""
-    blundered_first: MeanEstimate | None
+    blunder_share_moving_first: MeanEstimate | None
     """Share of games with a blunder, among games where the player moved first."""
-    blundered_second: MeanEstimate | None
+    blunder_share_moving_second: MeanEstimate | None
     """Share of games with a blunder, among games where the player moved second."""
     blunders_by_ply: dict[int, int]
     """Number of blunders at each ply, over all games. Two moves that turn a win into a draw and the
@@ -243,14 +243,14 @@ def _cell(estimate: MeanEstimate | None) -> Cell:
 def print_perfect_play(console: Console, report: PerfectPlayReport) -> None:
     """Print the results of games against perfect play."""
     console.print(f"against perfect play: {describe_score(report.pair_result)}")
-    for blundered, games_played in (
-        (report.blundered, "in all games"),
-        (report.blundered_first, "as first player"),
-        (report.blundered_second, "as second player"),
+    for share, games_played in (
+        (report.blunder_share, "in all games"),
+        (report.blunder_share_moving_first, "as first player"),
+        (report.blunder_share_moving_second, "as second player"),
     ):
-        games = blundered.sample_count if blundered else 0
+        games = share.sample_count if share else 0
         console.print(
-            f"blundered {games_played}: {percent_text(blundered)} of {games} games that were not"
+            f"blundered {games_played}: {percent_text(share)} of {games} games that were not"
             " lost from the start"
         )
     if report.blunders_by_ply:

@@ -129,20 +129,20 @@ class Cycle(NamedTuple):
 class CycleStatistics(NamedTuple):
     """Numbers of triples of players who played each other, and of cycles among these triples."""
 
-    triples: int
-    decided: int
+    triple_count: int
+    decided_count: int
     """Number of triples in which every pair has a winner on points."""
-    cyclic: int
+    cyclic_count: int
     """Number of decided triples that form a cycle on points, whether significant or not."""
-    significant: list[Cycle]
+    significant_cycles: list[Cycle]
     """Cycles in which all three sign tests reject equality, strongest evidence first."""
-    by_chance: float
+    expected_by_chance_limit: float
     """Upper bound on the expected number of significant cycles if all players are equal."""
 
     @property
     def cyclic_fraction(self) -> float | None:
         """Fraction of decided triples that are cyclic; 1/4 is expected from coin tosses."""
-        return self.cyclic / self.decided if self.decided else None
+        return self.cyclic_count / self.decided_count if self.decided_count else None
 
 
 def sign_test(score: MatchScore) -> float:
@@ -276,7 +276,7 @@ def _expectation(difference: float, ratings: Ratings) -> tuple[float, float]:
 
     `difference` is the Elo of the first player minus that of the second.
     """
-    lead = difference + ratings.model.advantage
+    lead = difference + ratings.model.first_move_advantage
     win = 1.0 / (1.0 + math.exp((ratings.model.draw_elo - lead) / ELO_PER_NATURAL_UNIT))
     loss = 1.0 / (1.0 + math.exp((ratings.model.draw_elo + lead) / ELO_PER_NATURAL_UNIT))
     mean = win + 0.5 * (1.0 - win - loss)

@@ -226,7 +226,7 @@ class TournamentReport(NotebookView):
             "cycles": {
                 **self.cycles._asdict(),
                 "cyclic_fraction": self.cycles.cyclic_fraction,
-                "significant": [cycle._asdict() for cycle in self.cycles.significant],
+                "significant_cycles": [cycle._asdict() for cycle in self.cycles.significant_cycles],
             },
             "fit": {
                 "chi_square": self.goodness_of_fit.chi_square,
@@ -332,21 +332,21 @@ class TournamentReport(NotebookView):
 
     def _describe_cycles(self) -> list[str]:
         cycles = self.cycles
-        if not cycles.triples:
+        if not cycles.triple_count:
             return []
         fraction = cycles.cyclic_fraction
         rate = (
             "" if fraction is None else f" ({percent(fraction)}; 25 % if results were coin tosses)"
         )
-        count = len(cycles.significant)
+        count = len(cycles.significant_cycles)
         lines = [
-            f"cycles: {cycles.triples} triples of players, {cycles.decided} without tied pairs,"
-            f" {cycles.cyclic} cyclic by score{rate}",
+            f"cycles: {cycles.triple_count} triples of players, {cycles.decided_count} without tied"
+            f" pairs, {cycles.cyclic_count} cyclic by score{rate}",
             f"significant cycles: {count} (three exact tests, each at the 5 % level, repeated games"
-            f" counted once; at most {cycles.by_chance:.2g} expected by chance among equal"
-            " players)",
+            f" counted once; at most {cycles.expected_by_chance_limit:.2g} expected by chance among"
+            " equal players)",
         ]
-        for players, values in cycles.significant[:_MAX_CYCLES]:
+        for players, values in cycles.significant_cycles[:_MAX_CYCLES]:
             chain = " beats ".join([*players, players[0]])
             lines.append(f"  {chain} (p = {', '.join(f'{value:.2g}' for value in values)})")
         if count > _MAX_CYCLES:

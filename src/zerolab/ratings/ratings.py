@@ -49,7 +49,7 @@ class Rating(NamedTuple):
     """Points per game over all games; a draw counts half."""
     draw_rate: float
     """Fraction of all games that were drawn."""
-    opponents: float
+    mean_opponent_elo: float
     """Mean Elo of the opponents over all games."""
     elo_model: float
     """Elo on the model scale."""
@@ -106,7 +106,7 @@ class RatingFit:
     """Names of the n players, strongest first."""
     elos: Floats
     """float64[n]: Elo of each player; the mean is 0."""
-    advantage: float
+    first_move_advantage: float
     """First-move advantage in Elo."""
     draw_elo: float
     """Draw parameter.
@@ -114,9 +114,9 @@ class RatingFit:
     Equal players draw with probability (t - 1) / (t + 1), where t = 10 ** (draw_elo / 400).
     """
     covariance: Floats
-    """float64[n + 2, n + 2]: covariance of players, advantage and draw_elo, in Elo squared.
+    """float64[n + 2, n + 2]: covariance of the players, first-move advantage and draw_elo.
 
-    The entries of a fixed parameter are 0.
+    It is in Elo squared. The entries of a fixed parameter are 0.
     """
 
     @property
@@ -131,8 +131,8 @@ class RatingFit:
 
     def __repr__(self) -> str:
         return (
-            f"<RatingFit of {len(self.names)} players: advantage {self.advantage:+.1f},"
-            f" draw_elo {self.draw_elo:.1f}>"
+            f"<RatingFit of {len(self.names)} players:"
+            f" first-move advantage {self.first_move_advantage:+.1f}, draw_elo {self.draw_elo:.1f}>"
         )
 
     def difference(self, player: str, other: str) -> EloDifference:
@@ -164,9 +164,9 @@ class Ratings(NotebookView):
     """Fitted parameters on the model scale."""
 
     @property
-    def advantage(self) -> float:
+    def first_move_advantage(self) -> float:
         """First-move advantage in Elo."""
-        return self.model.scale * self.model.advantage
+        return self.model.scale * self.model.first_move_advantage
 
     def difference(self, player: str, other: str) -> EloDifference:
         """Return the lead of `player` over `other`; raise ValueError for unknown names."""
@@ -238,8 +238,16 @@ def ratings_json(ratings: Ratings) -> dict[str, Any]:
         for rating, likelihood in zip(ratings.players, likelihoods, strict=True)
     ]
     model = ratings.model
-    parameters = {"advantage": model.advantage, "draw_elo": model.draw_elo, "scale": model.scale}
-    return {"advantage": ratings.advantage, "model": parameters, "players": players}
+    parameters = {
+        "first_move_advantage": model.first_move_advantage,
+        "draw_elo": model.draw_elo,
+        "scale": model.scale,
+    }
+    return {
+        "first_move_advantage": ratings.first_move_advantage,
+        "model": parameters,
+        "players": players,
+    }
 
 
 def ratings_csv(ratings: Ratings) -> str:
@@ -259,7 +267,7 @@ def ratings_table(ratings: Ratings) -> Table:
         [
             i + 1, rating.player, rating.interval,
             float(likelihoods[i, i + 1]) if i < last else None, rating.games,
-            rating.distinct_games, rating.score_rate, rating.draw_rate, rating.opponents,
+            rating.distinct_games, rating.score_rate, rating.draw_rate, rating.mean_opponent_elo,
         ]
         for i, rating in enumerate(ratings.players)
     ]  # fmt: skip
@@ -270,7 +278,7 @@ def ratings_table(ratings: Ratings) -> Table:
         Column("opponents", "+.0f"),
     ]  # fmt: skip
     note = (
-        f"first-move advantage {ratings.advantage:+.1f} Elo; draw_elo"
+        f"first-move advantage {ratings.first_move_advantage:+.1f} Elo; draw_elo"
         f" {ratings.model.draw_elo:.1f}; Elo on BayesElo's scale; repeated games count once"
     )
     return Table("ratings", "", columns, rows, note)

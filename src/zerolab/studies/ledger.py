@@ -69,7 +69,7 @@ class LedgerRow:
     """Digest of everything that the result depends on (`run_key`); for a player, its spec."""
     seed: int | None = None
     """Seed of a run."""
-    weights: str = ""
+    weights_digest: str = ""
     """Digest of a run's final network."""
     environments: Sequence[Environment] = ()
     """Hardware and software of a run."""
@@ -213,7 +213,7 @@ def _describe(header: LedgerHeader) -> str:
 def _details(row: LedgerRow) -> str:
     table = {
         "seed": row.seed,
-        "weights": row.weights,
+        "weights": row.weights_digest,
         "environments": [each.model_dump() for each in row.environments],
         "records": [each.line() for each in row.records],
         "scores": [[*each[:3], *map(list, each[3:])] for each in row.scores],

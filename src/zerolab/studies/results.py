@@ -205,7 +205,7 @@ def _trained_run(planned: PlannedRun, row: LedgerRow) -> TrainedRun:
             f"{planned.title} was trained with settings from a different version of the study"
             f" ({row.key}): expected a ledger from this version of zerolab, with {planned.key}"
         )
-    return TrainedRun(planned, row.records, row.weights, row.environments, row.numbers)
+    return TrainedRun(planned, row.records, row.weights_digest, row.environments, row.numbers)
 
 
 def provenance(results: Results) -> Provenance:

@@ -186,7 +186,7 @@ def _accuracy_fields(report: AccuracyReport) -> dict[str, float]:
         **_interval_fields(f"{report.name}_strong", report.all_positions.strong),
         **_interval_fields(f"{report.name}_weak", report.all_positions.weak),
     }
-    error = report.value and report.value.squared_error
+    error = report.value and report.value.mean_squared_error
     return fields | ({f"{report.name}_value_error": error.interval.value} if error else {})
 
 

@@ -226,7 +226,7 @@ def _rate(tournament: Tournament) -> TournamentDetails:
         if report
         else [],
         table=_cross_table(report) if report else [],
-        advantage=report.ratings.advantage if report else None,
+        advantage=report.ratings.first_move_advantage if report else None,
         note=note,
     )
 
