@@ -189,7 +189,7 @@ def test_runs_prints_comparable_scores_instead_of_elo(smoke_run, capsys):
     assert "Elo" not in head
     assert main(["runs", str(smoke_run), "--json"]) == 0
     (listed,) = json.loads(capsys.readouterr().out)
-    assert set(listed["scores"]) == {"random", "mcts:100?tie_break=random"}
+    assert set(listed["final_score_rates"]) == {"random", "mcts:100?tie_break=random"}
     assert "training_elo" in listed
     assert "elo" not in listed
 

@@ -101,8 +101,8 @@ def test_record_of_simulation_adds_up() -> None:
             assert chosen[0].score == best
         signs = [(-1) ** depth for depth in reversed(range(len(simulation.backups)))]
         for sign, backup in zip(signs, simulation.backups, strict=True):
-            assert backup.added == pytest.approx(sign * simulation.leaf.value)
-            step = (backup.added - backup.mean_before) / backup.visits
+            assert backup.leaf_value == pytest.approx(sign * simulation.leaf.value)
+            step = (backup.leaf_value - backup.mean_before) / backup.visits
             assert backup.mean_after == pytest.approx(backup.mean_before + step, abs=1e-6)
         assert sum(search.root_visits.values()) == number
 

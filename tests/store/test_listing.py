@@ -53,11 +53,11 @@ def test_summary_has_latest_accuracy_and_scores(tmp_path):
     with run.locked():
         run.commit(run.progress, lines)
     summary = summarise_run(run.path)
-    assert (summary.accuracy, summary.scores) == (0.75, {"mcts:9": 1.0})
+    assert (summary.accuracy, summary.final_score_rates) == (0.75, {"mcts:9": 1.0})
     with run.locked():
         run.commit(run.progress, [{"stage": "selfplay", "iteration": 3}])
     summary = summarise_run(run.path)  # the run has been extended
-    assert (summary.accuracy, summary.scores) == (0.75, {})
+    assert (summary.accuracy, summary.final_score_rates) == (0.75, {})
 
 
 @pytest.mark.parametrize("name", ["state.json", "config.toml", "metrics.jsonl"])

@@ -329,7 +329,9 @@ def test_run_records_its_source(here, capsys):
     assert (start.source, start.iteration, start.game) == ("source", 2, "gobang:3x3:3")
     assert start.digest == source.weights_digest(2)
     main(["runs", ".", "--json"])
-    listed = {entry["path"]: entry["source"] for entry in json.loads(capsys.readouterr().out)}
+    listed = {
+        entry["path"]: entry["start_network"] for entry in json.loads(capsys.readouterr().out)
+    }
     assert listed == {"run": "source@2", "source": ""}
     assert amend_settings(run, [FROM, "start.transfer=trunk"]) == saved_settings(run)
     assert run_key(saved_settings(run)) == run_key(settings)

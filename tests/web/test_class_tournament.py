@@ -43,7 +43,7 @@ def test_restarted_server_has_same_tokens_agents_and_results(members, group_of, 
         assert kept[pupil.name] == pupil
     assert kept["Cleo"].agent == ""
     assert again.standings()["ratings"] == before["ratings"]
-    assert again.standings()["latest"] == before["latest"]
+    assert again.standings()["latest_games"] == before["latest_games"]
 
 
 def test_killed_tournament_continues_with_the_missing_games(members, at_once, monkeypatch):
@@ -54,7 +54,7 @@ def test_killed_tournament_continues_with_the_missing_games(members, at_once, mo
     folder = members.classroom.tournament_folder(1)
     whole = Tournament.load(folder).games()
     (folder / "games.sqlite").unlink()
-    assert members.standings()["tournament"]["playing"]
+    assert members.standings()["tournament"]["is_running"]
     monkeypatch.undo()
     monkeypatch.chdir(members.classroom.folder)  # tournaments need no files of the laboratory
     monkeypatch.setattr(classroom.os, "nice", lambda step: None)
@@ -102,12 +102,12 @@ def test_thirty_pupils_play_in_a_separate_process(group_of, tmp_path):
     assert group.start().status_code == 400
     shown = group.finished()
     assert shown["tournament"]["problem"] == ""
-    assert shown["tournament"]["games"] == shown["tournament"]["planned"] == 30 * 29
+    assert shown["tournament"]["stored_games"] == shown["tournament"]["planned_games"] == 30 * 29
     assert {each["player"] for each in shown["ratings"]} == set(group.pupils)
     assert all(each["low"] < each["elo"] < each["high"] for each in shown["ratings"])
     points = sum(each["score_rate"] * each["games"] for each in shown["ratings"])
     assert points == pytest.approx(30 * 29)
-    assert len(shown["latest"]) == 12
+    assert len(shown["latest_games"]) == 12
 
 
 def test_stopped_tournament_can_be_continued(members, at_once, monkeypatch):
@@ -116,12 +116,12 @@ def test_stopped_tournament_can_be_continued(members, at_once, monkeypatch):
     with monkeypatch.context() as patch:  # stopped before the first game
         patch.setattr(classroom, "play_tournament", lambda *arguments: "")
         patch.setattr(ClassPlay, "_finish", lambda *arguments: None)
-        assert members.start().json()["tournament"]["playing"]
+        assert members.start().json()["tournament"]["is_running"]
     stopped = members.teacher.post("/api/v1/class/manage/stop").json()["tournament"]
-    assert (stopped["playing"], stopped["games"]) == (False, 0)
+    assert (stopped["is_running"], stopped["stored_games"]) == (False, 0)
     response = members.teacher.post("/api/v1/class/manage/continue")
     assert response.status_code == 200
-    assert members.finished()["tournament"]["games"] == 2
+    assert members.finished()["tournament"]["stored_games"] == 2
 
 
 def test_end_of_a_tournament_is_not_recorded_in_the_next_one(members, at_once, monkeypatch):
@@ -166,7 +166,7 @@ def test_agent_that_cannot_play_any_more_is_left_out_and_named(group_of, tmp_pat
     shutil.rmtree(group.classroom.tournament_folder(1))
     group.classroom.update_record(tournament=tournament.model_copy(update={"agents": agents}))
     state = group.teacher.post("/api/v1/class/manage/continue").json()["tournament"]
-    assert (state["games"], state["planned"], state["playing"]) == (2, 6, False)
+    assert (state["stored_games"], state["planned_games"], state["is_running"]) == (2, 6, False)
     assert "Cleo was left out" in state["problem"]
     assert "runs/deleted" in state["problem"]
 

@@ -174,7 +174,7 @@ def test_solver_judges_every_move_of_tic_tac_toe(client):
             position.action_name(action): int(values[action]) for action in position.legal_actions
         }
         verdict = verdicts[ply]
-        assert (verdict["move"], verdict["value"], verdict["after"]) == (
+        assert (verdict["move"], verdict["best_value"], verdict["played_value"]) == (
             move, max(legal.values()), legal[move],
         )  # fmt: skip
         assert verdict["verdict"] == exact_verdict(max(legal.values()), legal[move])
@@ -190,8 +190,8 @@ def test_agent_judges_with_its_own_values(client):
     by_ply = {each["judged"]["ply"]: each["judged"] for each in messages if "judged" in each}
     assert sorted(by_ply) == list(range(len(moves)))
     for ply in range(len(moves) - 1):  # the next mover's value, negated
-        assert by_ply[ply]["after"] == -by_ply[ply + 1]["value"]
-    assert all(-1 <= each["value"] <= 1 for each in by_ply.values())
+        assert by_ply[ply]["played_value"] == -by_ply[ply + 1]["best_value"]
+    assert all(-1 <= each["best_value"] <= 1 for each in by_ply.values())
 
 
 def test_agent_without_values_leaves_judging_to_solver(client):

@@ -51,7 +51,9 @@ def test_changes_from_other_sites_are_refused(client: TestClient, origin: str) -
     assert response.status_code == 403
     with (
         pytest.raises(WebSocketDisconnect),
-        client.websocket_connect("/api/v1/live", headers={"origin": origin, "host": "localhost"}),
+        client.websocket_connect(
+            "/api/v1/analysis/live", headers={"origin": origin, "host": "localhost"}
+        ),
     ):
         pass
 
@@ -81,7 +83,7 @@ def test_missing_token_is_refused(guarded: TestClient) -> None:
         assert guarded.get(path).status_code == 401
     assert guarded.get("/?token=wrong").status_code == 401
     assert guarded.get("/", headers={"cookie": "zerolab-token=wrong"}).status_code == 401
-    with pytest.raises(WebSocketDisconnect), guarded.websocket_connect("/api/v1/live"):
+    with pytest.raises(WebSocketDisconnect), guarded.websocket_connect("/api/v1/analysis/live"):
         pass
 
 
@@ -138,7 +140,7 @@ def test_proxied_requests_need_token(client: TestClient, guarded: TestClient, he
         assert "zerolab serve --names NAME" in response.json()["error"]
     with (
         pytest.raises(WebSocketDisconnect),
-        client.websocket_connect("/api/v1/live", headers=forwarded),
+        client.websocket_connect("/api/v1/analysis/live", headers=forwarded),
     ):
         pass
     authorized = {"authorization": "Bearer secret-token", header: "192.0.2.1"}
@@ -319,7 +321,7 @@ def test_addresses_of_one_ipv6_network_share_limit() -> None:
 @pytest.mark.usefixtures("two_requests")
 def test_websocket_messages_count_as_requests() -> None:
     with _client_at("192.0.2.1") as client:
-        with client.websocket_connect("/api/v1/live", headers=OWN) as socket:
+        with client.websocket_connect("/api/v1/analysis/live", headers=OWN) as socket:
             for _ in range(3):  # the connection counted as the first request
                 socket.send_json({"id": 1, "do": "stop"})
             assert socket.receive_json() == {"id": 1, "done": True}
@@ -387,9 +389,9 @@ def test_websockets_per_client_are_limited(
     monkeypatch.setattr(security, "_MAX_SOCKETS", 2)
     with ExitStack() as stack:
         for _ in range(2):
-            stack.enter_context(client.websocket_connect("/api/v1/live", headers=OWN))
+            stack.enter_context(client.websocket_connect("/api/v1/analysis/live", headers=OWN))
         with pytest.raises(WebSocketDisconnect):
-            stack.enter_context(client.websocket_connect("/api/v1/live", headers=OWN))
-    with client.websocket_connect("/api/v1/live", headers=OWN) as socket:
+            stack.enter_context(client.websocket_connect("/api/v1/analysis/live", headers=OWN))
+    with client.websocket_connect("/api/v1/analysis/live", headers=OWN) as socket:
         socket.send_json({"id": 1, "do": "stop"})
         assert socket.receive_json() == {"id": 1, "done": True}

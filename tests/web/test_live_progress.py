@@ -140,7 +140,7 @@ def test_pages_get_the_stage_and_the_game_of_a_running_run(
         run.locked(),
         client.websocket_connect(f"ws://localhost/api/v1/runs/live?run={COPY}") as socket,
     ):
-        shown = socket.receive_json()["live"]
+        shown = socket.receive_json()["stage_progress"]
     assert (shown["task"], shown["done"], shown["total"]) == ("self-play", 3, 8)
     position = Position.start(GAME)
     for move in shown["latest_game"]["moves"]:
@@ -161,11 +161,11 @@ def test_moves_that_are_not_of_the_game_are_left_out(
         run.locked(),
         client.websocket_connect(f"ws://localhost/api/v1/runs/live?run={COPY}") as socket,
     ):
-        shown = socket.receive_json()["live"]
+        shown = socket.receive_json()["stage_progress"]
     assert (shown["done"], shown["latest_game"]) == (1, None)
 
 
 def test_stopped_run_has_no_stage(client: TestClient, run: RunFolder) -> None:
     LiveReporter(run, NullReporter(), RunClock(10)).stage_started(1, "self-play", 8, "games")
     with client.websocket_connect(f"ws://localhost/api/v1/runs/live?run={COPY}") as socket:
-        assert socket.receive_json()["live"] is None
+        assert socket.receive_json()["stage_progress"] is None

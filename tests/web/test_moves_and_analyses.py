@@ -30,7 +30,7 @@ def test_search_finds_winning_move(client: TestClient) -> None:
     for agent in ("mcts:200", "perfect", f"{RUN}?simulations=200"):
         response = client.post("/api/v1/move", json={"position": WON, "agent": agent}).json()
         assert response["move"] == "2"
-        assert response["position"]["outcome"] == "first"
+        assert response["position"]["result"] == "first"
 
 
 def test_requested_simulations_and_seconds_are_used(client: TestClient) -> None:
@@ -80,12 +80,12 @@ def test_set_up_positions_can_be_searched(client: TestClient) -> None:
     position = {"game": GAME, "set_up": {"board": rows, "first_to_move": True}}
     for agent in ("mcts:200", "perfect", f"{RUN}?simulations=200"):
         response = client.post("/api/v1/analysis", json={"position": position, "agent": agent})
-        assert response.json()["best"] == "2", response.text
+        assert response.json()["chosen_move"] == "2", response.text
 
 
 def test_solution_has_best_move_and_scores(client: TestClient) -> None:
     solution = client.post("/api/v1/solution", json={"position": WON, "seconds": 20}).json()
-    assert solution["best"] == ["2"]
+    assert solution["best_moves"] == ["2"]
     assert solution["scores"]["2"] > 0
     assert solution["reason"] == ""
 
@@ -108,7 +108,7 @@ def _until_done(socket: WebSocketTestSession, number: int) -> list[dict[str, obj
 
 
 def test_live_analysis_and_tree_have_all_simulations(client: TestClient) -> None:
-    with client.websocket_connect("/api/v1/live", headers={"host": "localhost"}) as socket:
+    with client.websocket_connect("/api/v1/analysis/live", headers={"host": "localhost"}) as socket:
         agents = [f"{RUN}?simulations=9", "mcts:9"]
         socket.send_json(
             {"id": 1, "do": "analyse", "position": {"game": GAME}, "agents": agents,
@@ -121,13 +121,13 @@ def test_live_analysis_and_tree_have_all_simulations(client: TestClient) -> None
             ]
             assert counts[-1] == 300
             assert counts == sorted(counts)
-        socket.send_json({"id": 2, "do": "look", "agent": agents[0], "path": []})
+        socket.send_json({"id": 2, "do": "node", "agent": agents[0], "path": []})
         (root,) = _until_done(socket, 2)
         children = root["node"]["children"]
         assert sum(child["visits"] for child in children) == 300
         assert sum(child["prior"] for child in children) == pytest.approx(1, abs=1e-4)
         best = children[0]["name"]
-        socket.send_json({"id": 3, "do": "look", "agent": agents[0], "path": [best]})
+        socket.send_json({"id": 3, "do": "node", "agent": agents[0], "path": [best]})
         (node,) = _until_done(socket, 3)
         assert node["node"]["visits"] == children[0]["visits"]
         assert node["node"]["value"] == pytest.approx(-children[0]["value"], abs=1e-4)
@@ -136,7 +136,7 @@ def test_live_analysis_and_tree_have_all_simulations(client: TestClient) -> None
 
 def test_moves_without_visits_have_no_finite_bonus(client: TestClient) -> None:
     """UCT visits all other moves first, so the bonus of the last ones is infinite."""
-    with client.websocket_connect("/api/v1/live", headers={"host": "localhost"}) as socket:
+    with client.websocket_connect("/api/v1/analysis/live", headers={"host": "localhost"}) as socket:
         position = {"game": "gobang:8x8:5"}
         socket.send_json(
             {
@@ -148,7 +148,7 @@ def test_moves_without_visits_have_no_finite_bonus(client: TestClient) -> None:
             }
         )
         _until_done(socket, 1)
-        socket.send_json({"id": 2, "do": "look", "agent": "mcts:5", "path": []})
+        socket.send_json({"id": 2, "do": "node", "agent": "mcts:5", "path": []})
         (root,) = _until_done(socket, 2)
     children = root["node"]["children"]
     assert len(children) == 64
@@ -159,7 +159,7 @@ def test_moves_without_visits_have_no_finite_bonus(client: TestClient) -> None:
 def test_replaced_searches_are_stopped(client: TestClient) -> None:
     lab: Laboratory = client.app.state.laboratory  # type: ignore[attr-defined]
     request = {"do": "analyse", "position": {"game": GAME}, "simulations": 100_000}
-    with client.websocket_connect("/api/v1/live", headers={"host": "localhost"}) as socket:
+    with client.websocket_connect("/api/v1/analysis/live", headers={"host": "localhost"}) as socket:
         for number in range(20):
             socket.send_json({"id": number, "agents": ["mcts:5", "mcts:5", "mcts:9"], **request})
         while socket.receive_json()["id"] < 19:
@@ -174,14 +174,14 @@ def test_replaced_searches_are_stopped(client: TestClient) -> None:
 
 
 def test_invalid_messages_leave_websocket_open(client: TestClient) -> None:
-    with client.websocket_connect("/api/v1/live", headers={"host": "localhost"}) as socket:
+    with client.websocket_connect("/api/v1/analysis/live", headers={"host": "localhost"}) as socket:
         for text in ("", "{", "[]", "7", '"do"', '{"do":"x"}', "[" * 5000, "nul", '{"id":-1}'):
             socket.send_text(text)
             assert socket.receive_json()["error"]
         request = {"id": 4, "do": "analyse", "position": {"game": GAME, "moves": ["9"]}}
         socket.send_json({**request, "agents": ["random"]})
         assert socket.receive_json()["id"] == 4
-        socket.send_json({"id": 5, "do": "look", "agent": "random", "path": []})
+        socket.send_json({"id": 5, "do": "node", "agent": "random", "path": []})
         assert "is not searching" in socket.receive_json()["error"]
         socket.send_json({"id": 6, "do": "stop"})
         assert socket.receive_json() == {"id": 6, "done": True}
@@ -192,7 +192,9 @@ def test_random_frames_do_not_stop_server(
 ) -> None:
     monkeypatch.setattr("zerolab.web.requests._BURST", 10_000)
     for connection in range(5):
-        with client.websocket_connect("/api/v1/live", headers={"host": "localhost"}) as socket:
+        with client.websocket_connect(
+            "/api/v1/analysis/live", headers={"host": "localhost"}
+        ) as socket:
             for number in range(99):
                 size = (number * 7) % 50
                 frame = bytes(

@@ -12,7 +12,7 @@ from zerolab.web import search_worker
 from zerolab.web.folders import Folders
 from zerolab.web.live_search import SearchRequest
 from zerolab.web.requests import BusyError, Client
-from zerolab.web.search_process import BeginCommand, DropCommand, LookCommand
+from zerolab.web.search_process import BeginCommand, DropCommand, NodeCommand
 from zerolab.web.search_worker import Outbox
 
 REQUEST = SearchRequest("random", Position.start(GAME), Folders())
@@ -22,7 +22,7 @@ def begin(number: int) -> BeginCommand:
     return BeginCommand(number, Client("a"), REQUEST, False)
 
 
-def drain(box: Outbox) -> list[BeginCommand | LookCommand | DropCommand | None]:
+def drain(box: Outbox) -> list[BeginCommand | NodeCommand | DropCommand | None]:
     messages = []
     while not box.is_empty:
         messages.append(box.take())
@@ -30,8 +30,8 @@ def drain(box: Outbox) -> list[BeginCommand | LookCommand | DropCommand | None]:
 
 
 def test_messages_are_taken_in_order() -> None:
-    box, look = Outbox(), LookCommand(2, 1, ())
-    messages = [begin(1), look, begin(3)]
+    box, node = Outbox(), NodeCommand(2, 1, ())
+    messages = [begin(1), node, begin(3)]
     for each in messages:
         box.put(each)
     assert drain(box) == messages
@@ -45,10 +45,10 @@ def test_searches_dropped_before_sending_are_forgotten() -> None:
     box = Outbox()
     for number in (1, 2, 3):
         box.put(begin(number))
-    box.put(LookCommand(4, 1, ()))
+    box.put(NodeCommand(4, 1, ()))
     box.drop_search(2)
-    box.withdraw_look(4)
-    box.withdraw_look(4)
+    box.withdraw_node_command(4)
+    box.withdraw_node_command(4)
     assert drain(box) == [begin(1), begin(3)]
 
 

@@ -31,23 +31,23 @@ def test_position_is_restored_from_its_moves(game: str, draws: list[int]) -> Non
     again = PositionRequest(game=response.game, moves=response.moves).position()
     assert again == position
     assert response.board == position.board().tolist()
-    assert [move.name for move in response.legal] == position.legal_moves
-    assert (response.outcome is None) == bool(position.legal_moves)
+    assert [move.name for move in response.legal_moves] == position.legal_moves
+    assert (response.result is None) == bool(position.legal_moves)
 
 
 @given(st.sampled_from(GAMES), st.lists(st.integers(0, 1000), max_size=60))
 def test_last_cell_is_where_piece_was_placed(game: str, draws: list[int]) -> None:
     position = _position(game, draws)
     for response in position_responses(position):
-        if response.last is None or response.last == "pass":
+        if response.last_move is None or response.last_move == "pass":
             assert response.last_cell is None
             continue
         row, column = divmod(response.last_cell, response.columns)
         assert response.board[row][column] == (-1 if response.first_to_move else 1)
         if game.startswith("connect_four"):
-            assert response.last == str(column)
+            assert response.last_move == str(column)
         else:
-            assert response.last == f"{'abcdefgh'[column]}{row + 1}"
+            assert response.last_move == f"{'abcdefgh'[column]}{row + 1}"
 
 
 @given(st.sampled_from(GAMES[:3]), st.lists(st.integers(0, 1000), max_size=60))
@@ -99,11 +99,11 @@ def test_forced_pass_is_explained(client: TestClient) -> None:
     response = client.post(
         "/api/v1/position", json={"game": "othello:4x4", "set_up": set_up}
     ).json()
-    assert [move["name"] for move in response["legal"]] == ["pass"]
-    assert "no move" in response["note"] and "pass" in response["note"]
+    assert [move["name"] for move in response["legal_moves"]] == ["pass"]
+    assert "no move" in response["pass_note"] and "pass" in response["pass_note"]
     after = {"game": "othello:4x4", "set_up": set_up, "moves": ["pass"]}
     response = client.post("/api/v1/position", json=after).json()
-    assert "O had no move" in response["note"]
+    assert "O had no move" in response["pass_note"]
     assert response["last_cell"] is None
 
 
@@ -133,7 +133,7 @@ def test_opening_is_reproducible_from_seed(client: TestClient) -> None:
     first, again = (client.post("/api/v1/opening", json=request).json() for _ in range(2))
     assert first == again
     assert len(first["moves"]) == 4
-    assert first["outcome"] is None
+    assert first["result"] is None
     other = client.post("/api/v1/opening", json={**request, "seed": 4}).json()
     assert other["moves"] != first["moves"]
 

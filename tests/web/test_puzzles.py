@@ -96,7 +96,7 @@ def test_every_puzzle_has_exactly_one_best_result(client):
         position = _position(shown)
         results = np.sign(oracle.values_at(position)[position.legal_actions])
         assert (results == results.max()).sum() == 1
-        assert {"win": 1, "draw": 0}[shown["result"]] == results.max()
+        assert {"win": 1, "draw": 0}[shown["goal"]] == results.max()
         assert summary["measured"]
         assert set(shown["misses"]) == set(BASELINE_GRADERS)
         answer = position.legal_moves[results.argmax()]
@@ -109,18 +109,18 @@ def test_every_puzzle_has_exactly_one_best_result(client):
 
 def _check_line(oracle, verdict, move):
     """Check that a line begins with the move and continues with perfect play."""
-    line = verdict["line"]
-    after = line[verdict["start"] + 1]
-    assert after["last"] == move
+    line = verdict["positions"]
+    after = line[verdict["puzzle_index"] + 1]
+    assert after["last_move"] == move
     played = line[-1]["moves"]
     position = Position.start(SMALL)
-    for name in played[: verdict["start"] + 1]:
+    for name in played[: verdict["puzzle_index"] + 1]:
         position = position.play(name)
-    check_perfect_play(oracle, position, played[verdict["start"] + 1 :])
+    check_perfect_play(oracle, position, played[verdict["puzzle_index"] + 1 :])
     if verdict["right"]:
-        assert line[-1]["outcome"] is not None
+        assert line[-1]["result"] is not None
     else:
-        assert after["outcome"] is not None or len(played) == verdict["start"] + 2
+        assert after["result"] is not None or len(played) == verdict["puzzle_index"] + 2
 
 
 def test_puzzles_of_a_run_are_graded_by_its_network(client):

@@ -82,7 +82,7 @@ def test_runs_agree_with_command(client, capsys):
         assert run.keys() - own == expected.keys() - {"path"}
         for key in expected.keys() - {"path"}:
             assert run[key] == expected[key]
-        assert run["scores"].keys() == {"random", "mcts:100?tie_break=random"}
+        assert run["final_score_rates"].keys() == {"random", "mcts:100?tie_break=random"}
 
 
 def test_trend_is_the_loss_until_accuracy_has_a_curve(client, folder):
@@ -118,7 +118,7 @@ def test_run_details_agree_with_folder(client, folder):
     (best,) = [each for each in details["networks"] if each["is_best"]]
     assert (best["iteration"], best["training_elo"]) == (run.progress.best, run.progress.elo)
     assert details["games"] == run.games.count()
-    assert details["environments"][0]["iteration"] == 1
+    assert details["environments"][0]["first_iteration"] == 1
     assert {each["wins"] + each["draws"] + each["losses"] for each in details["baselines"]} == {2}
 
 
@@ -179,7 +179,7 @@ def test_progress_of_run_is_sent_to_pages(client, folder):
             run.commit(run.progress, [line])
             update = socket.receive_json()
         assert update["run"]["run"] == "runs/growing"
-        assert update["records"] == first["records"] + 1
+        assert update["record_count"] == first["record_count"] + 1
     shutil.rmtree(folder / "runs/growing")
 
 
@@ -201,8 +201,8 @@ def test_damaged_run_is_listed_with_problem(client, folder):
 
 def test_tournament_ratings_agree_with_report(client, folder):
     (listed,) = get(client, "/tournaments")
-    assert (listed["tournament"], listed["players"]) == ("tournaments/first", 3)
-    assert listed["games"] == listed["games_planned"] == 12
+    assert (listed["tournament"], listed["player_count"]) == ("tournaments/first", 3)
+    assert listed["stored_games"] == listed["planned_games"] == 12
     details = get(client, "/tournaments/one", tournament="tournaments/first")
     tournament = Tournament.load(folder / "tournaments/first")
     assert tournament is not None
@@ -214,8 +214,10 @@ def test_tournament_ratings_agree_with_report(client, folder):
         assert row[i] is None
         for j, meeting in enumerate(row):
             if meeting is not None:
-                assert meeting["points"] == pytest.approx(report.table[i, j])
-                assert meeting["points"] + details["table"][j][i]["points"] == pytest.approx(1)
+                assert meeting["score_rate"] == pytest.approx(report.table[i, j])
+                assert meeting["score_rate"] + details["table"][j][i][
+                    "score_rate"
+                ] == pytest.approx(1)
                 assert meeting["low"] == pytest.approx(1 - details["table"][j][i]["high"])
     foreign = client.get(f"{API}/tournaments/one", params={"tournament": "runs/one"})
     assert foreign.status_code == 403
@@ -232,9 +234,9 @@ def test_findings_of_all_studies_are_one_page(client):
 def test_studies_list_existing_folders(client):
     studies = {each["name"]: each for each in get(client, "/studies")}
     assert set(studies) == set(registered_studies())
-    (existing,) = studies["warm-start"]["begun"]
-    assert (existing["scale"], existing["running"]) == ("smoke", False)
-    assert existing["report"] == "/reports/warm-start-smoke/index.html"
+    (existing,) = studies["warm-start"]["started_scales"]
+    assert (existing["scale"], existing["is_running"]) == ("smoke", False)
+    assert existing["report_url"] == "/reports/warm-start-smoke/index.html"
 
 
 def test_study_progress_agrees_with_command(client, capsys):
@@ -247,9 +249,9 @@ def test_study_progress_agrees_with_command(client, capsys):
     assert details["command"] == "zerolab study warm-start --scale smoke"
     assert {each["verdict"] for each in details["claims"]} == {"no data"}
     (listed,) = [each for each in get(client, "/studies") if each["name"] == "warm-start"]
-    headline = listed["begun"][0]["headline"]
-    assert headline["strongest"] is None
-    assert headline["verdicts"] == {"no data": len(details["claims"])}
+    summary = listed["started_scales"][0]["verdict_summary"]
+    assert summary["strongest_claim"] is None
+    assert summary["verdict_counts"] == {"no data": len(details["claims"])}
     unknown = client.get(f"{API}/studies/one", params={"name": "warm", "scale": "mini"})
     assert unknown.status_code == 404
     assert "warm-start" in unknown.json()["error"]
@@ -284,16 +286,16 @@ def test_headline_is_the_strongest_verdict_on_a_published_finding(tmp_path):
     report = tmp_path / "warm-start-mini" / "report"
     assert read_verdict_summary(report, study) is None
     write_claims(report, CLAIMS, ["b.svg", "a.svg"])
-    headline = read_verdict_summary(report, study)
-    assert headline.strongest.key == "strongest"
-    assert headline.figure == "/reports/warm-start-mini/a.svg"
-    assert headline.verdicts == {"does not hold": 3, "holds": 2, "undecided": 1}
+    summary = read_verdict_summary(report, study)
+    assert summary.strongest_claim.key == "strongest"
+    assert summary.figure_url == "/reports/warm-start-mini/a.svg"
+    assert summary.verdict_counts == {"does not hold": 3, "holds": 2, "undecided": 1}
     claim = next(each for each in claims_of(study) if each.figure)
     named = (claim.key, "[A2020]", "yes", "does not hold", "0.0001")
     write_claims(report, [*CLAIMS, named], [f"{claim.figure}.svg"])
-    headline = read_verdict_summary(report, study)
-    assert headline.strongest.key == claim.key
-    assert headline.figure == f"/reports/warm-start-mini/{claim.figure}.svg"
+    summary = read_verdict_summary(report, study)
+    assert summary.strongest_claim.key == claim.key
+    assert summary.figure_url == f"/reports/warm-start-mini/{claim.figure}.svg"
 
 
 @pytest.mark.parametrize("content", ["", "key\n1\n", "key,verdict\n", "\0", "adjusted p\nx\n"])
@@ -336,7 +338,7 @@ def test_empty_laboratory_lists_nothing(tmp_path):
     with TestClient(app, base_url="http://localhost") as client:
         assert get(client, "/runs") == []
         assert get(client, "/tournaments") == []
-        assert not any(each["begun"] for each in get(client, "/studies"))
+        assert not any(each["started_scales"] for each in get(client, "/studies"))
 
 
 def test_server_warms_up_with_most_recent_run(folder, monkeypatch):

@@ -60,13 +60,17 @@ def test_unfinished_tournament_has_no_winner_and_is_resumed(client, commands):
     path = Path("tournaments/half")
     with Tournament.open_locked(path, settings):
         locked = client.get(f"{API}/playing", params={"tournament": path.as_posix()}).json()
-        assert (locked["at_work"], locked["may_stop"], locked["may_resume"]) == (True, False, False)
+        assert (locked["is_running"], locked["may_stop"], locked["may_resume"]) == (
+            True,
+            False,
+            False,
+        )
         for action in ("stop", "resume"):
             response = client.post(f"{API}/{action}", json={"tournament": path.as_posix()})
             assert response.status_code == 400
     assert listed(client)["tournaments/half"]["winner"] == ""
     state = client.get(f"{API}/playing", params={"tournament": path.as_posix()}).json()
-    assert (state["at_work"], state["may_resume"]) == (False, True)
+    assert (state["is_running"], state["may_resume"]) == (False, True)
     assert client.post(f"{API}/resume", json={"tournament": path.as_posix()}).status_code == 200
     assert commands == [["tournament", "--folder", "tournaments/half"]]
 
@@ -78,13 +82,13 @@ def test_process_is_stopped(client, monkeypatch):
         laboratory, "launch_detached", lambda _, *rest: launch_detached(sleep, *rest)
     )
     started = client.post(f"{API}/start", json=NEW).json()
-    assert (started["at_work"], started["may_stop"]) == (True, True)
+    assert (started["is_running"], started["may_stop"]) == (True, True)
     twice = client.post(f"{API}/start", json=NEW)
     assert (twice.status_code, "already working" in twice.json()["error"]) == (400, True)
     stopped = client.post(f"{API}/stop", json={"tournament": "tournaments/demo"})
     assert stopped.status_code == 200
     demo = {"tournament": "tournaments/demo"}
-    wait_for(lambda: not client.get(f"{API}/playing", params=demo).json()["at_work"])
+    wait_for(lambda: not client.get(f"{API}/playing", params=demo).json()["is_running"])
     refused = client.post(f"{API}/stop", json=demo)
     assert refused.status_code == 400
 

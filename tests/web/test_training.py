@@ -47,7 +47,7 @@ def iteration(tmp_path):
 def test_run_outlives_server_and_is_stopped_by_another(client, tmp_path, request):
     response = client.post(f"{TRAINING}/start", json={**RUN, "settings": LONG})
     assert response.status_code == 200, response.text
-    assert response.json()["at_work"]
+    assert response.json()["is_running"]
     again = client.post(f"{TRAINING}/start", json=RUN)
     wait_for(lambda: iteration(tmp_path) >= 2)
     assert again.status_code == 400
@@ -59,7 +59,7 @@ def test_run_outlives_server_and_is_stopped_by_another(client, tmp_path, request
         (listed,) = other.get("/api/v1/runs").json()
         assert listed["status"] == "running"
         assert other.post(f"{TRAINING}/stop", json={"run": "runs/demo"}).status_code == 200
-        wait_for(lambda: not training(other)["at_work"])
+        wait_for(lambda: not training(other)["is_running"])
         assert iteration(tmp_path) < 4000
         request.getfixturevalue("monkeypatch").setattr(folders, "_LOCK_SECONDS", -1.0)
         assert other.get("/api/v1/runs").json()[0]["status"] == "stopped"
@@ -106,7 +106,7 @@ def test_training_needs_permission(empty_folder):
         ({"settings": ["supervised.positions=/etc/passwd"]}, 403),
         ({"settings": ["accuracy.positions=secret", "accuracy.every=1"]}, 403),
         ({"settings": ["network.heads.features.source=../x"]}, 403),
-        ({"source": "/somewhere/run"}, 403), ({"source": "runs/none"}, 400),
+        ({"start_network": "/somewhere/run"}, 403), ({"start_network": "runs/none"}, 400),
         ({"surprise": 1}, 422),
     ],
 )  # fmt: skip
@@ -122,7 +122,7 @@ def test_run_starts_from_another_with_frozen_trunk(client, tmp_path, commands):
     network = build_network(settings.network, parse_game(settings.game), 0)
     source = RunFolder.create(tmp_path / "runs/source", settings.model_dump())
     source.save_network(0, weights_to_arrays(network), {})
-    request = {**RUN, "source": "runs/source", "transfer": "frozen"}
+    request = {**RUN, "start_network": "runs/source", "transfer": "frozen"}
     refused = client.post(f"{TRAINING}/start", json={**request, "settings": ["learn.frozen=none"]})
     assert refused.status_code == 400
     assert 'contradicts the "frozen" transfer' in refused.json()["error"]

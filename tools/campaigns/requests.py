@@ -26,7 +26,12 @@ from campaigns.victims import VICTIMS, copy
 from campaigns.watch import BYTES, SECONDS, Launcher, environment
 
 _HERE = ("run", "dataset", "tournament", "study", "agent")
-_SOCKETS = ("/api/v1/live", "/api/v1/judge", "/api/v1/runs/live?run=trained", "/api/v1/nothing")
+_SOCKETS = (
+    "/api/v1/analysis/live",
+    "/api/v1/judge",
+    "/api/v1/runs/live?run=trained",
+    "/api/v1/nothing",
+)
 _METHODS = ("GET", "POST", "HEAD", "PUT", "DELETE", "OPTIONS", "BREW")
 _MAX_AT_ONCE = 4
 _SECONDS_TO_ANSWER = 10.0
@@ -256,7 +261,7 @@ def _message(draw: random.Random) -> bytes:
     )
     fields: dict[str, Any] = {
         "id": draw.choice([1, 2, 3, -1, 1 << 60, "x", None]),
-        "do": draw.choice(["analyse", "look", "solve", "stop", "judge", "x"]),
+        "do": draw.choice(["analyse", "node", "solve", "stop", "judge", "x"]),
         "position": {"game": game, "moves": moves},
         "agents": draw.choice([["trained"], ["mcts:50", "random"], [], ["x"], ["trained"] * 9]),
         "agent": draw.choice(["trained", "", "mcts:10", "nobody"]),
@@ -265,7 +270,7 @@ def _message(draw: random.Random) -> bytes:
         "seconds": draw.choice([0.1, 1, 0, -1, 1e300]),
     }
     own_fields = {
-        "analyse": ("position", "agents", "simulations"), "look": ("agent", "path"),
+        "analyse": ("position", "agents", "simulations"), "node": ("agent", "path"),
         "solve": ("position", "seconds"), "judge": ("position", "agent", "seconds"),
     }.get(fields["do"], ())  # fmt: skip
     names = ["id", "do", *own_fields, *(["surplus"] if draw.random() < 0.05 else [])]

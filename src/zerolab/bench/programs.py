@@ -169,7 +169,7 @@ async def _load(address: str, run: Path) -> AsyncIterator[list[str]]:
     async with AsyncExitStack() as stack:
         sockets = [
             await stack.enter_async_context(
-                connect(f"{address}/api/v1/live?page={n}", open_timeout=60)
+                connect(f"{address}/api/v1/analysis/live?page={n}", open_timeout=60)
             )
             for n in range(_SOCKETS)
         ]

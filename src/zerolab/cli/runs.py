@@ -45,7 +45,10 @@ def runs(folders: tyro.conf.Positional[tuple[Path, ...]] = (), *, json: bool = F
     searched = folders or ((default,) if default.is_dir() else ())
     summaries = [summarise_run(path) for path in find_runs(searched)]
     if json:
-        entries = [{**each._asdict(), "scores": dict(each.scores)} for each in summaries]
+        entries = [
+            {**each._asdict(), "final_score_rates": dict(each.final_score_rates)}
+            for each in summaries
+        ]
         print(json_format.dumps(entries))
         return
     if not summaries:
@@ -56,21 +59,23 @@ def runs(folders: tyro.conf.Positional[tuple[Path, ...]] = (), *, json: bool = F
 
 def _table(summaries: Sequence[RunSummary]) -> Table:
     """Return a table of runs, without columns that would be empty."""
-    opponents = list(dict.fromkeys(name for each in summaries for name in each.scores))
+    opponents = list(dict.fromkeys(name for each in summaries for name in each.final_score_rates))
     columns: dict[Column, Sequence[Cell]] = {
         Column("run"): [each.path for each in summaries],
         Column("game"): [each.game for each in summaries],
         Column("preset"): [each.preset for each in summaries],
         Column("iteration"): [
-            f"{each.iteration}/{each.iterations} {each.stage}" for each in summaries
+            f"{each.iteration}/{each.iterations} {each.next_stage}" for each in summaries
         ],
         Column("status"): [each.status for each in summaries],
         Column("accuracy", ".1%"): [each.accuracy for each in summaries],
         **{
-            Column(f"against {name}", ".1%"): [each.scores.get(name) for each in summaries]
+            Column(f"against {name}", ".1%"): [
+                each.final_score_rates.get(name) for each in summaries
+            ]
             for name in opponents
         },
-        Column("started from"): [each.source for each in summaries],
+        Column("started from"): [each.start_network for each in summaries],
     }
     return table_of_columns("runs", columns)
 

@@ -61,7 +61,7 @@ class Leaf(NamedTuple):
 class Backup(NamedTuple):
     """Update of a node on the path with the value of the leaf."""
 
-    added: float
+    leaf_value: float
     """Value of the leaf, for the side to move at the node."""
     visits: int
     """N(s) after the update."""

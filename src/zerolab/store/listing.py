@@ -28,7 +28,7 @@ class RunSummary(NamedTuple):
     """Current iteration."""
     iterations: int
     """Total number of iterations."""
-    stage: str
+    next_stage: str
     """Next stage."""
     status: str
     """Status: running, stopped, finished, or damaged with the reason."""
@@ -37,9 +37,9 @@ class RunSummary(NamedTuple):
 
     It overestimates progress and is not comparable between runs.
     """
-    source: str = ""
+    start_network: str = ""
     """Network from which the run started, such as runs/demo@12; empty if untrained."""
-    scores: Mapping[str, float] = MappingProxyType({})
+    final_score_rates: Mapping[str, float] = MappingProxyType({})
     """Points per game against each opponent from outside the run, in the final evaluation.
 
     Empty if the run was extended after its evaluation.
@@ -83,11 +83,11 @@ def summarise_run(path: Path) -> RunSummary:
     iteration = min(progress.iteration, iterations)
     return RunSummary(
         str(path), game, preset, iteration, iterations, progress.stage, status, progress.elo,
-        _source(config.get("start")), _scores(metrics), _accuracy(metrics),
+        _start_network(config.get("start")), _final_score_rates(metrics), _accuracy(metrics),
     )  # fmt: skip
 
 
-def _scores(metrics: Iterable[Mapping[str, Any]]) -> dict[str, float]:
+def _final_score_rates(metrics: Iterable[Mapping[str, Any]]) -> dict[str, float]:
     """Return the scores by opponent; empty if the run was extended after its evaluation."""
     lines = [line for line in metrics if isinstance(line.get("iteration"), int)]
     latest = max((line["iteration"] for line in lines), default=0)
@@ -110,7 +110,7 @@ def _accuracy(metrics: Iterable[Mapping[str, Any]]) -> float | None:
     return latest if isinstance(latest, float | int) else None
 
 
-def _source(start: Any) -> str:
+def _start_network(start: Any) -> str:
     """Return the network from which a run started, according to its settings."""
     if not isinstance(start, Mapping):
         return ""

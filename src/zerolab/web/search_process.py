@@ -197,7 +197,7 @@ class BeginCommand(NamedTuple):
     """True if other searches run first."""
 
 
-class LookCommand(NamedTuple):
+class NodeCommand(NamedTuple):
     """Command to return a node of a search tree."""
 
     task_number: int
@@ -213,7 +213,7 @@ class DropCommand(NamedTuple):
     """Task number of the search."""
 
 
-Command = BeginCommand | LookCommand | DropCommand
+Command = BeginCommand | NodeCommand | DropCommand
 
 
 def run_search_process(connection: Connection) -> None:
@@ -263,8 +263,8 @@ class _Searcher:
             )
             if len(self._works) > _MAX_FINISHED + len(self._queue):
                 self._discard_oldest()
-        elif isinstance(command, LookCommand):
-            self._look(command)
+        elif isinstance(command, NodeCommand):
+            self._send_node(command)
         else:
             self._queue.remove(command.task_number)
             self._works.pop(command.task_number, None)
@@ -282,7 +282,7 @@ class _Searcher:
                     "searches in progress are using all available memory: try again in a moment"
                 )
 
-    def _look(self, command: LookCommand) -> None:
+    def _send_node(self, command: NodeCommand) -> None:
         search = self._works.get(command.search_number)
         try:
             if not isinstance(search, LiveSearch):

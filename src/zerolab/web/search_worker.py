@@ -22,20 +22,20 @@ from zerolab.web.search_process import (
     BeginCommand,
     Command,
     DropCommand,
-    LookCommand,
+    NodeCommand,
     TaskUpdate,
     run_search_process,
 )
 
 MAX_WAITING_COMMANDS = 256
-"""Maximum number of unsent Begin and Look commands, which accumulate, for example, while the
+"""Maximum number of unsent Begin and Node commands, which accumulate, for example, while the
 process is compiling."""
 
 
 class Outbox:
     """Bounded queue of commands between the event loop and the thread that sends them.
 
-    Adding a command never blocks. The number of Begin and Look commands is bounded. Drop commands
+    Adding a command never blocks. The number of Begin and Node commands is bounded. Drop commands
     are always accepted: each one is for a search whose Begin command has been sent, so few can
     accumulate while the process is not reading. Dropping a search whose Begin command has not been
     sent removes that command from the queue.
@@ -50,7 +50,7 @@ class Outbox:
 
     @property
     def is_full(self) -> bool:
-        """True if there is no room for another Begin or Look command."""
+        """True if there is no room for another Begin or Node command."""
         return len(self._commands) - self._drops >= MAX_WAITING_COMMANDS
 
     @property
@@ -58,7 +58,7 @@ class Outbox:
         """True if no command is waiting. The last command can still be in transit."""
         return not self._commands
 
-    def put(self, command: BeginCommand | LookCommand) -> None:
+    def put(self, command: BeginCommand | NodeCommand) -> None:
         """Add a command; raise BusyError if the queue is full."""
         with self._changed:
             if self.is_full:
@@ -76,8 +76,8 @@ class Outbox:
             self._drops += previous is None
             self._changed.notify()
 
-    def withdraw_look(self, number: int) -> None:
-        """Remove a Look command if it has not been sent."""
+    def withdraw_node_command(self, number: int) -> None:
+        """Remove a Node command if it has not been sent."""
         with self._changed:
             self._commands.pop(number, None)
 
@@ -154,15 +154,15 @@ class SearchWorker:
 
     @property
     def task_count(self) -> int:
-        """Number of searches and Look commands that expect updates."""
+        """Number of searches and Node commands that expect updates."""
         return len(self._updates)
 
     @property
     def has_room(self) -> bool:
-        """True if the worker accepts another Begin or Look command."""
+        """True if the worker accepts another Begin or Node command."""
         return not self._outbox.is_full
 
-    def send(self, command: BeginCommand | LookCommand) -> LatestUpdate:
+    def send(self, command: BeginCommand | NodeCommand) -> LatestUpdate:
         """Send a command; return the object that receives the updates of its task.
 
         Raises BusyError if too many commands are unsent or the process has ended.
@@ -180,10 +180,10 @@ class SearchWorker:
         self._updates.pop(number, None)
         self._outbox.drop_search(number)
 
-    def abandon_look(self, number: int) -> None:
-        """Stop waiting for the response to a Look command."""
+    def abandon_node_command(self, number: int) -> None:
+        """Stop waiting for the response to a Node command."""
         self._updates.pop(number, None)
-        self._outbox.withdraw_look(number)
+        self._outbox.withdraw_node_command(number)
 
     def end_if_silent(self) -> None:
         """Kill the process if it is busy but silent; waiting asyncio tasks receive an error.

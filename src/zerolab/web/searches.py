@@ -21,7 +21,7 @@ from zerolab.search.stepwise import Simulation, StepwiseSearch, require_plain_se
 from zerolab.web.folders import Folders
 from zerolab.web.live_search import AgentCache, SearchRequest, TreeNode
 from zerolab.web.requests import BusyError, Client, Quota
-from zerolab.web.search_process import BeginCommand, LookCommand, WorkRequest
+from zerolab.web.search_process import BeginCommand, NodeCommand, WorkRequest
 from zerolab.web.search_worker import SearchWorker
 
 MAX_SEARCHES_PER_PAGE = 16
@@ -164,15 +164,15 @@ class SearchHandle:
             if update.is_done:
                 return
 
-    async def look(self, path: Sequence[str]) -> TreeNode:
+    async def node(self, path: Sequence[str]) -> TreeNode:
         """Return a node of the search tree; raise BusyError or the errors of `LiveSearch.node`."""
         number = next(self._numbers)
         with self._quota.held(self._client):
             try:
-                pending = self._worker.send(LookCommand(number, self._number, tuple(path)))
+                pending = self._worker.send(NodeCommand(number, self._number, tuple(path)))
                 update = await pending.next()
             finally:
-                self._worker.abandon_look(number)
+                self._worker.abandon_node_command(number)
         if update.error is not None:
             raise update.error
         node: TreeNode = update.result

@@ -97,8 +97,8 @@ def test_page_says_that_it_is_loading(page: Page) -> None:
 def test_damaged_tournaments_are_apart(page: Page) -> None:
     sound = {
         "tournament": "/far/away/study-mini/tournaments/sound", "winner": "mcts:50", "game": GAME,
-        "players": 2, "games": 4, "games_planned": 4, "running": False, "problem": "",
-        "latest_progress": 1_700_000_000.0,
+        "player_count": 2, "stored_games": 4, "planned_games": 4, "is_running": False,
+        "problem": "", "latest_progress": 1_700_000_000.0,
     }  # fmt: skip
     damaged = {**sound, "tournament": "tournaments/bad", "problem": "no games", "winner": ""}
 

@@ -18,8 +18,8 @@ import zerolab.web
 
 GLOSSARY = Path(zerolab.web.__file__).parent / "static" / "glossary.json"
 CLAIM = {
-    "key": "a", "claim": "The sky is green.", "source": "[A2020]", "threshold": "above 0",
-    "found": "-1.23456 (-2.5 to -0.5)", "adjusted_p": "1e-9", "verdict": "does not hold",
+    "key": "a", "claim": "The sky is green.", "reference": "[A2020]", "claimed": "above 0",
+    "measured": "-1.23456 (-2.5 to -0.5)", "adjusted_p_text": "1e-9", "verdict": "does not hold",
     "note": "",
 }  # fmt: skip
 
@@ -80,11 +80,12 @@ def test_player_that_pages_may_not_use_is_reported_in_form(page: Page) -> None:
 def test_study_has_a_card_with_its_strongest_verdict(page: Page) -> None:
     def answer(route: Route) -> None:
         studies = route.fetch().json()
-        headline = {"strongest": CLAIM, "figure": "", "verdicts": {"undecided": 2, "holds": 1}}
-        begun = {"folder": "x", "running": False, "report": "/reports/x/index.html"}
-        studies[-1]["begun"] = [
-            {**begun, "scale": "mini", "headline": headline},
-            {**begun, "scale": "smoke", "headline": {**headline, "strongest": None}},
+        counts = {"undecided": 2, "holds": 1}
+        summary = {"strongest_claim": CLAIM, "figure_url": "", "verdict_counts": counts}
+        started = {"folder": "x", "is_running": False, "report_url": "/reports/x/index.html"}
+        studies[-1]["started_scales"] = [
+            {**started, "scale": "mini", "verdict_summary": summary},
+            {**started, "scale": "smoke", "verdict_summary": {**summary, "strongest_claim": None}},
         ]
         route.fulfill(json=studies)
 

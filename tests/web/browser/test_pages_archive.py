@@ -131,7 +131,10 @@ def test_runs_are_compared_by_scores_and_not_by_training_elo(page: Page) -> None
     def answer(route: Route) -> None:
         unmeasured = {**route.fetch().json()[0], "accuracy": None}
         route.fulfill(json=[
-            {**unmeasured, "run": name, "scores": {"mcts:100": score}, "training_elo": elo}
+            {
+                **unmeasured, "run": name, "training_elo": elo,
+                "final_score_rates": {"mcts:100": score},
+            }
             for name, (score, elo) in strengths.items()
         ])  # fmt: skip
 
@@ -158,7 +161,7 @@ def test_compared_curves_omit_training_elo(page: Page, tiny_folder: Path) -> Non
 
 
 def test_error_of_an_action_survives_refreshes(page: Page) -> None:
-    playing = {"at_work": True, "may_stop": True, "may_resume": False, "output": []}
+    playing = {"is_running": True, "may_stop": True, "may_resume": False, "output": []}
     lines = iter(range(1000))
     page.route("**/api/v1/tournaments/playing*", lambda route: route.fulfill(
         json={**playing, "output": [f"line {next(lines)}"]}

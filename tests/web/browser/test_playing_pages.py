@@ -208,7 +208,7 @@ def test_lessons_have_seven_levels(page: Page, game: str) -> None:
 
 def test_lesson_warns_before_it_evaluates(page: Page) -> None:
     """The evaluation after the mistake never arrives; the warning is gone in the next game."""
-    solution = {"scores": {"0": 3, "1": -2, "2": 0, "3": 0}, "best": ["0"], "reason": None}
+    solution = {"scores": {"0": 3, "1": -2, "2": 0, "3": 0}, "best_moves": ["0"], "reason": None}
 
     def solve(route: Route) -> None:
         if '"moves":[]' in (route.request.post_data or ""):

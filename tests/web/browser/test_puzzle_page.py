@@ -27,7 +27,7 @@ def _open_puzzle(page: Page) -> tuple[str, list[str]]:
     solved = page.request.post("/api/v1/solution", data={"position": position}).json()
     (answer,) = (
         move for move, score in solved["scores"].items()
-        if score > 0 or (score == 0 and shown["result"] == "draw")
+        if score > 0 or (score == 0 and shown["goal"] == "draw")
     )  # fmt: skip
     return answer, [move for move in solved["scores"] if move != answer]
 

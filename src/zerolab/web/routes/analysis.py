@@ -83,7 +83,7 @@ class AnalysisResponse(BaseModel):
     """Analysis of a position by an agent."""
 
     agent: str
-    best: str
+    chosen_move: str
     """Move that the agent chooses."""
     value: float | None
     """Value of the position for the side to move."""
@@ -142,7 +142,7 @@ class SolutionResponse(BaseModel):
     """Exact scores by move, for the side to move: positive for a win, 0 for a draw and negative for
     a loss. In Othello, scores are disc differences; in other games, faster wins and slower losses
     have higher scores. None if the position was not solved."""
-    best: list[str]
+    best_moves: list[str]
     """Moves with the highest score."""
     reason: str
     """Reason why the position was not solved; empty if it was solved."""
@@ -201,10 +201,10 @@ async def solve(
     try:
         scores = await solver.solve(client, position, request.seconds)
     except NotSolvedError as error:
-        return SolutionResponse(scores=None, best=[], reason=str(error))
+        return SolutionResponse(scores=None, best_moves=[], reason=str(error))
     most = max(scores.values())
-    best = [name for name, score in scores.items() if score == most]
-    return SolutionResponse(scores=scores, best=best, reason="")
+    best_moves = [name for name, score in scores.items() if score == most]
+    return SolutionResponse(scores=scores, best_moves=best_moves, reason="")
 
 
 def analysis_response(analysis: Analysis) -> AnalysisResponse:
@@ -212,7 +212,7 @@ def analysis_response(analysis: Analysis) -> AnalysisResponse:
     counts = [move.visits for move in analysis.moves if move.visits is not None]
     return AnalysisResponse(
         agent=analysis.agent,
-        best=analysis.best.name,
+        chosen_move=analysis.best.name,
         value=analysis.value,
         simulations=sum(counts) if counts else None,
         moves=[MoveAnalysisResponse.model_validate(each) for each in analysis.moves],

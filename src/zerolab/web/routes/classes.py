@@ -69,13 +69,14 @@ class TournamentState(BaseModel):
     """State of the latest tournament of a class."""
 
     number: int
-    source: str
+    folder: str
     """Folder of the tournament, which identifies the tournament on the Replay page."""
     game: str
-    playing: bool
-    games: int
+    is_running: bool
+    """True if a process is playing the tournament or is about to."""
+    stored_games: int
     """Number of games stored so far."""
-    planned: int
+    planned_games: int
     """Number of games in the complete tournament."""
     problem: str
     """Reason why games are missing; empty if none are missing."""
@@ -126,14 +127,14 @@ class WallGame(BaseModel):
 class Standings(BaseModel):
     """Standings and latest games of the latest tournament."""
 
-    pupils: int
+    pupil_count: int
     """Number of pupils in the class."""
-    ready: int
+    ready_count: int
     """Number of pupils with an agent."""
     tournament: TournamentState | None
     ratings: list[RatingResponse]
     """Ratings with 95 % intervals, strongest first; empty if none can be computed yet."""
-    latest: list[WallGame]
+    latest_games: list[WallGame]
     """Most recently finished games, latest first."""
 
 
@@ -250,11 +251,11 @@ def standings(classroom: Class, play: Play) -> Standings:
     tournament = _tournament(classroom)
     games = latest_games(tournament.store, _LATEST) if tournament is not None else []
     return Standings(
-        pupils=len(record.pupils),
-        ready=sum(bool(each.agent) for each in record.pupils),
+        pupil_count=len(record.pupils),
+        ready_count=sum(bool(each.agent) for each in record.pupils),
         tournament=state,
         ratings=_ratings(tournament) if tournament is not None and games else [],
-        latest=[
+        latest_games=[
             WallGame(
                 iteration=each.iteration, stage=each.stage, number=each.number,
                 first=each.first, second=each.second, result=WINNERS[each.result],
@@ -367,13 +368,14 @@ def _state(classroom: Classroom, play: ClassPlay) -> TournamentState | None:
         return None
     tournament = _tournament(classroom)
     store = None if tournament is None else tournament.store
+    stored = 0 if store is None else _COUNTS.get(str(store.path), [store.path], store.count)
     return TournamentState(
         number=latest.number,
-        source=classroom.tournament_folder(latest.number).as_posix(),
+        folder=classroom.tournament_folder(latest.number).as_posix(),
         game=latest.game,
-        playing=latest.is_playing,
-        games=0 if store is None else _COUNTS.get(str(store.path), [store.path], store.count),
-        planned=math.comb(len(latest.agents), 2) * latest.games,
+        is_running=latest.is_playing,
+        stored_games=stored,
+        planned_games=math.comb(len(latest.agents), 2) * latest.games,
         problem=play.problem,
     )
 

@@ -75,12 +75,12 @@ class JudgedMove(BaseModel):
     move: str
     judge: Literal["exact", "agent"]
     """Source of the verdict: the solver or an agent."""
-    value: float
+    best_value: float
     """Value of the position before the move, for the player who makes the move: the exact score of
     a best move, or the agent's expected outcome in [-1, 1]."""
-    after: float
+    played_value: float
     """Value of the move that was played, for the same player and on the same scale."""
-    best: list[str]
+    best_moves: list[str]
     """All best moves, or the move that the agent would play."""
     verdict: Verdict
 
@@ -191,11 +191,11 @@ async def judge_exactly(
                 return
             continue
         unsolved = 0
-        most, after = max(scores.values()), scores[move]
-        best = [name for name, score in scores.items() if score == most]
+        best_value, played_value = max(scores.values()), scores[move]
+        best_moves = [name for name, score in scores.items() if score == best_value]
         yield JudgedMove(
-            ply=ply, move=move, judge="exact", value=most, after=after, best=best,
-            verdict=exact_verdict(most, after),
+            ply=ply, move=move, judge="exact", best_value=best_value, played_value=played_value,
+            best_moves=best_moves, verdict=exact_verdict(best_value, played_value),
         )  # fmt: skip
 
 
@@ -223,7 +223,8 @@ async def judge_by_agent(
         value, choice = await _expected(search_pool, client, search._replace(position=at))
         played = -after  # `after` is from the opponent's perspective
         yield JudgedMove(
-            ply=ply, move=move, judge="agent", value=value, after=played, best=[choice],
+            ply=ply, move=move, judge="agent", best_value=value, played_value=played,
+            best_moves=[choice],
             verdict="good" if choice == move else _agent_verdict(value - played),
         )  # fmt: skip
         after = value

@@ -104,11 +104,11 @@ class PositionResponse(BaseModel):
     column_labels: list[str]
     first_to_move: bool
     """True if the first player moves next."""
-    outcome: Winner | None
+    result: Winner | None
     """Winner or draw; None while the game is ongoing."""
-    legal: list[LegalMove]
+    legal_moves: list[LegalMove]
     """Legal moves."""
-    last: str | None
+    last_move: str | None
     """Last move; None if no move has been played."""
     last_cell: int | None
     """Cell of the last placed piece."""
@@ -117,7 +117,7 @@ class PositionResponse(BaseModel):
     drawing: Drawing
     shapes: BoardShapes | None
     """Geometry of the board. In a list of positions, only the first one includes it."""
-    note: str
+    pass_note: str
     """Explanation of a pass; empty if there is none."""
 
 
@@ -185,14 +185,14 @@ def position_response(position: Position, before: Position | None = None) -> Pos
         board=board.tolist(),
         column_labels=column_labels(game),
         first_to_move=position.first_to_move,
-        outcome=_winner(position),
-        legal=_legal_moves(position),
-        last=position.action_name(position.history[-1]) if position.history else None,
+        result=_winner(position),
+        legal_moves=_legal_moves(position),
+        last_move=position.action_name(position.history[-1]) if position.history else None,
         last_cell=None if before is None else placed_cell(before.board(), board),
         winning_cells=(winning_cells(game, position.state) if drawing.decided_by == "line" else []),
         drawing=drawing,
         shapes=shapes_of(game),
-        note=_note(position),
+        pass_note=_pass_note(position),
     )
 
 
@@ -246,7 +246,7 @@ def _legal_moves(position: Position) -> list[LegalMove]:
     ]
 
 
-def _note(position: Position) -> str:
+def _pass_note(position: Position) -> str:
     """Return an explanation if the mover must pass or the last move was a pass; otherwise ""."""
     mover, opponent = ("X", "O") if position.first_to_move else ("O", "X")
     if position.legal_moves == ["pass"]:

@@ -30,7 +30,7 @@ _REPLY_SECONDS = 5.0
 _KEY = r"^[0-9a-f]{16}$"
 
 _Game = Annotated[str, Query(max_length=60)]
-Result = Literal["win", "draw"]
+PuzzleGoal = Literal["win", "draw"]
 
 
 class PuzzleSummary(BaseModel):
@@ -63,7 +63,7 @@ class PuzzleResponse(BaseModel):
     """Puzzle without its answer."""
 
     summary: PuzzleSummary
-    result: Result
+    goal: PuzzleGoal
     """Result that only one move achieves: a win or a draw."""
     misses: dict[str, float]
     """Share of tries in which each agent misses the answer; empty until measured."""
@@ -85,9 +85,9 @@ class AnswerResponse(BaseModel):
     right: bool
     verdict: str
     """Sentence about the move."""
-    start: int
-    """Index of the puzzle's position in `line`."""
-    line: list[PositionResponse]
+    puzzle_index: int
+    """Index of the puzzle's position in `positions`."""
+    positions: list[PositionResponse]
     """All positions of the game. A right answer is followed by perfect play to the end, a wrong one
     by the opponent's best reply."""
 
@@ -115,14 +115,14 @@ async def one_puzzle(
     position = await asyncio.to_thread(puzzle_position, puzzle)
     return PuzzleResponse(
         summary=_summary(puzzle),
-        result="win" if puzzle.is_win else "draw",
+        goal="win" if puzzle.is_win else "draw",
         misses=dict(puzzle.misses),
         position=position_response(position),
     )
 
 
 @router.post("/answer")
-async def answer(lab: Lab, request: AnswerRequest, connection: Request) -> AnswerResponse:
+async def check_answer(lab: Lab, request: AnswerRequest, connection: Request) -> AnswerResponse:
     """Return whether a move is the answer, with the line of perfect play or the refutation."""
     puzzle = (await _puzzles_of(lab, connection, request.game)).find(request.key)
     if request.move not in puzzle.scores:
@@ -138,8 +138,8 @@ async def answer(lab: Lab, request: AnswerRequest, connection: Request) -> Answe
     return AnswerResponse(
         right=request.move == puzzle.answer,
         verdict=_verdict(puzzle, request.move, moves[1:]),
-        start=len(puzzle.moves),
-        line=await asyncio.to_thread(_line, puzzle, moves),
+        puzzle_index=len(puzzle.moves),
+        positions=await asyncio.to_thread(_positions, puzzle, moves),
     )
 
 
@@ -163,7 +163,7 @@ def _summary(puzzle: Puzzle) -> PuzzleSummary:
     )
 
 
-def _line(puzzle: Puzzle, moves: tuple[str, ...]) -> list[PositionResponse]:
+def _positions(puzzle: Puzzle, moves: tuple[str, ...]) -> list[PositionResponse]:
     position = puzzle_position(puzzle)
     for move in moves:
         position = position.play(position.parse_action(move))

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, WebSocket
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from zerolab.core.errors import UserError
 from zerolab.core.nested_tables import flatten
@@ -66,18 +66,18 @@ class RunResponse(BaseModel):
     """Current iteration; the last iteration in a finished run."""
     iterations: int
     """Total number of iterations in the settings."""
-    stage: str
+    next_stage: str
     """Next stage."""
     status: RunStatus
     problem: str
     """Description of the damage if the run is damaged; otherwise empty."""
     training_elo: float
     """Sum of the Elo gains of the networks over their predecessors; not comparable between runs."""
-    scores: dict[str, float]
+    final_score_rates: dict[str, float]
     """Points per game in the final evaluation against each opponent, such as mcts:100."""
     accuracy: float | None
     """Latest share of solved positions where the search chose a best move; None if unmeasured."""
-    source: str
+    start_network: str
     """Network from which the run started; empty if it started from an untrained network."""
     latest_progress: float
     """Time of the most recent progress, in seconds since 1970."""
@@ -119,8 +119,8 @@ class EnvironmentResponse(BaseModel):
 
     model_config = ConfigDict(from_attributes=True)
 
-    iteration: int
-    """First iteration."""
+    first_iteration: int = Field(validation_alias="iteration")
+    """First iteration trained with this hardware and software."""
     device: str
     """Architecture of the processor, or name of the GPU."""
     processor: str
@@ -214,9 +214,10 @@ def run_response(run: RunSummary) -> RunResponse:
     status, _, problem = run.status.partition(": ")
     return RunResponse(
         run=run.path, game=run.game, preset=run.preset, iteration=run.iteration,
-        iterations=run.iterations, stage=run.stage, status=status, problem=problem,
-        training_elo=run.training_elo, scores=dict(run.scores), accuracy=run.accuracy,
-        source=run.source, latest_progress=latest_progress(run), trend=run_trend(Path(run.path)),
+        iterations=run.iterations, next_stage=run.next_stage, status=status, problem=problem,
+        training_elo=run.training_elo, final_score_rates=dict(run.final_score_rates),
+        accuracy=run.accuracy, start_network=run.start_network,
+        latest_progress=latest_progress(run), trend=run_trend(Path(run.path)),
     )  # fmt: skip
 
 
@@ -254,8 +255,8 @@ class LiveGameResponse(BaseModel):
     result: Winner
 
 
-class StageResponse(BaseModel):
-    """Progress of the current stage."""
+class StageProgress(BaseModel):
+    """Progress of the current stage, or of a part of it."""
 
     iteration: int
     task: str
@@ -281,11 +282,11 @@ class RunUpdate(BaseModel):
     """Progress of a run."""
 
     run: RunResponse
-    records: int
+    record_count: int
     """Number of records of finished stages. When it increases, the curves have new points."""
-    latest: str
+    latest_record_summary: str
     """One-line summary of the latest record; empty if there is none."""
-    live: StageResponse | None
+    stage_progress: StageProgress | None
     """Progress of the current stage; None unless the run is being trained."""
 
 
@@ -333,18 +334,22 @@ def _paths(folders: Folders, names: Sequence[str]) -> list[Path]:
 
 
 def _update(path: Path) -> RunUpdate:
-    count, latest = _RECORDS.get(str(path), progress_files(path), lambda: _latest_record(path))
+    count, summary = _RECORDS.get(str(path), progress_files(path), lambda: _latest_record(path))
     run = run_response(run_summary(path))
-    live = _stage_response(path) if run.status == RUNNING else None
-    return RunUpdate(run=run, records=count, latest=latest, live=live)
+    return RunUpdate(
+        run=run,
+        record_count=count,
+        latest_record_summary=summary,
+        stage_progress=_stage_progress(path) if run.status == RUNNING else None,
+    )
 
 
-def _stage_response(path: Path) -> StageResponse | None:
+def _stage_progress(path: Path) -> StageProgress | None:
     """Return the progress within the stage of a run, or None if it is unknown."""
     live = read_live_progress(path)
     if live is None:
         return None
-    return StageResponse(
+    return StageProgress(
         **live.model_dump(exclude={"latest_game"}, exclude_none=False),
         latest_game=live.latest_game and _game_response(path, live.iteration, live.latest_game),
     )

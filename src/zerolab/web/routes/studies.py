@@ -53,11 +53,11 @@ class StartedScale(BaseModel):
     scale: str
     folder: str
     """Study folder."""
-    running: bool
+    is_running: bool
     """True if a process is working on the study at this scale."""
-    report: str
+    report_url: str
     """URL of the report page; empty if no report has been written."""
-    headline: VerdictSummary | None
+    verdict_summary: VerdictSummary | None
     """Verdicts in the report; None if no report with claims has been written."""
 
 
@@ -67,7 +67,7 @@ class StudyResponse(BaseModel):
     name: str
     help: str
     """One-line description."""
-    begun: list[StartedScale]
+    started_scales: list[StartedScale]
     """Scales at which the study has been started."""
 
 
@@ -102,9 +102,9 @@ class StudyDetails(BaseModel):
     """Study folder."""
     command: str
     """Command that starts or resumes the study."""
-    begun: bool
+    has_begun: bool
     """True if the study has been started at this scale."""
-    running: bool
+    is_running: bool
     """True if a process is working on the study at this scale."""
     whole: StudyPartResponse
     """Progress of the whole study."""
@@ -115,7 +115,7 @@ class StudyDetails(BaseModel):
     failures: dict[str, list[str]]
     """Last lines of the error message of each failed task, by task name."""
     claims: list[ClaimResponse]
-    report: str
+    report_url: str
     """URL of the report page; empty if no report has been written."""
     files: list[str]
     """Names of the report files."""
@@ -127,8 +127,8 @@ def studies(lab: Lab) -> list[StudyResponse]:
     responses = []
     for name, study in sorted(registered_studies().items()):
         scales = [_started_scale(lab.folders, name, scale) for scale in SCALES]
-        begun = [each for each in scales if each is not None]
-        responses.append(StudyResponse(name=name, help=study.description, begun=begun))
+        started = [each for each in scales if each is not None]
+        responses.append(StudyResponse(name=name, help=study.description, started_scales=started))
     return responses
 
 
@@ -145,7 +145,7 @@ def study_details(
             f"{did_you_mean(name, all_studies)}"
         )
     status = _progress.of(all_studies[name], scale, lab.folders.studies)
-    begun = _started_scale(lab.folders, name, scale)
+    started = _started_scale(lab.folders, name, scale)
     folder = StudyFolder(lab.folders.studies, name, scale)
     report = folder.report_path
     is_default = lab.folders.studies == Path("studies")
@@ -156,8 +156,8 @@ def study_details(
         help=all_studies[name].description,
         folder=folder.path.as_posix(),
         command=f"zerolab study {name} --scale {scale}{option}",
-        begun=begun is not None,
-        running=begun is not None and begun.running,
+        has_begun=started is not None,
+        is_running=started is not None and started.is_running,
         whole=StudyPartResponse(part="", **_progress_fields(status)),
         parts=[
             StudyPartResponse(part=each["part"], **_progress_fields(each))
@@ -166,7 +166,7 @@ def study_details(
         active=status["active"],
         failures=status["failures"],
         claims=read_claims(report),
-        report=begun.report if begun else "",
+        report_url=started.report_url if started else "",
         files=_files(report),
     )
 
@@ -258,9 +258,9 @@ def _started_scale(folders: Folders, name: str, scale: str) -> StartedScale | No
     return StartedScale(
         scale=scale,
         folder=path.as_posix(),
-        running=is_running(path),
-        report=f"/reports/{path.name}/{HTML_PAGE}" if has_report else "",
-        headline=read_verdict_summary(study_folder.report_path, registered_studies()[name]),
+        is_running=is_running(path),
+        report_url=f"/reports/{path.name}/{HTML_PAGE}" if has_report else "",
+        verdict_summary=read_verdict_summary(study_folder.report_path, registered_studies()[name]),
     )
 
 
@@ -283,13 +283,13 @@ class ClaimResponse(BaseModel):
     key: str
     claim: str
     """Claim in words."""
-    source: str
+    reference: str
     """Source of the claim, such as a table of the paper."""
-    threshold: str
+    claimed: str
     """Claimed relation of the statistic to its threshold, such as "above 0"."""
-    found: str
+    measured: str
     """Measured value with its 95 % interval; empty without data."""
-    adjusted_p: str
+    adjusted_p_text: str
     """P-value, adjusted for multiple comparisons."""
     verdict: str
     """Verdict, such as "holds" or "does not hold"."""
@@ -299,11 +299,11 @@ class ClaimResponse(BaseModel):
 class VerdictSummary(BaseModel):
     """Summary of a report's verdicts."""
 
-    strongest: ClaimResponse | None
+    strongest_claim: ClaimResponse | None
     """Strongest verdict on a published finding; None if all are undecided."""
-    figure: str
+    figure_url: str
     """URL of the figure for that finding, or of the first figure; empty without figures."""
-    verdicts: dict[str, int]
+    verdict_counts: dict[str, int]
     """Number of claims by verdict, most frequent first."""
 
 
@@ -326,9 +326,9 @@ def read_verdict_summary(report: Path, study: Study) -> VerdictSummary | None:
     figures = sorted(path.name for path in report.glob("*.svg"))
     figure = next((each for each in [f"{wanted}.svg", *figures] if each in figures), "")
     return VerdictSummary(
-        strongest=_claim(strongest) if strongest else None,
-        figure=f"/reports/{report.parent.name}/{figure}" if figure else "",
-        verdicts=dict(Counter(row["verdict"] for row in rows).most_common()),
+        strongest_claim=_claim(strongest) if strongest else None,
+        figure_url=f"/reports/{report.parent.name}/{figure}" if figure else "",
+        verdict_counts=dict(Counter(row["verdict"] for row in rows).most_common()),
     )
 
 
@@ -354,9 +354,9 @@ def _claim(row: _Row) -> ClaimResponse:
     if row.get("found_low") and row.get("found_high"):
         measured += f" ({row['found_low']} to {row['found_high']})"
     return ClaimResponse(
-        key=row["key"], claim=row["claim"], source=row["source"],
-        threshold=row["claimed"], found=measured,
-        adjusted_p=row["adjusted p"], verdict=row["verdict"], note=row["note"],
+        key=row["key"], claim=row["claim"], reference=row["source"],
+        claimed=row["claimed"], measured=measured,
+        adjusted_p_text=row["adjusted p"], verdict=row["verdict"], note=row["note"],
     )  # fmt: skip
 
 

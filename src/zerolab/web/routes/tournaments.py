@@ -43,13 +43,13 @@ class TournamentResponse(BaseModel):
     tournament: str
     """Tournament folder, which identifies the tournament in requests."""
     game: str
-    players: int
+    player_count: int
     """Number of players."""
-    games: int
+    stored_games: int
     """Number of stored games."""
-    games_planned: int
+    planned_games: int
     """Number of games in the complete tournament."""
-    running: bool
+    is_running: bool
     """True if a process is playing the tournament."""
     problem: str
     """Description of the damage if the tournament is damaged; otherwise empty."""
@@ -81,7 +81,7 @@ class RatingResponse(BaseModel):
 class PairResponse(BaseModel):
     """Cell of the cross table: result of the row's player against the column's player."""
 
-    points: float
+    score_rate: float
     """Points per game of the row's player."""
     games: int
     """Number of games."""
@@ -105,7 +105,7 @@ class TournamentDetails(BaseModel):
     """Ratings, strongest player first; empty if no ratings can be computed yet."""
     table: list[list[PairResponse | None]]
     """Cross table, [row][column] in the order of ratings; None for players who have not met."""
-    advantage: float | None
+    first_move_advantage: float | None
     """First-move advantage in Elo; None if no ratings can be computed yet."""
     note: str
     """Reason why no ratings can be computed yet; empty if there are ratings."""
@@ -183,17 +183,17 @@ def _summary(path: Path) -> TournamentResponse:
         games = _COUNTS.get(str(path), [store.path], store.count)
     except UserError as error:
         return TournamentResponse(
-            tournament=path.as_posix(), game="", players=0, games=0, games_planned=0,
-            running=False, problem=str(error), latest_progress=0.0, winner="",
+            tournament=path.as_posix(), game="", player_count=0, stored_games=0,
+            planned_games=0, is_running=False, problem=str(error), latest_progress=0.0, winner="",
         )  # fmt: skip
     planned = math.comb(len(settings.players), 2) * settings.games
     return TournamentResponse(
         tournament=path.as_posix(),
         game=settings.game,
-        players=len(settings.players),
-        games=games,
-        games_planned=planned,
-        running=is_running(path),
+        player_count=len(settings.players),
+        stored_games=games,
+        planned_games=planned,
+        is_running=is_running(path),
         problem="",
         latest_progress=modification_time(store.path),
         winner=_winner(path) if games >= planned else "",
@@ -226,7 +226,7 @@ def _rate(tournament: Tournament) -> TournamentDetails:
         if report
         else [],
         table=_cross_table(report) if report else [],
-        advantage=report.ratings.first_move_advantage if report else None,
+        first_move_advantage=report.ratings.first_move_advantage if report else None,
         note=note,
     )
 
@@ -245,11 +245,11 @@ def _cross_table(report: TournamentReport) -> list[list[PairResponse | None]]:
     number = {name: i for i, name in enumerate(report.players)}
     table: list[list[PairResponse | None]] = [[None] * len(number) for _ in number]
     for pair in report.pairs:
-        points, low, high = pair.interval
+        score_rate, low, high = pair.interval
         counts = {"games": pair.score.games, "distinct_games": pair.distinct_score.games}
         i, j = number[pair.first], number[pair.second]
-        table[i][j] = PairResponse(points=points, low=low, high=high, **counts)
-        table[j][i] = PairResponse(points=1 - points, low=1 - high, high=1 - low, **counts)
+        table[i][j] = PairResponse(score_rate=score_rate, low=low, high=high, **counts)
+        table[j][i] = PairResponse(score_rate=1 - score_rate, low=1 - high, high=1 - low, **counts)
     return table
 
 
@@ -287,7 +287,7 @@ class PlayingResponse(BaseModel):
 
     tournament: str
     """Tournament folder."""
-    at_work: bool
+    is_running: bool
     """True if a process is playing the tournament or is about to."""
     may_stop: bool
     """True if pages can stop the process, which is possible only if a server started it."""
@@ -380,12 +380,12 @@ def _playing(folders: Folders, name: str) -> PlayingResponse:
             f"{quoted(name)} is not a tournament: expected one listed on the Tournaments page"
         )
     started_here = is_process_alive(process_file(path))
-    at_work = started_here or is_running(path)
+    is_at_work = started_here or is_running(path)
     return PlayingResponse(
         tournament=path.as_posix(),
-        at_work=at_work,
+        is_running=is_at_work,
         may_stop=started_here,
-        may_resume=not at_work and _may_resume(folders, path),
+        may_resume=not is_at_work and _may_resume(folders, path),
         output=last_lines(output_file(path)),
     )
 

@@ -57,7 +57,7 @@ class TrainingRequest(RequestModel):
     """Preset name."""
     settings: list[Assignment] = Field(default=[], max_length=100)
     """Settings to change, such as search.simulations=50."""
-    source: str = Field(default="", max_length=400)
+    start_network: str = Field(default="", max_length=400)
     """Network to start from, such as runs/demo@12; empty for an untrained network."""
     transfer: TransferOption = "trunk"
     """Weights to copy from that network."""
@@ -77,7 +77,7 @@ class TrainingResponse(BaseModel):
 
     run: str
     """Run folder."""
-    at_work: bool
+    is_running: bool
     """True if a process is training the run or is about to."""
     may_stop: bool
     """True if pages can stop the process, which is possible only if a server started it."""
@@ -117,11 +117,13 @@ def start(lab: Lab, request: TrainingRequest) -> TrainingResponse:
             f"preset = {quoted(request.preset)}: expected one of {', '.join(names)}"
             f"{did_you_mean(request.preset, names)}"
         )
-    transfer = start_assignments(request.source, request.transfer) if request.source else []
+    transfer = (
+        start_assignments(request.start_network, request.transfer) if request.start_network else []
+    )
     assignments = [*transfer, *request.settings]
     _require_served(lab.folders, assignments)
     settings = resolve_settings(request.game, request.preset, assignments)
-    if request.source:
+    if request.start_network:
         require_frozen_trunk(request.transfer, settings.learn.frozen)
     require_effects(settings, assignments)
     check_new_run(settings)
@@ -173,7 +175,7 @@ def _training(folders: Folders, name: str) -> TrainingResponse:
     started_here = is_process_alive(process_file(path))
     return TrainingResponse(
         run=path.as_posix(),
-        at_work=started_here or is_running(path),
+        is_running=started_here or is_running(path),
         may_stop=started_here,
         output=last_lines(output_file(path)),
     )

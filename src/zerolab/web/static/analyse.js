@@ -40,7 +40,7 @@ const explorer = new Explorer(
 );
 const gameValues = new GameValues(() => draw());
 const drawSoon = drawsSoon(() => draw());
-const socket = new Socket("/live", { onMessage: receive, onOpen: () => ask() });
+const socket = new Socket("/analysis/live", { onMessage: receive, onOpen: () => ask() });
 
 async function begin() {
   const params = hashParams();
@@ -226,7 +226,7 @@ async function goTo(ply) {
 async function show() {
   Object.assign(state, { analysing: NaN, solving: 0 }); // messages about the previous position are ignored
   state.position = await post("/position", positionRequest());
-  const { last, note } = state.position;
+  const { last_move: last, pass_note: note } = state.position;
   announce(`${last ? `After ${last}. ` : ""}${status(state.position)} ${note}`);
   ask();
 }
@@ -252,7 +252,7 @@ function ask() {
   state.request += 1;
   socket.send({ id: state.request, do: "stop" });
   state.solving = 0;
-  const isOver = state.position.outcome !== null;
+  const isOver = state.position.result !== null;
   if (!isOver && byId("live").checked && state.agents.every(Boolean)) {
     state.request += 1;
     socket.send({
@@ -309,7 +309,7 @@ function look(path) {
 function sendLook() {
   state.request += 1;
   state.looking = state.request;
-  socket.send({ id: state.looking, do: "look", agent: state.agents[0], path: state.looks[0] });
+  socket.send({ id: state.looking, do: "node", agent: state.agents[0], path: state.looks[0] });
 }
 
 function receiveNode(message) {
@@ -323,7 +323,7 @@ function receiveNode(message) {
 function draw() {
   if (!state.position || editor.isOn) return;
   drawBoard();
-  byId("status").textContent = `${status(state.position)} ${state.position.note}`;
+  byId("status").textContent = `${status(state.position)} ${state.position.pass_note}`;
   moveList(byId("moves"), state.line, state.ply, goTo);
   drawThoughts();
   drawSolution();
@@ -357,7 +357,7 @@ function drawBoard() {
 /** Evaluation of the position: the exact result if known, otherwise the first agent's value. */
 function evaluation(first) {
   const { position, solution } = state;
-  if (position.outcome !== null) return finalEvaluation(position);
+  if (position.result !== null) return finalEvaluation(position);
   if (solution?.scores) return exactEvaluation(position, solution.scores);
   return first && agentEvaluation(position, first.value, agentName(state.agents[0], state.known));
 }
@@ -365,7 +365,7 @@ function evaluation(first) {
 function drawThoughts() {
   const options = { withBoard: state.agents.length > 1, isFlipped: board.isFlipped, ...hintOptions() };
   const analyses = state.agents.map((agent) => state.analyses[agent]);
-  const isOver = state.position.outcome !== null;
+  const isOver = state.position.result !== null;
   const isAsked = !isOver && byId("live").checked;
   state.columns.forEach((column, number) => column.name(agentName(state.agents[number], state.known)));
   const none = el("p", { class: "soft" }, isOver ? "The game is over." : "No search has been requested.");
@@ -376,12 +376,12 @@ function drawThoughts() {
 
 function drawSolution() {
   const element = byId("solution");
-  if (state.position.outcome !== null) element.textContent = "";
+  if (state.position.result !== null) element.textContent = "";
   else if (!state.solving) element.textContent = "Perfect play: not requested.";
   else if (state.solution === null) element.textContent = "Perfect play: solving …";
   else if (state.solution.reason) element.textContent = `Perfect play is unknown: ${state.solution.reason}.`;
   else {
-    const { best, scores } = state.solution;
+    const { best_moves: best, scores } = state.solution;
     element.textContent = `Under perfect play, ${state.position.first_to_move ? "X" : "O"} ${scoreText(scores[best[0]])}. Best: ${best.join(", ")}.`;
   }
 }

@@ -24,15 +24,15 @@ function draw(group) {
 }
 
 function drawTournament(tournament, ready) {
-  const isPlaying = tournament?.playing ?? false;
-  const isComplete = !tournament || tournament.games >= tournament.planned;
+  const isPlaying = tournament?.is_running ?? false;
+  const isComplete = !tournament || tournament.stored_games >= tournament.planned_games;
   const links = [linkTo("wall", {}, "Wall: the standings in large type")];
   byId("state").textContent = "No tournament yet.";
   if (tournament) {
-    const games = `${count(tournament.games)} of ${count(tournament.planned)} games`;
+    const games = `${count(tournament.stored_games)} of ${count(tournament.planned_games)} games`;
     byId("state").textContent = `Tournament ${tournament.number}, ${tournament.game}: ${stateOfTournament(tournament)}, ${games}. ${tournament.problem}`;
-    byId("progress").value = tournament.games / Math.max(1, tournament.planned);
-    if (tournament.games) links.push(linkTo("replay", { source: tournament.source }, "View its games"));
+    byId("progress").value = tournament.stored_games / Math.max(1, tournament.planned_games);
+    if (tournament.stored_games) links.push(linkTo("replay", { source: tournament.folder }, "View its games"));
   }
   byId("progress").hidden = !isPlaying;
   byId("start").disabled = isPlaying || ready < 2;

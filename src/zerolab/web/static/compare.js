@@ -132,8 +132,8 @@ function receive(update, runs, isLatest) {
     return;
   }
   const { run } = update.run;
-  const hasGrown = records.has(run) && records.get(run) !== update.records;
-  records.set(run, update.records);
+  const hasGrown = records.has(run) && records.get(run) !== update.record_count;
+  records.set(run, update.record_count);
   if (hasGrown) showCurves(runs, isLatest).catch((error) => showError(byId("error"), error));
 }
 

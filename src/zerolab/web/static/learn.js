@@ -76,14 +76,14 @@ async function show(moves = state.moves, advice = "") {
   try {
     const position = await post("/position", positionRequest(moves));
     if (number !== state.request) return;
-    Object.assign(state, { moves, position, hints: {}, evaluation: position.outcome === null ? null : finalEvaluation(position) });
+    Object.assign(state, { moves, position, hints: {}, evaluation: position.result === null ? null : finalEvaluation(position) });
   } finally {
     if (number === state.request) state.isBusy = false;
     draw();
   }
   if (advice) byId("advice").textContent = advice;
-  announce(`${state.position.last ? `Move ${state.position.last}. ` : ""}${status(state.position)} ${state.position.note}`);
-  if (state.position.outcome !== null) count();
+  announce(`${state.position.last_move ? `Move ${state.position.last_move}. ` : ""}${status(state.position)} ${state.position.pass_note}`);
+  if (state.position.result !== null) count();
   else if (!isMine()) await letOpponentMove();
   else guarded(evaluate);
 }
@@ -91,7 +91,7 @@ async function show(moves = state.moves, advice = "") {
 /** If requested, show who is ahead: from the solver, or from a search if the solver is too slow. */
 async function evaluate() {
   bar.isHidden = !byId("ahead").checked;
-  if (!byId("ahead").checked || !state.position || state.position.outcome !== null) return;
+  if (!byId("ahead").checked || !state.position || state.position.result !== null) return;
   const { request, position } = state;
   const { scores } = await post("/solution", { position: positionRequest(), seconds: SECONDS });
   const evaluation = scores
@@ -146,7 +146,7 @@ async function judge(before, move) {
 
 /** Verdict from the solver, or from a search if the solver is too slow. */
 async function verdictOn(before, move) {
-  const { scores, best } = await post("/solution", { position: positionRequest(before), seconds: SECONDS });
+  const { scores, best_moves: best } = await post("/solution", { position: positionRequest(before), seconds: SECONDS });
   if (scores) {
     const lost = Math.sign(scores[best[0]]) - Math.sign(scores[move]);
     return lost > 0 ? `${move} was a mistake: it ${scoreText(scores[move])}; ${best[0]} ${scoreText(scores[best[0]])}.` : "";
@@ -174,11 +174,11 @@ async function hintFor(moves) {
   const solution = await post("/solution", { position: positionRequest(moves), seconds: SECONDS });
   if (!solution.scores) {
     const thought = await post("/analysis", { position: positionRequest(moves), agent: TEACHER });
-    const advice = `A search prefers ${thought.best}. This is not exact: ${solution.reason}.`;
+    const advice = `A search prefers ${thought.chosen_move}. This is not exact: ${solution.reason}.`;
     return { hints: hintsOf(thought), advice };
   }
-  const each = solution.best.length > 1 ? "; each" : "";
-  const advice = `Exact: ${solution.best.join(", ")}${each} ${scoreText(solution.scores[solution.best[0]])}.`;
+  const each = solution.best_moves.length > 1 ? "; each" : "";
+  const advice = `Exact: ${solution.best_moves.join(", ")}${each} ${scoreText(solution.scores[solution.best_moves[0]])}.`;
   return { hints: hintsOf(null, solution), advice };
 }
 
@@ -205,7 +205,7 @@ function count() {
   if (state.isCounted) return;
   state.isCounted = true;
   const own = { won: 0, drawn: 0, lost: 0, ...records()[state.game] };
-  const result = state.position.outcome === "draw" ? "drawn" : (state.position.outcome === "first") !== byId("second").checked ? "won" : "lost";
+  const result = state.position.result === "draw" ? "drawn" : (state.position.result === "first") !== byId("second").checked ? "won" : "lost";
   const step = { won: 1, drawn: 0, lost: -1 }[result];
   const strength = Math.max(0, Math.min(state.ladder.length - 1, Number(byId("strength").value) + step));
   saveRecord({ [result]: own[result] + 1, strength });
@@ -217,15 +217,15 @@ function count() {
 
 function draw() {
   if (!state.position) return;
-  const isActive = !state.isBusy && !state.waiting && state.position.outcome === null && isMine();
+  const isActive = !state.isBusy && !state.waiting && state.position.result === null && isMine();
   board.show(state.position, { isActive, hints: state.hints });
   bar.show(state.evaluation, board);
-  const { first_to_move: firstToMove, outcome } = state.position;
+  const { first_to_move: firstToMove, result } = state.position;
   const name = agentName(opponent(), state.agents);
   const names = byId("second").checked ? [name, "You"] : ["You", name];
-  showPlayers(byId("game-title"), names, state.position, { isOver: outcome !== null });
-  const turn = outcome === null ? turnOf(names[firstToMove ? 0 : 1], state.waiting !== null) : "";
-  byId("status").textContent = [status(state.position), turn, state.position.note].filter(Boolean).join(" ");
+  showPlayers(byId("game-title"), names, state.position, { isOver: result !== null });
+  const turn = result === null ? turnOf(names[firstToMove ? 0 : 1], state.waiting !== null) : "";
+  byId("status").textContent = [status(state.position), turn, state.position.pass_note].filter(Boolean).join(" ");
   byId("hint").disabled = !isActive;
   byId("undo").disabled = state.isBusy || state.waiting !== null || state.moves.length === 0;
   drawOpponent();

@@ -127,7 +127,7 @@ document.addEventListener("keydown", (event) => {
 
 const personMoves = (ply) => state[isFirst(ply) ? "first" : "second"] === "person";
 const isFirst = (ply) => ply % 2 === 0;
-const isOver = () => state.position.outcome !== null || state.resigned !== null;
+const isOver = () => state.position.result !== null || state.resigned !== null;
 const areBothAgents = () => state.first !== "person" && state.second !== "person";
 
 function pause(isPaused) {
@@ -182,8 +182,8 @@ async function show(changes = {}) {
     draw();
   }
   remember();
-  const last = state.position.last;
-  announce(`${last ? `${state.position.first_to_move ? "O" : "X"} plays ${last}. ` : ""}${resultLine()} ${state.position.note}`);
+  const last = state.position.last_move;
+  announce(`${last ? `${state.position.first_to_move ? "O" : "X"} plays ${last}. ` : ""}${resultLine()} ${state.position.pass_note}`);
   if (before && state.position.ply > before.ply) sound(soundOf(state.position));
   if (!state.isPaused || !areBothAgents()) guarded(continueGame);
 }
@@ -193,11 +193,11 @@ async function continueGame() {
   if (!isOver() && state.ply === state.line.length && !personMoves(state.ply)) await letAgentMove();
 }
 
-function soundOf({ outcome }) {
-  if (outcome === null) return "move";
+function soundOf({ result }) {
+  if (result === null) return "move";
   const people = ["first", "second"].filter((side) => state[side] === "person");
-  if (outcome === "draw") return "drawn";
-  return people.length === 1 && people[0] !== outcome ? "lost" : "won";
+  if (result === "draw") return "drawn";
+  return people.length === 1 && people[0] !== result ? "lost" : "won";
 }
 
 async function letAgentMove() {
@@ -243,12 +243,12 @@ function draw() {
   if (!state.position) return;
   const isActive = !isOver() && !state.isBusy && state.waiting === null && personMoves(state.ply);
   board.show(state.position, { isActive, showLegal: byId("show-legal").checked });
-  const { first_to_move: firstToMove, outcome } = state.position;
+  const { first_to_move: firstToMove, result } = state.position;
   const names = playerNames([state.first, state.second], state.agents);
-  const winner = state.resigned ? (state.resigned === "first" ? "second" : "first") : outcome;
+  const winner = state.resigned ? (state.resigned === "first" ? "second" : "first") : result;
   showPlayers(byId("game-title"), names, state.position, { isOver: isOver(), winner });
   const turn = isOver() ? "" : turnOf(names[firstToMove ? 0 : 1], state.waiting !== null);
-  byId("status").textContent = [resultLine(), turn, state.position.note].filter(Boolean).join(" ");
+  byId("status").textContent = [resultLine(), turn, state.position.pass_note].filter(Boolean).join(" ");
   byId("undo").disabled = plyToReturnTo() === state.ply && state.resigned === null;
   byId("redo").disabled = state.ply >= state.line.length;
   byId("resign").disabled = isOver() || !personMoves(state.ply);

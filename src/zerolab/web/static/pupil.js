@@ -24,10 +24,10 @@ function drawTournament({ name, tournament }) {
   const links = [linkTo("wall", {}, "Standings")];
   let text = "The teacher has not started a tournament yet.";
   if (tournament) {
-    const games = `${count(tournament.games)} of ${count(tournament.planned)} games`;
+    const games = `${count(tournament.stored_games)} of ${count(tournament.planned_games)} games`;
     text = `Tournament ${tournament.number}: ${games}, ${stateOfTournament(tournament)}.`;
-    if (tournament.playing) text += " A new agent will play in the next tournament.";
-    if (tournament.games) links.push(linkTo("replay", { source: tournament.source, player: name }, "View your games"));
+    if (tournament.is_running) text += " A new agent will play in the next tournament.";
+    if (tournament.stored_games) links.push(linkTo("replay", { source: tournament.folder, player: name }, "View your games"));
   }
   byId("tournament").textContent = text;
   byId("links").replaceChildren(...links);

@@ -17,7 +17,7 @@ const MOST_SEEN = 2000;
 const board = new Board(byId("board"), { onMove: (move) => guarded(() => answer(move)), sides: byId("sides") });
 const chooser = new GameChooser(byId("game"), (game) => guarded(() => change(game)));
 const state = {
-  game: "", list: null, puzzle: null, line: [], start: 0, ply: 0, isTried: false, isSolved: false, isBusy: false, request: 0,
+  game: "", list: null, puzzle: null, line: [], ply: 0, isTried: false, isSolved: false, isBusy: false, request: 0,
   timer: 0, key: "zerolab-puzzles",
 };
 
@@ -109,7 +109,7 @@ async function open(key) {
 function reset() {
   const { position } = state.puzzle;
   clearInterval(state.timer);
-  Object.assign(state, { line: [position], start: 0, ply: 0, isSolved: false });
+  Object.assign(state, { line: [position], ply: 0, isSolved: false });
   clearVerdict();
 }
 
@@ -127,7 +127,7 @@ async function answer(move) {
     const verdict = await post("/puzzles/answer", { game, key, move });
     if (!isTried) count(key, verdict.right); // even if another puzzle is shown by now
     if (request !== state.request) return;
-    Object.assign(state, { isTried: true, isSolved: verdict.right, line: withShapes(verdict.line).slice(verdict.start), ply: 1 });
+    Object.assign(state, { isTried: true, isSolved: verdict.right, line: withShapes(verdict.positions).slice(verdict.puzzle_index), ply: 1 });
     byId("verdict").textContent = verdict.verdict;
     byId("verdict").classList.add(verdict.right ? "good" : "bad");
   } finally {
@@ -213,8 +213,8 @@ function draw() {
 function question() {
   const { puzzle } = state;
   if (!puzzle) return reason();
-  const wanted = puzzle.result === "win" ? "wins" : "holds the draw, and all others lose";
-  return `${status(puzzle.position)} Exactly one move ${wanted}: find it. ${puzzle.position.note}`.trim();
+  const wanted = puzzle.goal === "win" ? "wins" : "holds the draw, and all others lose";
+  return `${status(puzzle.position)} Exactly one move ${wanted}: find it. ${puzzle.position.pass_note}`.trim();
 }
 
 /** Explanation of why no puzzle is shown. */

@@ -159,7 +159,7 @@ function go(ply) {
   state.sought = null;
   draw();
   const position = state.line[ply];
-  announce(`${position.last ? `Move ${ply}, ${position.last}. ` : ""}${status(position)}`);
+  announce(`${position.last_move ? `Move ${ply}, ${position.last_move}. ` : ""}${status(position)}`);
   const { game } = state;
   if (isGiven(game)) {
     setHashParams({
@@ -179,7 +179,7 @@ function draw() {
   board.show(position, { isActive: sought !== null, showLegal: sought !== null, overlay: ghostsOf(position, sought?.move ? [sought.move] : []) });
   bar.isHidden = sought !== null;
   bar.show(evaluation(position), board);
-  byId("status").textContent = `${status(position)} ${position.note}${ply === game.moves.length ? endOf(game) : ""}`;
+  byId("status").textContent = `${status(position)} ${position.pass_note}${ply === game.moves.length ? endOf(game) : ""}`;
   byId("pgn").disabled = byId("text").disabled = isGiven(game);
   byId("back").disabled = byId("begin").disabled = ply === 0;
   byId("forward").disabled = byId("end").disabled = ply === game.moves.length;
@@ -195,7 +195,7 @@ function draw() {
 const errorOf = (ply) => ({ ply: ply + 1, verdict: state.verdicts.of(ply).verdict, text: explain(state.verdicts.of(ply)) });
 
 function evaluation(position) {
-  if (position.outcome !== null) return finalEvaluation(position);
+  if (position.result !== null) return finalEvaluation(position);
   const value = gameValues.at(state.ply);
   return state.verdicts.evaluation(state.ply, position) ?? (value === null ? null : { value, isExact: false, source: "the agent's network" });
 }

@@ -57,7 +57,7 @@ async function showAll() {
   showSettings();
   showBaselines();
   const rows = details.environments.map((each) => [
-    each.iteration, each.device, each.processor, each.precision, each.threads, each.python, each.torch, each.zerolab,
+    each.first_iteration, each.device, each.processor, each.precision, each.threads, each.python, each.torch, each.zerolab,
   ]);
   const headings = ["from iteration", "device", "processor", "precision", "cores", "Python", "PyTorch", "zerolab"];
   byId("environments").replaceChildren(rows.length ? table(headings, rows, { caption: "Environments" }) : "Not trained yet.");
@@ -66,7 +66,7 @@ async function showAll() {
 }
 
 function showSummary(summary) {
-  const { iterations, scores } = summary;
+  const { iterations, final_score_rates: scores } = summary;
   const isFinished = summary.status === "finished";
   byId("progress").parentElement.hidden = isFinished;
   byId("progress").max = Math.max(1, iterations);
@@ -76,9 +76,9 @@ function showSummary(summary) {
     ...Object.entries(scores).map(([name, score]) => [`Score against ${withoutOptions(name, Object.keys(scores))}`, percent(score, 1), true]),
     ...(summary.accuracy === null ? [] : [["Accuracy on solved positions", percent(summary.accuracy, 1), true]]),
     ["Game", summary.game], ["Preset", summary.preset || "–"],
-    ...(isFinished ? [] : [["Next stage", summary.stage.replaceAll("_", " ")]]),
+    ...(isFinished ? [] : [["Next stage", summary.next_stage.replaceAll("_", " ")]]),
     ["Training time", duration(details.seconds)], ["Games", count(details.games)],
-    ["Training Elo", elo(summary.training_elo)], ["Started from", summary.source || "untrained"],
+    ["Training Elo", elo(summary.training_elo)], ["Started from", summary.start_network || "untrained"],
   ];
   showFacts(byId("facts"), facts);
 }
@@ -128,20 +128,20 @@ async function showCurves() {
 }
 
 /** Show the progress within the stage, or hide it if the run is not being trained. */
-function showStage({ run: summary, live }) {
-  byId("stage").hidden = !live;
-  if (!live) return;
-  byId("stage-progress").max = Math.max(1, live.total);
-  byId("stage-progress").value = Math.min(live.done, live.total);
+function showStage({ run: summary, stage_progress: stage }) {
+  byId("stage").hidden = !stage;
+  if (!stage) return;
+  byId("stage-progress").max = Math.max(1, stage.total);
+  byId("stage-progress").value = Math.min(stage.done, stage.total);
   const parts = [
-    `${title(live.task)}: ${count(live.done)} of ${count(live.total)} ${live.unit}`, live.note,
-    live.seconds_left === null ? "" : `about ${duration(live.seconds_left)} left`,
-    live.run_seconds_left === null ? "" : `about ${duration(live.run_seconds_left)} left for the run`,
+    `${title(stage.task)}: ${count(stage.done)} of ${count(stage.total)} ${stage.unit}`, stage.note,
+    stage.seconds_left === null ? "" : `about ${duration(stage.seconds_left)} left`,
+    stage.run_seconds_left === null ? "" : `about ${duration(stage.run_seconds_left)} left for the run`,
   ];
   byId("stage-text").textContent = parts.filter(Boolean).join(", ");
-  if (!live.latest_game) return;
+  if (!stage.latest_game) return;
   byId("games-part").hidden = false;
-  latestGames.show(summary.game, live.latest_game).catch((error) => showError(byId("error"), error));
+  latestGames.show(summary.game, stage.latest_game).catch((error) => showError(byId("error"), error));
 }
 
 function receive(update) {
@@ -149,9 +149,9 @@ function receive(update) {
     showError(byId("error"), update.error);
     return;
   }
-  byId("latest").textContent = update.latest;
-  const hasGrown = records >= 0 && update.records !== records;
-  records = update.records;
+  byId("latest").textContent = update.latest_record_summary;
+  const hasGrown = records >= 0 && update.record_count !== records;
+  records = update.record_count;
   const hasChanged = JSON.stringify(update.run) !== JSON.stringify(details.summary);
   details.summary = update.run;
   if (hasChanged) showSummary(update.run);
@@ -170,7 +170,7 @@ async function showTraining() {
   const isFinished = details?.summary.status === "finished";
   byId("controls").hidden = false;
   byId("stop").hidden = !training.may_stop;
-  byId("resume-part").hidden = training.at_work || !details;
+  byId("resume-part").hidden = training.is_running || !details;
   const field = byId("iterations");
   if (details && document.activeElement !== field && [suggested, ""].includes(field.value)) {
     suggested = String(details.summary.iterations + (isFinished ? 10 : 0));
@@ -179,9 +179,9 @@ async function showTraining() {
   byId("output-part").hidden = !training.output.length;
   const text = training.output.join("\n");
   if (byId("output").textContent !== text) byId("output").textContent = text;
-  if (!details) byId("latest").textContent = training.at_work ? "Starting the run …" : "The run could not be started.";
-  if (!details && !training.at_work) byId("output-part").open = true;
-  return training.at_work;
+  if (!details) byId("latest").textContent = training.is_running ? "Starting the run …" : "The run could not be started.";
+  if (!details && !training.is_running) byId("output-part").open = true;
+  return training.is_running;
 }
 
 async function guarded(work) {

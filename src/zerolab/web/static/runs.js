@@ -15,14 +15,14 @@ function show(runs) {
   const names = new Set(runs.map((each) => each.run));
   for (const name of selected) if (!names.has(name)) selected.delete(name);
   runs.sort((a, b) => b.latest_progress - a.latest_progress);
-  const opponents = [...new Set(runs.flatMap((run) => Object.keys(run.scores)))];
+  const opponents = [...new Set(runs.flatMap((run) => Object.keys(run.final_score_rates)))];
   const hasAccuracy = runs.some((run) => run.accuracy !== null);
-  const hasSource = runs.some((run) => run.source);
+  const hasSource = runs.some((run) => run.start_network);
   const rows = runs.map((run) => [
     box(run.run), linkTo("run", { run: run.run }, run.run), sparkline(run.trend),
     statusOf(run), run.iterations ? `${run.iteration}/${run.iterations}` : "",
-    ...(hasAccuracy ? [share(run.accuracy)] : []), ...opponents.map((name) => share(run.scores[name])),
-    run.game, run.preset, ...(hasSource ? [run.source] : []), dateOf(run.latest_progress),
+    ...(hasAccuracy ? [share(run.accuracy)] : []), ...opponents.map((name) => share(run.final_score_rates[name])),
+    run.game, run.preset, ...(hasSource ? [run.start_network] : []), dateOf(run.latest_progress),
   ]);
   const measured = [...(hasAccuracy ? ["accuracy on solved positions"] : []), ...opponents.map((name) => `against ${withoutOptions(name, opponents)}`)];
   const headings = [
@@ -76,7 +76,7 @@ byId("start").addEventListener("submit", async (event) => {
     showError(byId("start-error"), "");
     const training = await post("/training/start", {
       name: byId("name").value, game: chooser.value, preset: byId("preset").value,
-      settings: lines.filter(Boolean), source: byId("source").value.trim(), transfer: byId("transfer").value,
+      settings: lines.filter(Boolean), start_network: byId("source").value.trim(), transfer: byId("transfer").value,
     });
     goTo("run", { run: training.run });
   } catch (error) {

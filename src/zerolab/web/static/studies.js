@@ -15,7 +15,7 @@ function show(studies) {
 }
 
 /** Scales of a study that have verdicts, except smoke, whose verdicts prove nothing. */
-const reported = (study) => study.begun.filter((each) => each.headline && each.scale !== "smoke");
+const reported = (study) => study.started_scales.filter((each) => each.verdict_summary && each.scale !== "smoke");
 
 function card(study) {
   const largest = reported(study).sort((a, b) => SCALES.indexOf(b.scale) - SCALES.indexOf(a.scale))[0];
@@ -34,34 +34,34 @@ function card(study) {
         largest ? headline(largest) : el("p", { class: "soft" }, "No report with verdicts has been written yet."),
         el("p", { class: "row" }, SCALES.map((scale) => scaleLink(study, scale))),
       ),
-      largest?.headline.figure ? figureOf(study, largest) : null,
+      largest?.verdict_summary.figure_url ? figureOf(study, largest) : null,
     ),
   );
 }
 
 /** Strongest verdict, and the number of claims by verdict, with undecided claims last. */
-function headline({ scale, headline: { strongest, verdicts } }) {
+function headline({ scale, verdict_summary: { strongest_claim: strongest, verdict_counts: verdicts } }) {
   const decided = Object.entries(verdicts).sort(([a], [b]) => (a === "undecided") - (b === "undecided"));
   const counts = decided.map(([word, number]) => el("span", { class: verdictClass(word) }, `${number} ${(number > 1 && PLURALS[word]) || word}`));
   const words = strongest
     ? [
-        el("p", { class: "verdict" }, el("strong", { class: verdictClass(strongest.verdict) }, title(strongest.verdict)), `: ${strongest.claim} `, el("span", { class: "soft" }, strongest.source)),
-        el("p", { class: "soft" }, `Measured ${rounded(strongest.found)}, claimed ${rounded(strongest.threshold)}; ${pText(strongest.adjusted_p)}, adjusted for all claims (Holm).`),
+        el("p", { class: "verdict" }, el("strong", { class: verdictClass(strongest.verdict) }, title(strongest.verdict)), `: ${strongest.claim} `, el("span", { class: "soft" }, strongest.reference)),
+        el("p", { class: "soft" }, `Measured ${rounded(strongest.measured)}, claimed ${rounded(strongest.claimed)}; ${pText(strongest.adjusted_p_text)}, adjusted for all claims (Holm).`),
       ]
     : [el("p", {}, "No claim has been decided yet.")];
   return [words, el("p", { class: "row" }, el("span", { class: "soft" }, `Verdicts at the ${scale} scale:`), counts)];
 }
 
 /** Figure from a report, with a link to the report. */
-function figureOf(study, { scale, report, headline: { figure } }) {
+function figureOf(study, { scale, report_url: report, verdict_summary: { figure_url: figure } }) {
   const image = el("img", { src: figure, alt: `Figure from the report on ${study.name}`, loading: "lazy" });
   return el("a", { class: "figure", href: report, target: "_blank", rel: "noopener", "aria-label": `Report on ${study.name}, ${scale}` }, image);
 }
 
 function scaleLink(study, scale) {
-  const begun = study.begun.find((each) => each.scale === scale);
-  const word = !begun ? "not started" : begun.running ? "running" : begun.report ? "report" : "started";
-  return linkTo("study", { name: study.name, scale }, `${scale}: ${word}`, { "aria-label": `${study.name}, ${scale}: ${word}`, class: begun ? null : "soft" });
+  const started = study.started_scales.find((each) => each.scale === scale);
+  const word = !started ? "not started" : started.is_running ? "running" : started.report_url ? "report" : "started";
+  return linkTo("study", { name: study.name, scale }, `${scale}: ${word}`, { "aria-label": `${study.name}, ${scale}: ${word}`, class: started ? null : "soft" });
 }
 
 keepShowing(() => get("/studies"), show, REFRESH_SECONDS);

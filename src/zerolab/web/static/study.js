@@ -32,18 +32,18 @@ function show(study) {
 
 function stateOf(study) {
   const { seconds, done_seconds: done } = study.whole;
-  if (!study.begun) return `Not started. The study takes about ${duration(seconds)} on one core. Start the study with:`;
+  if (!study.has_begun) return `Not started. The study takes about ${duration(seconds)} on one core. Start the study with:`;
   const left = seconds - done;
-  if (study.running) return `Running. About ${duration(left)} of work left on one core.`;
+  if (study.is_running) return `Running. About ${duration(left)} of work left on one core.`;
   return left > 1 ? `Stopped. About ${duration(left)} of work left on one core. Resume the study with:` : "Finished. The command was:";
 }
 
 function reportLinks(study) {
-  if (!study.report) return [];
-  const folder = study.report.slice(0, study.report.lastIndexOf("/"));
+  if (!study.report_url) return [];
+  const folder = study.report_url.slice(0, study.report_url.lastIndexOf("/"));
   const others = study.files.filter((name) => /\.(csv|svg)$/.test(name));
   return [
-    el("a", { href: study.report, target: "_blank", rel: "noopener" }, "Full report"),
+    el("a", { href: study.report_url, target: "_blank", rel: "noopener" }, "Full report"),
     others.length
       ? el(
           "details",
@@ -58,8 +58,8 @@ function reportLinks(study) {
 function claimTable(claims) {
   const rows = claims.map((each) => [
     el("span", { class: verdictClass(each.verdict) }, each.verdict),
-    el("span", {}, `${each.claim} `, el("span", { class: "soft" }, each.source)),
-    rounded(each.threshold), rounded(each.found), rounded(each.adjusted_p), each.note,
+    el("span", {}, `${each.claim} `, el("span", { class: "soft" }, each.reference)),
+    rounded(each.claimed), rounded(each.measured), rounded(each.adjusted_p_text), each.note,
   ]);
   const headings = ["verdict", "claim", "claimed", "measured, 95 % interval", "p (Holm)", "note"];
   return table(headings, rows, { caption: "Claims and verdicts" });

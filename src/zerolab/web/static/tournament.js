@@ -29,28 +29,28 @@ function show({ details, playing }) {
 }
 
 function showPlaying(details, playing) {
-  byId("playing-part").hidden = !playing.at_work && !playing.may_resume && (details !== null || !playing.output.length);
-  const { games = 0, games_planned: planned = 1 } = details?.summary ?? {};
+  byId("playing-part").hidden = !playing.is_running && !playing.may_resume && (details !== null || !playing.output.length);
+  const { stored_games: games = 0, planned_games: planned = 1 } = details?.summary ?? {};
   byId("progress").value = games / planned;
-  const state = playing.at_work ? "In progress" : details ? "Stopped" : "The tournament could not be started";
+  const state = playing.is_running ? "In progress" : details ? "Stopped" : "The tournament could not be started";
   byId("playing").textContent = details ? `${state}: ${count(games)} of ${count(planned)} games are stored.` : `${state}.`;
   byId("stop").hidden = !playing.may_stop;
   byId("resume").hidden = !playing.may_resume;
   byId("output-part").hidden = !playing.output.length;
-  byId("output-part").open ||= !details && !playing.at_work;
+  byId("output-part").open ||= !details && !playing.is_running;
   byId("output").textContent = playing.output.join("\n");
 }
 
 function showResults(details) {
   byId("content").hidden = false;
   const { summary, ratings } = details;
-  const isComplete = summary.games >= summary.games_planned;
+  const isComplete = summary.stored_games >= summary.planned_games;
   const facts = [
     ...(summary.winner ? [["Winner", summary.winner, true]] : []),
-    ["State", summary.running ? "in progress" : isComplete ? "finished" : "stopped", true],
-    ["Games", `${count(summary.games)} of ${count(summary.games_planned)}`, true], ["Game", summary.game], ["Players", summary.players],
+    ["State", summary.is_running ? "in progress" : isComplete ? "finished" : "stopped", true],
+    ["Games", `${count(summary.stored_games)} of ${count(summary.planned_games)}`, true], ["Game", summary.game], ["Players", summary.player_count],
     ["Latest game", dateOf(summary.latest_progress) || "–"], ["Games per pair", details.games_per_pair], ["Random opening plies", details.openings],
-    ["First-move advantage", details.advantage === null ? "–" : `${elo(details.advantage)} Elo`],
+    ["First-move advantage", details.first_move_advantage === null ? "–" : `${elo(details.first_move_advantage)} Elo`],
   ];
   showFacts(byId("facts"), facts);
   byId("links").replaceChildren(linkTo("replay", { source: tournament }, "View its games", { class: "button" }));
@@ -82,10 +82,10 @@ function crossTable(ratings, cells) {
 }
 
 function cell(player, opponent, pair) {
-  const { points, low, high, games, distinct_games: distinct } = pair;
-  const label = `${player} against ${opponent}: ${interval(points, low, high)} in ${games} games, ${distinct} distinct`;
-  const link = linkTo("replay", { source: tournament, player, opponent }, percent(points), { "aria-label": label, title: label });
-  link.style.setProperty("--share", (0.05 + 0.4 * points).toFixed(2));
+  const { score_rate: rate, low, high, games, distinct_games: distinct } = pair;
+  const label = `${player} against ${opponent}: ${interval(rate, low, high)} in ${games} games, ${distinct} distinct`;
+  const link = linkTo("replay", { source: tournament, player, opponent }, percent(rate), { "aria-label": label, title: label });
+  link.style.setProperty("--share", (0.05 + 0.4 * rate).toFixed(2));
   return link;
 }
 

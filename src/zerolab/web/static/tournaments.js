@@ -14,7 +14,7 @@ function show(tournaments) {
   showDamaged(tournaments.filter((each) => each.problem));
   const rows = tournaments.filter((each) => !each.problem).map((each) => [
     linkTo("tournament", { tournament: each.tournament }, shortened(each.tournament), { title: each.tournament }),
-    each.winner, each.game, each.players, `${count(each.games)} of ${count(each.games_planned)}`, stateOf(each),
+    each.winner, each.game, each.player_count, `${count(each.stored_games)} of ${count(each.planned_games)}`, stateOf(each),
     dateOf(each.latest_progress),
   ]);
   const headings = ["tournament", "winner", "game", "players", "games", "state", "latest game"];
@@ -34,8 +34,8 @@ function showDamaged(tournaments) {
 const shortened = (name) => (name.startsWith("/") ? `…/${name.split("/").slice(-3).join("/")}` : name);
 
 function stateOf(each) {
-  if (each.running) return el("span", { class: "good" }, "in progress");
-  return each.games >= each.games_planned ? "finished" : el("span", { class: "soft" }, "stopped");
+  if (each.is_running) return el("span", { class: "good" }, "in progress");
+  return each.stored_games >= each.planned_games ? "finished" : el("span", { class: "soft" }, "stopped");
 }
 
 /** Offer the agents of the selected game. */

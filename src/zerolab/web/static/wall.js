@@ -10,10 +10,10 @@ const VERBS = { first: "beats", second: "loses to", draw: "draws with" };
 
 keepShowing(() => get("/class/standings"), draw, REFRESH_SECONDS);
 
-function draw({ pupils, ready, tournament, ratings, latest }) {
+function draw({ pupil_count: pupils, ready_count: ready, tournament, ratings, latest_games: latest }) {
   byId("content").hidden = false;
   byId("state").textContent = tournament
-    ? `${tournament.game}: ${count(tournament.games)} of ${count(tournament.planned)} games, ${stateOfTournament(tournament)}`
+    ? `${tournament.game}: ${count(tournament.stored_games)} of ${count(tournament.planned_games)} games, ${stateOfTournament(tournament)}`
     : `${ready} of ${pupils} pupils ${ready === 1 ? "has" : "have"} an agent.`;
   const rows = ratings.map((each, place) => [
     place + 1, each.player, (each.score_rate * each.games).toLocaleString("en"), each.games, elo(each.elo), margin(each),
@@ -21,7 +21,7 @@ function draw({ pupils, ready, tournament, ratings, latest }) {
   const waiting = el("p", { class: "soft" }, tournament ? "The standings will appear once the first games have finished." : "");
   byId("content").classList.toggle("many", rows.length > MOST_ROWS);
   byId("standings").replaceChildren(...(rows.length ? tables(rows) : [waiting]));
-  byId("latest").replaceChildren(...latest.map((game) => el("li", {}, line(game, tournament.source))));
+  byId("latest").replaceChildren(...latest.map((game) => el("li", {}, line(game, tournament.folder))));
 }
 
 /** One table of the standings, or two side by side if one would not fit on a screen. */

@@ -23,8 +23,8 @@ export const hashAll = (key) => new URLSearchParams(location.hash.slice(1)).getA
 export const count = (number) => number.toLocaleString("en");
 
 /** State of a class tournament: in progress, finished or stopped. */
-export const stateOfTournament = ({ playing, games, planned }) =>
-  playing ? "in progress" : games >= planned ? "finished" : "stopped";
+export const stateOfTournament = ({ is_running: isRunning, stored_games: games, planned_games: planned }) =>
+  isRunning ? "in progress" : games >= planned ? "finished" : "stopped";
 
 /** Elo with its sign, or an empty string if unknown. */
 export function elo(value) {

@@ -18,8 +18,8 @@ export async function judgeTry(position, tried, judged, judge) {
   }
   const after = { ...position, moves: [...position.moves, tried] };
   const value = await valueOf(after, judge);
-  const isBetter = value >= judged.after + CLEARLY;
-  const numbers = `value ${number(value)} instead of ${number(judged.after)}`;
+  const isBetter = value >= judged.played_value + CLEARLY;
+  const numbers = `value ${number(value)} instead of ${number(judged.played_value)}`;
   return { isBetter, text: isBetter ? `${tried} is better: ${numbers}.` : `${tried} is not clearly better: ${numbers}.` };
 }
 
@@ -27,14 +27,14 @@ function exactly(scores, tried, judged) {
   const best = Math.max(...Object.values(scores));
   const words = `${tried} ${scoreText(scores[tried])}`;
   if (scores[tried] === best) return { isBetter: true, text: `Yes: ${words}. No move is better.` };
-  if (scores[tried] > judged.after) return { isBetter: true, text: `Better: ${words}. There is an even better move.` };
-  return { isBetter: false, text: `No: ${words}, and the move played in the game ${scoreText(judged.after)}.` };
+  if (scores[tried] > judged.played_value) return { isBetter: true, text: `Better: ${words}. There is an even better move.` };
+  return { isBetter: false, text: `No: ${words}, and the move played in the game ${scoreText(judged.played_value)}.` };
 }
 
 /** Value of a move for the player who made it, from the agent's search of the position after it. */
 async function valueOf(after, { agent, simulations }) {
-  const { outcome, first_to_move: firstToMove } = await post("/position", after);
-  if (outcome !== null) return outcome === "draw" ? 0 : (outcome === "first") === firstToMove ? -1 : 1;
+  const { result, first_to_move: firstToMove } = await post("/position", after);
+  if (result !== null) return result === "draw" ? 0 : (result === "first") === firstToMove ? -1 : 1;
   return -(await post("/analysis", { position: after, agent, simulations })).value;
 }
 

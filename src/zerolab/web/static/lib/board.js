@@ -31,7 +31,7 @@ export class Board {
   show(position, { isActive = true, hints = {}, overlay = () => [], showLegal = true } = {}) {
     const before = this.position;
     this.position = position;
-    this.isActive = isActive && position.outcome === null;
+    this.isActive = isActive && position.result === null;
     this.hints = hints;
     this.byCell = this.#legalByCell();
     const isNew = this.#build();
@@ -54,7 +54,7 @@ export class Board {
   summary() {
     const { position } = this;
     const pieces = `X has ${countPieces(this.position, 1)} pieces, O has ${countPieces(this.position, -1)}.`;
-    return `${status(position)} ${pieces} ${position.note}`.trim();
+    return `${status(position)} ${pieces} ${position.pass_note}`.trim();
   }
 
   /** Build the elements of a board unless they exist, and return true if they are new. */
@@ -92,7 +92,7 @@ export class Board {
   }
 
   #legalByCell() {
-    const { legal, rows, columns, board } = this.position;
+    const { legal_moves: legal, rows, columns, board } = this.position;
     const names = new Map();
     for (const move of legal) {
       if (move.cell !== null) names.set(move.cell, move.name);
@@ -264,7 +264,7 @@ export class Board {
 
   /** Buttons for moves without a cell, such as a pass. */
   #others() {
-    const moves = this.position.legal.filter((move) => move.cell === null && move.column === null);
+    const moves = this.position.legal_moves.filter((move) => move.cell === null && move.column === null);
     return moves.map(({ name }) =>
       el(
         "button",
@@ -277,7 +277,7 @@ export class Board {
 
 /** Colour and letter of a side, marked if that side is to move. */
 function colourOf(side, position) {
-  const isToMove = position.outcome === null && position.first_to_move === (side === 1);
+  const isToMove = position.result === null && position.first_to_move === (side === 1);
   return el("span", { class: isToMove ? "to-move" : null }, swatchOf(side, position), `${SIDES[side]}${scoreOf(side, position)}`);
 }
 
@@ -294,5 +294,5 @@ export const countPieces = ({ board }, side) => board.flat().filter((piece) => p
 /** Side to move, or the result. */
 export function status(position) {
   const results = { first: "X has won.", second: "O has won.", draw: "The game is drawn." };
-  return results[position.outcome] ?? `${position.first_to_move ? "X" : "O"} is to move.`;
+  return results[position.result] ?? `${position.first_to_move ? "X" : "O"} is to move.`;
 }

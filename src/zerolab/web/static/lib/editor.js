@@ -14,7 +14,7 @@ export class Editor {
   start(position) {
     this.isOn = true;
     this.position = {
-      ...position, legal: [], last_cell: null, winning_cells: [], outcome: null, board: position.board.map((row) => [...row]),
+      ...position, legal_moves: [], last_cell: null, winning_cells: [], result: null, board: position.board.map((row) => [...row]),
     };
     this.board.onCell = (cell) => this.#advance(cell);
     this.#show();

@@ -43,20 +43,20 @@ function waysOn(state, names, again, playStronger) {
 }
 
 /** Sentence with the result, such as "You have won as X." */
-function resultOf({ outcome }, resigned, names) {
-  const winner = resigned ? OTHER[resigned] : outcome;
+function resultOf({ result }, resigned, names) {
+  const winner = resigned ? OTHER[resigned] : result;
   if (winner === "draw") return "The game is drawn.";
   const name = names[winner === "first" ? 0 : 1];
   return name === "You" ? `You have won as ${SIDES[winner]}.` : `${name} has won as ${SIDES[winner]}.`;
 }
 
 function reasonOf(position, resigned) {
-  const { winning_cells: winning, drawing, outcome } = position;
+  const { winning_cells: winning, drawing, result } = position;
   if (resigned) return `${SIDES[resigned]} has resigned.`;
   if (drawing.decided_by === "count") {
     return `${SIDES.first} has ${countPieces(position, 1)} discs, ${SIDES.second} has ${countPieces(position, -1)}.`;
   }
-  if (!winning.length) return outcome === "draw" ? "Nobody has completed a line." : "";
+  if (!winning.length) return result === "draw" ? "Nobody has completed a line." : "";
   if (drawing.cells === "holes") {
     const columns = [...new Set(winning.map((cell) => position.column_labels[cell % position.columns]))];
     return `The winning line is highlighted: ${winning.length} pieces in column${columns.length > 1 ? "s" : ""} ${columns.join(", ")}.`;

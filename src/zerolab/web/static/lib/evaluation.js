@@ -49,7 +49,7 @@ function evaluationText({ value, isExact, source }) {
 }
 
 /** Evaluation of a finished game. */
-export const finalEvaluation = ({ outcome }) => ({ value: { first: 1, second: -1, draw: 0 }[outcome], isExact: true, source: "" });
+export const finalEvaluation = ({ result }) => ({ value: { first: 1, second: -1, draw: 0 }[result], isExact: true, source: "" });
 
 /** Evaluation from exact scores for the side to move. */
 export function exactEvaluation(position, scores) {

@@ -127,7 +127,7 @@ function evaluation({ outcome, path, value, first_to_move: firstToMove }) {
 
 function backups({ backups: all }) {
   const rows = [...all].reverse().map((each) => [
-    each.path.length ? each.path.join(" ") : "root", sideOf(each.first_to_move), signed(each.added, 3), each.visits,
+    each.path.length ? each.path.join(" ") : "root", sideOf(each.first_to_move), signed(each.leaf_value, 3), each.visits,
     `${signed(each.mean_before, 3)} → ${signed(each.mean_after, 3)}`,
   ]);
   return el(

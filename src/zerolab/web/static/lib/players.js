@@ -13,7 +13,7 @@ export function playerNames(specs, agents) {
 }
 
 /** Show both players' names in the heading of a board, marking the player to move or the winner. */
-export function showPlayers(heading, [first, second], position, { isOver, winner = position.outcome }) {
+export function showPlayers(heading, [first, second], position, { isOver, winner = position.result }) {
   const name = (text, letter, side, sign) => {
     const isToMove = !isOver && position.first_to_move === (sign === 1);
     const kind = isToMove ? "to-move" : isOver && winner === side ? "winner" : "soft";

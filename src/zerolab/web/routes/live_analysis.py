@@ -63,10 +63,10 @@ class AnalyseRequest(SocketRequest):
     """Number of simulations for each agent that searches, overriding any number in its spec."""
 
 
-class LookRequest(SocketRequest):
+class NodeRequest(SocketRequest):
     """Request for a node in the search tree of one of the analysing agents."""
 
-    do: Literal["look"]
+    do: Literal["node"]
     agent: AgentSpec
     path: list[MoveName] = Field(max_length=64)
     """Moves from the root to the node."""
@@ -78,13 +78,13 @@ class SolveRequest(SolutionRequest, SocketRequest):
     do: Literal["solve"]
 
 
-_REQUEST: TypeAdapter[AnalyseRequest | LookRequest | SolveRequest | StopRequest] = TypeAdapter(
-    Annotated[AnalyseRequest | LookRequest | SolveRequest | StopRequest, Field(discriminator="do")]
+_REQUEST: TypeAdapter[AnalyseRequest | NodeRequest | SolveRequest | StopRequest] = TypeAdapter(
+    Annotated[AnalyseRequest | NodeRequest | SolveRequest | StopRequest, Field(discriminator="do")]
 )
 
 
-@router.websocket("/live")
-async def live(websocket: WebSocket, lab: Lab) -> None:
+@router.websocket("/analysis/live")
+async def analysis_socket(websocket: WebSocket, lab: Lab) -> None:
     """Serve one page until it closes."""
     socket = JsonWebSocket(websocket)
     await socket.accept()
@@ -137,8 +137,8 @@ class _Session:
             self._begin("analyse", request.id, partial(self._analyse, request))
         elif isinstance(request, SolveRequest):
             self._begin("solve", request.id, partial(self._solve, request))
-        elif isinstance(request, LookRequest):
-            self._begin("look", request.id, partial(self._look, request))
+        elif isinstance(request, NodeRequest):
+            self._begin("node", request.id, partial(self._node, request))
         else:
             self.cancel()
             await self._socket.send({"id": request.id, "done": True})
@@ -192,11 +192,11 @@ class _Session:
         response = solution.model_dump(mode="json")
         await self._socket.send({"id": request.id, "solution": response, "done": True})
 
-    async def _look(self, request: LookRequest) -> None:
+    async def _node(self, request: NodeRequest) -> None:
         search = self._searches.get(request.agent)
         if search is None:
             raise UserError(f"{quoted(request.agent)} is not searching: analyse the position first")
-        node = await search.look(request.path)
+        node = await search.node(request.path)
         response = node_response(request.path, node).model_dump(mode="json")
         await self._socket.send({"id": request.id, "node": response, "done": True})
 
@@ -223,7 +223,7 @@ class ValuesResponse(BaseModel):
     """Expected outcomes for the first player in [-1, 1], from the start to the final position."""
 
 
-class StepRequest(RequestModel):
+class SimulationTraceRequest(RequestModel):
     """Request for one simulation of an agent's search."""
 
     position: PositionRequest
@@ -282,7 +282,7 @@ class BackupResponse(BaseModel):
     path: list[str]
     """Moves from the root to the node."""
     first_to_move: bool
-    added: float
+    leaf_value: float
     """Value of the leaf for the side to move at the node."""
     visits: int
     """Visit count N of the node after the update."""
@@ -290,7 +290,7 @@ class BackupResponse(BaseModel):
     mean_after: float
 
 
-class StepResponse(BaseModel):
+class SimulationTraceResponse(BaseModel):
     """One simulation of a search."""
 
     number: int
@@ -321,7 +321,9 @@ async def game_values(request: ValuesRequest, lab: Lab, connection: Request) -> 
 
 
 @router.post("/simulation")
-async def simulation(request: StepRequest, lab: Lab, connection: Request) -> StepResponse:
+async def simulation(
+    request: SimulationTraceRequest, lab: Lab, connection: Request
+) -> SimulationTraceResponse:
     """Return one simulation of an agent's search: selection, expansion, evaluation and backup.
 
     The search is PUCT with the agent's network and settings, without MCTS-Solver and with one leaf
@@ -329,19 +331,19 @@ async def simulation(request: StepRequest, lab: Lab, connection: Request) -> Ste
     several leaves per step.
     """
     position = await asyncio.to_thread(request.position.position)
-    step = SimulationRequest(request.agent, position, lab.folders, request.number)
-    work = lab.search_pool.simulation(client_of(connection), step)
+    traced = SimulationRequest(request.agent, position, lab.folders, request.number)
+    work = lab.search_pool.simulation(client_of(connection), traced)
     trace = await unless_disconnected(connection, work)
-    return await asyncio.to_thread(_step_response, position, trace)
+    return await asyncio.to_thread(_trace_response, position, trace)
 
 
-def _step_response(root: Position, trace: SimulationTrace) -> StepResponse:
+def _trace_response(root: Position, trace: SimulationTrace) -> SimulationTraceResponse:
     simulation = trace.simulation
     path = [root]
     for selection in simulation.selections:
         path.append(path[-1].play(selection.chosen))
     leaf, end = simulation.leaf, path[-1]
-    return StepResponse(
+    return SimulationTraceResponse(
         number=simulation.number,
         exploration=trace.exploration,
         selections=[
