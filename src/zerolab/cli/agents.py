@@ -296,7 +296,7 @@ def write_agent_and_card(
     Examples:
       zerolab agents card runs/demo connect-four.zerolab --perfect 100
       zerolab agents card runs/eight othello.zerolab --plies 46: --positions 500
-      zerolab agents card runs/demo@12 mine.zerolab --options simulations=400 --positions 0
+      zerolab agents card runs/demo@4 mine.zerolab --options simulations=400 --positions 0
 
     Args:
         run: Run such as runs/demo or runs/demo@12.

@@ -89,7 +89,7 @@ def evaluate(
 
     Examples:
       zerolab evaluate runs/demo
-      zerolab evaluate runs/demo@12 --positions othello-6x6-1000.parquet --figure accuracy.png
+      zerolab evaluate runs/demo@4 --positions connect_four-6x7-2000.parquet --figure accuracy.png
       zerolab evaluate 'runs/demo?simulations=600' --positions Test_L1_R1 Test_L1_R2 Test_L1_R3
       zerolab evaluate mcts:400 --game othello:6x6 --against perfect --openings 20
 

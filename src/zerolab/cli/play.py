@@ -51,7 +51,7 @@ def play(
     Examples:
       zerolab play connect_four:6x7
       zerolab play runs/demo --side second
-      zerolab play runs/demo@12
+      zerolab play runs/demo@4
       zerolab play mcts:1000 --game othello:6x6
       zerolab play perfect --game connect_four:4x4
 

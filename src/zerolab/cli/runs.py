@@ -192,7 +192,7 @@ def export(
     Examples:
       zerolab export runs/demo agent.zerolab
       zerolab export runs/demo small.zerolab --half
-      zerolab export runs/demo@12 network.onnx
+      zerolab export runs/demo@4 network.onnx
       zerolab play agent.zerolab?simulations=400
 
     Args:

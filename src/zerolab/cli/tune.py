@@ -128,7 +128,7 @@ def league(
     Examples:
       zerolab league connect_four:6x7 --agent runs/demo --games 30000
       zerolab league gobang:6x6:4 --set 'parameters=["c","fpu","check"]' --set search.simulations=50
-      zerolab league othello:6x6 --agent runs/demo@12 --set fitness=novelty --out leagues/novelty
+      zerolab league othello:6x6 --agent runs/othello --set fitness=novelty --out leagues/novelty
 
     Args:
         game: Game to play.

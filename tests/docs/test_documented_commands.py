@@ -1,0 +1,123 @@
+"""Commands in the documentation and in help texts, checked up to the point where they would start.
+
+The commands are not run, so files that users must have are replaced by stubs.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+
+from zerolab.cli import train
+from zerolab.cli.main import main
+from zerolab.league import league
+from zerolab.league.league import League, LeagueNetwork
+from zerolab.rules.catalogue import parse_game
+from zerolab.store.run_folder import RunFolder
+from zerolab.training import inputs, logger, trainer, window_facts
+from zerolab.training.configure import resolve_settings
+from zerolab.training.inputs import RunInputs
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    *sorted(DOCS.glob("*.md")),
+    DOCS / "results" / "README.md",
+]
+MODULES = sorted((ROOT / "src" / "zerolab" / "cli").glob("*.py"))
+
+_FENCED = re.compile(r"^ *```.*?^ *```$", re.MULTILINE | re.DOTALL)
+_INLINE = re.compile(r"`([^`]+)`")
+_NAME = r"zerolab (?:train|fit|league)\b"
+_COMMAND = re.compile(
+    rf"(?<='){_NAME}[^'\n]*"  # an argument of another command
+    rf"|{_NAME}(?:'[^']*'|\"[^\"]*\"|[^\n'\"#])*"
+)
+_EXAMPLE = re.compile(rf"^ +({_NAME}.*)$", re.MULTILINE)
+_SHELL = re.compile(r"\$\([^)]*\)")
+_PLACEHOLDER = re.compile(r"\b(?:GAME|NAME|KEY=VALUE|FILE\.toml)\b|\.\.\.")
+
+
+def _texts() -> Iterator[tuple[Path, str]]:
+    """Yield each file with a text that may be a command."""
+    for page in PAGES:
+        text = page.read_text("utf-8")
+        blocks = [block.replace("\\\n", " ") for block in _FENCED.findall(text)]
+        spans = [span.replace("\n", " ") for span in _INLINE.findall(_FENCED.sub("", text))]
+        for code in blocks + spans:
+            for command in _COMMAND.findall(code):
+                yield page, command
+    for module in MODULES:
+        for command in _EXAMPLE.findall(module.read_text("utf-8")):
+            yield module, command
+
+
+def _commands() -> Iterator[tuple[Path, list[str]]]:
+    """Yield each file with the words of a complete command, after `zerolab`.
+
+    Mentions such as `zerolab fit`, and commands with placeholders, are left out.
+    """
+    for page, text in _texts():
+        words = shlex.split(_SHELL.sub("TEXT", text))
+        is_mention = len(words) == 2 or words[-1].startswith("--")
+        if not is_mention and not _PLACEHOLDER.search(text):
+            yield page, words[1:]
+
+
+class _StartedError(Exception):
+    """Sign that a command has checked its options and settings."""
+
+
+def _start(*_: Any) -> NoReturn:
+    raise _StartedError
+
+
+@pytest.fixture
+def stubs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Replace users' files, clusters and storage by stubs, and stop commands before they start."""
+    network = resolve_settings("gobang:6x6", "small", ["network=fully_convolutional"]).network
+    solved = {
+        "game": "connect_four:6x7", "supervised.positions": "FILE", "supervised.digest": "0" * 64
+    }  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    for name in ("league", "tuning"):
+        Path(name).mkdir()
+        Path(name, "best.toml").touch()
+    for owner, name, stub in (
+        (inputs, "source_network_settings", lambda *_: network),
+        (trainer, "read_inputs", lambda settings: RunInputs(parse_game(settings.game))),
+        (window_facts, "solved_file_settings", lambda _: solved),
+        (league, "league_network", lambda spec, _: LeagueNetwork(_start, spec or "")),
+        (logger, "require_loggers", lambda _: None),
+        (train, "_cluster_options", lambda *_: None),
+        (train, "_storage", lambda *_: None),
+        (train, "_executor", lambda *_: nullcontext()),
+        (RunFolder, "create", _start),
+        (League, "open_locked", _start),
+    ):
+        monkeypatch.setattr(owner, name, stub)
+
+
+@pytest.mark.usefixtures("stubs")
+def test_commands_in_documentation_and_help_start(capsys: pytest.CaptureFixture[str]) -> None:
+    commands = list(_commands())
+    failures = []
+    for page, words in commands:
+        try:
+            code = main(words)
+        except _StartedError:
+            continue
+        failures.append(
+            f"{page.relative_to(ROOT)}: {shlex.join(words)}: code {code}, {capsys.readouterr().err}"
+        )
+    assert not failures, "\n".join(failures)
+    assert {words[0] for _, words in commands} == {"train", "fit", "league"}
+    assert len(commands) > 60
