@@ -154,3 +154,14 @@ def test_mistakes_print_short_line_and_exit_with_2(inputs, empty_stdin, capsys):
         if problem := failure(arguments, capsys):
             failures[" ".join(each[:40] for each in arguments)] = problem
     assert not failures
+
+
+def test_loops_of_links_are_reported(empty_stdin, capsys, tmp_path):
+    (tmp_path / "loop").symlink_to("loop")
+    train = ["train", "gobang:3x3:3", "--preset", "smoke"]
+    for arguments in (
+        [*train, "--run", "run", "--storage", "loop"],
+        [*train, "--run", "loop", "--storage", "copies"],
+        ["report", "table-5.1", "--ledger", "loop", "--output", "report"],
+    ):
+        assert not failure(arguments, capsys)

@@ -60,6 +60,17 @@ def test_summary_has_latest_accuracy_and_scores(tmp_path):
     assert (summary.accuracy, summary.final_score_rates) == (0.75, {})
 
 
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), "0.5", None])
+def test_measurements_that_are_no_finite_numbers_are_left_out(tmp_path, number):
+    run = train(tmp_path / "run", iterations=1)
+    evaluation = {"stage": "final_evaluation", "iteration": 2, "opponent": "mcts:9"}
+    with run.locked():
+        run.commit(run.progress, [{"stage": "accuracy", "search_strong": number}])
+        run.commit(run.progress, [{**evaluation, "score_rate": number}])
+    summary = summarise_run(run.path)
+    assert (summary.accuracy, summary.final_score_rates) == (None, {})
+
+
 @pytest.mark.parametrize("name", ["state.json", "config.toml", "metrics.jsonl"])
 def test_damaged_run_is_listed_with_reason(tmp_path, name):
     run = train(tmp_path / "run", iterations=1)

@@ -18,7 +18,13 @@ from store.toy import everything, games, train
 from zerolab.core.errors import UserError
 from zerolab.store import checks
 from zerolab.store.games import GameRecord, GameStore, _digest
-from zerolab.store.listing import GameFilter, count_matching_games, list_players, summarise_stages
+from zerolab.store.listing import (
+    GameFilter,
+    count_matching_games,
+    list_matching_games,
+    list_players,
+    summarise_stages,
+)
 from zerolab.store.run_folder import RunFolder
 
 ENDLESS = (
@@ -204,6 +210,13 @@ def test_cells_of_wrong_type_are_reported(store, change_to, expected):
     change(store, f"UPDATE {change_to} WHERE iteration = 1")
     with pytest.raises(UserError, match=f"games.sqlite is damaged .*{expected}"):
         store.stage_games(1, "gate")
+
+
+@pytest.mark.parametrize("change_to", ["number = -1", "actions = '-1 3'"])
+def test_negative_numbers_and_moves_are_reported(store, change_to):
+    change(store, f"UPDATE games SET {change_to} WHERE iteration = 1 AND number = 0")
+    with pytest.raises(UserError, match=r"games.sqlite is damaged .*negative"):
+        list_matching_games(store, GameFilter())
 
 
 def test_names_of_stages_and_players_must_be_text(store):

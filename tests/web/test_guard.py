@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import random
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -102,6 +104,13 @@ def test_token_in_address_sets_cookie(guarded: TestClient) -> None:
     bearer = {"authorization": "Bearer secret-token"}
     guarded.cookies.clear()
     assert guarded.get("/api/v1/games", headers=bearer).status_code == 200
+
+
+@pytest.mark.parametrize("cookie", ['prefs={"a": 1}', "a b=1", "x=café", "lone", "=", "a=b=c"])
+def test_cookies_of_other_servers_on_the_host_are_ignored(guarded: TestClient, cookie: str) -> None:
+    for header in (f"{cookie}; zerolab-token=secret-token", f"zerolab-token=secret-token;{cookie}"):
+        response = guarded.get("/api/v1/games", headers={"cookie": header.encode()})
+        assert response.status_code == 200
 
 
 def test_wildcard_serves_ip_addresses_but_no_foreign_names(here: Path) -> None:
@@ -261,6 +270,19 @@ def test_excessive_requests_get_429(here: Path, monkeypatch: pytest.MonkeyPatch)
     with new_client(workers=0) as client:
         codes = [client.get("/api/v1/server").status_code for _ in range(25)]
     assert codes == [200] * 20 + [429] * 5
+
+
+def test_clients_above_the_rate_still_get_the_rate(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of requests a second apart, every second one is served at a rate of one in two seconds."""
+    clock = SimpleNamespace(monotonic=map(float, itertools.count()).__next__)
+    monkeypatch.setattr("zerolab.web.security.time", clock)
+    monkeypatch.setattr("zerolab.web.security._BURST", 1.0)
+    monkeypatch.setattr("zerolab.web.security._RATE", 0.5)
+    with new_client(workers=0) as client:
+        codes = [client.get("/api/v1/server").status_code for _ in range(9)]
+    assert codes == [200, 429] * 4 + [200]
 
 
 def _client_at(address: str, **proxy: Any) -> TestClient:

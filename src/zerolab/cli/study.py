@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import math
+import os
 import shlex
 from collections.abc import Callable, Sequence
 from datetime import date
@@ -386,7 +387,7 @@ def _report_from_ledgers(
 
     if output is None:
         raise UserError("--ledger needs --output: expected a folder for the report")
-    if len({file.resolve() for file in files}) < len(files):
+    if len({os.path.realpath(file) for file in files}) < len(files):
         raise UserError("--ledger names a file twice: expected different files")
     ledgers = {file: read_ledger(file) for file in files}
     scales = [study.scale_of_ledger(file, each.header) for file, each in ledgers.items()]

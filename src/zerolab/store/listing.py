@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeGuard
 
 from zerolab.core.errors import UserError
 from zerolab.store.checks import damaged_file_error, user_errors_on_read
@@ -100,14 +101,19 @@ def _final_score_rates(metrics: Iterable[Mapping[str, Any]]) -> dict[str, float]
     return {
         opponent: score
         for opponent, score in scores.items()
-        if isinstance(score, float | int) and not opponent.startswith("@")
+        if _is_finite(score) and not opponent.startswith("@")
     }
 
 
 def _accuracy(metrics: Iterable[Mapping[str, Any]]) -> float | None:
     accuracies = [line.get("search_strong") for line in metrics if line.get("stage") == "accuracy"]
     latest = accuracies[-1] if accuracies else None
-    return latest if isinstance(latest, float | int) else None
+    return latest if _is_finite(latest) else None
+
+
+def _is_finite(number: Any) -> TypeGuard[float]:
+    """Return whether a value of a metrics file is a number that JSON can represent."""
+    return isinstance(number, float | int) and abs(number) < math.inf
 
 
 def _start_network(start: Any) -> str:
@@ -333,6 +339,8 @@ def _found_game(
     forfeit = actions[-1:] == (-1,)
     names = store.full_name(first), store.full_name(second)
     moves = actions[:-1] if forfeit else actions
+    if number < 0 or any(move < 0 for move in moves):
+        raise ValueError(f"game {number} has a negative number or move")
     if not 0 <= given_plies <= len(moves):
         raise ValueError(f"game {number} has {given_plies} given plies")
     return FoundGame(iteration, stage, number, *names, moves, forfeit, result, given_plies)

@@ -66,9 +66,10 @@ class FolderStorage:
             else:
                 self._files, root = fs.LocalFileSystem(), Path(uri).absolute().as_posix()
         name = Path(os.path.abspath(folder)).name  # noqa: PTH100  keeps the name of a link
+        # Path.resolve() raises RuntimeError for a loop of links.
         self._root = f"{root.rstrip('/')}/{name}"
         self._is_local = isinstance(self._files, fs.LocalFileSystem)
-        here, there = folder.resolve(), Path(self._root).resolve()
+        here, there = Path(os.path.realpath(folder)), Path(os.path.realpath(self._root))
         if self._is_local and (here.is_relative_to(there) or there.is_relative_to(here)):
             raise UserError(
                 f"--storage {quoted(self.uri)}: the copy would be in {there}, and {self.noun} is"

@@ -359,9 +359,9 @@ class TimeLimitStop(StopRule):
 
     An iteration begins only if more than half of it is expected to fall within the limit, assuming
     that it takes as long as the last one. The first iteration always begins. The limit applies to
-    all time between the start and the end of training, including gates and measurements. The limit
-    does not apply to the final evaluation, or to the time between an interruption and the next
-    command.
+    all time between the start and the end of training, including gates and measurements. It does
+    not apply to the final evaluation, to the time between an interruption and the next command, or
+    to stages that were killed and had to be repeated.
 
     [Clausen2021] limits every trial of its hyperparameter search to two hours. On a different or
     busier machine, a run with this rule has a different number of iterations.

@@ -12,10 +12,10 @@ import ipaddress
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Mapping
-from http.cookies import CookieError, SimpleCookie
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
+from starlette.requests import cookie_parser
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -270,14 +270,18 @@ class _Rates:
         self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def allow(self, client: str) -> bool:
-        """Take one of a client's tokens; return whether one was left."""
+        """Take one of a client's tokens if one is left, and return whether there was one.
+
+        Refused requests take nothing, so a client that is too fast still gets the constant rate.
+        """
         now, share = time.monotonic(), _share(client)
         left, then = self._left.pop(client, (share * _BURST, now))
         left = min(share * _BURST, left + share * _RATE * (now - then))
-        self._left[client] = (max(0.0, left - 1), now)
+        is_allowed = left >= 1
+        self._left[client] = (left - is_allowed, now)
         if len(self._left) > _MAX_CLIENTS:
             self._left.popitem(last=False)
-        return left >= 1
+        return is_allowed
 
 
 def _client(scope: Scope) -> str:
@@ -316,11 +320,8 @@ def _site_of(origin: str) -> str:
 
 
 def _cookie(headers: Mapping[str, str]) -> str:
-    try:
-        cookies = SimpleCookie(headers.get("cookie", ""))
-    except CookieError:
-        return ""
-    return cookies[_COOKIE].value if _COOKIE in cookies else ""
+    """Return the token in the cookies, which can include cookies of other servers on this host."""
+    return cookie_parser(headers.get("cookie", "")).get(_COOKIE, "")
 
 
 async def _reject(rejection: Response, scope: Scope, receive: Receive, send: Send) -> None:
