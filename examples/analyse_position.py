@@ -14,7 +14,7 @@ def main() -> None:
 
     for agent in ("mcts:900", "rave:900"):
         analysis = zerolab.analyse(position, agent, seed=1)
-        print(f"\n{agent} plays {analysis.best.name}, expects {analysis.value:+.2f}")
+        print(f"\n{agent} plays {analysis.chosen_move.name}, expects {analysis.value:+.2f}")
         print("line:", " ".join(analysis.principal_variation))
         for move in analysis.moves[:3]:
             print(f"  {move.name}: {move.visits} visits, value {move.value:+.2f}")

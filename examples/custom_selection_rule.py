@@ -38,4 +38,4 @@ class LogPuctRule(PuctRule):
 if __name__ == "__main__":
     position = zerolab.Position.start("gobang:4x4:3")
     agent = "mcts:500?selection=log_puct&selection.c=0.3"
-    print(zerolab.analyse(position, agent).best)
+    print(zerolab.analyse(position, agent).chosen_move)

@@ -16,7 +16,7 @@ def main() -> None:
     ratings = zerolab.rate(
         [("Ann", "Bob", 1), ("Bob", "Ann", 0), ("Ann", "Cleo", -1), ("Cleo", "Bob", 1)]
     )
-    difference = ratings.difference("Cleo", "Bob")
+    difference = ratings.elo_difference("Cleo", "Bob")
     print(f"Cleo is stronger than Bob with a likelihood of {difference.los:.0%}")
 
 

@@ -35,7 +35,7 @@ from zerolab.training.configure import saved_settings
 from zerolab.training.learner import Learner
 from zerolab.training.optimization import RunShares
 from zerolab.training.train_settings import TrainSettings
-from zerolab.training.window_facts import window_rows
+from zerolab.training.window_facts import states_and_facts
 
 _WHOLE_RUN = RunShares(0.0, 1.0)
 _FIXED = (["window"], ["merging"], ["schedule"], ["epochs"], ["replay_ratio"])
@@ -89,8 +89,8 @@ def final_window(run: RunFolder, settings: TrainSettings, learner: Learner) -> W
     )
     for iteration in range(1, run.latest_example_iteration + 1):
         examples = run.load_examples(iteration)
-        columns = learner.vector_columns
-        window.add(*window_rows(examples, discount, columns, None, learn.surprise_weight))
+        columns = learner.target_vector_columns
+        window.add(*states_and_facts(examples, discount, columns, None, learn.surprise_weight))
     return window
 
 

@@ -50,9 +50,9 @@ if TYPE_CHECKING:
         solve as solve,
     )
     from zerolab.api.runs import (
-        CostReference as CostReference,
         CumulativeCost as CumulativeCost,
         Record as Record,
+        ReferenceMoveTimes as ReferenceMoveTimes,
         Run as Run,
         cost_to_reach as cost_to_reach,
         export_network as export_network,
@@ -86,7 +86,7 @@ _NAMES_BY_MODULE = {
         "load_agent", "load_network", "read_positions", "solve",
     ),
     "zerolab.api.runs": (
-        "CostReference", "CumulativeCost", "Record", "Run", "StudyReport", "cost_to_reach",
+        "CumulativeCost", "Record", "ReferenceMoveTimes", "Run", "StudyReport", "cost_to_reach",
         "export_network", "open_run", "read_reference", "run_costs", "study_report", "train",
     ),
     "zerolab.core.errors": ("UserError",),

@@ -31,7 +31,7 @@ def test_game_is_that_of_the_position(game):
     end = zerolab.Position.start(game).random_playout(seed=5)
     playing = env(game, render_mode="ansi")
     playing.reset(seed=1)
-    for position, action in zip(end.line(), end.history, strict=False):
+    for position, action in zip(end.positions_so_far(), end.history, strict=False):
         observation, reward, terminated, truncated, _ = playing.last()
         assert playing.agent_selection == f"player_{int(not position.first_to_move)}"
         assert np.array_equal(observation["observation"], position.planes())

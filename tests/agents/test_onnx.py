@@ -136,8 +136,8 @@ def test_comparison_detects_a_changed_weight(exported):
     planes = planes_of(game)
     agreement = exporting.compare_onnx_model(content, network, planes)
     assert agreement.position_count == len(planes)
-    assert set(agreement.differences) == set(network.head_settings)
-    assert 0 < max(agreement.differences.values()) < 1e-5
+    assert set(agreement.max_differences) == set(network.head_settings)
+    assert 0 < max(agreement.max_differences.values()) < 1e-5
     weight = next(iter(network.parameters()))
     with torch.no_grad():
         weight[0] += 1

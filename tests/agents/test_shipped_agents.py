@@ -15,7 +15,7 @@ import zerolab
 from zerolab.agents import file_agents
 from zerolab.agents.exporting import export_to_file
 from zerolab.agents.file_agents import (
-    default_opponent,
+    default_opponent_spec,
     read_agent_file,
     shipped_agents,
     shipped_name,
@@ -95,7 +95,7 @@ def test_agent_is_that_of_its_file_and_not_of_its_run():
 
 def test_python_interface_and_matches_accept_names():
     analysis = zerolab.analyse(Position.start(GAME), f"{NAME}?simulations=4")
-    assert analysis.best.name in Position.start(GAME).legal_moves
+    assert analysis.chosen_move.name in Position.start(GAME).legal_moves
     assert zerolab.load_network(NAME).name == parse_agent(NAME).name
     match = zerolab.play_match(f"{NAME}?simulations=2", f"{OTHER}?simulations=2", games=2)
     assert match.score.games == 2
@@ -109,11 +109,11 @@ def test_run_of_the_same_name_comes_first(work):
         assert parse_agent(f"{NAME}@0").identity == parse_agent("runs/demo@0").identity
         assert parse_agent(canonical.name) == canonical
         assert parse_agent(f"shipped:{NAME}").name == canonical.name
-        assert default_opponent(GAME) == f"shipped:{NAME}"
+        assert default_opponent_spec(GAME) == f"shipped:{NAME}"
         assert named_path(NAME) == NAME
     finally:
         shutil.rmtree(NAME)
-    assert default_opponent(GAME) == NAME
+    assert default_opponent_spec(GAME) == NAME
 
 
 def test_pages_may_use_names_but_no_folders_of_these_names(work):
@@ -146,14 +146,14 @@ def test_invalid_specs_get_one_line_errors(spec, expected):
 def test_agent_named_after_the_game_is_the_first():
     assert [each.name for each in shipped_agents(GAME)] == [NAME, OTHER]
     assert shipped_agents(parse_game("othello:6x6")) == []
-    assert default_opponent(parse_game("othello:6x6")) == "mcts:1000"
+    assert default_opponent_spec(parse_game("othello:6x6")) == "mcts:1000"
 
 
 def test_damaged_file_is_no_opponent_and_is_reported(work):
     content = shipped_path(NAME).read_bytes()
     shipped_path(NAME).write_bytes(content[:-1])
     try:
-        assert default_opponent(GAME) == OTHER
+        assert default_opponent_spec(GAME) == OTHER
         assert "is damaged" in refusal(NAME)
     finally:
         shipped_path(NAME).write_bytes(content)
@@ -163,7 +163,7 @@ def test_package_without_agents(monkeypatch, work):
     monkeypatch.setattr(file_agents, "SHIPPED_FOLDER", work / "none")
     assert shipped_names() == []
     assert not is_agent_spec(NAME)
-    assert default_opponent(GAME) == "mcts:1000"
+    assert default_opponent_spec(GAME) == "mcts:1000"
     assert "is neither a run nor one of" in refusal(NAME)
     assert "this package contains no agents" in refusal(f"shipped:{NAME}")
 

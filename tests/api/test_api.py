@@ -48,7 +48,7 @@ def test_import_does_not_load_torch():
 
 
 def test_on_stage_gets_saved_records_in_order(run, records):
-    assert [record.line() for record in records] == run.metrics()
+    assert [record.as_dict() for record in records] == run.metrics()
     stages = [(record.iteration, record.stage) for record in records]
     assert stages[:3] == [(1, "selfplay"), (1, "learn"), (1, "gate")]
     assert {stage for _, stage in stages} <= {line["stage"] for line in run.metrics()}
@@ -106,7 +106,7 @@ def test_search_analysis_finds_win(run):
         position = position.play(move)
     for agent in ("mcts:300?tie_break=random", f"{run.path}?simulations=300"):
         analysis = zerolab.analyse(position, agent, seed=3)
-        assert analysis.best.name == "a3"
+        assert analysis.chosen_move.name == "a3"
         assert analysis.principal_variation[0] == "a3"
         assert analysis.value > 0.5
         assert sum(move.visits for move in analysis.moves) == 300
@@ -126,10 +126,10 @@ def test_perfect_analysis_agrees_with_solver():
 def test_policy_analysis_has_priors_and_random_only_move(run):
     position = zerolab.Position.start(GAME)
     policy = zerolab.analyse(position, f"{run.path}?simulations=0")
-    assert policy.best.prior == max(move.prior for move in policy.moves)
+    assert policy.chosen_move.prior == max(move.prior for move in policy.moves)
     random = zerolab.analyse(position, "random", seed=5)
     assert random == zerolab.analyse(position, "random", seed=5)
-    assert random.best.visits is None
+    assert random.chosen_move.visits is None
     assert random.value is None
 
 
@@ -140,7 +140,7 @@ def test_match_has_score_and_elo_difference(run):
     )
     assert match.score.games == 20
     assert match.score.score_rate > 0.6
-    assert match.difference().los > 0.5
+    assert match.elo_difference().los > 0.5
     assert progress[-1] == 20
 
 
@@ -163,7 +163,7 @@ def test_winner_of_all_games_is_rated_higher():
     games = [("strong", "weak", 1), ("weak", "strong", -1)] * 20
     ratings = zerolab.rate(games)
     assert ratings.players[0].player == "strong"
-    assert ratings.difference("strong", "weak").interval.low > 0
+    assert ratings.elo_difference("strong", "weak").interval.low > 0
 
 
 def play(**options):

@@ -30,7 +30,9 @@ def test_batch_agrees_with_single_analyses(spec):
     batch = agent.analyse(POSITIONS, seed=2)
     assert batch == [agent.analyse(each, seed=2) for each in POSITIONS]
     assert batch == [zerolab.analyse(each, spec, seed=2) for each in POSITIONS]
-    assert [agent.move(each, seed=2) for each in POSITIONS] == [each.best.name for each in batch]
+    assert [agent.move(each, seed=2) for each in POSITIONS] == [
+        each.chosen_move.name for each in batch
+    ]
     assert agent.analyse([]) == []
 
 
@@ -40,7 +42,7 @@ def test_network_stays_loaded(run):
         agent = zerolab.load_agent(spec)
         batch, single = agent.analyse(POSITIONS), [agent.analyse(each) for each in POSITIONS]
         for one, other in zip(batch, single, strict=True):
-            assert one.best.name == other.best.name
+            assert one.chosen_move.name == other.chosen_move.name
             assert [move.visits for move in one.moves] == [move.visits for move in other.moves]
             assert one.value == pytest.approx(other.value, abs=1e-5)
         assert single[0] == zerolab.analyse(POSITIONS[0], spec)
@@ -55,7 +57,7 @@ def test_large_batches_are_searched_in_parts(monkeypatch):
         return original(player, positions, seed)
 
     monkeypatch.setattr(positions, "replay_and_analyse", counted)
-    monkeypatch.setattr(positions, "slots_within_memory", lambda agents, threads: 3)
+    monkeypatch.setattr(positions, "slots_per_thread_in_memory", lambda agents, threads: 3)
     agent = positions.LoadedAgent(parse_agent("mcts:20", parse_game(GAME)))
     whole = agent.analyse(POSITIONS, seed=1)
     assert sizes == [3, 1]
@@ -97,7 +99,7 @@ def test_notebooks_show_shares_of_visits_value_and_best_line():
     position = START.play("b2")
     analysis = zerolab.analyse(position, "mcts:60")
     html = analysis._repr_html_()
-    assert f"mcts:60 plays <b>{analysis.best.name}</b>; value" in html
+    assert f"mcts:60 plays <b>{analysis.chosen_move.name}</b>; value" in html
     assert f"best line {' '.join(analysis.principal_variation)}" in html
     shares = [int(share) for share in re.findall(r">(\d+) %<", html)]
     visits = {move.action: move.visits for move in analysis.moves}

@@ -73,10 +73,10 @@ def test_every_public_object_has_a_short_repr(run, match, tournament, records):
         np.zeros((0, 2), np.uint64), np.zeros((0, 9), np.int32),
     )  # fmt: skip
     objects = [
-        position, analysis, analysis.best, zerolab.load_agent("mcts:30", GAME), match, match.score,
-        match.difference(), *match.games, ratings, ratings.model, *ratings.players, tournament,
-        *tournament.pairs, tournament.ratings, run, run.network(), *records,
-        *zerolab.run_costs(run.path), zerolab.SearchSettings(),
+        position, analysis, analysis.chosen_move, zerolab.load_agent("mcts:30", GAME), match,
+        match.score, match.elo_difference(), *match.games, ratings, ratings.model,
+        *ratings.players, tournament, *tournament.pairs, tournament.ratings, run, run.network(),
+        *records, *zerolab.run_costs(run.path), zerolab.SearchSettings(),
         zerolab.SearchSettings(simulations=10, selection={"name": "uct", "c": 1.25}),
         zerolab.parse_game(GAME), zerolab.study_report(LEDGER), positions,
     ]  # fmt: skip

@@ -36,33 +36,33 @@ def terminal(monkeypatch):
 
 def test_text_is_shown_only_during_long_compilations(notice, monkeypatch):
     assert notice.text() == ""
-    notice.started()
-    notice.started()
-    notice.ended()
+    notice.on_start()
+    notice.on_start()
+    notice.on_end()
     assert re.fullmatch(rf"{NOTICE}: \d+ s", notice.text())
-    notice.ended()
+    notice.on_end()
     assert notice.text() == ""
     monkeypatch.setattr(process, "SECONDS_BEFORE_NOTICE", 1e9)
-    notice.started()
+    notice.on_start()
     assert notice.text() == ""
-    notice.ended()
+    notice.on_end()
 
 
 def test_files_get_one_line(notice, monkeypatch):
     stream = io.StringIO()
     monkeypatch.setattr(sys, "stderr", stream)
     for _ in range(3):
-        notice.started()
+        notice.on_start()
         wait_for(stream.getvalue)
-        notice.ended()
+        notice.on_end()
     assert stream.getvalue() == f"zerolab: {NOTICE}\n"
 
 
 def test_terminals_get_a_line_that_disappears(notice, monkeypatch):
     stream = terminal(monkeypatch)
-    notice.started()
+    notice.on_start()
     wait_for(stream.getvalue)
-    notice.ended()
+    notice.on_end()
     assert re.search(rf"[-|/\\] {NOTICE}: \d+ s", stream.getvalue())
     assert stream.getvalue().endswith("\r\x1b[K")
 
@@ -70,7 +70,7 @@ def test_terminals_get_a_line_that_disappears(notice, monkeypatch):
 def test_displays_show_the_notice_themselves(notice, monkeypatch):
     stream = terminal(monkeypatch)
     console = Console(file=io.StringIO(), force_terminal=True, width=80)
-    notice.started()
+    notice.on_start()
     wait_for(stream.getvalue)
     with new_rich_progress(console) as bar:
         assert notice.displays == 1
@@ -79,7 +79,7 @@ def test_displays_show_the_notice_themselves(notice, monkeypatch):
     with console.status("thinking") as status:
         assert notice.displays == 1
         assert status.renderable
-    notice.ended()
+    notice.on_end()
     assert notice.displays == 0
     assert isinstance(console.file, io.StringIO)
     shown = re.sub(r"\x1b\[[\d;?]*[a-zA-Z]", "", console.file.getvalue())

@@ -196,7 +196,10 @@ def test_python_api_accepts_agent_file(name):
     expected = zerolab.load_network("runs/demo@1").evaluate([start, start.play("b2")])
     assert priors.tobytes() == expected[0].tobytes()
     assert values.tobytes() == expected[1].tobytes()
-    assert zerolab.analyse(start, "agent.zerolab?simulations=30").agent == f"{name}?simulations=30"
+    assert (
+        zerolab.analyse(start, "agent.zerolab?simulations=30").agent_name
+        == f"{name}?simulations=30"
+    )
     match = zerolab.play_match("agent.zerolab", "random", games=2)
     assert match.a == name
     path = zerolab.export_network("runs/demo@1", "from-python.zerolab")

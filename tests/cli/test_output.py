@@ -19,7 +19,7 @@ from zerolab.cli.main import main
 from zerolab.cli.output import Console, print_lines
 from zerolab.cli.process import report_interruption, resume_advice, warnings_in_one_line
 from zerolab.cli.progress import new_rich_progress
-from zerolab.core.errors import SubstituteWarning
+from zerolab.core.errors import SlowerSubstituteWarning
 from zerolab.store.games import GameRecord, GameStore
 
 EVIL = "\x1b[2J\x1b]0;title\x07\x9b5A\u202eevil\r[bold red]:boom:\x7f"
@@ -91,7 +91,7 @@ def test_csv_and_json_contain_names_unchanged(tmp_path, capsys):
 
 def test_warnings_and_advice_are_escaped(capsys):
     with pytest.warns(RuntimeWarning) as caught, warnings_in_one_line():
-        warnings.warn(EVIL, SubstituteWarning, stacklevel=1)
+        warnings.warn(EVIL, SlowerSubstituteWarning, stacklevel=1)
         warnings.warn(EVIL, RuntimeWarning, stacklevel=1)
     assert [str(each.message) for each in caught] == [ESCAPED]
     with pytest.raises(KeyboardInterrupt) as interruption, resume_advice("all is saved", EVIL):

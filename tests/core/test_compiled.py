@@ -119,10 +119,10 @@ def test_observers_see_compilations_and_no_later_calls(monkeypatch) -> None:
         def __init__(self) -> None:
             self.events: list[str] = []
 
-        def started(self) -> None:
+        def on_start(self) -> None:
             self.events.append("started")
 
-        def ended(self) -> None:
+        def on_end(self) -> None:
             self.events.append("ended")
 
     observer = Observer()

@@ -17,11 +17,11 @@ import pytest
 from zerolab.core.errors import UserError
 from zerolab.core.files import (
     atomic_replace,
-    check_file,
     check_output_path,
-    check_path,
+    check_regular_file,
+    check_valid_path,
     make_folder,
-    read_limited,
+    read_file,
     read_text,
     write_text,
 )
@@ -159,7 +159,7 @@ def test_impossible_targets_are_refused(tmp_path: Path) -> None:
     ],
     ids=["long", "deep", "null", "not UTF-8"],
 )
-@pytest.mark.parametrize("check", [check_path, check_output_path, make_folder])
+@pytest.mark.parametrize("check", [check_valid_path, check_output_path, make_folder])
 def test_impossible_names_are_refused_in_one_line(tmp_path, check, name, reason) -> None:
     with pytest.raises(UserError, match=reason) as caught:
         check(tmp_path / name)
@@ -171,13 +171,13 @@ def test_impossible_names_are_refused_in_one_line(tmp_path, check, name, reason)
 def test_possible_paths_are_accepted(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for name in ("", "file", "missing", "missing/one", "file/one", "ñ\N{HEAVY CHECK MARK}"):
-        check_path(tmp_path / name)
+        check_valid_path(tmp_path / name)
 
 
 def test_regular_file_within_limit_is_read(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"1234\r\n")
-    check_file(tmp_path / "file", 6)
-    assert read_limited(tmp_path / "file", 6) == b"1234\r\n"
+    check_regular_file(tmp_path / "file", 6)
+    assert read_file(tmp_path / "file", 6) == b"1234\r\n"
     assert read_text(tmp_path / "file", 6) == "1234\r\n"
 
 
@@ -209,7 +209,7 @@ def _large(path: Path) -> None:
     ],
     ids=["pipe", "socket", "device", "folder", "large", "unsized", "missing", "loop"],
 )
-@pytest.mark.parametrize("read", [read_limited, read_text])
+@pytest.mark.parametrize("read", [read_file, read_text])
 def test_unsuitable_files_are_refused(tmp_path: Path, make, reason, read) -> None:
     path = tmp_path / "config.toml"
     make(path)

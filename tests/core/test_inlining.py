@@ -12,7 +12,7 @@ import pytest
 
 from zerolab.core import compiled, fragments
 from zerolab.core.compiled import CompiledInterface, choose_inlining, inlined, kernel
-from zerolab.core.errors import SubstituteWarning
+from zerolab.core.errors import SlowerSubstituteWarning
 from zerolab.core.fragments import FRAGMENT_INLINING
 from zerolab.core.inlining import STANDARD_INLINING, check_inlining
 
@@ -90,16 +90,18 @@ def _break_lowering(monkeypatch):
 
 
 def test_newer_numba_with_changed_internals_inlines_plainly_and_warns(monkeypatch):
-    monkeypatch.setattr(compiled, "TESTED_NUMBA", (0, 61))
+    monkeypatch.setattr(compiled, "NEWEST_TESTED_NUMBA", (0, 61))
     assert choose_inlining() is FRAGMENT_INLINING
     _break_lowering(monkeypatch)
-    with pytest.warns(SubstituteWarning, match=r"pip install 'numba<0\.62'.*no such attribute"):
+    with pytest.warns(
+        SlowerSubstituteWarning, match=r"pip install 'numba<0\.62'.*no such attribute"
+    ):
         assert choose_inlining() is STANDARD_INLINING
 
 
 def test_missing_internals_inline_plainly_and_warn(monkeypatch):
     monkeypatch.setitem(sys.modules, "zerolab.core.fragments", None)
-    with pytest.warns(SubstituteWarning, match="kernels compile more slowly"):
+    with pytest.warns(SlowerSubstituteWarning, match="kernels compile more slowly"):
         assert choose_inlining() is STANDARD_INLINING
     monkeypatch.setattr(compiled, "is_helper_process", lambda: True)
     with warnings.catch_warnings(action="error"):
@@ -107,6 +109,6 @@ def test_missing_internals_inline_plainly_and_warn(monkeypatch):
 
 
 def test_tested_numba_is_not_checked_at_every_start(monkeypatch):
-    monkeypatch.setattr(compiled, "TESTED_NUMBA", numba.version_info.short)
+    monkeypatch.setattr(compiled, "NEWEST_TESTED_NUMBA", numba.version_info.short)
     _break_lowering(monkeypatch)
     assert choose_inlining() is FRAGMENT_INLINING

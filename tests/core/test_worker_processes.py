@@ -10,20 +10,20 @@ import pytest
 
 from zerolab.core import processes
 from zerolab.core.errors import UserError
-from zerolab.core.processes import claim_cores, core_share_lock, core_shares, map_in_processes
+from zerolab.core.processes import claim_cores, core_share_lock, cores_by_worker, map_in_processes
 
 
 def test_shares_of_cores_cover_all_of_them(monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(4, 11)))
     monkeypatch.setattr(processes, "available_cores", lambda: 7)
     for workers in range(1, 8):
-        shares = core_shares(workers)
+        shares = cores_by_worker(workers)
         assert len(shares) == workers
         assert sorted(core for share in shares for core in share) == list(range(4, 11))
         sizes = [len(share) for share in shares]
         assert max(sizes) - min(sizes) <= 1
-    assert len(core_shares(20)) == 20
-    assert {core for share in core_shares(20) for core in share} == set(range(4, 11))
+    assert len(cores_by_worker(20)) == 20
+    assert {core for share in cores_by_worker(20) for core in share} == set(range(4, 11))
 
 
 @pytest.fixture

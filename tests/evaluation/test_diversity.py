@@ -64,7 +64,7 @@ def test_command_counts_finished_stages_and_draws_a_figure(tmp_path, capsys):
     run = made_run(folder, [])
     run.games.write_stage(1, "selfplay", records(WINS[:2]))
     run.games.write_stage(1, "gate", records(WINS))
-    run.commit(run.progress, [self_play(1, 2).line()])
+    run.commit(run.progress, [self_play(1, 2).as_dict()])
     run.games.write_stage(2, "selfplay", records(WINS))  # an unfinished stage
     assert main(["diversity", str(folder), str(folder), "--json"]) == 0
     (result, repeated) = json.loads(capsys.readouterr().out)

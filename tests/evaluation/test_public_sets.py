@@ -137,7 +137,7 @@ def kaggle_example(**changes):
 
 def test_boards_of_kaggle_are_built_by_legal_moves(tmp_path):
     for seed in range(4):
-        positions = Position.start(SEVEN).random_playout(seed).line()[1:-1]
+        positions = Position.start(SEVEN).random_playout(seed).positions_so_far()[1:-1]
         lines = [kaggle_line(each, 0, np.where(each.legal_mask, 0, -99)) for each in positions]
         public = read_public_set(written(tmp_path, *lines), SEVEN)
         for row, position in enumerate(positions):

@@ -66,7 +66,7 @@ BROKEN = {
     "PlayoutPrefersFirstHalf": "playouts are not uniform",
     "PlayoutWithoutMoves": "playouts do not match `moves`",
     "PlayoutAlwaysWon": "playouts have a mean outcome of 1.00",
-    "EmptiesCountsPieces": "empties is 1; expected 0 to 0",
+    "EmptiesCountsPieces": "empty_count is 1; expected 0 to 0",
     "MaxPliesTooSmall": "plies, but max_plies is 5",
     "ScoreNegated": "but the outcome is -1",
     "BoundsOmitFastLosses": "score_bounds are 0 and",

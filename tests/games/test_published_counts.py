@@ -34,13 +34,13 @@ def _distinct_positions(game: Game, plies: int) -> Iterator[int]:
 
 def test_othello_8x8_matches_published_counts() -> None:
     counts = list(perft(parse_game("othello:8x8"), 9))
-    assert [count.leaves for count in counts] == OTHELLO_8X8
-    assert counts[8].ended == 228, "the published counts of depths 9 and 10 imply it"
+    assert [count.leaf_count for count in counts] == OTHELLO_8X8
+    assert counts[8].ended_count == 228, "the published counts of depths 9 and 10 imply it"
 
 
 def test_connect_four_6x7_matches_published_counts() -> None:
     counts = list(perft(parse_game("connect_four:6x7"), 8))
-    assert [count.leaves for count in counts] == CONNECT_FOUR_6X7
+    assert [count.leaf_count for count in counts] == CONNECT_FOUR_6X7
 
 
 def test_connect_four_6x7_positions_match_published_counts() -> None:
@@ -50,9 +50,11 @@ def test_connect_four_6x7_positions_match_published_counts() -> None:
 
 def test_tic_tac_toe_games_match_published_counts() -> None:
     counts = list(perft(parse_game("gobang:3x3:3"), 10))
-    assert {count.depth: count.ended for count in counts if count.ended} == TIC_TAC_TOE_ENDS
-    assert sum(count.ended for count in counts) == 255168
-    assert counts[-1].leaves == 0, "no game has ten plies"
+    assert {
+        count.depth: count.ended_count for count in counts if count.ended_count
+    } == TIC_TAC_TOE_ENDS
+    assert sum(count.ended_count for count in counts) == 255168
+    assert counts[-1].leaf_count == 0, "no game has ten plies"
 
 
 def test_tic_tac_toe_positions_match_published_count() -> None:

@@ -14,7 +14,7 @@ from zerolab.core import streams
 from zerolab.league.league import LeagueState
 from zerolab.league.league_settings import ClockSettings, LeagueSettings
 from zerolab.league.playing import (
-    LeagueParameters,
+    GameParameters,
     LeaguePlayer,
     play_league_games,
     random_move_probability,
@@ -113,7 +113,7 @@ def test_random_moves_take_one_simulation_off_the_clock():
     # A player that searches to the limit, but always moves at random.
     values = np.full((1, 2, 5), [-14.0, opposite, 1.0, 0.0, 0.5])
     self_play = SelfPlaySettings(budget=chosen.clock)
-    player = LeaguePlayer(GAME, chosen, self_play, EVALUATOR, 1, LeagueParameters(0, values))
+    player = LeaguePlayer(GAME, chosen, self_play, EVALUATOR, 1, GameParameters(0, values))
     player.start(1)
     slot, key = np.array([0]), np.array([[1, 2, 3, 4, 5]], np.uint64)
     player.assign_games(slot, slot)
@@ -161,11 +161,11 @@ def test_clock_is_never_overdrawn_and_every_move_gets_simulations(clock, thresho
         budget.reset(slots)
         total = np.zeros(len(slots), np.int64)
         for turn in range(turns):
-            spent = budget.allow_initial(slots, None).simulations.astype(np.int64)
+            spent = budget.initial_allowance(slots, None).simulations.astype(np.int64)
             assert (spent >= 1).all()
             active = slots
             while active.size:
-                more = budget.allow_more(active, search)
+                more = budget.grant_more(active, search)
                 spent[active] += more
                 active = active[more > 0]
             total += spent

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from zerolab.networks.catalogue import NETWORKS, build_network
 from zerolab.networks.network import Network
-from zerolab.networks.objectives import POLICY, VALUE, cross_entropy, squared_error
+from zerolab.networks.objectives import POLICY_HEAD, VALUE_HEAD, cross_entropy, squared_error
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.rules import Game
 from zerolab.testing.random_games import ongoing_sample_positions
@@ -64,8 +64,8 @@ def _trained(architecture: str, game: Game) -> Network:
         planes = torch.randint(-1, 2, (32, 1, 6, 7)).float()
         outputs = network(planes)
         top = planes[:, 0, 0]
-        loss = cross_entropy(outputs[POLICY], torch.softmax(4 * top, dim=1)).mean()
-        loss = loss + squared_error(outputs[VALUE], top[:, 3]).mean()
+        loss = cross_entropy(outputs[POLICY_HEAD], torch.softmax(4 * top, dim=1)).mean()
+        loss = loss + squared_error(outputs[VALUE_HEAD], top[:, 3]).mean()
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

@@ -14,7 +14,7 @@ from zerolab.core.config import Settings, validate, variant_annotation
 from zerolab.core.errors import UserError
 from zerolab.networks.catalogue import INPUT_PLANES, NETWORKS, build_network
 from zerolab.networks.network import LastLayer, ResidualBlock, SqueezeExcite
-from zerolab.networks.objectives import HEADS, POLICY, VALUE, cross_entropy, squared_error
+from zerolab.networks.objectives import HEADS, POLICY_HEAD, VALUE_HEAD, cross_entropy, squared_error
 from zerolab.rules import compiled_rules, encoding, rules
 from zerolab.rules.catalogue import parse_game, registered_games
 from zerolab.rules.rules import Game
@@ -42,8 +42,8 @@ def test_outputs_have_correct_shapes_on_every_board(name, settings):
     for game in every_board(name):
         network = build_network(settings, game, seed=0)
         outputs = network(torch.zeros(2, encoding.plane_count(game), game[0], game[1]))
-        assert outputs[POLICY].shape == (2, rules.action_count(game)), game
-        assert outputs[VALUE].shape == (2,), game
+        assert outputs[POLICY_HEAD].shape == (2, rules.action_count(game)), game
+        assert outputs[VALUE_HEAD].shape == (2,), game
 
 
 def extra_planes(game, states, names=("ones", "landing", "row_parity")):
@@ -98,7 +98,7 @@ def test_planes_are_added_to_those_of_the_game_in_the_settings_order():
     assert (both[:, :2] == planes).all()
     assert both[0, 2:, :, 1].tolist() == [[-1, 1, -1, 1], [1, 1, 1, 1]]
     assert network.trunk.convolutions[0].conv.in_channels == 4
-    assert network(planes)[POLICY].shape == (2, 16)
+    assert network(planes)[POLICY_HEAD].shape == (2, 16)
 
 
 def test_tables_of_networks_without_planes_are_those_of_older_networks():
@@ -190,7 +190,7 @@ def test_weights_depend_only_on_the_seed(settings, game):
     torch.rand(7)
     later = build_network(settings, game, 3)
     planes = torch.randn(4, 1, 6, 7)
-    logits = [network.eval()(planes)[POLICY] for network in (first, repeated, later, other)]
+    logits = [network.eval()(planes)[POLICY_HEAD] for network in (first, repeated, later, other)]
     assert torch.equal(logits[0], logits[1])
     assert torch.equal(logits[0], logits[2])
     assert not torch.equal(logits[0], logits[3])
@@ -218,15 +218,15 @@ def test_network_can_memorize_eight_positions(settings, game):
     for _ in range(60):
         outputs = network(planes)
         loss = (
-            cross_entropy(outputs[POLICY], policies).mean()
-            + squared_error(outputs[VALUE], values).mean()
+            cross_entropy(outputs[POLICY_HEAD], policies).mean()
+            + squared_error(outputs[VALUE_HEAD], values).mean()
         )
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
     outputs = network.eval()(planes)
-    assert cross_entropy(outputs[POLICY], policies).mean() < 0.1
-    assert squared_error(outputs[VALUE], values).mean() < 0.02
+    assert cross_entropy(outputs[POLICY_HEAD], policies).mean() < 0.1
+    assert squared_error(outputs[VALUE_HEAD], values).mean() < 0.02
 
 
 @pytest.mark.parametrize(

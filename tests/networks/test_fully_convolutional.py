@@ -21,7 +21,7 @@ from zerolab.networks.network import (
 )
 from zerolab.networks.objectives import HEADS, Head
 from zerolab.rules.catalogue import parse_game
-from zerolab.rules.encoding import ENCODINGS, ActionLayout
+from zerolab.rules.encoding import ENCODING_INTERFACE, ActionLayout
 from zerolab.testing.random_games import ongoing_sample_positions
 
 ALL_HEADS = ("policy", "value", "outcome", "reply", "action_values", "plies_left")
@@ -178,7 +178,7 @@ def test_heads_without_hidden_layer_read_the_pools():
 
 def test_game_without_action_layout_is_refused(monkeypatch):
     game = parse_game("gobang:3x3:3")
-    monkeypatch.setattr(ENCODINGS.implementation(type(game)), "action_places", None)
+    monkeypatch.setattr(ENCODING_INTERFACE.implementation(type(game)), "action_places", None)
     with pytest.raises(UserError, match=r"action_places = None.* cells, columns, rows"):
         build_network(settings(), game, 0)
 

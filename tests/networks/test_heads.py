@@ -39,7 +39,7 @@ class HeadSettings(Settings):
 def target(name, options=VISITS, **columns):
     base = example_facts(len(next(iter(columns.values()))), **columns)
     facts = replace(base, **{name: np.asarray(columns[name], np.float32) for name in columns})
-    result = HEADS[name]().target(facts, options)
+    result = HEADS[name]().compute_targets(facts, options)
     assert result.dtype == np.float32
     return result.tolist()
 
@@ -47,7 +47,7 @@ def target(name, options=VISITS, **columns):
 def error_and_gradient(name, prediction, expected):
     """Return the errors of a head and the gradient of their sum, ignoring masked errors."""
     tensor = torch.tensor(prediction, requires_grad=True)
-    errors = HEADS[name]().error(tensor, torch.tensor(expected))
+    errors = HEADS[name]().compute_errors(tensor, torch.tensor(expected))
     errors.nansum().backward()
     return errors.tolist(), tensor.grad.tolist()
 
@@ -67,10 +67,10 @@ def test_policy_target_depends_on_the_ply(early, late):
     expected = {"move": [0, 1, 0], "visits": [0.25, 0.75, 0], "values": [0.75, 0.25, 0]}
     options = VISITS._replace(policy_target=early, late_policy_target=late, temperature_plies=2)
     head = HEADS["policy"]()
-    needed = head.vector_columns(options)
+    needed = head.target_vector_columns(options)
     assert needed == {*TARGET_COLUMNS[early], *TARGET_COLUMNS[late]}
     facts = example_facts(3, plies=[0, 1, 2], **{name: columns[name] for name in needed})
-    targets = head.target(facts, options)
+    targets = head.compute_targets(facts, options)
     assert targets.dtype == np.float32
     assert targets.tolist() == [expected[early], expected[early], expected[late]]
 
@@ -145,7 +145,7 @@ def test_outcome_error_and_search_outputs():
     assert errors == pytest.approx([math.log(4), math.log(3)])
     expected = [[1 / 8, 2 / 8 - 1, 5 / 8], [1 / 3 - 1 / 2, 1 / 3, 1 / 3 - 1 / 2]]
     np.testing.assert_allclose(gradient, expected, atol=1e-6)
-    read = HEADS["outcome"]().compute_search_outputs(torch.tensor(logits))
+    read = HEADS["outcome"]().compute_evaluator_outputs(torch.tensor(logits))
     assert read["values"].tolist() == pytest.approx([-1 / 2, 0])
     assert read["draws"].tolist() == pytest.approx([1 / 4, 1 / 3])
 
@@ -210,7 +210,7 @@ def test_fully_masked_targets_have_no_gradient(name):
     heads = validate(HeadSettings, {"heads": ["policy", "value", name]}).heads
     prediction = torch.zeros(2, 3, requires_grad=True)
     zero = torch.zeros(2)
-    masked = heads[2].error(prediction, torch.full((2, 3), NAN))
+    masked = heads[2].compute_errors(prediction, torch.full((2, 3), NAN))
     total = HeadErrors(
         LOSSES["sum"](), heads, {"policy": zero, "value": zero, name: masked}
     ).total_loss()
@@ -384,11 +384,11 @@ def test_optional_outputs_are_returned_on_request(game, states):
         evaluate(evaluator, states, ()),
         evaluate(evaluator, states, ("draws", "action_values")),
     )
-    assert plain.draws is None
+    assert plain.draw_probabilities is None
     assert plain.action_values is None
     np.testing.assert_array_equal(plain.priors, detailed.priors)
     np.testing.assert_array_equal(plain.values, detailed.values)
-    assert (np.abs(detailed.values) + detailed.draws <= 1 + 1e-6).all()
+    assert (np.abs(detailed.values) + detailed.draw_probabilities <= 1 + 1e-6).all()
     assert detailed.action_values.shape == (len(states), 7)
     with pytest.raises(UserError, match="expected a network with"):
         evaluate(UniformEvaluator(7), states, ["draws"])

@@ -14,7 +14,7 @@ from zerolab.core.errors import UserError
 from zerolab.networks.catalogue import NETWORKS, build_network
 from zerolab.networks.inference import (
     NetworkEvaluator,
-    TrunkFeatures,
+    TrunkFeatureExtractor,
     default_device,
     default_precision,
     find_device,
@@ -24,7 +24,7 @@ from zerolab.networks.inference import (
     use_gpu_of_worker,
 )
 from zerolab.networks.network import NormedConv, NormedLinear, folded_copy
-from zerolab.networks.objectives import POLICY, VALUE
+from zerolab.networks.objectives import POLICY_HEAD, VALUE_HEAD
 from zerolab.rules import compiled_rules, rules
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.position import Position
@@ -40,7 +40,7 @@ def direct_outputs(network, game, states):
     """Return priors and values of the float32 network in evaluation mode."""
     with torch.no_grad():
         outputs = network.eval()(torch.from_numpy(compiled_rules.encode_batch(game, states)))
-    return torch.softmax(outputs[POLICY], dim=1).numpy(), outputs[VALUE].numpy()
+    return torch.softmax(outputs[POLICY_HEAD], dim=1).numpy(), outputs[VALUE_HEAD].numpy()
 
 
 @pytest.mark.parametrize("precision", PRECISIONS, ids=str)
@@ -159,8 +159,8 @@ def test_boards_of_various_shapes_are_evaluated(name):
 def test_extreme_logits_give_no_nan(game, states, precision):
     network = build_network(SMALL["conv"], game, seed=0)
     with torch.no_grad():
-        network.heads[POLICY].output.weight.mul_(1e6)
-        network.heads[VALUE].output.weight.mul_(1e6)
+        network.heads[POLICY_HEAD].output.weight.mul_(1e6)
+        network.heads[VALUE_HEAD].output.weight.mul_(1e6)
     priors, values = NetworkEvaluator(network, game, CPU, precision).evaluate(states)
     assert np.isfinite(priors).all()
     assert priors.max() == 1.0
@@ -317,7 +317,7 @@ def head_activations(network, planes):
 
 @pytest.mark.parametrize("trained", ["gated"], indirect=True)
 def test_features_are_head_convolution_activations(trained, game, states):
-    extractor = TrunkFeatures(trained, game, CPU)
+    extractor = TrunkFeatureExtractor(trained, game, CPU)
     assert extractor.feature_count == 2 * 8 * 42
     features = extractor.extract(states)
     assert features.dtype == np.float32
@@ -336,7 +336,7 @@ def test_features_are_head_convolution_activations(trained, game, states):
 def test_network_without_head_convolutions_is_refused(game):
     network = build_network(NETWORKS["conv"](channels=8, hidden=(8, 8)), game, seed=0)
     with pytest.raises(UserError, match="no head of the network has a convolution"):
-        TrunkFeatures(network, game, CPU)
+        TrunkFeatureExtractor(network, game, CPU)
 
 
 def test_clausen_network_has_the_published_size(game):
@@ -347,7 +347,7 @@ def test_clausen_network_has_the_published_size(game):
     heads = 3 * (9 * 32 + 2) + 2 * (42 * 7 + 7) + (42 * 3 + 3)
     assert stem + 3 * block + heads == 63_201
     assert sum(parameter.numel() for parameter in network.parameters()) == 63_201
-    assert TrunkFeatures(network, game, CPU).feature_count == 3 * 42
+    assert TrunkFeatureExtractor(network, game, CPU).feature_count == 3 * 42
 
 
 def test_pickled_evaluator_evaluates_equally_and_keeps_its_digest():

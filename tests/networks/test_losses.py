@@ -15,7 +15,13 @@ from zerolab.core.config import (
 )
 from zerolab.core.errors import UserError
 from zerolab.networks.catalogue import HEADS, LOSSES
-from zerolab.networks.objectives import POLICY, VALUE, HeadErrors, cross_entropy, squared_error
+from zerolab.networks.objectives import (
+    POLICY_HEAD,
+    VALUE_HEAD,
+    HeadErrors,
+    cross_entropy,
+    squared_error,
+)
 
 
 class LossSettings(Settings):
@@ -32,8 +38,8 @@ L_P, L_V = 3.0, 0.25
 def some_errors():
     """Return errors of four samples with means L_P and L_V."""
     return {
-        POLICY: torch.tensor([1.0, 2.0, 3.0, 6.0], requires_grad=True),
-        VALUE: torch.tensor([0.0, 0.0, 0.0, 1.0], requires_grad=True),
+        POLICY_HEAD: torch.tensor([1.0, 2.0, 3.0, 6.0], requires_grad=True),
+        VALUE_HEAD: torch.tensor([0.0, 0.0, 0.0, 1.0], requires_grad=True),
     }
 
 
@@ -55,7 +61,9 @@ def test_losses_and_gradients_agree_with_hand_computed_values(
     errors = some_errors()
     loss = validate(LossSettings, {"loss": loss_data}).loss(errors)
     assert loss.item() == pytest.approx(expected)
-    gradients = torch.autograd.grad(loss, (errors[POLICY], errors[VALUE]), allow_unused=True)
+    gradients = torch.autograd.grad(
+        loss, (errors[POLICY_HEAD], errors[VALUE_HEAD]), allow_unused=True
+    )
     for gradient, expected_gradient in zip(
         gradients, (policy_gradient, value_gradient), strict=True
     ):
@@ -86,10 +94,10 @@ def test_product_loss_multiplies_batch_means():
     logits = torch.tensor([[0.0, 0.0], [50.0, 0.0]])
     targets = torch.tensor([[1.0, 0.0], [1.0, 0.0]])
     errors = {
-        POLICY: cross_entropy(logits, targets),
-        VALUE: squared_error(torch.tensor([0.0, 1.0]), torch.tensor([0.0, 0.0])),
+        POLICY_HEAD: cross_entropy(logits, targets),
+        VALUE_HEAD: squared_error(torch.tensor([0.0, 1.0]), torch.tensor([0.0, 0.0])),
     }
-    assert (errors[POLICY] * errors[VALUE]).mean().item() == pytest.approx(0, abs=1e-6)
+    assert (errors[POLICY_HEAD] * errors[VALUE_HEAD]).mean().item() == pytest.approx(0, abs=1e-6)
     assert LOSSES["product"]()(errors).item() == pytest.approx(math.log(2) / 2 * 0.5)
 
 

@@ -8,7 +8,7 @@ from networks.conftest import SMALL
 from zerolab.core.errors import UserError
 from zerolab.networks.catalogue import NETWORKS, build_network, require_matching_weights
 from zerolab.networks.network import set_weights, weights_to_arrays
-from zerolab.networks.objectives import POLICY
+from zerolab.networks.objectives import POLICY_HEAD
 from zerolab.rules.catalogue import parse_game
 
 
@@ -19,7 +19,9 @@ def test_loaded_weights_reproduce_the_network(trained, game):
         if other.state_dict().keys() == trained.state_dict().keys():
             set_weights(other, arrays)
             planes = torch.randn(4, 1, 6, 7)
-            assert torch.equal(other.eval()(planes)[POLICY], trained.eval()(planes)[POLICY])
+            assert torch.equal(
+                other.eval()(planes)[POLICY_HEAD], trained.eval()(planes)[POLICY_HEAD]
+            )
             return
     pytest.fail("no network of this kind")
 

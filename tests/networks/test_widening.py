@@ -34,7 +34,7 @@ def randomized_network(narrow, seed):
 
 
 def enlarged(network, former_settings, factor, seed, blocks=0):
-    larger_settings = former_settings.grown(factor, blocks)
+    larger_settings = former_settings.grown_settings(factor, blocks)
     larger = build_network(larger_settings, GAME, seed + 1)
     fresh, former = weights_to_arrays(larger), weights_to_arrays(network)
     set_weights(

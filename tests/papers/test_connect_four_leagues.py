@@ -54,7 +54,7 @@ def made_up(path, variant, seed, played):
             for at, (one, other) in enumerate(pairs.tolist())
         ]
         run.games.write_stage(iteration, "selfplay", games)
-        run.commit(run.progress, [self_play(iteration, GENERATION).line()])
+        run.commit(run.progress, [self_play(iteration, GENERATION).as_dict()])
     planned = PlannedRun("training", {"variant": variant, "seed": seed}, settings)
     measured = {
         "diversity": run_diversity(path).as_dict(),

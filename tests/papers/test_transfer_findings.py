@@ -24,7 +24,7 @@ from zerolab.studies.results import Results
 from zerolab.studies.study import registered_studies
 from zerolab.studies.study_folder import FinishedRun
 from zerolab.training.records import SelfPlayRecord
-from zerolab.training.transfer import TransferSide, transfer_weights, untrained_side
+from zerolab.training.transfer import TransferNetwork, transfer_weights, untrained_network
 
 STUDY = registered_studies()["transfer"]
 MINI = STUDY.design("mini", list(range(FIRST_SEED, FIRST_SEED + 4)))
@@ -311,10 +311,10 @@ def compared(tmp_path_factory):
     ]
     for planned in (*methods[0], *methods[1]):
         settings = planned.settings
-        side = untrained_side(settings.network, parse_game(settings.game), settings.seed)
+        side = untrained_network(settings.network, parse_game(settings.game), settings.seed)
         if planned.start_run is not None:
             taken = transfer_weights("trunk", sides[planned.start_run.key], side)
-            side = TransferSide(side.game, side.network, taken.weights)
+            side = TransferNetwork(side.game, side.network_settings, taken.weights)
         sides[planned.key] = side
         run = RunFolder.create(folder / planned.key, settings.model_dump())
         with run.locked():

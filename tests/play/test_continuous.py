@@ -51,7 +51,7 @@ def test_lanes_play_equal_numbers_of_plies_and_consecutive_games():
     before = 0
     for episodes, plies in zip(played, (9, 5, 20), strict=True):
         assert episodes.searched_move_count == LANES * plies
-        after = len(episodes.unfinished_games.moves.games)
+        after = len(episodes.unfinished_games.examples.games)
         assert len(episodes.examples.games) + after == before + episodes.searched_move_count
         before = after
     numbers = [game.number for game in games_of(played)]
@@ -103,7 +103,7 @@ def test_only_trees_are_lost_between_iterations(random_opening_plies):
     parts = play_iterations(7, 7, 7, **options)
     assert sorted(games_of(parts)) == whole[0].games
     assert parts[-1].unfinished_games.games == whole[0].unfinished_games.games
-    columns = (each.unfinished_games.moves.columns().values() for each in (parts[-1], whole[0]))
+    columns = (each.unfinished_games.examples.columns().values() for each in (parts[-1], whole[0]))
     for one, other in zip(*columns, strict=True):
         assert same(one, other)
     for each in parts:
@@ -124,7 +124,7 @@ def test_results_do_not_depend_on_threads(budget):
     for a, b in zip(one, other, strict=True):
         assert all(map(same, *(each.examples.columns().values() for each in (a, b))))
         assert a.unfinished_games.games == b.unfinished_games.games
-        columns = (each.unfinished_games.moves.columns().values() for each in (a, b))
+        columns = (each.unfinished_games.examples.columns().values() for each in (a, b))
         assert all(map(same, *columns))
 
 

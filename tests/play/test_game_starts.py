@@ -36,7 +36,7 @@ def earlier():
 
 @pytest.fixture(scope="module")
 def openings(earlier):
-    return ArchiveStart(share=0.6, size=150).openings(lambda _: earlier.examples, 3, 2)
+    return ArchiveStart(share=0.6, size=150).new_openings(lambda _: earlier.examples, 3, 2)
 
 
 def game_rows(played, number):
@@ -61,7 +61,7 @@ def searched_moves(values, outcomes, states=None):
 
 def drawn_lengths(start, *examples, games=3000):
     """Return how often openings of each length were drawn, given the examples of iterations."""
-    openings = start.openings(lambda iteration: examples[iteration - 1], 5, len(examples) + 1)
+    openings = start.new_openings(lambda iteration: examples[iteration - 1], 5, len(examples) + 1)
     return Counter(len(openings.opening(number)) for number in range(games))
 
 
@@ -90,16 +90,16 @@ def test_archive_has_the_latest_searched_positions_of_enough_iterations():
         moves.full[0] = False
         return moves
 
-    openings = ArchiveStart(share=1.0, size=4).openings(load, 5, 8)
+    openings = ArchiveStart(share=1.0, size=4).new_openings(load, 5, 8)
     assert read == [7, 6]
     assert {len(openings.opening(number)) for number in range(200)} == {1, 2, 3}
-    assert ArchiveStart(size=1).openings(load, 5, 1) == NO_OPENINGS
+    assert ArchiveStart(size=1).new_openings(load, 5, 1) == NO_OPENINGS
 
 
 def test_no_disagreement_and_no_archive_mean_no_openings():
     agreeing = searched_moves([1.0, -1.0], [1, -1])
-    assert ArchiveStart().openings(lambda _: agreeing, 5, 2) == NO_OPENINGS
-    assert InitialStart().openings(lambda _: agreeing, 5, 2) == NO_OPENINGS
+    assert ArchiveStart().new_openings(lambda _: agreeing, 5, 2) == NO_OPENINGS
+    assert InitialStart().new_openings(lambda _: agreeing, 5, 2) == NO_OPENINGS
 
 
 def test_share_of_games_has_openings_of_their_own_stream(openings):
@@ -182,7 +182,7 @@ def test_random_plies_follow_shorter_openings(openings):
 
 def test_copied_plies_count_towards_the_maximum():
     short = episodes(iteration=1, max_plies=9).examples
-    openings = ArchiveStart(share=0.9).openings(lambda _: short, 3, 2)
+    openings = ArchiveStart(share=0.9).new_openings(lambda _: short, 3, 2)
     played = episodes(openings, max_plies=9)
     assert {game.ply_count for game in played.games if game.given_plies > 5} >= {9}
     assert max(game.ply_count for game in played.games) == 9
@@ -214,7 +214,7 @@ def test_continuous_games_keep_their_openings_across_iterations(openings):
                 begun.setdefault(game.number, source.opening(game.number))
                 assert game.actions[: len(begun[game.number])] == begun[game.number]
         check_games(each, lambda game: len(begun[game.number]))
-        moves = each.unfinished_games.moves
+        moves = each.unfinished_games.examples
         for game in each.unfinished_games.games:
             assert tuple(moves.actions[moves.games == game.number]) == game.actions
     assert spanning > 5

@@ -193,7 +193,7 @@ def test_agent_scores_half_against_itself():
     assert (match.a, match.b) == ("mcts:15", "mcts:15 #2")
     _, low, high = match.score.interval()
     assert low < 0.5 < high
-    difference = match.difference()
+    difference = match.elo_difference()
     assert difference.interval.low < 0 < difference.interval.high
     assert match.distinct_count > 1100
 
@@ -210,8 +210,10 @@ def match_of(games):
 def test_repeated_games_add_no_evidence():
     distinct = [((n,), 1 if n < 7 else -1) for n in range(10)]
     once, repeated = match_of(distinct), match_of(distinct * 4)
-    assert repeated.difference() == once.difference()
-    assert MatchReport.of(repeated).pair.interval == MatchReport.of(once).pair.interval
+    assert repeated.elo_difference() == once.elo_difference()
+    assert (
+        MatchReport.from_match(repeated).pair.interval == MatchReport.from_match(once).pair.interval
+    )
     assert (repeated.score.games, repeated.distinct_count) == (40, 10)
     test = Sprt(0, 50)
     assert test.judge_games("A", repeated.games)[1] == test.judge_games("A", once.games)[1]
@@ -223,18 +225,21 @@ def test_repeated_games_do_not_raise_error_rate():
     passed = 0
     for _ in range(400):
         distinct = [((n,), int(result)) for n, result in enumerate(random.choice([1, -1], 10))]
-        passed += match_of(distinct * 4).difference().los > 0.95
+        passed += match_of(distinct * 4).elo_difference().los > 0.95
     assert passed / 400 < 0.05 + 2 * (0.05 * 0.95 / 400) ** 0.5
 
 
 def test_report_uses_elo_scale_of_sequential_test():
     """30-350-20 is +8.7 Elo on the logistic scale, and four times that on the model's scale."""
     games = [((n,), result) for n, result in enumerate([1] * 30 + [0] * 350 + [-1] * 20)]
-    report = MatchReport.of(match_of(games))
-    assert report.elo.elo == pytest.approx(8.6, abs=0.5)
-    assert report.elo_model.elo > 30
+    report = MatchReport.from_match(match_of(games))
+    assert report.elo_difference.elo == pytest.approx(8.6, abs=0.5)
+    assert report.model_elo_difference.elo > 30
     summary = report.as_dict()
-    assert (summary["elo"], summary["elo_model"]) == (report.elo.elo, report.elo_model.elo)
+    assert (summary["elo"], summary["elo_model"]) == (
+        report.elo_difference.elo,
+        report.model_elo_difference.elo,
+    )
     assert any("Elo difference +8." in line for line in report.lines())
 
 

@@ -201,8 +201,8 @@ def test_surprising_pair_has_largest_deviation():
     ]
     fit = goodness_of_fit(pair_results(upset), rate(upset))
     worst = fit.residuals[0]
-    assert (worst.first, worst.second, worst.points) == ("p1", "p6", 40)
-    assert worst.deviation > 5
+    assert (worst.first, worst.second, worst.total_points) == ("p1", "p6", 40)
+    assert worst.standardised_difference > 5
     assert fit.p_value < 1e-6
     assert fit.degrees_of_freedom == 28 - 7
 

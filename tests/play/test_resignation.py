@@ -43,7 +43,7 @@ def some_resign():
 
 
 def rows_of(played, number):
-    return played.examples.rows(played.examples.games == number)
+    return played.examples.take(played.examples.games == number)
 
 
 def would_resign(rows):
@@ -114,7 +114,7 @@ def test_false_resignations_of_a_hand_made_case(usual):
         (3, 0, 0.5, True, 1),
     ]  # fmt: skip
     numbers, plies, values, full, outcomes = map(np.array, zip(*cases, strict=True))
-    examples = usual.examples.rows(slice(len(cases)))
+    examples = usual.examples.take(slice(len(cases)))
     made = type(examples)(**{
         **examples.columns(), "games": numbers, "plies": plies,
         "root_values": values.astype(np.float16), "full": full, "outcomes": outcomes,

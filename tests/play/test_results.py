@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from zerolab.agents.agent import FORFEIT_ACTION
-from zerolab.play.pair_results import cross_table, game_statistics, pair_results
+from zerolab.play.pair_results import count_games, cross_table, pair_results
 from zerolab.play.tournament_report import draw_cross_table
 from zerolab.ratings.results import MatchScore
 from zerolab.report.figures import save_figure
@@ -31,7 +31,7 @@ def test_pair_results_count_from_first_name():
 
 
 def test_statistics_count_forfeits_by_player():
-    counts = game_statistics(GAMES)
+    counts = count_games(GAMES)
     assert (counts.game_count, counts.distinct_count) == (6, 5)
     assert counts.first_player_score == MatchScore(4, 1, 1)
     assert counts.forfeit_counts == {"cid": 2}

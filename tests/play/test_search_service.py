@@ -83,7 +83,7 @@ def test_results_do_not_depend_on_order_or_layout(cache):
     order = np.random.default_rng(2).permutation(len(states))
     with service(cache_size=cache, slots=1, threads=1) as searcher:
         for part in np.array_split(order, 4):
-            assert_equal(searcher.search(states[part]), expected.rows(part))
+            assert_equal(searcher.search(states[part]), expected.take(part))
         counts = searcher.search_counts
     assert counts["asked"] == len(states)
     assert counts["asked"] == counts["merged"] + counts["remembered"] + counts["searched"]
@@ -104,7 +104,7 @@ def test_equal_positions_are_searched_once():
     with service(cache_size=0) as searcher:
         results = searcher.search(states)
         assert (searcher.search_counts["merged"], searcher.search_counts["searched"]) == (9, 3)
-    assert_equal(results.rows(np.arange(0, 12, 4)), results.rows(np.arange(3, 12, 4)))
+    assert_equal(results.take(np.arange(0, 12, 4)), results.take(np.arange(3, 12, 4)))
     with service() as searcher:
         assert len(searcher.search(states[:0]).full) == 0
 

@@ -20,7 +20,7 @@ from zerolab.core.config import validate
 from zerolab.core.errors import UserError
 from zerolab.play import engine
 from zerolab.play import tournament as tournament_module
-from zerolab.play.pair_results import game_statistics
+from zerolab.play.pair_results import count_games
 from zerolab.play.pairings import round_robin_blocks, thread_batches
 from zerolab.play.tournament import Tournament, TournamentSettings
 from zerolab.rules.catalogue import parse_game
@@ -45,7 +45,7 @@ def test_all_pairs_meet_with_both_colours(players, games, slots):
     colours = Counter((game.first, game.second) for game in schedule)
     assert set(colours.values()) == {games // 2}
     assert len(colours) == players * (players - 1)
-    assert len({game.stream for game in schedule}) == len(schedule)
+    assert len({game.stream_number for game in schedule}) == len(schedule)
 
 
 def test_batches_have_few_players():
@@ -60,7 +60,9 @@ def test_games_of_pair_share_opening_and_thread():
     batches = thread_batches(round_robin_blocks("abc", 50), 50, slots=16, threads=3)
     for batch in batches:
         assert [game.number + 1 for game in batch[::2]] == [game.number for game in batch[1::2]]
-        assert [game.stream + 1 for game in batch[::2]] == [game.stream for game in batch[1::2]]
+        assert [game.stream_number + 1 for game in batch[::2]] == [
+            game.stream_number for game in batch[1::2]
+        ]
         assert all(game.number % 2 == 0 for game in batch[::2])
 
 
@@ -105,7 +107,7 @@ def test_added_players_only_play_missing_games(tmp_path):
 def test_equal_players_under_two_names_play_different_games(tmp_path):
     chosen_agents = [Agent(name, lambda: RandomPlayer(GAME)) for name in ("random", "random #2")]
     games = play(tmp_path / "t", chosen_agents, games=300, openings=0)
-    counts = game_statistics(games)
+    counts = count_games(games)
     assert counts.distinct_count > 285
     results = [game.result if game.first == "random" else -game.result for game in games]
     assert abs(sum(results)) < 4 * len(games) ** 0.5
@@ -118,7 +120,7 @@ def test_forfeits_are_stored_and_counted(tmp_path):
     assert [game.result for game in games] == [
         -1 if game.first == "quitter" else 1 for game in games
     ]
-    assert game_statistics(games).forfeit_counts == {"quitter": 4}
+    assert count_games(games).forfeit_counts == {"quitter": 4}
 
 
 def wait_for_stages(folder, process, minimum):
@@ -251,7 +253,7 @@ def test_as_many_players_as_in_the_largest_published_tournament_meet(tmp_path):
     with Tournament.open_locked(tmp_path, tournament_settings) as tournament:
         tournament.play(game, chosen_agents)
         games = tournament.games()
-    counts = game_statistics(games)
+    counts = count_games(games)
     assert counts.game_count == 6_642
     assert counts.distinct_count > 6_620
     _, low, high = counts.first_player_score.interval(z=4)

@@ -69,7 +69,7 @@ def test_two_players_match_closed_form():
     results = games("a", "b", 10, 3, 5) + games("b", "a", 4, 3, 11)
     wins, losses, draws = 21, 9, 6 + 2
     ratings = rate(results, advantage=0, draw_elo=0)
-    difference = ratings.model.difference("a", "b")
+    difference = ratings.model.elo_difference("a", "b")
     assert difference.elo == pytest.approx(
         400 * math.log10((wins + draws) / (losses + draws)), abs=1e-6
     )
@@ -136,19 +136,19 @@ def test_match_and_sequential_test_have_same_elo_scale():
     sides = ("a", "b"), ("b", "a")
     played = [GameResult(*sides[i % 2], outcome * (-1) ** i) for i, outcome in enumerate(outcomes)]
     ratings = rate(played)
-    difference = ratings.difference("a", "b")
+    difference = ratings.elo_difference("a", "b")
     by_score = 400 * math.log10(0.5125 / 0.4875)
     assert difference.elo == pytest.approx(by_score, rel=0.02)
     # 1.96 standard errors for 400 such games are 12 Elo.
     assert difference.elo - difference.interval.low == pytest.approx(12, abs=1)
-    assert ratings.model.difference("a", "b").elo > 4 * difference.elo
-    assert ratings.model.difference("a", "b").los == difference.los
+    assert ratings.model.elo_difference("a", "b").elo > 4 * difference.elo
+    assert ratings.model.elo_difference("a", "b").los == difference.los
     assert difference.interval.high < 50
     ratio = log_likelihood_ratio(cumulative_pair_counts("a", played)[-1], 0, 50)
     assert Sprt(0, 50).verdict(float(ratio)).state == "accept H0"
     top = ratings.players[0]
     assert top.elo == pytest.approx(difference.elo / 2)
-    assert top.elo_model == pytest.approx(ratings.model.difference("a", "b").elo / 2)
+    assert top.elo_model == pytest.approx(ratings.model.elo_difference("a", "b").elo / 2)
 
 
 def test_reported_numbers_are_on_one_scale():
@@ -162,7 +162,7 @@ def test_reported_numbers_are_on_one_scale():
         assert each["elo"] == pytest.approx(scale * each["elo_model"])
         assert each["elo"] == rating.elo == pytest.approx((each["low"] + each["high"]) / 2)
     first, last = report["players"][0], report["players"][-1]
-    difference = ratings.difference(first["player"], last["player"])
+    difference = ratings.elo_difference(first["player"], last["player"])
     assert difference.elo == pytest.approx(first["elo"] - last["elo"])
 
 
@@ -172,7 +172,7 @@ def test_player_against_itself_has_equal_ratings():
     ratings = rate(results)
     assert elos(ratings) == pytest.approx({"x": 0, "its mirror": 0}, abs=1e-6)
     assert ratings.los() == pytest.approx(np.full((2, 2), 0.5))
-    itself = ratings.difference("x", "x")
+    itself = ratings.elo_difference("x", "x")
     assert itself == ((0.0, 0.0, 0.0), 0.5)
 
 
@@ -296,7 +296,7 @@ def test_rating_has_games_rates_and_mean_opponent():
 def test_prior_is_negligible_with_many_games():
     """With 1,000 games per pair, the prior moves ratings by far less than their intervals."""
     results = games("a", "b", 300, 100, 100) + games("b", "a", 100, 100, 300)
-    difference = rate(results, advantage=0).model.difference("a", "b")
+    difference = rate(results, advantage=0).model.elo_difference("a", "b")
     expected = 200 * math.log10(0.6 / 0.4 * 0.8 / 0.2)  # from 60 % wins and 20 % losses
     assert difference.elo == pytest.approx(expected, abs=2)
 

@@ -35,7 +35,7 @@ def test_score_of_counts_for_one_player():
 
 def test_rating_counts_all_games_but_uses_distinct_ones():
     ratings, once = rate(GAMES), rate(distinct_games(GAMES))
-    assert ratings.difference("a", "b") == once.difference("a", "b")
+    assert ratings.elo_difference("a", "b") == once.elo_difference("a", "b")
     assert ratings.model.elos.tolist() == once.model.elos.tolist()
     rated = {each.player: each for each in ratings.players}
     assert (rated["a"].games, rated["a"].distinct_games) == (6, 4)
@@ -45,7 +45,7 @@ def test_rating_counts_all_games_but_uses_distinct_ones():
 @pytest.mark.parametrize("times", [2, 50])
 def test_repetitions_do_not_change_interval(times):
     games = [GameRecord(n, *("ab", "ba")[n % 2], (n,), (1, 0, -1, 1)[n % 4]) for n in range(10)]
-    once, often = (rate(each).difference("a", "b") for each in (games, games * times))
+    once, often = (rate(each).elo_difference("a", "b") for each in (games, games * times))
     assert often == once
 
 
@@ -65,10 +65,10 @@ def test_repetitions_do_not_raise_error_rate(draws):
     """About 5 % of matches pass 0.95; if repetitions counted, about a quarter would."""
     random = np.random.default_rng(3)
     matches = [repetitive_match(random, draws) for _ in range(300)]
-    passed = np.mean([rate(games).difference("a", "b").los >= 0.95 for games in matches])
+    passed = np.mean([rate(games).elo_difference("a", "b").los >= 0.95 for games in matches])
     assert passed < 0.05 + 3 * (0.05 * 0.95 / len(matches)) ** 0.5
     without_actions = [[game._replace(actions=None) for game in games] for games in matches[:100]]
     passed_with_repetitions = np.mean(
-        [rate(games).difference("a", "b").los >= 0.95 for games in without_actions]
+        [rate(games).elo_difference("a", "b").los >= 0.95 for games in without_actions]
     )
     assert passed_with_repetitions > 0.15

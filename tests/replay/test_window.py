@@ -13,10 +13,10 @@ from replay.example_facts import example_facts
 from zerolab.replay.window import Window, WindowContents, canonical_columns, systematic_sample
 from zerolab.replay.window_rules import (
     IterationsWindow,
+    LinearGrowthWindow,
     NewestMerging,
     NoMerging,
     PowerLawWindow,
-    SlowWindow,
 )
 from zerolab.rules import compiled_rules, encoding, rules
 from zerolab.rules.catalogue import parse_game
@@ -24,7 +24,7 @@ from zerolab.rules.position import Position
 
 SIZES = (
     IterationsWindow(iterations=2),
-    SlowWindow(first=5, final=9, begin=2, end=4),
+    LinearGrowthWindow(first=5, final=9, begin=2, end=4),
     PowerLawWindow(c=6, alpha=0.5, beta=0.5),
 )
 
@@ -84,9 +84,9 @@ def test_contents_equal_a_plain_list(size, weight, played):
         np.testing.assert_allclose(
             [x for _, x in listed_rows], [row[1] for row in naive.rows], 1e-5
         )
-        assert contents.merged_count == naive.merged
+        assert contents.latest_merged_count == naive.merged
         assert contents.added_count == naive.total
-        assert contents.updated_count == sum(row[2] == iteration for row in naive.rows)
+        assert contents.latest_updated_count == sum(row[2] == iteration for row in naive.rows)
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -99,19 +99,19 @@ def test_window_is_restored_from_the_first_needed_iteration(size, played):
     counts = [len(ids) for ids in played]
     first = size.first_needed_iteration(len(played), sum(counts), lambda number: counts[number - 1])
     restored = WindowContents(size, NoMerging())
-    restored.resume_after(first - 1, sum(counts[: first - 1]))
+    restored.reset_after(first - 1, sum(counts[: first - 1]))
     for iteration in range(first, len(played) + 1):
         restored.add(positions(played[iteration - 1], iteration))
     assert listed(restored) == listed(whole)
-    assert (restored.iteration, restored.added_count, restored.updated_count) == (
+    assert (restored.iteration, restored.added_count, restored.latest_updated_count) == (
         whole.iteration,
         whole.added_count,
-        whole.updated_count,
+        whole.latest_updated_count,
     )
 
 
 def test_repeated_openings_stay_in_a_merged_window():
-    contents = WindowContents(SlowWindow(first=3, final=3, begin=1, end=2), NewestMerging())
+    contents = WindowContents(LinearGrowthWindow(first=3, final=3, begin=1, end=2), NewestMerging())
     for iteration in range(1, 6):
         contents.add(positions([7, 100 + iteration, 200 + iteration], iteration))
     assert [state for state, _ in listed(contents)] == [7, 105, 205]

@@ -10,19 +10,19 @@ from zerolab.core.config import validate
 from zerolab.core.errors import UserError
 from zerolab.replay.window_rules import (
     IterationsWindow,
+    LinearGrowthWindow,
     PositionsWindow,
     PowerLawWindow,
-    SlowWindow,
 )
 
 
 def test_slow_window_has_the_published_sizes():
     """500,000 positions, growing to 2,000,000 over iterations 5 to 15 [Clausen2021]."""
-    sizes = [SlowWindow().max_positions(iteration, 10**9) for iteration in range(1, 18)]
+    sizes = [LinearGrowthWindow().max_positions(iteration, 10**9) for iteration in range(1, 18)]
     assert sizes[:5] == [500_000] * 5
     assert sizes[5:15] == [500_000 + 150_000 * step for step in range(1, 11)]
     assert sizes[15:] == [2_000_000] * 2
-    assert SlowWindow().last_iteration == 15
+    assert LinearGrowthWindow().last_scheduled_iteration == 15
 
 
 def test_katago_window_has_the_published_size():
@@ -48,9 +48,9 @@ def test_iteration_window_counts_from_the_latest():
 @pytest.mark.parametrize(
     ("kind", "values", "message"),
     [
-        (SlowWindow, {"first": 20, "final": 10}, "final = 10 is less than first = 20"),
-        (SlowWindow, {"begin": 5, "end": 5}, "end = 5 is not after begin = 5"),
-        (SlowWindow, {"begin": 9, "end": 2}, "end = 2 is not after begin = 9"),
+        (LinearGrowthWindow, {"first": 20, "final": 10}, "final = 10 is less than first = 20"),
+        (LinearGrowthWindow, {"begin": 5, "end": 5}, "end = 5 is not after begin = 5"),
+        (LinearGrowthWindow, {"begin": 9, "end": 2}, "end = 2 is not after begin = 9"),
         (PositionsWindow, {"size": 0}, "size = 0: expected at least 1"),
         (PowerLawWindow, {"alpha": 0}, "alpha = 0: expected more than 0"),
         (PowerLawWindow, {"beta": 1.5}, "beta = 1.5: expected at most 1"),
@@ -71,7 +71,7 @@ _WINDOWS = st.one_of(
         PowerLawWindow, c=st.integers(1, 40), alpha=st.floats(0.1, 1), beta=st.floats(0.1, 1)
     ),
     st.tuples(*[st.integers(1, 30)] * 2, *[st.integers(1, 6)] * 2).map(
-        lambda t: SlowWindow(first=t[0], final=t[0] + t[1], begin=t[2], end=t[2] + t[3])
+        lambda t: LinearGrowthWindow(first=t[0], final=t[0] + t[1], begin=t[2], end=t[2] + t[3])
     ),
 )
 

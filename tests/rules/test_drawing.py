@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from zerolab.report.board_colours import board_colours, style_sheet
 from zerolab.report.board_shapes import Drawing, board_shapes
-from zerolab.rules.catalogue import drawing_of, parse_game
+from zerolab.rules.catalogue import board_drawing, parse_game
 from zerolab.rules.position import Position, winning_cells
 
 
@@ -52,7 +52,7 @@ def test_winning_line_has_last_piece_and_enough_pieces(draws: list[int]) -> None
     cells = winning_cells(position.game, position.state)
     assert bool(cells) == (position.outcome != 0)
     if cells:
-        before = position.line()[-2].board().ravel()
+        before = position.positions_so_far()[-2].board().ravel()
         assert [cell for cell in cells if before[cell] == 0] != []
         assert len(cells) >= 4
         winner = -1 if position.first_to_move else 1
@@ -60,10 +60,10 @@ def test_winning_line_has_last_piece_and_enough_pieces(draws: list[int]) -> None
 
 
 def test_games_choose_their_drawings() -> None:
-    assert drawing_of(parse_game("connect_four:6x7")).cells == "holes"
-    assert drawing_of(parse_game("gobang:6x6")).cells == "points"
-    assert drawing_of(parse_game("othello:6x6")).decided_by == "count"
-    assert drawing_of(parse_game("hex:5x5")).edges == ("first", "second", "first", "second")
+    assert board_drawing(parse_game("connect_four:6x7")).cells == "holes"
+    assert board_drawing(parse_game("gobang:6x6")).cells == "points"
+    assert board_drawing(parse_game("othello:6x6")).decided_by == "count"
+    assert board_drawing(parse_game("hex:5x5")).edges == ("first", "second", "first", "second")
 
 
 def test_unknown_drawing_is_refused() -> None:

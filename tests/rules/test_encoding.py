@@ -6,7 +6,7 @@ import pytest
 
 from zerolab.core.errors import UserError
 from zerolab.rules.catalogue import parse_game
-from zerolab.rules.encoding import ENCODINGS, ActionLayout, action_layout, plane_names
+from zerolab.rules.encoding import ENCODING_INTERFACE, ActionLayout, action_layout, plane_names
 
 
 @pytest.mark.parametrize(
@@ -37,6 +37,6 @@ def test_plane_names_are_declared_by_games():
 )
 def test_invalid_action_layouts_are_refused(monkeypatch, places, message):
     game = parse_game("connect_four:6x7")
-    monkeypatch.setattr(ENCODINGS.implementation(type(game)), "action_places", places)
+    monkeypatch.setattr(ENCODING_INTERFACE.implementation(type(game)), "action_places", places)
     with pytest.raises(UserError, match=message):
         action_layout(game)

@@ -113,7 +113,7 @@ def test_repr_has_game_and_moves() -> None:
 
 def test_undo_returns_earlier_positions() -> None:
     end = Position.start("connect_four:4x4:3").random_playout(seed=4)
-    line = end.line()
+    line = end.positions_so_far()
     assert [end.undo(plies).history for plies in range(end.ply + 1)] == [
         each.history for each in reversed(line)
     ]
@@ -126,7 +126,7 @@ def test_undo_returns_earlier_positions() -> None:
 def test_random_playouts_are_legal_games_that_depend_on_the_seed() -> None:
     start = Position.start("othello:4x4").play("b1")
     ends = [start.random_playout(seed) for seed in range(20)]
-    assert all(end.outcome is not None and end.line()[1] == start for end in ends)
+    assert all(end.outcome is not None and end.positions_so_far()[1] == start for end in ends)
     assert len({end.history for end in ends}) > 10
     assert start.random_playout(3).history == ends[3].history
     assert ends[0].random_playout(5) is ends[0]

@@ -91,13 +91,13 @@ def test_playout_caps_draw_full_searches_from_streams():
     budget = PlayoutCapSettings(share=0.25, simulations=5).new_budget(search, 1, ACTIONS)
     count = 20_000
     keys = streams.stream_keys(1, 2, np.arange(count), np.zeros(count), streams.SELF_PLAY_BUDGET)
-    simulations, full = budget.allow_initial(np.zeros(count, np.int64), keys)
+    simulations, full = budget.initial_allowance(np.zeros(count, np.int64), keys)
     assert full.mean() == pytest.approx(0.25, abs=0.012)  # four standard deviations
     assert (simulations == np.where(full, 50, 5)).all()
     halves = [
-        budget.allow_initial(np.zeros(count // 2, np.int64), half) for half in np.split(keys, 2)
+        budget.initial_allowance(np.zeros(count // 2, np.int64), half) for half in np.split(keys, 2)
     ]
-    assert (np.concatenate([half.full for half in halves]) == full).all()
+    assert (np.concatenate([half.is_full_search for half in halves]) == full).all()
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from zerolab.core.errors import UserError
 from zerolab.rules import rules
 from zerolab.rules.position import Position
 from zerolab.search.evaluator import UniformEvaluator
-from zerolab.search.methods import MixedValue, RandomPlayout, general_leaf_evaluator, leaf_value
+from zerolab.search.methods import MixedValue, RandomPlayout, leaf_evaluator_for_kernels, leaf_value
 from zerolab.search.search_settings import SearchSettings
 
 GAME = "othello:4x4"
@@ -121,7 +121,7 @@ def test_several_playouts_are_averaged(rule):
         values_of(RandomPlayout(), position, 20_000),
         values_of(rule, position, 20_000),
     )
-    assert (averaged == values_of(general_leaf_evaluator(rule), position, 20_000)).all()
+    assert (averaged == values_of(leaf_evaluator_for_kernels(rule), position, 20_000)).all()
     assert set(np.round(9 * averaged).astype(int)) <= set(range(-9, 10))
     assert averaged.mean() == pytest.approx(single.mean(), abs=0.03)
     assert averaged.var() == pytest.approx(single.var() / 9, rel=0.1)
@@ -157,4 +157,4 @@ def test_results_do_not_depend_on_threads(selection):
         for threads in (1, 3)
     )
     require_same_trees(one, three)
-    assert one.counts == three.counts
+    assert one.work_counts == three.work_counts

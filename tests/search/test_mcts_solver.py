@@ -75,7 +75,7 @@ def test_proven_values_agree_with_the_solver():
         assert {LOSS, DRAW, WIN} == set(results[chosen]), name
         assert (distances[chosen] > 0).all()
         compared += len(chosen)
-        assert search.counts["proven"] > len(states)
+        assert search.work_counts["proven"] > len(states)
     assert compared == 2000
 
 
@@ -100,7 +100,7 @@ def test_proven_distances_are_upper_bounds_of_exact_distances():
     """A proof can find a longer win than the fastest one, and overrate a loss accordingly."""
     game, known = parse_game("connect_four:4x4"), {}
     states = random_positions(game, 400, np.random.default_rng(2))
-    late = [state for state in states if compiled_rules.empties(game, state) <= 8]
+    late = [state for state in states if compiled_rules.empty_count(game, state) <= 8]
     search = searched(game, np.array(late), settings_of(1000))
     states, results, distances = proven_positions(search)
     truth = np.array([exact(game, state, known) for state in states])
@@ -157,7 +157,7 @@ def test_fastest_win_has_all_policy_mass():
     for sample in (False, True):
         keys = np.array([5], np.uint64)
         assert search.choose(FIRST, keys, np.array([sample]))[0] == best
-    assert search.counts["simulations"] < 200
+    assert search.work_counts["simulations"] < 200
     result = search.result(0)
     assert result.principal_variation == (best,)
     assert result.best_action == best
@@ -229,7 +229,7 @@ def test_proven_root_is_not_searched():
     keys = np.array([7], np.uint64)
     search.start_search(FIRST, keys, keys, 100)
     assert search.step().tolist() == [0]
-    assert search.counts["simulations"] == 30
+    assert search.work_counts["simulations"] == 30
     search.extend(FIRST, 50)
     assert search.step().tolist() == [0]
 
@@ -268,5 +268,5 @@ def test_proven_values_change_nothing_without_reachable_ends():
     on = run(game, settings_of(12), evaluator, [Position.start(game)])
     for field in ("visits", "value", "prior", "first_child"):
         assert (getattr(off._tree, field) == getattr(on._tree, field)).all()
-    assert "proven" not in off.counts
-    assert on.counts == off.counts | {"proven": 0}
+    assert "proven" not in off.work_counts
+    assert on.work_counts == off.work_counts | {"proven": 0}

@@ -58,7 +58,7 @@ def test_registered_rules_run_in_the_kernels():
     search: Search = run(start.game, settings, UniformEvaluator(5), [start])
     updates, moves = search._tree.statistics[0, 0]
     assert updates == 31
-    assert moves == 3 * (30 - search.counts["terminal"])
+    assert moves == 3 * (30 - search.work_counts["terminal"])
     plain = run(start.game, puct, UniformEvaluator(5), [start])
     assert plain._tree.value[0, 0] == 0.0
     assert search._tree.value[0, 0] != 0.0

@@ -15,9 +15,9 @@ from zerolab.rules import rules
 from zerolab.rules.position import Position
 from zerolab.rules.rules import MAX_PLIES
 from zerolab.search.methods import update_statistics, with_simulations, write_policy
-from zerolab.search.rave import Rave, RaveValuesRoot
+from zerolab.search.rave import Rave, RavePolicyRoot
 from zerolab.search.search_settings import SearchSettings
-from zerolab.search.tree import UNSEEN, empty_forest, tree_arrays
+from zerolab.search.tree import UNSEEN_OUTCOME, empty_forest, tree_arrays
 
 # Each pair of game and leaf evaluator needs its own kernels. Hand-made trees below also have leaves
 # without playout moves.
@@ -174,7 +174,7 @@ def hand_made_tree():
     """Return a tree in which actions 0, 1, 2 are legal at the root and after 0, 0-1 and 0-1-2."""
     tree = tree_arrays(empty_forest(1, 13, 2, 5))
     tree.parent[0, 0] = -1
-    tree.outcome[0] = UNSEEN
+    tree.outcome[0] = UNSEEN_OUTCOME
     for node, first in ((0, 1), (1, 4), (5, 7), (9, 10)):
         tree.first_child[0, node] = first
         tree.child_count[0, node] = 3
@@ -277,7 +277,7 @@ def test_literal_reading_on_a_hand_made_tree(leaf, in_tree_only, moves, expected
 
 @kernel
 def write_root_policy(tree, weights):
-    write_policy(RaveValuesRoot(), None, tree, None, 0, weights)
+    write_policy(RavePolicyRoot(), None, tree, None, 0, weights)
 
 
 def test_policy_of_rave_values_is_proportional_to_them():

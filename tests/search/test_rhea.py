@@ -22,7 +22,7 @@ from zerolab.core.errors import UserError
 from zerolab.rules import compiled_rules, rules
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.position import Position
-from zerolab.rules.rules import GAMES, LOSS, MAX_PLIES
+from zerolab.rules.rules import LOSS, MAX_PLIES, RULES_INTERFACE
 from zerolab.search.rhea import (
     RheaSettings,
     best_individual,
@@ -121,7 +121,7 @@ class CountedRules(rules.Rules):
         return rules.playout(game.inner, state, key, out, moves)
 
 
-GAMES.implement(Counted, CountedRules)
+RULES_INTERFACE.implement(Counted, CountedRules)
 
 
 @pytest.mark.parametrize("horizon", [1, 10])

@@ -12,7 +12,7 @@ from zerolab.rules import compiled_rules
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.rules import ONGOING
 from zerolab.search import roots
-from zerolab.search.methods import general_fpu
+from zerolab.search.methods import fpu_for_kernels
 from zerolab.search.puct import Puct, ZeroFpu
 from zerolab.search.search import Search
 from zerolab.search.search_settings import SearchSettings
@@ -135,7 +135,7 @@ def test_discounted_trees_shrink_and_keep_their_means(weight):
     search = searched(settings_with(fraction=0), DIFFERENT)
     tree = search._tree
     before = search.root_visits_and_values(SLOTS), search.root_values(SLOTS), tree.node_count.copy()
-    roots.scale_visits(Puct(), general_fpu(ZeroFpu()), tree, SLOTS, weight)
+    roots.scale_visits(Puct(), fpu_for_kernels(ZeroFpu()), tree, SLOTS, weight)
     visits, values = search.root_visits_and_values(SLOTS)
     (former_visits, former_values), root_values, used = before
     assert (tree.visits[:, 0] == 1 + int(weight * 60)).all()

@@ -14,7 +14,7 @@ from zerolab.rules import compiled_rules, rules
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.position import Position
 from zerolab.search import search as search_module
-from zerolab.search.evaluator import UniformEvaluator, empty_cache
+from zerolab.search.evaluator import UniformEvaluator, new_evaluation_cache
 from zerolab.search.roots import choose_actions
 from zerolab.search.search import Search
 from zerolab.search.search_settings import SearchSettings, mcts_settings
@@ -48,7 +48,7 @@ def some_positions(name, count, plies=6):
     return positions
 
 
-FPUS = {
+FPU_INTERFACE = {
     "zero": ({"name": "zero"}, lambda node, child: 0.0),
     "parent": (
         {"name": "parent", "reduction": 0.25},
@@ -63,7 +63,7 @@ FPUS = {
     [*((name, "zero") for name in GAMES), (GAMES[0], "parent")],
 )
 def test_agrees_with_the_naive_search(name, fpu):
-    fpu, node_fpu_value = FPUS[fpu]
+    fpu, node_fpu_value = FPU_INTERFACE[fpu]
     positions = some_positions(name, 4)
     game = positions[0].game
     settings = SearchSettings.model_validate(
@@ -71,7 +71,7 @@ def test_agrees_with_the_naive_search(name, fpu):
     )
     search = run(game, settings, HashEvaluator(rules.action_count(game)), positions)
     visits, values = search.root_visits_and_values(np.arange(4))
-    surprises = search.facts(np.arange(4)).surprises
+    surprises = search.search_facts(np.arange(4)).surprises
     for i, position in enumerate(positions):
         naive_rules = Rules(1.3, node_fpu_value)
         root = naive_search(position, HashEvaluator(rules.action_count(game)), 60, naive_rules)
@@ -119,7 +119,7 @@ def test_deduplication_and_cache_change_only_the_work(deduplicate, cache):
     slots = np.arange(10)
     assert (plain.root_visits(slots) == saving.root_visits(slots)).all()
     assert (plain.root_values(slots) == saving.root_values(slots)).all()
-    counts = saving.counts
+    counts = saving.work_counts
     assert counts["evaluated"] == sum(evaluator.calls)
     assert (counts["deduplicated"] > 0) == deduplicate
     if cache != 8:  # a small cache can evict states before they recur
@@ -127,7 +127,7 @@ def test_deduplication_and_cache_change_only_the_work(deduplicate, cache):
     leaves = sum(counts[kind] for kind in ("evaluated", "deduplicated", "cached", "terminal"))
     assert leaves == counts["simulations"] + 10  # including the bare roots
     if deduplicate or cache > 100:
-        assert counts["evaluated"] < plain.counts["evaluated"]
+        assert counts["evaluated"] < plain.work_counts["evaluated"]
 
 
 def test_empty_entries_of_the_cache_are_not_read(monkeypatch):
@@ -139,14 +139,14 @@ def test_empty_entries_of_the_cache_are_not_read(monkeypatch):
         return search.root_visits_and_values(np.arange(3))
 
     def poisoned_cache(*arguments):
-        cache = empty_cache(*arguments)
+        cache = new_evaluation_cache(*arguments)
         cache.states.fill(np.uint64(2**64 - 1))
         cache.values.fill(np.nan)
         cache.priors.fill(np.nan)
         return cache
 
     expected = root_of(run(game, settings, HashEvaluator(5), positions))
-    monkeypatch.setattr(search_module, "empty_cache", poisoned_cache)
+    monkeypatch.setattr(search_module, "new_evaluation_cache", poisoned_cache)
     np.testing.assert_equal(root_of(run(game, settings, HashEvaluator(5), positions)), expected)
 
 
@@ -161,7 +161,7 @@ def test_simulations_equal_root_visits(simulations):
     )
     visits = search.root_visits(np.zeros(1, int))[0]
     assert visits.sum() == simulations
-    assert search.counts["simulations"] == simulations
+    assert search.work_counts["simulations"] == simulations
 
 
 @pytest.mark.parametrize("name", GAMES)

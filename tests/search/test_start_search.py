@@ -123,7 +123,7 @@ def test_policies_are_visit_shares_and_moves_follow_them():
     assert (policies == (search.root_visits(SLOTS) / 40).astype(np.float32)).all()
     chosen = search.choose(SLOTS, KEYS, np.zeros(4, bool))
     assert (policies[SLOTS, chosen] == policies.max(axis=1)).all()
-    assert np.isnan(search.root_draws(SLOTS)).all()
+    assert np.isnan(search.root_draw_probabilities(SLOTS)).all()
 
 
 COLUMNS, SIMULATIONS, TREES = 8, 5, 720

@@ -50,7 +50,7 @@ def test_agrees_with_the_naive_search(case):
             assert values[i, action] == pytest.approx(value, abs=1e-5)
         assert search.root_values(SLOTS)[i] == pytest.approx(root.value, abs=1e-5)
         if settings.draw_value:
-            assert search.root_draws(SLOTS)[i] == pytest.approx(root.draws, abs=1e-5)
+            assert search.root_draw_probabilities(SLOTS)[i] == pytest.approx(root.draws, abs=1e-5)
 
 
 def test_parent_urgency_includes_the_worth_of_draws():
@@ -88,4 +88,4 @@ def test_only_requested_outputs_are_returned():
     assert draws.shape == (1,)
     assert action_values is None
     both = evaluate(evaluator, np.repeat(states, 3, 0), {"draws", "action_values"})
-    assert both.rows(slice(1, 3)).action_values.shape == (2, 5)
+    assert both.take(slice(1, 3)).action_values.shape == (2, 5)

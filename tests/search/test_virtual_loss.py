@@ -78,7 +78,7 @@ def test_virtual_losses_leave_no_trace_in_visits_and_means(leaves, saving, disco
         assert tree.value[b, : len(expected)] == pytest.approx(expected, abs=1e-5)
     if not saving:  # every leaf is evaluated once
         expanded = sum((tree.first_child[b, : tree.node_count[b]] != 0).sum() for b in range(3))
-        assert search.counts["evaluated"] == expanded
+        assert search.work_counts["evaluated"] == expanded
 
 
 def test_batches_are_filled_and_results_repeat():
@@ -119,7 +119,7 @@ def test_draw_probabilities_are_means():
     positions = some_positions("connect_four:6x7", 2, plies=2)
     evaluator = DetailedHashEvaluator(7)
     search = run(positions[0].game, settings(8, **DRAWS_AND_PROOFS), evaluator, positions)
-    assert search.counts["proven"] == 0
+    assert search.work_counts["proven"] == 0
     tree = search._tree
     for b in range(2):
         for node in range(tree.node_count[b]):

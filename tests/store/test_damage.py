@@ -261,7 +261,7 @@ def test_newer_and_foreign_games_are_reported(folder):
     store = RunFolder.open(folder).games
     operations = [
         lambda: store.stage_games(1, "gate"),
-        store.count,
+        store.game_count,
         store.stages,
         lambda: store.rewind(0),
         lambda: store.write_stage(9, "gate", games(9)),

@@ -108,7 +108,7 @@ def test_queries_agree_with_filter_in_python(run):
         assert count_matching_games(store, game_filter) == len(expected)
         for one, (_, _, game) in zip(found, expected, strict=True):
             assert (one.first, one.second, one.result) == (game.first, game.second, game.result)
-            assert (*one.actions, *([-1] * one.forfeit)) == game.actions
+            assert (*one.actions, *([-1] * one.is_forfeited)) == game.actions
         matching_queries += bool(expected)
     assert matching_queries > 100
 

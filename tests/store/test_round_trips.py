@@ -145,10 +145,10 @@ def test_games_round_trip_and_rewind(first, again, other, name):
         assert store.stage_games(2, "gate") == sorted(other)
         assert store.stage_games(2, name) == []
         assert store.stages() == [(1, name), (2, "gate")]
-        assert store.count() == len(again) + len(other)
+        assert store.game_count() == len(again) + len(other)
         store.rewind(1)
         assert store.stages() == [(1, name)]
-        assert store.count() == len(again)
+        assert store.game_count() == len(again)
         assert [path.name for path in Path(folder).iterdir()] == ["games.sqlite"]
 
 
@@ -177,7 +177,7 @@ def test_movers_are_stored_relative_to_run(tmp_path):
 
 def test_empty_store_leaves_no_file(tmp_path):
     store = GameStore(tmp_path / "games.sqlite")
-    assert (store.stage_games(1, "gate"), store.stages(), store.count()) == ([], [], 0)
+    assert (store.stage_games(1, "gate"), store.stages(), store.game_count()) == ([], [], 0)
     store.rewind(0)
     assert not store.path.exists()
 

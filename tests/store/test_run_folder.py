@@ -65,7 +65,7 @@ def test_reading_writes_nothing(run):
     opened = RunFolder.open(run.path)
     assert not opened.is_locked
     assert len(opened.metrics()) == 3
-    assert opened.games.count() == 12
+    assert opened.games.game_count() == 12
     opened.load_weights(1)
     opened.load_examples(1)
     assert everything(run.path) == before

@@ -263,7 +263,7 @@ def test_repeated_pages_abort_query(bomb, monkeypatch, limit):
     queries = [lambda: bomb.stage_games(1, "gate")]
     if limit == "_FREE_OPERATIONS":
         queries += [
-            bomb.count,
+            bomb.game_count,
             lambda: count_matching_games(bomb, game_filter),
             lambda: summarise_stages(bomb),
         ]
@@ -277,7 +277,7 @@ def test_ten_thousand_games_are_within_limits(tmp_path):
     many = [GameRecord(number, "a", "b", (), 1) for number in range(10_000)]
     for _ in range(2):
         store.write_stages((iteration, "gate", many) for iteration in range(3))
-    assert store.count() == 30_000
+    assert store.game_count() == 30_000
     assert summarise_stages(store)[0].games == 30_000
     assert store.stage_games(2, "gate") == many
     store.rewind(1)

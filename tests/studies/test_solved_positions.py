@@ -69,7 +69,7 @@ def test_runs_wait_for_their_positions_and_use_them(finished_execution):
     played, learnt = finished_execution.results().runs
     assert [record.positions for record in played.records_of(AccuracyRecord)] == [20, 20]
     saved = saved_settings(finished_run(finished_execution, learnt)).supervised.digest
-    copy = finished_run(finished_execution, learnt).resolve_solved_positions(ALL.file_name)
+    copy = finished_run(finished_execution, learnt).solved_positions_path(ALL.file_name)
     assert saved == solved_file_settings(copy)["supervised.digest"]
     parts = {record.part: record.positions for record in learnt.records_of(SupervisedRecord)}
     assert 0 < parts["validation"] < 100 > parts["test"] > 0
@@ -79,7 +79,7 @@ def test_moved_run_keeps_its_positions(finished_execution, tmp_path):
     played = finished_execution.results().runs[0]
     shutil.copytree(finished_run(finished_execution, played).path, tmp_path / "moved")
     run = RunFolder.open(tmp_path / "moved")
-    path = run.resolve_solved_positions(saved_settings(run).accuracy.positions)
+    path = run.solved_positions_path(saved_settings(run).accuracy.positions)
     assert path.is_relative_to(tmp_path)
     assert len(read_positions(path, parse_game(GAME))[0]) == 20
     settings = saved_settings(run).model_copy(update={"iterations": 3})

@@ -7,7 +7,7 @@ from zerolab.store.arrays import read_network_file
 from zerolab.studies.design import Design, plan_run
 from zerolab.studies.tasks import LocalWorkers
 from zerolab.training.configure import saved_settings
-from zerolab.training.inputs import FEATURES_COPY, features_head
+from zerolab.training.inputs import FEATURE_NETWORK_FILE_NAME, features_head
 
 SMALL = {
     "network": {"name": "resnet", "blocks": 1, "filters": 4, "head_filters": 1, "hidden": 0},
@@ -35,7 +35,7 @@ def test_run_waits_for_its_source(tmp_path):
     head = features_head(saved_settings(learner))
     assert head.source == Sourced().planned_design("smoke").runs[1].key
     assert (head.digest, head.width) == (stored.digest, 2 * 9)
-    assert learner.source_copy_path(FEATURES_COPY).read_bytes() == stored.content
+    assert learner.source_copy_path(FEATURE_NETWORK_FILE_NAME).read_bytes() == stored.content
 
 
 def test_damaged_source_fails_only_runs_that_need_it(tmp_path):

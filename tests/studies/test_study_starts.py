@@ -15,7 +15,7 @@ from zerolab.studies.design import Design, plan_run
 from zerolab.studies.queues import RunQueue
 from zerolab.studies.tasks import CompileTask, TrainTask, perform_task
 from zerolab.training.configure import saved_settings
-from zerolab.training.inputs import START_COPY, START_OPTIMIZER_COPY
+from zerolab.training.inputs import START_NETWORK_FILE_NAME, START_OPTIMIZER_FILE_NAME
 
 SMALL = {
     "network": {
@@ -77,8 +77,8 @@ def test_network_0_has_transferred_weights(finished_execution):
     assert start.source == scratch().key
     assert start.digest == source.weights_digest(source.progress.best)
     assert (start.iteration, start.game) == (source.progress.best, "gobang:3x3:3")
-    assert run.source_copy_path(START_COPY).is_file()
-    assert not run.source_copy_path(START_OPTIMIZER_COPY).exists()
+    assert run.source_copy_path(START_NETWORK_FILE_NAME).is_file()
+    assert not run.source_copy_path(START_OPTIMIZER_FILE_NAME).exists()
 
 
 def test_frozen_trunk_stays_that_of_the_source(finished_execution):
@@ -89,7 +89,7 @@ def test_frozen_trunk_stays_that_of_the_source(finished_execution):
 
 def test_full_transfer_within_a_game_includes_optimizer_state(finished_execution):
     source, run = opened(finished_execution, "scratch"), opened(finished_execution, "all")
-    assert run.source_copy_path(START_OPTIMIZER_COPY).is_file()
+    assert run.source_copy_path(START_OPTIMIZER_FILE_NAME).is_file()
     best = source.progress.best
     former, first = source.load_weights(best), run.load_weights(0)
     assert all(np.array_equal(former[name], first[name]) for name in former)
@@ -189,7 +189,7 @@ def test_damaged_source_fails_only_runs_that_start_from_it(tmp_path):
 def test_optimizer_of_another_network_is_refused(finished_execution, tmp_path):
     task = task_of(finished_execution, "all", tmp_path)
     other = opened(finished_execution, "trunk")
-    wrong = {**task.source_files, START_OPTIMIZER_COPY: other.optimizer_path(1).read_bytes()}
+    wrong = {**task.source_files, START_OPTIMIZER_FILE_NAME: other.optimizer_path(1).read_bytes()}
     outcome = perform_task(replace(task, source_files=wrong))
     assert "network 1 of gobang:3x3" in outcome.error_lines[0]
 

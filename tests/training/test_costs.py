@@ -15,14 +15,14 @@ from zerolab.store.run_folder import RunFolder
 from zerolab.training.configure import resolve_settings, saved_settings
 from zerolab.training.costs import cost_to_reach, run_costs, training_facts
 from zerolab.training.move_times import (
-    CostReference,
     Machine,
     MeasurementSubject,
     MoveTime,
-    cost_reference_to_extend,
+    ReferenceMoveTimes,
     move_kind,
-    read_cost_reference,
-    write_cost_reference,
+    read_reference_move_times,
+    reference_move_times_to_extend,
+    write_reference_move_times,
 )
 from zerolab.training.records import AccuracyRecord, GateRecord, LearnRecord, SelfPlayRecord
 
@@ -62,7 +62,7 @@ def accuracy(iteration, strong):
 
 def made_run(path, records, *changes, preset="smoke"):
     run = RunFolder.create(path, resolve_settings(None, preset, list(changes)).model_dump())
-    run.commit(run.progress, [record.line() for record in records])
+    run.commit(run.progress, [record.as_dict() for record in records])
     return run
 
 
@@ -82,16 +82,16 @@ def reference_for(run, milliseconds=3.0, simulations=8.0):
         kind=kind, milliseconds=milliseconds, low=2.0, high=4.0, rounds=6, moves=100,
         simulations_per_move=simulations, parallel_games=512,
     )  # fmt: skip
-    return CostReference(machine=MACHINE, moves=(measured,))
+    return ReferenceMoveTimes(machine=MACHINE, moves=(measured,))
 
 
 def test_costs_are_cumulative(run):
     first, second, third = run_costs(run)
     assert (first.games, first.moves, first.simulations, first.examples_seen) == (5, 40, 320, 100)
     assert (third.games, third.moves, third.simulations, third.examples_seen) == (15, 130, 960, 300)
-    assert (third.evaluated, third.avoided, third.terminal) == (700, 300, 60)
+    assert (third.evaluated, third.avoided_evaluations, third.terminal) == (700, 300, 60)
     assert second.seconds == {"selfplay": 20, "learn": 8, "gate": 2, "accuracy": 4}
-    assert [cost.strong for cost in (first, second, third)] == [0.5, 0.7, 0.6]
+    assert [cost.search_strong_accuracy for cost in (first, second, third)] == [0.5, 0.7, 0.6]
     network, game = saved_settings(run).network, parse_game(saved_settings(run).game)
     assert third.selfplay_flops == 700 * evaluation_flops(network, game)
     assert third.learn_flops == 300 * training_flops(network, game)
@@ -105,7 +105,7 @@ def test_growing_networks_are_counted_at_their_sizes(tmp_path):
     run = made_run(tmp_path / "run", records, "iterations=3", *changes)
     _, second, third = run_costs(run)
     small, game = saved_settings(run).network, parse_game(saved_settings(run).game)
-    large = small.grown(2)
+    large = small.grown_settings(2)
     assert second.selfplay_flops == 400 * evaluation_flops(small, game)
     assert third.selfplay_flops - second.selfplay_flops == 200 * evaluation_flops(large, game)
     assert second.learn_flops == 100 * (training_flops(small, game) + training_flops(large, game))
@@ -139,7 +139,7 @@ def test_unfinished_runs_have_costs(tmp_path):
 def test_supervised_runs_have_only_learning_costs(tmp_path):
     solved = ["supervised.positions=solved.parquet", "supervised.digest=abc"]
     run = made_run(tmp_path / "run", [learn(1), learn(2)], *solved, preset="supervised")
-    _, last = run_costs(run, CostReference(machine=MACHINE))
+    _, last = run_costs(run, ReferenceMoveTimes(machine=MACHINE))
     assert (last.moves, last.selfplay_flops, last.reference_hours) == (0, 0, 0)
     assert last.examples_seen == 200
     assert last.learn_flops > 0
@@ -183,13 +183,13 @@ def test_measuring_needs_self_play_games(run):
 
 def test_reference_is_read_back_and_extended(run, tmp_path):
     path, reference = tmp_path / "machine.json", reference_for(run)
-    write_cost_reference(path, reference)
-    assert read_cost_reference(path) == reference
+    write_reference_move_times(path, reference)
+    assert read_reference_move_times(path) == reference
     remeasured = reference_for(run, milliseconds=2.5).moves[0]
-    extended = cost_reference_to_extend(path, MACHINE).with_measurement(remeasured)
+    extended = reference_move_times_to_extend(path, MACHINE).with_measurement(remeasured)
     assert extended.moves == (remeasured,)
     with pytest.raises(UserError, match='processor = "one"; this one has "two"'):
-        cost_reference_to_extend(path, MACHINE.model_copy(update={"processor": "two"}))
+        reference_move_times_to_extend(path, MACHINE.model_copy(update={"processor": "two"}))
 
 
 def test_unmeasured_network_is_reported(run, tmp_path):
@@ -214,7 +214,7 @@ def test_damaged_references_are_refused(content, expected, tmp_path):
     path = tmp_path / "machine.json"
     path.write_text(content)
     with pytest.raises(UserError, match=expected):
-        read_cost_reference(path)
+        read_reference_move_times(path)
 
 
 ORIGIN = AgentOrigin(

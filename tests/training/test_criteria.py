@@ -98,18 +98,18 @@ def test_repeated_games_rarely_pass_equal_players():
     for _ in range(cases):
         distinct = random.choice([1, -1], 10).tolist()
         match = made_match(distinct * 4, list(range(10)) * 4)
-        passed += LosGate(min_los=0.95).accepts(match.score, match.difference().los)
+        passed += LosGate(min_los=0.95).accepts(match.score, match.elo_difference().los)
     assert passed / cases <= 0.06
 
 
 def test_difference_accounts_for_colours():
     """If the first player always wins, neither agent is stronger."""
-    equal = made_match([1] * 20).difference()
+    equal = made_match([1] * 20).elo_difference()
     assert equal.elo == pytest.approx(0, abs=1e-6)
     assert equal.los == pytest.approx(0.5)
-    better = made_match([1, -1] * 10).difference()
+    better = made_match([1, -1] * 10).elo_difference()
     assert better.interval.low > 0 and better.los > 0.98
-    worse = made_match([-1, 1] * 10).difference()
+    worse = made_match([-1, 1] * 10).elo_difference()
     assert worse.elo == pytest.approx(-better.elo)
 
 
@@ -119,7 +119,7 @@ def test_draws_do_not_inflate_the_difference():
     assert match.score == MatchScore(4, 94, 2)
     rate = match.score.score_rate
     logistic = 400 * math.log10(rate / (1 - rate))
-    assert match.difference().elo == pytest.approx(logistic, rel=0.2)
+    assert match.elo_difference().elo == pytest.approx(logistic, rel=0.2)
 
 
 GAME = parse_game("gobang:3x3:3")

@@ -92,11 +92,11 @@ def test_run_records_its_source_network(trained):
     assert head.digest == small.weights_digest(2)
     assert (head.source, head.width, head.plies) == ("small", 18, (0, 2, 4))
     assert (
-        large.source_copy_path(inputs.FEATURES_COPY).read_bytes()
+        large.source_copy_path(inputs.FEATURE_NETWORK_FILE_NAME).read_bytes()
         == small.weights_path(2).read_bytes()
     )
     assert large.load_weights(3)["heads.features.head.output.weight"].shape == (3 * 18, 2 * 9)
-    assert not small.source_copy_path(inputs.FEATURES_COPY).exists()
+    assert not small.source_copy_path(inputs.FEATURE_NETWORK_FILE_NAME).exists()
 
 
 def test_iteration_without_examples_has_no_targets():
@@ -115,7 +115,7 @@ def test_targets_are_features_of_the_same_game_at_later_plies(trained):
     settings = saved_settings(run)
     examples, stored = run.load_examples(2), run.load_target_features(2)
     targets = (
-        inputs.read_feature_source(settings, run)
+        inputs.read_feature_network(settings, run)
         .feature_targets(examples, stored)
         .reshape(-1, 3, 18)
     )
@@ -142,7 +142,7 @@ def test_targets_are_features_of_the_same_game_at_later_plies(trained):
 def test_features_are_learnt(trained):
     run = RunFolder.open(trained / "large")
     losses = [line["loss"]["features"] for line in learn_lines(run)]
-    source = inputs.read_feature_source(saved_settings(run), run)
+    source = inputs.read_feature_network(saved_settings(run), run)
     expected = source.feature_targets(run.load_examples(3), run.load_target_features(3)).astype(
         np.float32
     )
@@ -180,7 +180,8 @@ def test_source_of_a_run_cannot_change(trained, here):
         ):
             amend_settings(run, [HEADS, f"network.heads.features.{change.replace(' ', '')}"])
     run.save_source_copy(
-        inputs.FEATURES_COPY, RunFolder.open(here / "small").weights_path(1).read_bytes()
+        inputs.FEATURE_NETWORK_FILE_NAME,
+        RunFolder.open(here / "small").weights_path(1).read_bytes(),
     )
     with pytest.raises(
         UserError, match=r"source.safetensors has the digest \w+, not \w+: expected"

@@ -64,7 +64,7 @@ def test_targets_are_policy_features_of_later_positions_in_the_game(folder):
     positions = positions.take(np.random.default_rng(0).permutation(len(positions)))
     small = RunFolder.open(folder / "small")
     head = FeaturesHead(heads=("policy",), plies=(2, 0, 1))
-    source = inputs.FeatureSource(read_network_file(small.weights_path(0)), head)
+    source = inputs.FeatureNetwork(read_network_file(small.weights_path(0)), head)
     targets = source.solved_feature_targets(positions).reshape(-1, 3, 9)
     network, known = source_module(folder), 0
     for row in range(len(positions)):
@@ -142,4 +142,4 @@ def test_one_position_per_game_has_only_features_now(capsys):
 def test_unknown_heads_of_the_source_are_refused(folder):
     small = read_network_file(RunFolder.open(folder / "small").weights_path(0))
     with pytest.raises(UserError, match=r'no head "reply" with a conv.* one of "policy", "value"'):
-        inputs.FeatureSource(small, FeaturesHead(heads=("reply",)))
+        inputs.FeatureNetwork(small, FeaturesHead(heads=("reply",)))

@@ -139,11 +139,11 @@ def test_weight_average_follows_its_formula():
         for name, latest in network.state_dict().items():
             former = expected.get(name, torch.zeros_like(latest))
             expected[name] = former + share * (latest - former)
-    for name, array in average.mean_arrays().items():
+    for name, array in average.average_arrays().items():
         if not name.endswith("num_batches_tracked"):
             np.testing.assert_allclose(array, expected[name].numpy(), rtol=1e-5, atol=1e-6)
-    assert average.mean_arrays()["1.num_batches_tracked"] == 11
-    assert (average.mean_arrays()["1.running_mean"] != network[1].running_mean.numpy()).all()
+    assert average.average_arrays()["1.num_batches_tracked"] == 11
+    assert (average.average_arrays()["1.running_mean"] != network[1].running_mean.numpy()).all()
 
 
 LEARNING = [

@@ -53,7 +53,7 @@ def test_log_receives_every_number_once(run, lists):
     log = open_loggers(["lists", "lists"], run)
     log.update()
     log.update()
-    run.commit(run.progress, [BASELINE.line()])
+    run.commit(run.progress, [BASELINE.as_dict()])
     log.update()
     log.close()
     (opened,) = lists
@@ -170,7 +170,7 @@ def test_mlflow_has_the_numbers_and_settings(run):
     pytest.importorskip("mlflow", reason="the mlflow extra is not installed")
     from mlflow import MlflowClient  # noqa: PLC0415
 
-    run.commit(run.progress, [QUESTION.line()])
+    run.commit(run.progress, [QUESTION.as_dict()])
     _log(run, "mlflow")
     client = MlflowClient(tracking_uri=f"sqlite:///{run.path}/mlflow.sqlite")
     (experiment,) = client.search_experiments(filter_string="name = 'zerolab'")

@@ -12,7 +12,7 @@ import pytest
 
 from zerolab.cli.main import main
 from zerolab.core.setting_docs import describe_settings
-from zerolab.store.games import SELF_PLAY
+from zerolab.store.games import SELF_PLAY_STAGE
 from zerolab.store.run_folder import RunFolder
 from zerolab.training.configure import NO_EFFECT_RULES, saved_settings
 from zerolab.training.train_settings import TrainSettings
@@ -207,7 +207,10 @@ def test_actors_need_an_extra(tmp_path, monkeypatch, capsys):
 def test_temperature_plies_can_exceed_the_game_length(finished):
     run = RunFolder.open(finished)
     assert saved_settings(run).selfplay.temperature_plies == BEYOND_ANY_GAME
-    assert max(len(game.actions) for game in run.games.stage_games(1, SELF_PLAY)) < BEYOND_ANY_GAME
+    assert (
+        max(len(game.actions) for game in run.games.stage_games(1, SELF_PLAY_STAGE))
+        < BEYOND_ANY_GAME
+    )
 
 
 def test_changed_settings_are_refused_on_resume(run, capsys):

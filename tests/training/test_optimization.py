@@ -94,8 +94,8 @@ def test_clipping_scales_all_gradients_together():
         learned = learner.learn(small_window(), 0, 1)
         moved = [x.detach() - y for x, y in zip(learner.network.parameters(), before, strict=True)]
         length = math.sqrt(sum(float(x.square().sum()) for x in moved))
-        assert length == pytest.approx(0.1 * min(clip_norm, learned.gradient_norm), rel=1e-4)
-        assert learned.gradient_norm > 0.25
+        assert length == pytest.approx(0.1 * min(clip_norm, learned.mean_gradient_norm), rel=1e-4)
+        assert learned.mean_gradient_norm > 0.25
 
 
 CYCLE = {"name": "cycle", "anneal_iterations": 3}
@@ -131,7 +131,7 @@ def test_losses_are_recorded_per_epoch():
     learned, first = two_epochs.learn(small_window(), 0, 1), one_epoch.learn(small_window(), 0, 1)
     assert learned.epoch_losses[0] == first.last_epoch_losses
     assert learned.epoch_losses[1] == learned.last_epoch_losses != first.last_epoch_losses
-    assert (learned.examples_seen, len(learned.learning_rates), learned.gradient_norm) == (
+    assert (learned.examples_seen, len(learned.learning_rates), learned.mean_gradient_norm) == (
         8,
         4,
         None,

@@ -38,13 +38,13 @@ class PlyHead(Head):
     name: Literal["ply"] = "ply"
     most: int = 42
 
-    def activation(self, outputs):
+    def apply_activation(self, outputs):
         return outputs.squeeze(1)
 
-    def target(self, facts, options):
+    def compute_targets(self, facts, options):
         return (facts.plies / self.most).astype(np.float32)
 
-    def error(self, prediction, target):
+    def compute_errors(self, prediction, target):
         return squared_error(prediction.float(), target)
 
 class PlyLoss(Loss):

@@ -68,7 +68,7 @@ def shrunk_settings(name, changes=()):
         assignments.append("gate.games=2")
     if settings.selfplay.progressive is not None:
         assignments.append("selfplay.progressive.first=2")
-    if settings.growth.last_iteration is not None:
+    if settings.growth.last_scheduled_iteration is not None:
         assignments.append("growth=none")
     if settings.learn.schedule.name == "cosine":
         assignments.append("learn.schedule.warm_up=0")

@@ -136,9 +136,9 @@ def test_games_of_lost_actors_are_repeated(executor, local, episodic, tmp_path):
 def test_lagging_run_can_change_between_cluster_and_threads(
     executor, local, continuous, tmp_path, monkeypatch, begins_on_cluster
 ):
-    assert executor.background is None  # its actors use the cores of the learner
+    assert executor.background_executor is None  # its actors use the cores of the learner
     monkeypatch.setattr(executor, "_cluster", replace(executor._cluster, address="head:6379"))
-    assert executor.background is not None
+    assert executor.background_executor is not None
     executors = [executor, None] if begins_on_cluster else [None, executor]
     with pytest.raises(KilledError):
         train(tmp_path / "run", continuous, Killing(2, "learn"), executor=executors[0])
@@ -162,7 +162,7 @@ def test_league_is_equal(executor, tmp_path):
 
 
 class _NoJob:
-    def portable(self, make_portable):
+    def to_portable(self, make_portable):
         return self
 
 
@@ -229,19 +229,21 @@ def test_actor_with_other_game_file_is_not_used(executor, monkeypatch):
 
 def test_failed_starts_are_counted_per_scan_and_delay_further_ones():
     failures = StartFailures()
-    assert failures.scan(0.0) == ""
+    assert failures.count_once_per_scan(0.0) == ""
     assert failures.resume_at == 0.0
     for _ in range(16):  # all actors of a machine that has vanished
         failures.latest_reason = "lost"
-    assert failures.scan(100.0) == "lost"
-    assert (failures.scan_count, failures.resume_at) == (1, 104.0)
-    assert failures.scan(102.0) == ""
+    assert failures.count_once_per_scan(100.0) == "lost"
+    assert (failures.failed_scan_count, failures.resume_at) == (1, 104.0)
+    assert failures.count_once_per_scan(102.0) == ""
     for count in range(2, 9):
         failures.latest_reason = "lost"
-        failures.scan(100.0)
-        assert failures.scan_count == count
+        failures.count_once_per_scan(100.0)
+        assert failures.failed_scan_count == count
     assert failures.resume_at == 164.0  # at most 64 seconds
-    failures.note(ValueError("The actor died, ray::PlayingActor() (pid=7, ip=10.0.0.7)\nno memory"))
+    failures.record_failure(
+        ValueError("The actor died, ray::PlayingActor() (pid=7, ip=10.0.0.7)\nno memory")
+    )
     assert failures.latest_reason == "node 10.0.0.7: no memory"
 
 

@@ -77,7 +77,7 @@ def test_unfinished_games_are_kept_and_games_record_their_networks(undisturbed):
     records = [record for record in read_records(run) if isinstance(record, SelfPlayRecord)]
     assert [record.plies for record in records] == [6 * 8] * 3
     assert sum(record.positions for record in records) + len(
-        run.load_unfinished_games(3).moves.games
+        run.load_unfinished_games(3).examples.games
     ) == (3 * 6 * 8)
     games = [game for number in (1, 2, 3) for game in run.games.stage_games(number, "selfplay")]
     assert (
@@ -107,7 +107,7 @@ def test_examples_of_quick_searches_are_marked(undisturbed):
 
 def test_surprises_are_stored_only_if_learning_uses_them(undisturbed):
     run = RunFolder.open(undisturbed)
-    moves = run.load_unfinished_games(3).moves, run.load_examples(3)
+    moves = run.load_unfinished_games(3).examples, run.load_examples(3)
     assert all(np.isnan(each.surprises).all() for each in moves)
     assert not any(np.isnan(each.root_values).any() for each in moves)
 
@@ -227,7 +227,7 @@ def test_games_of_a_service_are_not_played_ahead(monkeypatch):
             "gobang:3x3:3", "smoke", [f"selfplay.mode.name={mode}", "selfplay.lag=1"]
         )
         context = SimpleNamespace(
-            settings=settings, executor=SimpleNamespace(background="other machines"),
+            settings=settings, executor=SimpleNamespace(background_executor="other machines"),
             progress=SimpleNamespace(iteration=1), inputs=SimpleNamespace(solved_split=None),
             games_ahead=None,
         )  # fmt: skip

@@ -105,7 +105,7 @@ def test_share_of_an_iteration_is_extrapolated_from_the_previous_one():
     assert hours(200).run_shares(timed_records, 3) == pytest.approx((0.25, 0.4))
     assert hours(200).run_shares(timed_records, 2) == pytest.approx((0.1, 0.2))
     assert hours(200).run_shares(timed_records, 1) == (0, 0)
-    assert RunShares(0.25, 0.4).at(0.5) == pytest.approx(0.325)
+    assert RunShares(0.25, 0.4).share_at(0.5) == pytest.approx(0.325)
     spent = STOP_RULES["spent"](evaluations=1000)
     assert spent.run_shares([evaluated(1, 100), evaluated(2, 150), evaluated(3, 900)], 3) == (
         pytest.approx((0.25, 0.4))
@@ -155,7 +155,9 @@ def test_cosine_reaches_its_end_with_the_run(name, lengths):
     cosine, records, factors = RATE_SCHEDULES["cosine"](end=0.1), [], []
     for number, length in enumerate(lengths, 1):
         share = rule.run_shares(records, number)
-        times = [TimeInRun(number, step / 10, 1000, share.at(step / 10)) for step in range(10)]
+        times = [
+            TimeInRun(number, step / 10, 1000, share.share_at(step / 10)) for step in range(10)
+        ]
         factors += [cosine.step_rates(time).learning_rate_factor for time in times]
         expected = 0.1 + 0.9 * (1 + math.cos(math.pi * sum(lengths[: number - 1]) / 1000)) / 2
         assert factors[-10] == pytest.approx(expected)
@@ -173,7 +175,7 @@ def test_simulations_grow_by_differences_or_factors(shape, expected):
     """24 * (200 / 24)^(1/4) = 40.8, 24 * (200 / 24)^(1/2) = 69.3, 24 * (200 / 24)^(3/4) = 117.7."""
     progressive = ProgressiveSettings(first=24, shape=shape)
     shares = 0, 0.25, 0.5, 0.75, 1
-    assert [progressive.simulations(200, share) for share in shares] == expected
+    assert [progressive.simulations_at(200, share) for share in shares] == expected
 
 
 @given(
@@ -184,7 +186,7 @@ def test_simulations_grow_by_differences_or_factors(shape, expected):
 )
 def test_simulations_never_decrease(shape, first, more, shares):
     progressive = ProgressiveSettings(first=first, shape=shape)
-    grown = [progressive.simulations(first + more, share) for share in (0, *shares, 1)]
+    grown = [progressive.simulations_at(first + more, share) for share in (0, *shares, 1)]
     assert grown == sorted(grown)
     assert (grown[0], grown[-1]) == (first, first + more)
 

@@ -35,7 +35,7 @@ from zerolab.training.records import (
 from zerolab.training.reporting import NullReporter, read_records
 from zerolab.training.shorthands import preset_title
 from zerolab.training.trainer import Trainer
-from zerolab.training.window_facts import window_rows
+from zerolab.training.window_facts import states_and_facts
 
 SHORT = ["final_evaluation.games=0", "selfplay.episodes=4"]
 
@@ -90,7 +90,9 @@ def _learn_third(run, weights, optimizer):
     learner = Learner(network, settings.learn, settings.target_options, default_device())
     window = Window(game, IterationsWindow(iterations=9))
     for iteration in (1, 2, 3):
-        window.add(*window_rows(run.load_examples(iteration), 1.0, learner.vector_columns))
+        window.add(
+            *states_and_facts(run.load_examples(iteration), 1.0, learner.target_vector_columns)
+        )
     learner.restore(weights, optimizer)
     torch.set_num_threads(available_cores())
     learner.learn(window, settings.seed, 3)
@@ -143,7 +145,7 @@ def test_training_elo_adds_up_over_accepted_candidates(tmp_path):
     gained = []
     for iteration in (1, 2, 3):
         games = run.games.stage_games(iteration, "gate")
-        gained.append(rate(games).difference(games[0].first, games[0].second).elo)
+        gained.append(rate(games).elo_difference(games[0].first, games[0].second).elo)
     assert gained[1] < 0 < min(gained[0], gained[2])
     candidates = [gained[0], gained[0] + gained[1], gained[0] + gained[2]]
     assert [record.candidate_elo for record in gates] == pytest.approx(candidates)

@@ -23,7 +23,7 @@ from zerolab.training.configure import amend_settings, resolve_settings, saved_s
 from zerolab.training.inputs import read_initial_weights
 from zerolab.training.shorthands import start_assignments
 from zerolab.training.trainer import Trainer, check_new_run
-from zerolab.training.transfer import transfer_weights, untrained_side
+from zerolab.training.transfer import transfer_weights, untrained_network
 
 NETWORK = "network={name='fully_convolutional', blocks=1, filters=4, head_filters=2, hidden=3}"
 QUICK = ["selfplay.episodes=6", "final_evaluation.games=0", "gate=always", "iterations=2"]
@@ -79,7 +79,9 @@ def names_with_prefix(weights, prefix):
 def test_one_part_is_transferred_and_the_other_is_initialised(here, transfer, transferred, fresh):
     settings = settings_with_source(f"start.transfer={transfer}")
     run = train(here / "run", settings)
-    untrained = untrained_side(settings.network, parse_game(settings.game), settings.seed).weights
+    untrained = untrained_network(
+        settings.network, parse_game(settings.game), settings.seed
+    ).weights
     former, first = RunFolder.open(here / "source").load_weights(2), run.load_weights(0)
     assert equal_names(first, former, transferred) == names_with_prefix(first, transferred)
     assert equal_names(first, untrained, fresh) == names_with_prefix(first, fresh)
@@ -164,7 +166,7 @@ def test_optimizer_state_is_transferred_only_to_matching_settings(here, changes)
 def side(name, game, seed=0, **changes):
     defaults = {"blocks": 1, "filters": 3, "head_filters": 2, "hidden": 2}
     settings = NETWORKS["fully_convolutional"](**{**defaults, **changes})
-    return untrained_side(settings, parse_game(f"{name}:{game}"), seed)
+    return untrained_network(settings, parse_game(f"{name}:{game}"), seed)
 
 
 def test_planes_are_matched_by_name_and_new_planes_have_zero_weights():
@@ -191,7 +193,9 @@ def test_network_can_gain_input_planes():
     transferred = transfer_weights("channels", source_side, here)
     assert transferred.untrained_parts == ('plane "ones"', 'plane "landing"')
     planes = torch.rand(3, 1, 4, 4)
-    networks = [build_network(each.network, each.game, 0).eval() for each in (source_side, here)]
+    networks = [
+        build_network(each.network_settings, each.game, 0).eval() for each in (source_side, here)
+    ]
     for network, weights in zip(networks, (source_side.weights, transferred.weights), strict=True):
         set_weights(network, weights)
     expected, actual = (network(planes)["policy"].tolist() for network in networks)

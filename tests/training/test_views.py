@@ -43,7 +43,7 @@ def self_play(iteration, games):
 
 def made_run(path, records):
     run = RunFolder.create(path, resolve_settings(None, "smoke").model_dump())
-    run.commit(run.progress, [record.line() for record in records])
+    run.commit(run.progress, [record.as_dict() for record in records])
     return run
 
 
@@ -80,7 +80,7 @@ def test_events_are_appended_to_the_same_file(run):
     first, node = file.read_bytes(), file.stat().st_ino
     export_tensorboard(run)
     assert file.read_bytes() == first
-    run.commit(run.progress, [LEARN.line()])
+    run.commit(run.progress, [LEARN.as_dict()])
     export_tensorboard(run)
     assert file.read_bytes().startswith(first)
     assert len(file.read_bytes()) > len(first)

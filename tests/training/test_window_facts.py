@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from zerolab.store.examples import Examples
-from zerolab.training.window_facts import later_features, window_rows
+from zerolab.training.window_facts import later_features, states_and_facts
 
 ALL_VECTOR_COLUMNS = {"policies", "reply_policies", "played_actions", "action_values", "features"}
 FEATURES = np.arange(12, dtype=np.float16).reshape(6, 2)
@@ -35,7 +35,7 @@ def invented_examples():
 
 
 def test_columns_agree_with_hand_computed_values():
-    states, facts = window_rows(invented_examples(), 0.5, ALL_VECTOR_COLUMNS, FEATURES)
+    states, facts = states_and_facts(invented_examples(), 0.5, ALL_VECTOR_COLUMNS, FEATURES)
     full_rows = [0, 2, 3, 4, 5]
     np.testing.assert_array_equal(states, invented_examples().states[full_rows])
     nan = np.nan
@@ -61,20 +61,22 @@ def test_columns_agree_with_hand_computed_values():
 
 
 def test_values_are_outcomes_without_discount():
-    _, facts = window_rows(invented_examples(), 1.0, ALL_VECTOR_COLUMNS)
+    _, facts = states_and_facts(invented_examples(), 1.0, ALL_VECTOR_COLUMNS)
     assert facts.values.tolist() == [1, 1, 0, 0, -1]
     assert facts.draws.tolist() == [0, 0, 1, 1, 0]
 
 
 def test_sampling_weights_are_relative_to_the_mean_of_the_searched_moves():
-    _, facts = window_rows(invented_examples(), 1.0, (), surprise_weight=0.75)  # the mean is 0.8
+    _, facts = states_and_facts(
+        invented_examples(), 1.0, (), surprise_weight=0.75
+    )  # the mean is 0.8
     assert facts.sampling_weights.tolist() == [
         0.25 + 0.9375, 0.25, 0.25 + 1.875, 0.25 + 0.9375, 0.25,
     ]  # fmt: skip
     assert facts.sampling_weights.mean() == 1
     expected = invented_examples()
     expected.surprises[:] = 0
-    _, facts = window_rows(expected, 1.0, (), surprise_weight=0.75)
+    _, facts = states_and_facts(expected, 1.0, (), surprise_weight=0.75)
     assert (facts.sampling_weights == 1).all()
 
 
@@ -82,7 +84,7 @@ def test_replies_are_from_the_next_ply_of_the_same_game():
     """A row after a gap is not a reply."""
     examples = invented_examples()
     gap = examples.map_columns(lambda column: np.delete(column, 1, axis=0))
-    _, facts = window_rows(gap, 1.0, {"reply_policies"})
+    _, facts = states_and_facts(gap, 1.0, {"reply_policies"})
     assert np.isnan(facts.reply_policies[0]).all()
 
 
@@ -101,7 +103,7 @@ def test_later_features_are_from_the_same_game():
 
 @pytest.mark.parametrize("name", sorted(ALL_VECTOR_COLUMNS))
 def test_unneeded_columns_are_empty(name):
-    _, facts = window_rows(invented_examples(), 1.0, ALL_VECTOR_COLUMNS - {name}, FEATURES)
+    _, facts = states_and_facts(invented_examples(), 1.0, ALL_VECTOR_COLUMNS - {name}, FEATURES)
     assert facts.columns()[name].shape == (5, 0)
     assert all(
         column.shape == (5, 2)

@@ -115,8 +115,8 @@ def test_trial_below_the_median_is_pruned(tmp_path, positions):
 
     def run(claimed):
         value = 0.5 if claimed.number < 6 else 0.4 + 0.2 * (claimed.number % 2)
-        behind = claimed.should_prune(1, value)
-        assert claimed.should_prune(1, value) == behind  # also after resuming
+        behind = claimed.record_and_should_prune(1, value)
+        assert claimed.record_and_should_prune(1, value) == behind  # also after resuming
         verdicts.append(behind)
         claimed.prune({"hours": 0.1}) if behind else claimed.complete([value], {"hours": 1.0})
 

@@ -199,10 +199,10 @@ def test_stopped_trial_is_resumed_with_its_values(tmp_path):
     ) as file:  # partial line of a process killed while writing
         file.write(b'{"schema": 1, "op_co')
     reopened = TrialStore(tmp_path, plan())
-    with reopened.claimed_trial(4) as claimed, store.claimed_trial(4) as other:
+    with reopened.claim_trial(4) as claimed, store.claim_trial(4) as other:
         assert (claimed.number, other.number) == (2, 3)
         assert claimed.values == seen[2]
-        with TrialStore(tmp_path, plan()).claimed_trial(4) as unclaimed:
+        with TrialStore(tmp_path, plan()).claim_trial(4) as unclaimed:
             assert unclaimed is None
         distance(claimed)
         distance(other)

@@ -42,7 +42,7 @@ def client(folder, search_threads):
 def test_facets_list_stages_and_players(client, folder):
     facets = client.get(f"{PLAYED}/facets", params={"source": "runs/demo"}).json()
     store = RunFolder.open(folder / "runs/demo").games
-    assert facets["games"] == store.count()
+    assert facets["games"] == store.game_count()
     assert {each["stage"] for each in facets["stages"]} == {stage for _, stage in store.stages()}
     assert "runs/demo@0" in facets["players"]
     facets = client.get(f"{PLAYED}/facets", params={"source": "tournaments/first"}).json()

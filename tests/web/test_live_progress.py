@@ -17,7 +17,7 @@ from zerolab.store.games import GameRecord
 from zerolab.store.run_folder import RunFolder
 from zerolab.training import reporting
 from zerolab.training.reporting import (
-    LIVE_FILE,
+    LIVE_FILE_NAME,
     LiveReporter,
     NullReporter,
     RunClock,
@@ -106,7 +106,7 @@ def test_latest_game_belongs_to_the_iteration(run: RunFolder, clock: list[float]
 
 @pytest.mark.parametrize("content", ["", "{}", "[1]", '{"iteration": -1}', "x" * (1 << 17)])
 def test_unreadable_file_means_no_progress(run: RunFolder, content: str) -> None:
-    (run.path / LIVE_FILE).write_text(content)
+    (run.path / LIVE_FILE_NAME).write_text(content)
     assert read_live_progress(run.path) is None
 
 
@@ -123,8 +123,8 @@ def test_training_writes_the_file_and_removes_it(
     monkeypatch.chdir(tmp_path)
     settings = ["--set", "iterations=1", "--set", "final_evaluation.games=0"]
     assert main(["train", GAME, "--preset", "smoke", "--run", RUN, *settings]) == 0
-    assert written == {LIVE_FILE}
-    assert not (tmp_path / RUN / LIVE_FILE).exists()
+    assert written == {LIVE_FILE_NAME}
+    assert not (tmp_path / RUN / LIVE_FILE_NAME).exists()
 
 
 def test_pages_get_the_stage_and_the_game_of_a_running_run(

@@ -22,8 +22,8 @@ def test_agent_plays_the_same_move_as_in_python(client: TestClient) -> None:
         response = client.post("/api/v1/move", json=request)
         assert response.status_code == 200, response.text
         expected = analyse(parse_agent(agent, parse_game(GAME)), Position.start(GAME).play("1"), 5)
-        assert response.json()["move"] == expected.best.name
-        assert response.json()["position"]["moves"] == ["1", expected.best.name]
+        assert response.json()["move"] == expected.chosen_move.name
+        assert response.json()["position"]["moves"] == ["1", expected.chosen_move.name]
 
 
 def test_search_finds_winning_move(client: TestClient) -> None:

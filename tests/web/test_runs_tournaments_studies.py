@@ -28,7 +28,7 @@ from zerolab.store.run_folder import RunFolder
 from zerolab.studies.execution import StudyExecution
 from zerolab.studies.findings import claims_of
 from zerolab.studies.study import registered_studies
-from zerolab.training.panels import MAX_TREND, trend_of
+from zerolab.training.panels import MAX_TREND_VALUES, trend_of_run
 from zerolab.training.records import AccuracyRecord, GateRecord, LearnRecord
 from zerolab.training.reporting import read_records
 from zerolab.web.folders import FileCache, Folders, newest_run
@@ -88,7 +88,7 @@ def test_runs_agree_with_command(client, capsys):
 def test_trend_is_the_loss_until_accuracy_has_a_curve(client, folder):
     (listed, _) = get(client, "/runs")
     records = read_records(RunFolder.open(folder / "runs/one"))
-    losses = [sum(each.loss[head] for head in each.heads) for each in records
+    losses = [sum(each.loss[head] for head in each.head_names) for each in records
               if isinstance(each, LearnRecord)]  # fmt: skip
     assert listed["trend"]["name"] == "loss"
     assert listed["trend"]["values"] == pytest.approx(losses)
@@ -102,9 +102,9 @@ def test_trend_is_the_loss_until_accuracy_has_a_curve(client, folder):
                        **{**dict.fromkeys(intervals, 0.0), "search_strong": share})
         for at, share in enumerate(shares)
     ]  # fmt: skip
-    assert trend_of([*records, accuracies[0]]).name == "loss"
-    trend = trend_of([*records, *accuracies])
-    assert (trend.name, len(trend.values)) == ("accuracy", MAX_TREND)
+    assert trend_of_run([*records, accuracies[0]]).name == "loss"
+    trend = trend_of_run([*records, *accuracies])
+    assert (trend.name, len(trend.values)) == ("accuracy", MAX_TREND_VALUES)
     assert (trend.values[0], trend.values[-1]) == (shares[0], shares[-1])
     assert trend.values == sorted(set(trend.values) & set(shares))
 
@@ -117,7 +117,7 @@ def test_run_details_agree_with_folder(client, folder):
     assert [each["iteration"] for each in details["networks"]] == run.network_iterations()
     (best,) = [each for each in details["networks"] if each["is_best"]]
     assert (best["iteration"], best["training_elo"]) == (run.progress.best, run.progress.elo)
-    assert details["games"] == run.games.count()
+    assert details["games"] == run.games.game_count()
     assert details["environments"][0]["first_iteration"] == 1
     assert {each["wins"] + each["draws"] + each["losses"] for each in details["baselines"]} == {2}
 
@@ -175,7 +175,7 @@ def test_progress_of_run_is_sent_to_pages(client, folder):
         assert first["run"]["status"] == "finished"
         run = RunFolder.open(folder / "runs/growing")
         with run.locked():
-            line = read_records(run)[-1].line()
+            line = read_records(run)[-1].as_dict()
             run.commit(run.progress, [line])
             update = socket.receive_json()
         assert update["run"]["run"] == "runs/growing"
@@ -206,7 +206,7 @@ def test_tournament_ratings_agree_with_report(client, folder):
     details = get(client, "/tournaments/one", tournament="tournaments/first")
     tournament = Tournament.load(folder / "tournaments/first")
     assert tournament is not None
-    report = TournamentReport.of(tournament)
+    report = TournamentReport.from_tournament(tournament)
     assert [each["player"] for each in details["ratings"]] == report.players
     for row, rating in zip(details["ratings"], report.ratings.players, strict=True):
         assert (row["elo"], row["low"], row["high"]) == rating.interval
@@ -214,7 +214,7 @@ def test_tournament_ratings_agree_with_report(client, folder):
         assert row[i] is None
         for j, meeting in enumerate(row):
             if meeting is not None:
-                assert meeting["score_rate"] == pytest.approx(report.table[i, j])
+                assert meeting["score_rate"] == pytest.approx(report.score_rates[i, j])
                 assert meeting["score_rate"] + details["table"][j][i][
                     "score_rate"
                 ] == pytest.approx(1)

@@ -157,9 +157,9 @@ def test_searches_are_limited_per_page_until_dropped() -> None:
         started = [pool.begin(Client("a"), LONG) for _ in range(MAX_SEARCHES_PER_PAGE)]
         with pytest.raises(BusyError, match="16 searches"):
             pool.begin(Client("a"), LONG)
-        assert (await pool.analyse(Client("b"), _request("mcts:9"))).best is not None
+        assert (await pool.analyse(Client("b"), _request("mcts:9"))).chosen_move is not None
         started[0].drop()
-        assert (await pool.analyse(Client("a"), _request("random"))).best is not None
+        assert (await pool.analyse(Client("a"), _request("random"))).chosen_move is not None
         pool.close()
 
     asyncio.run(asyncio.wait_for(search(), 120))
@@ -252,7 +252,7 @@ def test_killed_search_process_is_replaced(monkeypatch: pytest.MonkeyPatch) -> N
         killed.drop()
         analysis = await pool.analyse(Client("a"), _request("mcts:9"))
         pool.close()
-        return analysis.agent
+        return analysis.agent_name
 
     assert asyncio.run(asyncio.wait_for(search(), 120)) == "mcts:9"
 

@@ -73,7 +73,7 @@ def spiel_bot(spec: str, game: Game | str, seed: int = 0) -> Any:
             for action in state.history():
                 position = position.play(action)
             (analysis,) = replay_and_analyse(player, [position], seed)
-            return analysis.best.action
+            return analysis.chosen_move.action
 
         def restart_at(self, state: Any) -> None:
             """Do nothing, because every step replays the moves of its state."""
@@ -133,7 +133,7 @@ def _pyspiel() -> Any:
     try:
         import pyspiel  # noqa: PLC0415  slow and optional
     except ModuleNotFoundError as error:
-        raise MissingExtraError.of("OpenSpiel", "open-spiel", "openspiel") from error
+        raise MissingExtraError.for_package("OpenSpiel", "open-spiel", "openspiel") from error
     return pyspiel
 
 

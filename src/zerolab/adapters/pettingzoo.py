@@ -14,7 +14,9 @@ try:
     from pettingzoo import AECEnv
     from pettingzoo.utils import wrappers
 except ModuleNotFoundError as error:
-    raise MissingExtraError.of("a PettingZoo environment", "pettingzoo", "pettingzoo") from error
+    raise MissingExtraError.for_package(
+        "a PettingZoo environment", "pettingzoo", "pettingzoo"
+    ) from error
 
 RENDER_MODES = ("ansi",)
 

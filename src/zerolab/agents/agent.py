@@ -116,7 +116,7 @@ class PerGamePlayer(Player, Protocol):
 class CustomStartPlayer(Player, Protocol):
     """Player whose games can start from any position."""
 
-    def begin_at(self, slots: Slots, states: NDArray[np.uint64]) -> None:
+    def reset_to_states(self, slots: Slots, states: NDArray[np.uint64]) -> None:
         """Begin new games from ongoing states uint64[n, words] in the given slots."""
         ...
 
@@ -143,7 +143,7 @@ class StatelessPlayer:
     def reset(self, slots: Slots) -> None:
         """Do nothing, because no game data is stored."""
 
-    def begin_at(self, slots: Slots, states: NDArray[np.uint64]) -> None:
+    def reset_to_states(self, slots: Slots, states: NDArray[np.uint64]) -> None:
         """Do nothing, because no game data is stored."""
 
     def advance(self, slots: Slots, actions: Actions) -> None:
@@ -290,7 +290,7 @@ def require_network_outputs(search: SearchSettings, network: NetworkSettings) ->
         "action_values": f"fpu = {quoted(search.fpu.name)}",
     }
     for output in sorted(search.extra_outputs):
-        if not any(output in head.search_outputs for head in network.heads):
+        if not any(output in head.evaluator_outputs for head in network.heads):
             raise UserError(f"{reasons[output]}: {missing_output_message(output, network.heads)}")
 
 

@@ -47,22 +47,22 @@ class MoveAnalysis(NamedTuple):
 class Analysis(NamedTuple):
     """Analysis of an ongoing position by an agent."""
 
-    agent: str
+    agent_name: str
     """Canonical name of the agent."""
     position: Position
-    best: MoveAnalysis
+    chosen_move: MoveAnalysis
     """Move that the agent plays, not necessarily the first in `moves`."""
     moves: list[MoveAnalysis]
-    """Legal moves in descending order of visits, exact value or prior; if these are unknown, `best`
-    comes first."""
+    """Legal moves in descending order of visits, exact value or prior; if these are unknown, the
+    chosen move comes first."""
     value: float | None
     """Value of the position for the side to move, on the same scale as move values."""
     principal_variation: tuple[str, ...]
     """Expected line, starting with the agent's move; empty if the agent does not search."""
 
     def __repr__(self) -> str:
-        value = value_text(self)
-        return f"<Analysis by {self.agent}: {self.best.name}{value and f', value {value}'}>"
+        value, move = value_text(self), self.chosen_move.name
+        return f"<Analysis by {self.agent_name}: {move}{value and f', value {value}'}>"
 
     def to_pandas(self) -> DataFrame:
         """Return one row per legal move; raise MissingExtraError if pandas is not installed."""
@@ -133,7 +133,7 @@ def replay_moves(player: Player, positions: Sequence[Position]) -> None:
                 f"{player.name} cannot start from a custom position: expected a position reached by"
                 " moves from the start"
             )
-        player.begin_at(np.array([slot]), position.custom_start.state[None])
+        player.reset_to_states(np.array([slot]), position.custom_start.state[None])
     for ply in range(max((position.ply for position in positions), default=0)):
         slots = [slot for slot, position in enumerate(positions) if position.ply > ply]
         actions = [positions[slot].history[ply] for slot in slots]
@@ -243,7 +243,7 @@ def _ranked(position: Position, scores: NDArray[Any]) -> list[int]:
     return sorted(position.legal_actions, key=lambda action: -scores[action])
 
 
-def hints_of(analysis: Analysis) -> dict[int, Hint]:
+def board_hints(analysis: Analysis) -> dict[int, Hint]:
     """Return hints by action, from visit shares, priors or exact scores; none for a share of 0."""
     moves = analysis.moves
     if has_exact_values(analysis):
@@ -265,7 +265,7 @@ def hints_of(analysis: Analysis) -> dict[int, Hint]:
 
 def has_exact_values(analysis: Analysis) -> bool:
     """Return whether the values are exact scores, as from the ``perfect`` agent."""
-    best = analysis.best
+    best = analysis.chosen_move
     return best.value is not None and best.visits is None and best.prior is None
 
 
@@ -279,10 +279,10 @@ def analysis_html(analysis: Analysis) -> str:
     """Return an analysis as HTML, with the board as SVG."""
     position = analysis.position
     side = "X" if position.first_to_move else "O"
-    facts = [f"{escape(analysis.agent)} plays <b>{escape(analysis.best.name)}</b>"]
+    facts = [f"{escape(analysis.agent_name)} plays <b>{escape(analysis.chosen_move.name)}</b>"]
     if analysis.value is not None:
         facts.append(f"value {value_text(analysis)} for {side}")
     if analysis.principal_variation:
         facts.append(f"best line {escape(' '.join(analysis.principal_variation))}")
-    board = draw_board(board_image(position, hints_of(analysis)))
+    board = draw_board(board_image(position, board_hints(analysis)))
     return f"<div>{board}<div>{'; '.join(facts)}</div></div>"

@@ -29,11 +29,11 @@ from zerolab.agents.file_agents import (
     checked_agent,
     parse_agent_file,
 )
-from zerolab.agents.run_agents import find_network, read_play_settings
+from zerolab.agents.run_agents import find_run_and_iteration, read_play_settings
 from zerolab.agents.specs import agent_kind_and_argument
 from zerolab.core import __version__
 from zerolab.core.errors import MissingExtraError, UserError, did_you_mean, one_line, quoted
-from zerolab.core.files import check_output_path, read_limited, write_bytes
+from zerolab.core.files import check_output_path, read_file, write_bytes
 from zerolab.networks.catalogue import build_network
 from zerolab.networks.network import Network, folded_copy, set_weights
 from zerolab.rules import compiled_rules, rules
@@ -53,7 +53,7 @@ from zerolab.store.arrays import (
 )
 from zerolab.store.checks import hex_digest
 from zerolab.store.folder import read_environments
-from zerolab.store.games import SELF_PLAY, source_run_folder
+from zerolab.store.games import SELF_PLAY_STAGE, source_run_folder
 from zerolab.store.run_folder import RunFolder
 from zerolab.testing.random_games import ongoing_sample_positions
 
@@ -118,7 +118,7 @@ def _load_agent(source: str, target: Path, half: bool) -> CheckedAgent:
     if options is not None:
         raise UserError(f"{quoted(source)}: expected RUN or RUN@N; options apply only to play")
     if kind is AGENT_KINDS["run"]:
-        return checked_agent_of_run(*find_network(head))
+        return checked_agent_of_run(*find_run_and_iteration(head))
     if not isinstance(kind, StoredAgentKind):
         raise UserError(f"{quoted(source)} has no network: expected a run, such as runs/demo@12")
     if target.suffix == AGENT_SUFFIX and not half:
@@ -133,7 +133,7 @@ def _already_has(target: Path, content: bytes) -> bool:
     """Return whether a file exists with this content; raise UserError for different content."""
     if not target.exists():
         return False
-    if read_limited(target, _MAX_BYTES) == content:
+    if read_file(target, _MAX_BYTES) == content:
         return True
     raise UserError(
         f"{quoted(target)} exists with different content: expected a new file, or --overwrite"
@@ -148,8 +148,8 @@ def checked_agent_of_run(run: RunFolder, iteration: int) -> CheckedAgent:
     weights = run.load_weights(iteration)
     stored = read_network_file(run.weights_path(iteration))
     header = AgentHeader(
-        game=stored.game,
-        network=dict(stored.settings),
+        game=stored.game_name,
+        network=dict(stored.network_settings),
         search=read_play_settings(run).search.model_dump(mode="json"),
         origin=_origin(run, iteration),
     )
@@ -172,7 +172,7 @@ def _origin(run: RunFolder, iteration: int) -> AgentOrigin:
     self_play = [
         line
         for line in run.metrics()
-        if line.get("stage") == SELF_PLAY and line["iteration"] <= iteration
+        if line.get("stage") == SELF_PLAY_STAGE and line["iteration"] <= iteration
     ]
     return AgentOrigin(
         run=_last_name(run.path),
@@ -234,7 +234,7 @@ def _metadata(agent: CheckedAgent, network: Network) -> dict[str, Any]:
     }
 
 
-TOLERANCE = 1e-4
+MAX_ONNX_DIFFERENCE = 1e-4
 """Largest accepted difference from the network's output x, relative to max(1, |x|)."""
 INPUT_NAME = "planes"
 
@@ -248,7 +248,7 @@ class ModelAgreement(NamedTuple):
 
     position_count: int
     """Number of compared positions."""
-    differences: Mapping[str, float]
+    max_differences: Mapping[str, float]
     """Largest |model - network| / max(1, |network|) of each output."""
     output_shapes: Mapping[str, tuple[int, ...]]
     """Shape of each output for one position."""
@@ -260,7 +260,7 @@ def require_onnx_packages() -> None:
         try:
             importlib.import_module(name)
         except ImportError as error:
-            raise MissingExtraError.of("exporting a network", name, "onnx") from error
+            raise MissingExtraError.for_package("exporting a network", name, "onnx") from error
 
 
 def encode_onnx_model(
@@ -322,10 +322,10 @@ def compare_onnx_model(
             differences[name] = max(differences.get(name, 0.0), difference)
             output_shapes[name] = tuple(output.shape[1:])
     for name, difference in differences.items():
-        if not difference <= TOLERANCE:
+        if not difference <= MAX_ONNX_DIFFERENCE:
             raise UserError(
                 f"the exported model's {name} differs from the network's by {difference:.2g}:"
-                f" expected at most {TOLERANCE:g}; nothing was written"
+                f" expected at most {MAX_ONNX_DIFFERENCE:g}; nothing was written"
             )
     return ModelAgreement(len(planes), differences, output_shapes)
 

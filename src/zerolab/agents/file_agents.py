@@ -28,7 +28,7 @@ from zerolab.agents.agent import (
 from zerolab.agents.run_agents import StoredNetwork, is_run_spec, network_agent
 from zerolab.core.config import validate
 from zerolab.core.errors import UserError, did_you_mean, quoted
-from zerolab.core.files import check_path, make_folder, read_limited, write_bytes
+from zerolab.core.files import check_valid_path, make_folder, read_file, write_bytes
 from zerolab.networks.catalogue import NETWORKS, NetworkSettings, require_matching_weights
 from zerolab.rules.catalogue import game_name, parse_game, registered_games
 from zerolab.rules.rules import Game
@@ -170,7 +170,7 @@ def read_agent_file(path: Path, digits: str = "") -> CheckedAgent:
     Raises UserError for a missing file, an invalid agent, or a different digest.
     """
     _require_file(path)
-    agent = parse_agent_file(read_limited(path, MAX_AGENT_BYTES), quoted(path))
+    agent = parse_agent_file(read_file(path, MAX_AGENT_BYTES), quoted(path))
     if not agent.digest.startswith(digits):
         raise UserError(
             f"{quoted(path)} has the digest {agent.digest[:_DIGEST_DIGITS]}, not {digits}: the file"
@@ -181,7 +181,7 @@ def read_agent_file(path: Path, digits: str = "") -> CheckedAgent:
 
 def _require_file(path: Path) -> None:
     """Raise UserError, suggesting a similar file in the folder, if a file is missing."""
-    check_path(path)
+    check_valid_path(path)
     if path.exists():
         return
     folder = path.parent
@@ -267,7 +267,7 @@ def shipped_agents(game: Game) -> list[ShippedAgent]:
     agents = []
     for name in sorted(shipped_names(), key=lambda name: (name != default, name)):
         with suppress(UserError):
-            content = read_limited(shipped_path(name), MAX_AGENT_BYTES)
+            content = read_file(shipped_path(name), MAX_AGENT_BYTES)
             header = decode_agent(content, name).header
             if header.game == wanted:
                 spec = f"{_SHIPPED}:{name}" if is_run_spec(name) else name
@@ -275,7 +275,7 @@ def shipped_agents(game: Game) -> list[ShippedAgent]:
     return agents
 
 
-def default_opponent(game: Game) -> str:
+def default_opponent_spec(game: Game) -> str:
     """Return the spec of an opponent for users without trained agents: a shipped agent, or MCTS."""
     return next((each.spec for each in shipped_agents(game)), _DEFAULT_OPPONENT)
 

@@ -92,21 +92,23 @@ class SearchPlayer:
         self._begin(slots)
 
     def _begin(self, slots: Slots) -> None:
-        self.begin_at(slots, np.repeat(compiled_rules.start(self._game)[None], len(slots), axis=0))
+        self.reset_to_states(
+            slots, np.repeat(compiled_rules.start(self._game)[None], len(slots), axis=0)
+        )
 
-    def begin_at(self, slots: Slots, states: NDArray[np.uint64]) -> None:
+    def reset_to_states(self, slots: Slots, states: NDArray[np.uint64]) -> None:
         self._plies[slots] = 0
         self.search.set_root(slots, states)
 
     def choose(self, slots: Slots, states: NDArray[np.uint64], keys: NDArray[np.uint64]) -> Actions:
         self.submit(slots, states, keys)
-        while self.search.active:
+        while self.search.is_active:
             self._extend_unfinished(self.search.step())
         return self.decide(slots)
 
     def submit(self, slots: Slots, states: NDArray[np.uint64], keys: NDArray[np.uint64]) -> None:
         self._keys[slots] = keys
-        simulations, _ = self.budget.allow_initial(slots, keys)
+        simulations, _ = self.budget.initial_allowance(slots, keys)
         noise = np.full(len(slots), self._noise)
         self.search.start_search(slots, keys, keys, simulations, noise)
 
@@ -135,7 +137,7 @@ class SearchPlayer:
 
     def extra_simulations(self, slots: Slots) -> NDArray[np.int32]:
         """Return the number of additional simulations for finished searches, int32[n]."""
-        return self.budget.allow_more(slots, self.search)
+        return self.budget.grant_more(slots, self.search)
 
     def decide(self, slots: Slots) -> Actions:
         """Return the actions chosen by finished searches."""
@@ -192,7 +194,7 @@ class PolicyPlayer:
     def reset(self, slots: Slots) -> None:
         self._plies[slots] = 0
 
-    def begin_at(self, slots: Slots, states: NDArray[np.uint64]) -> None:
+    def reset_to_states(self, slots: Slots, states: NDArray[np.uint64]) -> None:
         self.reset(slots)
 
     def choose(self, slots: Slots, states: NDArray[np.uint64], keys: NDArray[np.uint64]) -> Actions:

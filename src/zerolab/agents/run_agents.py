@@ -47,7 +47,7 @@ class StoredNetwork(NamedTuple):
     name: str
     """Canonical spec without options."""
     game: Game
-    settings: NetworkSettings
+    network_settings: NetworkSettings
     search_settings: SearchSettings
     """Search settings used in training."""
     digest: str
@@ -79,11 +79,15 @@ def network_agent(network: StoredNetwork, options: NetworkOptions | None = None)
     name = network.name + options_text(chosen, network.search_settings)
     if chosen.simulations:
         try:
-            require_network_outputs(chosen, network.settings)
+            require_network_outputs(chosen, network.network_settings)
         except UserError as error:
             raise UserError(f"{name}: {error}") from None
     draws_playouts = chosen.simulations > 0 and playouts_per_leaf(chosen.leaf_evaluator.build()) > 0
-    facts = [network.digest, network.settings.model_dump(), chosen.model_dump(exclude={"noise"})]
+    facts = [
+        network.digest,
+        network.network_settings.model_dump(),
+        chosen.model_dump(exclude={"noise"}),
+    ]
 
     def load_evaluator() -> NetworkEvaluator:
         return _EVALUATORS.load(network)
@@ -97,7 +101,7 @@ def network_agent(network: StoredNetwork, options: NetworkOptions | None = None)
         game=game,
         identity=hex_digest(json.dumps(facts, sort_keys=True).encode()),
         load_evaluator=load_evaluator,
-        network_settings=network.settings,
+        network_settings=network.network_settings,
         is_stochastic=chosen.temperature_plies > 0 or draws_playouts,
     )
 
@@ -119,11 +123,13 @@ class _Evaluators:
 
         Raises UserError as `StoredNetwork.load_weights` does.
         """
-        key = network.digest, json.dumps(network.settings.model_dump())
+        key = network.digest, json.dumps(network.network_settings.model_dump())
         with self._lock:
             evaluator = self._loaded.get(key)
             if evaluator is None:
-                evaluator = build_evaluator(network.settings, network.game, network.load_weights())
+                evaluator = build_evaluator(
+                    network.network_settings, network.game, network.load_weights()
+                )
                 self._loaded[key] = evaluator
             return evaluator
 
@@ -193,12 +199,12 @@ class _Run(AgentKind):
         return [path.as_posix() for path in find_runs([_RUNS])] if _RUNS.is_dir() else []
 
     def fixed_game(self, argument: str) -> Game:
-        run, _ = find_network(split_options(argument)[0])
+        run, _ = find_run_and_iteration(split_options(argument)[0])
         return parse_game(read_play_settings(run).game)
 
     def new_agent(self, argument: str, game: Game) -> Agent:
         head, text = split_options(argument)
-        run, iteration = find_network(head)
+        run, iteration = find_run_and_iteration(head)
         return agent_of_run(
             run,
             iteration,
@@ -224,7 +230,7 @@ def _is_run(folder: str) -> bool:
     return not too_long and is_run(Path(folder))
 
 
-def find_network(head: str) -> tuple[RunFolder, int]:
+def find_run_and_iteration(head: str) -> tuple[RunFolder, int]:
     """Return the run and the iteration of the network named by ``FOLDER[@ITERATION]``.
 
     By default, the iteration is that of the best network. Raises UserError if the run or the

@@ -20,11 +20,11 @@ from zerolab.api.positions import (
 )
 from zerolab.core.config import validate
 from zerolab.core.errors import UserError, checked_whole_number, quoted, require_type
-from zerolab.core.files import read_limited, write_text
+from zerolab.core.files import read_file, write_text
 from zerolab.play.game_files import (
     MAX_PGN_BYTES,
     ExportedGame,
-    PgnText,
+    PgnGame,
     as_pgn,
     decode_pgn,
     move_names,
@@ -144,7 +144,7 @@ def play_tournament(
         path = Path(temporary) / "tournament" if folder is None else Path(folder)
         with Tournament.open_locked(path, settings) as tournament:
             tournament.play(parsed[0].game, parsed, lambda done, _: progress(done))
-            return TournamentReport.of(tournament)
+            return TournamentReport.from_tournament(tournament)
 
 
 def rate(
@@ -237,7 +237,7 @@ def write_pgn(path: Path | str, games: Iterable[RecordedGame | Position]) -> Non
 def read_pgn(path: Path | str, game: str | None = None) -> list[RecordedGame]:
     """Return the games in a PGN file, replaying and checking every move; see `parse_pgn`."""
     require_path("path", path)
-    return _games(decode_pgn(read_limited(Path(path), MAX_PGN_BYTES)), game, str(path))
+    return _games(decode_pgn(read_file(Path(path), MAX_PGN_BYTES)), game, str(path))
 
 
 def parse_pgn(text: str, game: str | None = None) -> list[RecordedGame]:
@@ -285,54 +285,55 @@ def _exported(game: RecordedGame, number: int) -> ExportedGame:
     )
 
 
-def _replayed(text: PgnText, default: Game | None) -> RecordedGame:
-    tags = text.tags
-    position = Position.start(_game_of_tags(text, default))
-    for number, move in enumerate(_moves(text), start=1):
+def _replayed(pgn: PgnGame, default: Game | None) -> RecordedGame:
+    tags = pgn.tags
+    position = Position.start(_game_of_tags(pgn, default))
+    for number, move in enumerate(_moves(pgn), start=1):
         try:
             position = position.play(move)
         except UserError as error:
-            raise UserError(f"{text.where}, move {number}: {error}") from None
-    result = result_of_tags(tags, text.where)
+            raise UserError(f"{pgn.location}, move {number}: {error}") from None
+    result = result_of_tags(tags, pgn.location)
     final = position.first_player_outcome
     if final is not None and result not in (final, None):
-        raise UserError(f"{text.where}: Result contradicts the position after the last move")
+        raise UserError(f"{pgn.location}: Result contradicts the position after the last move")
     first, second = (tags.get(name, "?") for name in ("White", "Black"))
     given = tags.get("GivenPlies", "0")
     if not (given.isdecimal() and len(given) < 4 and int(given) <= position.ply):
         raise UserError(
-            f"{text.where}: GivenPlies {quoted(given)}: expected a number from 0 to {position.ply}"
+            f"{pgn.location}: GivenPlies {quoted(given)}: expected a number from 0 to"
+            f" {position.ply}"
         )
     return RecordedGame(position, first, second, result, tags.get("Event", "?"), int(given))
 
 
-def _game_of_tags(text: PgnText, default: Game | None) -> Game:
-    if "FEN" in text.tags:
+def _game_of_tags(pgn: PgnGame, default: Game | None) -> Game:
+    if "FEN" in pgn.tags:
         raise UserError(
-            f"{text.where}: the FEN tag is not supported: expected a game from the start position"
+            f"{pgn.location}: the FEN tag is not supported: expected a game from the start position"
         )
-    variant = text.tags.get("Variant")
+    variant = pgn.tags.get("Variant")
     if variant is None and default is not None:
         return default
     if variant is None:
         raise UserError(
-            f'{text.where}: no Variant tag: expected game=..., as in game="othello:6x6"'
+            f'{pgn.location}: no Variant tag: expected game=..., as in game="othello:6x6"'
         )
     try:
         game = parse_game(variant)
     except UserError as error:
-        raise UserError(f"{text.where}: Variant: {error}") from None
+        raise UserError(f"{pgn.location}: Variant: {error}") from None
     if default not in (None, game):
-        raise UserError(f"{text.where}: Variant {variant}: expected {game_name(default)}")
+        raise UserError(f"{pgn.location}: Variant {variant}: expected {game_name(default)}")
     return game
 
 
-def _moves(text: PgnText) -> Iterator[str]:
-    for word in text.movetext.split():
+def _moves(pgn: PgnGame) -> Iterator[str]:
+    for word in pgn.movetext.split():
         move = _MOVE_NUMBER.sub("", word).rstrip("!?")
         if "(" in move or ")" in move:
             raise UserError(
-                f"{text.where}: {quoted(word)} belongs to a variation: expected only the moves"
+                f"{pgn.location}: {quoted(word)} belongs to a variation: expected only the moves"
                 " that were played"
             )
         if move and move not in _RESULTS and not _ANNOTATION.fullmatch(move):

@@ -18,7 +18,7 @@ from zerolab.agents.network_players import prepare_for_one_game
 from zerolab.agents.specs import fixed_game, parse_agent, parse_agents
 from zerolab.core.errors import UserError, checked_whole_number, quoted, require_type
 from zerolab.oracles.solver import UNLIMITED, SolverBudget, oracle_for
-from zerolab.play.engine import slots_within_memory
+from zerolab.play.engine import slots_per_thread_in_memory
 from zerolab.rules import rules
 from zerolab.rules.catalogue import game_name, parse_game, registered_games
 from zerolab.rules.position import Position
@@ -215,7 +215,7 @@ class LoadedAgent:
     def move(self, position: Position, *, seed: int = 0) -> str:
         """Return the name of the move that the agent plays; raise the same errors as `analyse`."""
         require_position(position)
-        return self.analyse(position, seed=seed).best.name
+        return self.analyse(position, seed=seed).chosen_move.name
 
     def close(self) -> None:
         """Terminate the agent's external program, if any; the next analysis starts it again."""
@@ -234,7 +234,7 @@ class LoadedAgent:
             except UserError as error:
                 where = f"positions[{number}]: " if len(positions) > 1 else ""
                 raise UserError(f"{where}{error}") from None
-        size = min(slots_within_memory([self._agent], 1), self._agent.max_games_per_player)
+        size = min(slots_per_thread_in_memory([self._agent], 1), self._agent.max_games_per_player)
         with self._lock, self._one_core():
             return [
                 analysis

@@ -27,7 +27,7 @@ from zerolab.training.configure import amend_settings, require_effects, resolve_
 from zerolab.training.costs import CumulativeCost
 from zerolab.training.curves import draw_curves, iteration_table
 from zerolab.training.logger import require_loggers
-from zerolab.training.move_times import CostReference
+from zerolab.training.move_times import ReferenceMoveTimes
 from zerolab.training.records import Record
 from zerolab.training.reporting import NullReporter, Reporter, RunClock, read_records
 from zerolab.training.trainer import Trainer, check_new_run
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 __all__ = [
-    "CostReference", "CumulativeCost", "Record", "Run", "StudyReport", "cost_to_reach",
+    "CumulativeCost", "Record", "ReferenceMoveTimes", "Run", "StudyReport", "cost_to_reach",
     "export_network", "open_run", "read_reference", "run_costs", "study_report", "train",
 ]  # fmt: skip
 
@@ -167,16 +167,18 @@ def export_network(
     return exporting.export_to_file(run, Path(file), half=half, overwrite=overwrite).path
 
 
-def read_reference(path: Path | str) -> CostReference:
+def read_reference(path: Path | str) -> ReferenceMoveTimes:
     """Read the move times of a reference machine, as written by `zerolab cost --measure`.
 
     Raises UserError if the file is missing or damaged, or was written by a newer version.
     """
     require_path("path", path)
-    return move_times.read_cost_reference(Path(path))
+    return move_times.read_reference_move_times(Path(path))
 
 
-def run_costs(path: Path | str, reference: CostReference | None = None) -> list[CumulativeCost]:
+def run_costs(
+    path: Path | str, reference: ReferenceMoveTimes | None = None
+) -> list[CumulativeCost]:
     """Return the cumulative costs of a run after each iteration.
 
     With a reference, the costs include hours on the reference machine. Raises UserError if there is
@@ -184,7 +186,7 @@ def run_costs(path: Path | str, reference: CostReference | None = None) -> list[
     run's networks.
     """
     require_path("path", path)
-    require_type("reference", reference, CostReference | None, "a result of read_reference")
+    require_type("reference", reference, ReferenceMoveTimes | None, "a result of read_reference")
     return costs.run_costs(RunFolder.open(Path(path)), reference)
 
 

@@ -318,7 +318,7 @@ def _late_states(game: Game, empty: int, count: int) -> list[State]:
         state = compiled_rules.start(game)
         while (
             compiled_rules.outcome(game, state) == ONGOING
-            and compiled_rules.empties(game, state) > empty
+            and compiled_rules.empty_count(game, state) > empty
         ):
             legal = np.flatnonzero(compiled_rules.legal(game, state))
             state = compiled_rules.apply(game, state, int(random.choice(legal)))

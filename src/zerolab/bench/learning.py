@@ -22,21 +22,27 @@ from zerolab.core.processes import available_cores
 from zerolab.networks.catalogue import NETWORKS, build_network
 from zerolab.networks.inference import default_device, default_precision, limit_torch_threads
 from zerolab.networks.network import Network, folded_copy
-from zerolab.networks.objectives import POLICY, VALUE, TargetOptions, cross_entropy, squared_error
+from zerolab.networks.objectives import (
+    POLICY_HEAD,
+    VALUE_HEAD,
+    TargetOptions,
+    cross_entropy,
+    squared_error,
+)
 from zerolab.play.selfplay import play_episodes
 from zerolab.play.selfplay_settings import SelfPlaySettings
 from zerolab.replay.window import Window
 from zerolab.replay.window_rules import (
     IterationsWindow,
+    LinearGrowthWindow,
     Merging,
     NewestMerging,
     NoMerging,
-    SlowWindow,
 )
 from zerolab.report.table import percent
 from zerolab.rules import compiled_rules, rules
 from zerolab.rules.catalogue import parse_game
-from zerolab.rules.facts import VECTOR_COLUMNS, Facts
+from zerolab.rules.facts import VECTOR_COLUMN_NAMES, Facts
 from zerolab.rules.rules import Game
 from zerolab.search.evaluator import Evaluator, UniformEvaluator
 from zerolab.search.search_settings import SearchSettings
@@ -46,7 +52,7 @@ from zerolab.training.learn_settings import LearnSettings
 from zerolab.training.learner import Learner
 from zerolab.training.reporting import read_records
 from zerolab.training.trainer import Trainer
-from zerolab.training.window_facts import window_rows
+from zerolab.training.window_facts import states_and_facts
 
 WORKLOADS: tuple[tuple[str, dict[str, Any], int, int], ...] = (
     ("conv512", {"name": "conv", "channels": 512}, 64, 8),
@@ -109,8 +115,8 @@ class LearningEpochs:
         for _ in range(self._batches):
             with torch.autocast(planes.device.type, torch.bfloat16, enabled=self._bfloat16):
                 outputs = network(planes)
-            policy = cross_entropy(outputs[POLICY].float(), policies).mean()
-            loss = policy + squared_error(outputs[VALUE].float(), values).mean()
+            policy = cross_entropy(outputs[POLICY_HEAD].float(), policies).mean()
+            loss = policy + squared_error(outputs[VALUE_HEAD].float(), values).mean()
             optimizer.zero_grad(set_to_none=True)
             loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()
@@ -124,8 +130,8 @@ def _window(game: Any, samples: int) -> Window:
     uniform = UniformEvaluator(rules.action_count(game))
     settings = SelfPlaySettings(episodes=samples // 4)
     played = play_episodes(game, settings, SearchSettings(simulations=2), uniform, 0, 0)
-    examples = played.examples.rows(slice(samples))
-    window.add(*window_rows(examples, 1.0, {"policies"}))
+    examples = played.examples.take(slice(samples))
+    window.add(*states_and_facts(examples, 1.0, {"policies"}))
     return window
 
 
@@ -155,7 +161,7 @@ class _Filling:
     def __init__(self, name: str, merging: Merging) -> None:
         game = parse_game(name)
         random = np.random.default_rng(0)
-        size = SlowWindow(first=_WINDOW, final=_WINDOW)
+        size = LinearGrowthWindow(first=_WINDOW, final=_WINDOW)
         self._window = Window(game, size, merging)
         self._facts = _facts(random, rules.action_count(game))
         words = rules.word_count(game)
@@ -174,7 +180,7 @@ class _Filling:
     def note(self) -> str:
         """Memory per position, and the merged share of the latest iteration."""
         contents = self._window.contents
-        merged = contents.merged_count / _NEW
+        merged = contents.latest_merged_count / _NEW
         return f"{contents.bytes_per_row} bytes per position, {percent(merged, 0)} merged"
 
 
@@ -196,7 +202,7 @@ def _facts(random: np.random.Generator, actions: int) -> Facts:
     column, empty = random.random(_NEW, np.float32), np.empty((_NEW, 0), np.float16)
     policies = random.random((_NEW, actions), np.float32).astype(np.float16)
     columns: dict[str, Any] = dict.fromkeys(Facts.column_forms(), column)
-    columns |= dict.fromkeys(VECTOR_COLUMNS, empty)
+    columns |= dict.fromkeys(VECTOR_COLUMN_NAMES, empty)
     return Facts(**columns | {"policies": policies, "reply_policies": policies})
 
 

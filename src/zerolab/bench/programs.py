@@ -19,7 +19,7 @@ from typing import Any
 from zerolab.bench.benchmarks import BenchmarkResult, alternating_rates
 from zerolab.core.errors import MissingExtraError, UserError
 from zerolab.core.processes import available_cores
-from zerolab.core.resources import current_memory, peak_memory
+from zerolab.core.resources import current_memory_mib, peak_memory_mib
 from zerolab.report.claims import Verdict
 from zerolab.report.document import Document
 from zerolab.store.run_folder import RunFolder
@@ -87,7 +87,7 @@ def _memory_of_training(iterations: int) -> tuple[list[float], int]:
         run = RunFolder.create(Path(folder) / "run", settings.model_dump())
         with run.locked():
             Trainer(run, settings, reporter).train()
-    return reporter.sizes, peak_memory()
+    return reporter.sizes, peak_memory_mib()
 
 
 class _MemoryReporter(NullReporter):
@@ -100,7 +100,7 @@ class _MemoryReporter(NullReporter):
     def stage_finished(self, record: Record) -> None:
         """Record the memory if the stage is the last of an iteration."""
         if record.stage == "gate":
-            self.sizes.append(current_memory())
+            self.sizes.append(current_memory_mib())
 
 
 _SOCKETS, _SEARCHES = 200, 50
@@ -203,7 +203,7 @@ def _import_development_module(module: str) -> Any:
     try:
         return __import__(module, fromlist=["*"])
     except ModuleNotFoundError as error:
-        raise MissingExtraError.of("this suite", module, "dev") from error
+        raise MissingExtraError.for_package("this suite", module, "dev") from error
 
 
 _RUNS = 16

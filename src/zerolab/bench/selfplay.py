@@ -291,7 +291,7 @@ class SingleRootSearch:
         self._player.start(1)
         keys = np.zeros(1, np.uint64)
         self._player.choose(np.zeros(1, np.int64), compiled_rules.start(self._game)[None], keys)
-        return float(self._player.search.counts["evaluated"])
+        return float(self._player.search.work_counts["evaluated"])
 
     def time_shares(self) -> dict[str, float]:
         """Return each part's share of the time of the last search, in [0, 1]."""

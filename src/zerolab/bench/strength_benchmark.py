@@ -58,7 +58,7 @@ def train_for_hours(
         inputs = check_new_run(train_settings)
         run = RunFolder.create(folder, train_settings.model_dump())
     with run.locked():
-        if train_settings.spanning_setting:  # the run's stop rule ends it
+        if train_settings.run_length_setting_name:  # the run's stop rule ends it
             if not run.progress.finished:
                 Trainer(run, train_settings, reporter, inputs=inputs).train()
             return
@@ -88,7 +88,7 @@ def _changes(variant: str, seed: int, settings: StrengthSettings) -> tuple[str, 
     named = strength_variant(variant)
     run_changes = f"seed={seed}", f"iterations={_MAX_ITERATIONS}", "stop=never"
     changes = (*run_changes, *named.changes, *settings.changes)
-    if not resolve_settings(settings.game, named.preset, changes).spanning_setting:
+    if not resolve_settings(settings.game, named.preset, changes).run_length_setting_name:
         return changes
     limit = f"stop={{name='hours', hours={settings.hours!r}}}"
     return (*changes, "final_evaluation.games=0", limit)
@@ -221,7 +221,7 @@ def _save_settings(folder: Path, settings: StrengthSettings) -> None:
 def _require_extensible(folder: Path, previous: StrengthSettings) -> None:
     """Raise UserError if the runs of any variant cannot continue for more hours."""
     for variant in previous.variants:
-        if spanning := variant_run_settings(variant, 0, previous).spanning_setting:
+        if spanning := variant_run_settings(variant, 0, previous).run_length_setting_name:
             raise UserError(
                 f"the {variant} runs in {folder} end after {previous.hours:g} hours, because"
                 f" {spanning} spans the whole run: expected the same --hours or another --folder"

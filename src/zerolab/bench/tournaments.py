@@ -85,7 +85,7 @@ class _Tournament:
             Tournament.open_locked(Path(folder), self._settings) as tournament,
         ):
             tournament.play(self._game, self._agents)
-        return float(sum(player.search.counts["simulations"] for player in self._players))
+        return float(sum(player.search.work_counts["simulations"] for player in self._players))
 
 
 class _SelfPlay:

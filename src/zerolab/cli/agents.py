@@ -12,7 +12,7 @@ import tyro
 
 from zerolab.agents.agent import AGENT_KINDS, Agent, split_options
 from zerolab.agents.file_agents import StoredAgent, StoredAgentKind, shipped_names
-from zerolab.agents.run_agents import find_network
+from zerolab.agents.run_agents import find_run_and_iteration
 from zerolab.agents.specs import (
     agent_kind_and_argument,
     parse_agent,
@@ -361,7 +361,7 @@ def _exported(run: str, file: Path, overwrite: bool) -> tuple[StoredAgent, Train
     head, options = split_options(argument)
     if kind is not AGENT_KINDS["run"] or options is not None:
         raise UserError(f"{quoted(run)} is not a run: expected RUN or RUN@N, as in runs/demo@12")
-    folder, iteration = find_network(head)
+    folder, iteration = find_run_and_iteration(head)
     path = card_path(file)
     check_output_path(path)
     if path.exists() and not overwrite:

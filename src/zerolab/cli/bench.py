@@ -19,7 +19,7 @@ from zerolab.report.text import print_table
 
 if TYPE_CHECKING:
     from zerolab.training.costs import CumulativeCost
-    from zerolab.training.move_times import CostReference, MoveTime
+    from zerolab.training.move_times import MoveTime, ReferenceMoveTimes
 
 _DEFAULT_REFERENCE = Path("cost-reference.json")
 _LEARN, _SELF_PLAY = "learn", "selfplay"
@@ -85,9 +85,9 @@ def _show_costs(
 ) -> None:
     from zerolab.store.run_folder import RunFolder
     from zerolab.training.costs import cost_to_reach, run_costs
-    from zerolab.training.move_times import read_cost_reference
+    from zerolab.training.move_times import read_reference_move_times
 
-    reference = None if path is None else read_cost_reference(path)
+    reference = None if path is None else read_reference_move_times(path)
     costs_by_run = {name: run_costs(RunFolder.open(Path(name)), reference) for name in runs}
     reached = {name: cost_to_reach(costs, levels) for name, costs in costs_by_run.items()}
     if json:
@@ -96,7 +96,7 @@ def _show_costs(
     console = Console()
     if len(costs_by_run) == 1:
         (costs,) = costs_by_run.values()
-        rows = [(each.iteration, each, each.strong) for each in _thinned(costs)]
+        rows = [(each.iteration, each, each.search_strong_accuracy) for each in _thinned(costs)]
         print_table(console, _table("iteration", "strong", rows))
     else:
         last = [(name, costs[-1], _best(costs)) for name, costs in costs_by_run.items()]
@@ -108,7 +108,10 @@ def _show_costs(
 
 
 def _best(costs: Iterable[CumulativeCost]) -> float | None:
-    return max((each.strong for each in costs if each.strong is not None), default=None)
+    return max(
+        (each.search_strong_accuracy for each in costs if each.search_strong_accuracy is not None),
+        default=None,
+    )
 
 
 def _thinned(costs: Sequence[CumulativeCost]) -> list[CumulativeCost]:
@@ -117,7 +120,9 @@ def _thinned(costs: Sequence[CumulativeCost]) -> list[CumulativeCost]:
     If accuracy was measured before the last iteration, iterations without it are left out, except
     the last.
     """
-    candidates = [each for each in costs if each.strong is not None or each is costs[-1]]
+    candidates = [
+        each for each in costs if each.search_strong_accuracy is not None or each is costs[-1]
+    ]
     candidates = candidates if len(candidates) > 1 else list(costs)
     step = -(-len(candidates) // _MAX_ROWS)
     return candidates[::-1][::step][::-1]
@@ -127,7 +132,7 @@ _COLUMNS: dict[Column, Callable[[CumulativeCost], float | None]] = {
     Column("games", ","): lambda each: each.games,
     Column("moves", ","): lambda each: each.moves,
     Column("evaluated", ","): lambda each: each.evaluated,
-    Column("avoided", ","): lambda each: each.avoided,
+    Column("avoided", ","): lambda each: each.avoided_evaluations,
     Column("GFLOP self-play", ",.3f"): lambda each: each.selfplay_flops / 1e9,
     Column("GFLOP learning", ",.3f"): lambda each: each.learn_flops / 1e9,
     Column("h self-play", ",.3f"): lambda each: each.seconds.get(_SELF_PLAY, 0.0) / 3600,
@@ -165,7 +170,7 @@ def _reached_table(reached: dict[str, dict[float, CumulativeCost | None]]) -> Ta
 
 
 def _print_notes(
-    costs_by_run: dict[str, list[CumulativeCost]], reference: CostReference | None
+    costs_by_run: dict[str, list[CumulativeCost]], reference: ReferenceMoveTimes | None
 ) -> None:
     """Print notes on missing columns and the reference machine."""
     for name, costs in costs_by_run.items():
@@ -187,7 +192,7 @@ def _print_notes(
 def _as_dict(
     costs_by_run: dict[str, list[CumulativeCost]],
     reached: dict[str, dict[float, CumulativeCost | None]],
-    reference: CostReference | None,
+    reference: ReferenceMoveTimes | None,
 ) -> dict[str, object]:
     return {
         "reference": reference and reference.machine.model_dump(),
@@ -206,27 +211,27 @@ def _as_dict(
 
 
 def _measure(networks: Sequence[str], path: Path, plies: int, json: bool) -> None:
-    from zerolab.agents.run_agents import find_network
+    from zerolab.agents.run_agents import find_run_and_iteration
     from zerolab.core.files import check_output_path
     from zerolab.training.move_times import (
-        ROUNDS,
+        MEASURED_ROUNDS,
         MeasurementSubject,
-        cost_reference_to_extend,
         current_machine,
         measure_move_times,
-        write_cost_reference,
+        reference_move_times_to_extend,
+        write_reference_move_times,
     )
 
     if not 1 <= plies <= _MAX_PLIES:
         raise UserError(f"plies = {quoted(plies)}: expected 1 to {_MAX_PLIES}")
     check_output_path(path)
-    reference = cost_reference_to_extend(path, current_machine())
-    subjects = [MeasurementSubject.from_run(*find_network(each)) for each in networks]
-    with progress_bar("measuring moves", len(subjects) * (ROUNDS + 1), "rounds") as update:
+    reference = reference_move_times_to_extend(path, current_machine())
+    subjects = [MeasurementSubject.from_run(*find_run_and_iteration(each)) for each in networks]
+    with progress_bar("measuring moves", len(subjects) * (MEASURED_ROUNDS + 1), "rounds") as update:
         measured = measure_move_times(subjects, plies, lambda done: update(done, ""))
     for each in measured:
         reference = reference.with_measurement(each)
-    write_cost_reference(path, reference)
+    write_reference_move_times(path, reference)
     if json:
         print_json([each.model_dump(mode="json") for each in measured])
     else:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from zerolab.cli.process import terminal_width
-from zerolab.core.errors import printable
+from zerolab.core.errors import escape_unprintable
 
 _WIDEST_TEXT = 100
 """Maximum width of paragraphs in columns, because longer lines are hard to read."""
@@ -170,7 +170,7 @@ def wrapped_help(text: str) -> Iterator[None]:
             usage, *lines = help_text.replace(_COMMA, ",").split("\n")
             complete = "\n".join([_wrapped_usage(usage), *_without_gaps(lines)]).rstrip()
             complete = complete.replace(DESCRIPTION_PLACEHOLDER, _description(text))
-            sys.stdout.write(printable(complete, "\n\x1b") + "\n")  # keeps Tyro's colours
+            sys.stdout.write(escape_unprintable(complete, "\n\x1b") + "\n")  # keeps Tyro's colours
 
 
 def _wrapped_usage(line: str) -> str:

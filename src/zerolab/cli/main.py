@@ -168,12 +168,12 @@ def _run_reporting_errors(arguments: Sequence[str]) -> int:
 
 def _report(message: str, exit_code: int = USAGE_ERROR) -> int:
     from zerolab.cli.process import terminal_width, wrapped
-    from zerolab.core.errors import printable
+    from zerolab.core.errors import escape_unprintable
 
     width = terminal_width(sys.stderr) if sys.stderr.isatty() else None
     for line in message.strip("\n").split("\n"):
         shortened = _LONG_WORD.sub(r"\1...", line)
-        print(wrapped(f"zerolab: {printable(shortened)}", width), file=sys.stderr)
+        print(wrapped(f"zerolab: {escape_unprintable(shortened)}", width), file=sys.stderr)
     return exit_code
 
 

@@ -13,7 +13,7 @@ from rich.segment import Segment
 from rich.text import Text
 
 from zerolab.cli.process import compilation_notice, terminal_width, wrapped
-from zerolab.core.errors import printable
+from zerolab.core.errors import escape_unprintable
 
 WIDTH = 160
 """Width of tables in files and pipes. In narrower tables, names would be wrapped."""
@@ -70,7 +70,7 @@ class Console(rich.console.Console):
         control segments are preserved.
         """
         return super()._render_buffer(
-            each if each.control else each._replace(text=printable(each.text, "\n"))
+            each if each.control else each._replace(text=escape_unprintable(each.text, "\n"))
             for each in buffer
         )
 
@@ -97,13 +97,13 @@ def print_lines(*lines: object, end: str = "\n", error: bool = False) -> None:
     """
     stream = sys.stderr if error else sys.stdout
     width = terminal_width(stream) if stream.isatty() else None
-    texts = (printable(str(line), "\t") for line in lines)
+    texts = (escape_unprintable(str(line), "\t") for line in lines)
     print("\n".join(wrapped(each, width) for each in texts), end=end, file=stream)
 
 
 def print_csv(text: str) -> None:
     """Print CSV text; in a terminal, escape unprintable characters."""
-    print(printable(text, "\n\t") if sys.stdout.isatty() else text, end="")
+    print(escape_unprintable(text, "\n\t") if sys.stdout.isatty() else text, end="")
 
 
 def print_json(value: Any) -> None:

@@ -13,7 +13,7 @@ import tyro
 from tyro.conf import Positional
 
 from zerolab.agents.agent import FORFEIT_ACTION, Player
-from zerolab.agents.file_agents import default_opponent
+from zerolab.agents.file_agents import default_opponent_spec
 from zerolab.agents.network_players import SearchPlayer, prepare_for_one_game
 from zerolab.agents.specs import is_agent_spec, parse_agent
 from zerolab.cli.output import Console, print_lines
@@ -65,7 +65,7 @@ def play(
         raise UserError(f"seed = {seed}: expected at least 0 and less than 2**63")
     console = Console()
     if game is None and _names_only_game(opponent):
-        game, opponent = opponent, default_opponent(parse_game(opponent))
+        game, opponent = opponent, default_opponent_spec(parse_game(opponent))
         console.print(f"{game} against {opponent}")
     agent = parse_agent(opponent, parse_game(game) if game is not None else None)
     _GameInTerminal(
@@ -99,7 +99,7 @@ class _GameInTerminal:
 
     def play(self) -> None:
         """Alternate moves until the person quits."""
-        moves = notation_of(self.position.game).move_format(self.position.game)
+        moves = notation_of(self.position.game).move_examples_text(self.position.game)
         self.console.print(f"you play {'X' if self.human_first else 'O'}; moves are {moves}")
         self.console.print(f"type {_HELP}")
         self._show()
@@ -192,7 +192,7 @@ class _GameInTerminal:
         if self.position.outcome is not None:
             raise UserError("the game is over: type undo or new")
         states, search = self.position.state[None], self.opponent.search
-        self.opponent.begin_at(_HINT_SLOT, states)
+        self.opponent.reset_to_states(_HINT_SLOT, states)
         self.opponent.choose(_HINT_SLOT, states, self._keys())
         visits, values = (column[0] for column in search.root_visits_and_values(_HINT_SLOT))
         priors = search.root_priors(_HINT_SLOT)[0]
@@ -300,7 +300,7 @@ def serve(
         from zerolab.web.laboratory import Laboratory
         from zerolab.web.server import serve as serve_laboratory
     except ModuleNotFoundError as error:
-        raise MissingExtraError.of("zerolab serve", error.name, "web") from error
+        raise MissingExtraError.for_package("zerolab serve", error.name, "web") from error
     folders = Folders(tuple(map(Path, runs)) or (Path("runs"),), Path(studies), Path(tournaments))
     classroom = Classroom.open(folders.classroom, parse_pupil_names(class_)) if class_ else None
     laboratory = Laboratory(

@@ -47,9 +47,9 @@ def resume_advice(saved: str, command: str) -> Iterator[None]:
 
     KeyboardInterrupt is raised again with this advice as the message.
     """
-    from zerolab.core.errors import printable
+    from zerolab.core.errors import escape_unprintable
 
-    _advice.append(printable(f"stopped; {saved}, resume with: {command}"))
+    _advice.append(escape_unprintable(f"stopped; {saved}, resume with: {command}"))
     try:
         yield
     except KeyboardInterrupt:
@@ -181,7 +181,7 @@ def prepare_streams() -> None:
 @contextmanager
 def warnings_in_one_line() -> Iterator[None]:
     """Print each warning about a missing package or a broken plug-in once, as one line."""
-    from zerolab.core.errors import PluginWarning, SubstituteWarning, printable
+    from zerolab.core.errors import PluginWarning, SlowerSubstituteWarning, escape_unprintable
 
     with warnings.catch_warnings():
         show = warnings.showwarning
@@ -194,13 +194,15 @@ def warnings_in_one_line() -> Iterator[None]:
             file: TextIO | None = None,
             line: str | None = None,
         ) -> None:
-            if issubclass(category, (SubstituteWarning, PluginWarning)):
-                print(f"zerolab: {printable(str(message))}", file=sys.stderr)
+            if issubclass(category, (SlowerSubstituteWarning, PluginWarning)):
+                print(f"zerolab: {escape_unprintable(str(message))}", file=sys.stderr)
             else:
-                show(printable(str(message), "\n\t"), category, filename, lineno, file, line)
+                show(
+                    escape_unprintable(str(message), "\n\t"), category, filename, lineno, file, line
+                )
 
         warnings.showwarning = show_in_one_line
-        warnings.simplefilter("once", SubstituteWarning)
+        warnings.simplefilter("once", SlowerSubstituteWarning)
         warnings.simplefilter("once", PluginWarning)
         yield
 
@@ -232,7 +234,7 @@ class CompilationNotice:
         self._is_printed = False
         self._has_line = False
 
-    def started(self) -> None:
+    def on_start(self) -> None:
         with self._lock:
             self._depth += 1
             if self._depth > 1:
@@ -240,7 +242,7 @@ class CompilationNotice:
             self._began = time.monotonic()
         threading.Thread(target=self._show, daemon=True).start()
 
-    def ended(self) -> None:
+    def on_end(self) -> None:
         with self._lock:
             self._depth -= 1
             if self._depth == 0:

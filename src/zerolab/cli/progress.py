@@ -238,10 +238,10 @@ def finished_message(run: RunFolder, settings: TrainSettings) -> str:
     message = f"{run.path}: already finished after {done} iteration{'s' * (done != 1)}"
     if done < settings.iterations:
         return f'{message} of {settings.iterations}, because of stop = "{settings.stop.name}"'
-    if settings.spanning_setting:
+    if settings.run_length_setting_name:
         return (
-            f"{message}; it cannot be extended, because {settings.spanning_setting} spans the whole"
-            " run"
+            f"{message}; it cannot be extended, because {settings.run_length_setting_name} spans"
+            " the whole run"
         )
     command = shlex.join(["zerolab", "train", "--run", str(run.path)])
     return f"{message}; train further with {command} --set iterations=N"

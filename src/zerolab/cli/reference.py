@@ -25,7 +25,7 @@ from zerolab.rules.catalogue import GameRegistration, parse_game, registered_gam
 from zerolab.rules.compiled_rules import perft
 
 if TYPE_CHECKING:
-    from zerolab.core.setting_docs import Setting
+    from zerolab.core.setting_docs import SettingDescription
     from zerolab.report.document import Document
 
 
@@ -104,11 +104,12 @@ def count_move_sequences(
     began = time.perf_counter()
     counts = []
     for each in perft(parse_game(game), depth):
-        counts.append(each._asdict())
+        counts.append({"depth": each.depth, "leaves": each.leaf_count, "ended": each.ended_count})
         if not json:
             seconds = time.perf_counter() - began
             print_lines(
-                f"{each.depth:3} {each.leaves:15,} sequences, {each.ended:,} ended, {seconds:.2f} s"
+                f"{each.depth:3} {each.leaf_count:15,} sequences, {each.ended_count:,} ended,"
+                f" {seconds:.2f} s"
             )
     if json:
         print(json_format.dumps(counts))
@@ -145,7 +146,7 @@ def settings(pattern: tyro.conf.Positional[str] = "", *, json: bool = False) -> 
             print_lines(line)
 
 
-def _matching(pattern: str) -> list[Setting]:
+def _matching(pattern: str) -> list[SettingDescription]:
     """Return the settings that match a pattern.
 
     If there are none, return the setting that papers call by this name, as with ``lr``. Raises
@@ -174,7 +175,7 @@ def _matching(pattern: str) -> list[Setting]:
     return matches
 
 
-def all_settings() -> list[Setting]:
+def all_settings() -> list[SettingDescription]:
     """Return all settings of a run."""
     from zerolab.core.setting_docs import describe_settings
     from zerolab.training.train_settings import TrainSettings
@@ -203,7 +204,9 @@ def preset_values() -> dict[str, dict[str, Any]]:
     return values
 
 
-def values_by_preset(presets: Mapping[str, Mapping[str, Any]], setting: Setting) -> dict[str, Any]:
+def values_by_preset(
+    presets: Mapping[str, Mapping[str, Any]], setting: SettingDescription
+) -> dict[str, Any]:
     """Return the values of a setting by preset name.
 
     Presets that select another alternative are omitted. In a list of alternatives, the settings of
@@ -218,7 +221,9 @@ def values_by_preset(presets: Mapping[str, Mapping[str, Any]], setting: Setting)
     }
 
 
-def setting_as_dict(setting: Setting, presets: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+def setting_as_dict(
+    setting: SettingDescription, presets: Mapping[str, Mapping[str, Any]]
+) -> dict[str, Any]:
     """Return a setting and the preset values as a JSON-compatible dictionary."""
     return {**setting._asdict(), "presets": values_by_preset(presets, setting)}
 
@@ -233,12 +238,14 @@ def format_value(value: Any) -> str:
     return text or "empty"
 
 
-def type_and_bounds(setting: Setting) -> str:
+def type_and_bounds(setting: SettingDescription) -> str:
     """Return the type and bounds of a setting as text."""
     return ", ".join(filter(None, (setting.type, setting.bounds)))
 
 
-def format_preset_values(presets: Mapping[str, Mapping[str, Any]], setting: Setting) -> str:
+def format_preset_values(
+    presets: Mapping[str, Mapping[str, Any]], setting: SettingDescription
+) -> str:
     """Return the preset values of a setting as text, such as ``60 (mini), 8 (smoke)``."""
     grouped: dict[str, list[str]] = {}
     for name, value in values_by_preset(presets, setting).items():
@@ -248,7 +255,7 @@ def format_preset_values(presets: Mapping[str, Mapping[str, Any]], setting: Sett
     return ", ".join(f"{value} ({', '.join(names)})" for value, names in grouped.items())
 
 
-def _lines(setting: Setting, presets: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+def _lines(setting: SettingDescription, presets: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     condition = f" (with {setting.variant})" if setting.variant else ""
     default = format_value(setting.default)
     width = min(terminal_width() or _TEXT_WIDTH, _TEXT_WIDTH)

@@ -226,13 +226,13 @@ def _as_dict(exported: ExportResult, half: bool) -> dict[str, Any]:
         "origin": agent.header.origin.model_dump(mode="json"),
     }
     if exported.agreement is not None:
-        from zerolab.agents.exporting import TOLERANCE
+        from zerolab.agents.exporting import MAX_ONNX_DIFFERENCE
 
         fields["positions"] = exported.agreement.position_count
-        fields["tolerance"] = TOLERANCE
+        fields["tolerance"] = MAX_ONNX_DIFFERENCE
         fields["outputs"] = {
             name: {"shape": list(exported.agreement.output_shapes[name]), "difference": difference}
-            for name, difference in exported.agreement.differences.items()
+            for name, difference in exported.agreement.max_differences.items()
         }
     return fields
 
@@ -247,18 +247,18 @@ def _lines(exported: ExportResult, half: bool) -> list[str]:
     if agreement is None:
         play = shlex.join(["zerolab", "play", str(exported.path)])
         return [*lines, f"digest {agent.digest}", f"play against it with: {play}"]
-    from zerolab.agents.exporting import INPUT_NAME, TOLERANCE
+    from zerolab.agents.exporting import INPUT_NAME, MAX_ONNX_DIFFERENCE
     from zerolab.rules import compiled_rules
 
     shape = compiled_rules.encode(agent.game, compiled_rules.start(agent.game)).shape
     lines.append(f"  {INPUT_NAME} float32{_with_batch(shape)}")
     lines += [
         f"  {name} float32{_with_batch(agreement.output_shapes[name])}, differs by {difference:.1e}"
-        for name, difference in agreement.differences.items()
+        for name, difference in agreement.max_differences.items()
     ]
     lines.append(
         f"compared with the network on {agreement.position_count} positions from random games,"
-        f" with a tolerance of {TOLERANCE:.0e}"
+        f" with a tolerance of {MAX_ONNX_DIFFERENCE:.0e}"
     )
     return lines
 

@@ -43,7 +43,7 @@ from zerolab.oracles.solver import (
 from zerolab.report.table import Column, Table
 from zerolab.report.text import print_table
 from zerolab.rules import compiled_rules
-from zerolab.rules.catalogue import drawing_of, game_name, notation_of, parse_game
+from zerolab.rules.catalogue import board_drawing, game_name, notation_of, parse_game
 from zerolab.rules.encoding import action_layout
 from zerolab.rules.position import Position
 from zerolab.rules.rules import UNKNOWN_EMPTIES, score_is_distance
@@ -123,7 +123,7 @@ _DAY = 86_400.0
 def _hours_warning(position: Position, generic: bool) -> str:
     """Return a warning if, judging by the empty cells, solving may take hours; otherwise ""."""
     game = position.game
-    empties = compiled_rules.empties(game, position.state)
+    empties = compiled_rules.empty_count(game, position.state)
     has_fast_oracle = game == BITBULLY_GAME and not generic and find_spec("bitbully") is not None
     if has_fast_oracle or empties == UNKNOWN_EMPTIES or position.outcome is not None:
         return ""
@@ -184,10 +184,10 @@ def _show(solution: Solution, console: Console) -> None:
 def _values_text(position: Position) -> str:
     """Return a sentence on what moves and values mean."""
     game = position.game
-    moves = f"moves are {notation_of(game).move_format(game)}"
+    moves = f"moves are {notation_of(game).move_examples_text(game)}"
     if score_is_distance(game):
         return f"{moves}; a win is worth 1, plus 1 for every two cells left empty at the end"
-    if drawing_of(game).decided_by == "count":
+    if board_drawing(game).decided_by == "count":
         return f"{moves}; values are disc differences at the end"
     return moves
 

@@ -88,7 +88,7 @@ def match(
             played, verdict = play_sprt(
                 agent.game, agent, opponent, Sprt(*sprt), games, seed, update, openings=openings
             )
-    report = MatchReport.of(played, verdict)
+    report = MatchReport.from_match(played, verdict)
     if json:
         print_json(report.as_dict())
     else:
@@ -173,7 +173,7 @@ def _play(folder: Path, settings: TournamentSettings, agents: Sequence[Agent]) -
         if total := tournament.remaining_game_count():
             with progress_bar(str(folder), total, "games") as update:
                 tournament.play(agents[0].game, agents, update)
-        report = TournamentReport.of(tournament)
+        report = TournamentReport.from_tournament(tournament)
         report.save()
     return report
 

@@ -15,7 +15,7 @@ from zerolab.cli.output import print_lines
 from zerolab.cli.parse import Assignments
 from zerolab.cli.process import resume_advice
 from zerolab.core.errors import UserError
-from zerolab.core.resources import peak_memory
+from zerolab.core.resources import peak_memory_mib
 from zerolab.training.shorthands import TransferOption, preset_name
 
 if TYPE_CHECKING:
@@ -282,7 +282,7 @@ def train_run(
     if before == run.progress:
         console.print(finished_message(run, settings))
     else:
-        console.print(f"\ndone, with a peak memory of {peak_memory()} MiB")
+        console.print(f"\ndone, with a peak memory of {peak_memory_mib()} MiB")
     console.print(f"play against it with: zerolab play {shlex.quote(str(run.path))}")
 
 
@@ -296,9 +296,9 @@ def _executor(
         return
     from zerolab.play.engine import useful_thread_count
     from zerolab.play.ray_executor import RayExecutor
-    from zerolab.play.selfplay_settings import require_splittable
+    from zerolab.play.selfplay_settings import unsplittable_mode_remarks
 
-    for remark in require_splittable(settings.selfplay):
+    for remark in unsplittable_mode_remarks(settings.selfplay):
         console.print(remark)
     where = "on this machine" if cluster.address == "local" else f"at {cluster.address}"
     console.print(f"joining the Ray cluster {where}")

@@ -77,7 +77,7 @@ def tune(
         from zerolab.tuning.search import TrialDisplay
         from zerolab.tuning.search import tune as search
     except ModuleNotFoundError as error:
-        raise MissingExtraError.of("zerolab tune", error.name, "tune") from error
+        raise MissingExtraError.for_package("zerolab tune", error.name, "tune") from error
 
     options = {
         "game": game, "preset": preset, "assignments": set, "positions": positions,
@@ -162,7 +162,7 @@ def league(
                 update(done, ", ".join(parts))
 
             league_folder.play(parsed_game, network.load_evaluator(), games, progress)
-        report = LeagueReport(league_folder, network.settings)
+        report = LeagueReport(league_folder, network.network_settings)
         report.save()
     if json:
         print_json(report.as_dict())

@@ -130,7 +130,7 @@ class CodeDigest:
             self._add_class(value)
         elif isinstance(value, types.ModuleType):
             if self._follow(value.__name__, "") and (path := _source(value.__name__)):
-                self._note("source", syntax_of(path.read_bytes()))
+                self._note("source", syntax_tree_text(path.read_bytes()))
         elif isinstance(value, list | dict):  # may be read while an overload is being chosen
             self._note(type(value).__qualname__, len(value))
             for each in value.items() if isinstance(value, dict) else value:
@@ -247,7 +247,7 @@ def _function_of(value: object) -> types.FunctionType | None:
     return value if isinstance(value, types.FunctionType) else None
 
 
-def syntax_of(source: bytes) -> str:
+def syntax_tree_text(source: bytes) -> str:
     """Return the syntax tree of source code as text, without comments and docstrings."""
     tree = ast.parse(source)
     for node in ast.walk(tree):

@@ -28,11 +28,11 @@ from numba.core.registry import CPUDispatcher
 from numba.core.sigutils import normalize_signature
 from numba.extending import overload
 
-from zerolab.core.errors import SubstituteWarning, one_line
+from zerolab.core.errors import SlowerSubstituteWarning, one_line
 from zerolab.core.inlining import (
     KERNEL_OPTIONS,
+    NEWEST_TESTED_NUMBA,
     STANDARD_INLINING,
-    TESTED_NUMBA,
     Inlining,
     check_inlining,
 )
@@ -45,21 +45,21 @@ def choose_inlining() -> Inlining:
     """Return the strategy for compiling helpers: fragments if this version of numba allows them.
 
     Fragments rely on numba's internal classes. If numba is newer than the tested version, it must
-    first compile an example correctly. If anything fails, issue a SubstituteWarning and return
-    `STANDARD_INLINING`.
+    first compile an example correctly. If anything fails, issue a SlowerSubstituteWarning and
+    return `STANDARD_INLINING`.
     """
     try:
         from zerolab.core.fragments import FRAGMENT_INLINING  # noqa: PLC0415  may fail
 
-        if numba.version_info.short > TESTED_NUMBA:
+        if numba.version_info.short > NEWEST_TESTED_NUMBA:
             check_inlining(FRAGMENT_INLINING)
     except Exception as error:
         if not is_helper_process():  # its parent warns
-            bound = f"numba<{TESTED_NUMBA[0]}.{TESTED_NUMBA[1] + 1}"
+            bound = f"numba<{NEWEST_TESTED_NUMBA[0]}.{NEWEST_TESTED_NUMBA[1] + 1}"
             warnings.warn(
                 f"numba {numba.__version__} has changed internals that zerolab uses, so kernels"
                 f" compile more slowly: pip install '{bound}' ({one_line(error)})",
-                SubstituteWarning,
+                SlowerSubstituteWarning,
                 stacklevel=2,
             )
         return STANDARD_INLINING
@@ -215,11 +215,11 @@ class _ObserverNotification(event.Listener):  # type: ignore[misc]
 
     def on_start(self, _: Any) -> None:
         for observer in compilation_observers:
-            observer.started()
+            observer.on_start()
 
     def on_end(self, _: Any) -> None:
         for observer in compilation_observers:
-            observer.ended()
+            observer.on_end()
 
 
 event.register("numba:compile", _GarbageCollectorPause())

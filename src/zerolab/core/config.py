@@ -162,7 +162,7 @@ def settings_error(model: type[BaseModel], error: ValidationError, source: str =
     return UserError("\n".join(lines))
 
 
-def add_variant_names(model: type[BaseModel], data: dict[str, Any]) -> None:
+def fill_in_variant_names(model: type[BaseModel], data: dict[str, Any]) -> None:
     """Add the default variant's name to each variant table that has none, in place.
 
     ``selection.c = 2`` then changes the default selection rule if no rule is named.
@@ -179,7 +179,7 @@ def add_variant_names(model: type[BaseModel], data: dict[str, Any]) -> None:
             type(default) if isinstance(default, BaseModel) else _only_model(field.annotation)
         )
         if inner is not None:
-            add_variant_names(inner, table)
+            fill_in_variant_names(inner, table)
 
 
 _EXPECTATIONS = {

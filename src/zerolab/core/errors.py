@@ -35,7 +35,7 @@ class MissingExtraError(UserError):
     """Missing optional package; the message names the extra that installs it."""
 
     @classmethod
-    def of(cls, purpose: str, package: str | None, extra: str) -> MissingExtraError:
+    def for_package(cls, purpose: str, package: str | None, extra: str) -> MissingExtraError:
         """Return the error for a missing package; its message begins with `purpose`."""
         return cls(
             f'{purpose} requires {package}, which is not installed: install the "{extra}" extra,'
@@ -43,7 +43,7 @@ class MissingExtraError(UserError):
         )
 
 
-class SubstituteWarning(UserWarning):
+class SlowerSubstituteWarning(UserWarning):
     """Use of a slower substitute, for a missing optional package or because numba has changed."""
 
 
@@ -60,16 +60,22 @@ def quoted(value: object) -> str:
     """
     if isinstance(value, str):
         if len(value) <= _LONGEST_QUOTE:
-            return f'"{printable(value)}"'
-        return f'"{printable(value[: _LONGEST_QUOTE // 2])}..." ({len(value):,} characters)'
+            return f'"{escape_unprintable(value)}"'
+        return (
+            f'"{escape_unprintable(value[: _LONGEST_QUOTE // 2])}..." ({len(value):,} characters)'
+        )
     if isinstance(value, Path):
         text = str(value)
-        return printable(text if len(text) <= _LONGEST_PATH else "..." + text[-_LONGEST_PATH:])
+        return escape_unprintable(
+            text if len(text) <= _LONGEST_PATH else "..." + text[-_LONGEST_PATH:]
+        )
     if isinstance(value, int) and value.bit_length() > 3 * _LONGEST_QUOTE:
         digits = int(value.bit_length() * math.log10(2)) + 1
         return f"a number with about {digits:,} digits"
     text = str(value) if isinstance(value, int | float) else _Brief().repr(value)
-    return printable(text if len(text) <= _LONGEST_QUOTE else text[:_LONGEST_QUOTE] + "...")
+    return escape_unprintable(
+        text if len(text) <= _LONGEST_QUOTE else text[:_LONGEST_QUOTE] + "..."
+    )
 
 
 def require_type(name: str, value: object, types: Any, expected: str) -> None:
@@ -118,7 +124,7 @@ class _Brief(reprlib.Repr):
         return quoted(x)
 
 
-def printable(text: str, allowed: str = "") -> str:
+def escape_unprintable(text: str, allowed: str = "") -> str:
     """Return text with unprintable characters escaped, except for those in `allowed`.
 
     Some unprintable characters would clear a terminal or reverse the text direction.

@@ -20,7 +20,7 @@ _FILE_TYPES: tuple[tuple[Callable[[int], bool], str], ...] = (
 )
 
 
-def check_path(path: Path) -> None:
+def check_valid_path(path: Path) -> None:
     """Raise UserError if a path is too long, is not UTF-8 or contains a null character.
 
     The path need not exist.
@@ -37,7 +37,7 @@ def check_path(path: Path) -> None:
         raise UserError(f"{quoted(path)}: {_reason(error)}") from None
 
 
-def check_file(path: Path, limit: int) -> None:
+def check_regular_file(path: Path, limit: int) -> None:
     """Raise UserError unless `path` is a regular file of at most `limit` bytes.
 
     Call this before opening a file of unknown origin. Opening a named pipe blocks until another
@@ -59,9 +59,9 @@ def check_not_symlink(path: Path) -> None:
         raise UserError(f"cannot write {quoted(path)}: it is a link; expected a file")
 
 
-def read_limited(path: Path, limit: int) -> bytes:
+def read_file(path: Path, limit: int) -> bytes:
     """Return the content of a regular file of at most `limit` bytes; raise UserError otherwise."""
-    check_file(path, limit)
+    check_regular_file(path, limit)
     try:
         with open(path, "rb") as file:
             _check_type(path, os.fstat(file.fileno()), limit)
@@ -79,7 +79,7 @@ def read_text(path: Path, limit: int) -> str:
     Line endings are preserved; a byte order mark at the beginning is left out.
     """
     try:
-        return read_limited(path, limit).decode().removeprefix("\ufeff")
+        return read_file(path, limit).decode().removeprefix("\ufeff")
     except UnicodeDecodeError as error:
         raise UserError(
             f"cannot read {quoted(path)}: byte {error.start:,} is not UTF-8 text"
@@ -143,7 +143,7 @@ def check_output_path(path: Path) -> None:
 
     Call this before starting work whose results will be written there.
     """
-    check_path(path)
+    check_valid_path(path)
     try:
         folder = path.absolute().parent
         if not folder.is_dir():
@@ -158,7 +158,7 @@ def check_output_path(path: Path) -> None:
 
 def make_folder(path: Path) -> None:
     """Create a folder and its parents; raise UserError if that fails."""
-    check_path(path)
+    check_valid_path(path)
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:

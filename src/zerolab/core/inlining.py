@@ -9,7 +9,7 @@ import numba
 import numpy as np
 from numba.extending import overload
 
-TESTED_NUMBA = (0, 68)
+NEWEST_TESTED_NUMBA = (0, 68)
 """Newest version of numba that is known to work with `zerolab.core.fragments`."""
 
 KERNEL_OPTIONS = {"error_model": "numpy", "no_cfunc_wrapper": True}

@@ -30,9 +30,9 @@ from numba.core.compiler import CompileResult
 from numba.core.serialize import NumbaPickler
 from numba.core.sigutils import normalize_signature
 
-from zerolab.core.code_digests import CodeDigest, syntax_of
+from zerolab.core.code_digests import CodeDigest, syntax_tree_text
 from zerolab.core.errors import UserError
-from zerolab.core.files import read_limited, read_text, write_bytes, write_text
+from zerolab.core.files import read_file, read_text, write_bytes, write_text
 
 _KERNEL_PACKAGES = ("rules", "games", "search", "oracles", "replay")
 """zerolab's packages whose code or constants can become part of any kernel."""
@@ -88,7 +88,7 @@ class KernelCache(_Cache):  # type: ignore[misc]
         if path is None:
             return None
         try:
-            content = read_limited(path, _MAX_ENTRY_BYTES)
+            content = read_file(path, _MAX_ENTRY_BYTES)
             digest, payload = content[:_DIGEST_BYTES], content[_DIGEST_BYTES:]
             if hashlib.sha256(payload).digest() != digest:
                 return None
@@ -273,7 +273,7 @@ def _digest_of_code(sources: Mapping[str, bytes]) -> str:
     """Return a digest of source files' syntax and of the versions of Python, numba and llvmlite."""
     digest = hashlib.sha256(_VERSIONS.encode())
     for name, content in sources.items():
-        digest.update(f"{name} {syntax_of(content)} ".encode())
+        digest.update(f"{name} {syntax_tree_text(content)} ".encode())
     return digest.hexdigest()[:16]
 
 

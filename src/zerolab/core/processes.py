@@ -8,7 +8,7 @@ The fork server imports this module first, so that it exits silently with its pa
 would check only between requests whether its parent had exited: it would finish imports that take
 many seconds and then fork a process that prints a traceback because the parent has exited.
 The module watches the parent only in a fork server, since other processes, such as one that another
-thread starts at the same time, can inherit the environment variable `PARENT_VARIABLE`.
+thread starts at the same time, can inherit the environment variable `PARENT_PROCESS_VARIABLE`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from filelock import FileLock, Timeout
 
-from zerolab.core.errors import SubstituteWarning, UserError
+from zerolab.core.errors import SlowerSubstituteWarning, UserError
 from zerolab.core.resources import cpu_quotas
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def _pool(threads: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(threads, "part")
 
 
-PARENT_VARIABLE = "ZEROLAB_FORK_SERVER_OF"
+PARENT_PROCESS_VARIABLE = "ZEROLAB_FORK_SERVER_OF"
 """Environment variable with the process id of the parent of the fork server."""
 
 
@@ -131,7 +131,7 @@ def _start_server() -> None:
         resource_tracker.ensure_running()  # before blocking Ctrl-C, since this call unblocks it
     before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     try:
-        with _environment(PARENT_VARIABLE, str(os.getpid())):
+        with _environment(PARENT_PROCESS_VARIABLE, str(os.getpid())):
             forkserver.ensure_running()
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
@@ -210,8 +210,8 @@ def _is_fork_server() -> bool:
     return getattr(sys.modules["__main__"], "main", None) is forkserver.main
 
 
-if PARENT_VARIABLE in os.environ and _is_fork_server():
-    _exit_server_with_parent(int(os.environ.pop(PARENT_VARIABLE)))
+if PARENT_PROCESS_VARIABLE in os.environ and _is_fork_server():
+    _exit_server_with_parent(int(os.environ.pop(PARENT_PROCESS_VARIABLE)))
     atexit.register(os._exit, 0)  # skip the unloading of torch, which takes a second
     sys.excepthook = _show_unless_parent_has_ended
 
@@ -273,7 +273,7 @@ def map_in_processes(
 
 def _start_worker() -> None:
     exit_with_parent()
-    warnings.simplefilter("ignore", SubstituteWarning)  # the parent warns
+    warnings.simplefilter("ignore", SlowerSubstituteWarning)  # the parent warns
 
 
 def _ordered_results(
@@ -306,7 +306,7 @@ def _scheduled(
         yield future
 
 
-def core_shares(workers: int) -> list[list[int]]:
+def cores_by_worker(workers: int) -> list[list[int]]:
     """Return the cores of each worker: an even share of this process's cores.
 
     If there are more workers than cores, several workers share a core. The shares are empty if the

@@ -32,7 +32,7 @@ from zerolab.core.processes import available_cores, claim_cores
 try:
     import ray
 except ImportError:
-    raise MissingExtraError.of("work on a cluster", "ray", "cluster") from None
+    raise MissingExtraError.for_package("work on a cluster", "ray", "cluster") from None
 try:
     from ray._private import ray_constants, worker
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy

@@ -19,12 +19,12 @@ _MIB = 1 << 20
 _PEAK_UNITS_IN_MIB = _MIB if sys.platform == "darwin" else 1 << 10
 
 
-def current_memory() -> float:
+def current_memory_mib() -> float:
     """Return the current memory use of this process, in MiB."""
     return float(_memory_info().rss) / _MIB
 
 
-def peak_memory() -> int:
+def peak_memory_mib() -> int:
     """Return the peak memory use of this process so far, in whole MiB."""
     try:
         import resource  # noqa: PLC0415  only on Unix, where psutil reports no peak
@@ -98,10 +98,10 @@ def _quota_of_version_1(folder: Path) -> float:
 class CompilationObserver(Protocol):
     """Observer of compilations, which can be nested."""
 
-    def started(self) -> None:
+    def on_start(self) -> None:
         """Note that a compilation begins."""
 
-    def ended(self) -> None:
+    def on_end(self) -> None:
         """Note that the innermost compilation has ended."""
 
 

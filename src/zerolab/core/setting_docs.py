@@ -29,7 +29,7 @@ class Unit(NamedTuple):
     name: str
 
 
-class Setting(NamedTuple):
+class SettingDescription(NamedTuple):
     """Description of a setting."""
 
     key: str
@@ -50,7 +50,7 @@ class Setting(NamedTuple):
 
 def describe_settings(
     model: type[BaseModel], prefix: str = "", variant: str = ""
-) -> Iterator[Setting]:
+) -> Iterator[SettingDescription]:
     """Yield every setting of a model and its variants, in order of declaration.
 
     Settings shared by several variants, such as the heads of networks, are yielded once.
@@ -62,7 +62,9 @@ def describe_settings(
             yield setting
 
 
-def _all_settings(model: type[BaseModel], prefix: str, variant: str) -> Iterator[Setting]:
+def _all_settings(
+    model: type[BaseModel], prefix: str, variant: str
+) -> Iterator[SettingDescription]:
     documentation = field_documentation(model)
     for name, field in model.model_fields.items():
         if name == "name" and issubclass(model, VariantSettings):
@@ -71,16 +73,18 @@ def _all_settings(model: type[BaseModel], prefix: str, variant: str) -> Iterator
         texts = _split_papers(documentation.get(name, ""))
         models, listed = _models(field.annotation), _list_variants(field.annotation)
         if listed:
-            yield Setting(key, variant, f"list of {_names(listed)}", "", field.default, *texts)
+            yield SettingDescription(
+                key, variant, f"list of {_names(listed)}", "", field.default, *texts
+            )
             for settings_class in listed:
                 listed_name = settings_class.model_fields["name"].default
                 yield from _all_settings(settings_class, f"{key}.{listed_name}.", listed_name)
         elif not models:
             bounds, default = _bounds(field.metadata), _default(field)
-            yield Setting(key, variant, _type(field.annotation), bounds, default, *texts)
+            yield SettingDescription(key, variant, _type(field.annotation), bounds, default, *texts)
         elif issubclass(models[0], VariantSettings):
             default = field.get_default(call_default_factory=True).name
-            yield Setting(key, variant, _names(models), "", default, *texts)
+            yield SettingDescription(key, variant, _names(models), "", default, *texts)
             for each in models:
                 yield from _all_settings(each, f"{key}.", each.model_fields["name"].default)
         else:
@@ -92,7 +96,7 @@ def _names(variants: Sequence[type[BaseModel]]) -> str:
 
 
 def flatten_settings(table: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield the keys in nested tables, in the form of `Setting.key`, and their values.
+    """Yield the keys in nested tables, in the form of `SettingDescription.key`, and their values.
 
     See `flatten`, with `into_lists`. The value at the key of a variant is its name. Empty tables
     are left out.

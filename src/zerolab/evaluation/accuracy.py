@@ -29,18 +29,18 @@ from zerolab.play.engine import (
     ProgressCallback,
     any_has_network,
     play_pairings,
-    slots_within_memory,
+    slots_per_thread_in_memory,
     useful_thread_count,
 )
 from zerolab.play.executors import (
     THREAD_EXECUTOR,
-    Batch,
     EngineJob,
     Executor,
+    GameBatch,
     PlayProgress,
     PlayProgressCallback,
     executor_for,
-    play_progress,
+    play_progress_callback,
 )
 from zerolab.play.observers import ChosenMoves
 from zerolab.play.pairings import Pairing
@@ -92,7 +92,7 @@ def player_choices(
     """
     threads = useful_thread_count(available_cores(), len(positions), any_has_network([agent]))
     part_size = -(-len(positions) // (threads * _PARTS_PER_THREAD))
-    slots = min(slots_within_memory([agent], threads), max(_MIN_SLOTS, part_size))
+    slots = min(slots_per_thread_in_memory([agent], threads), max(_MIN_SLOTS, part_size))
     setup = EngineSetup(positions.game, [agent], seed, 0, threads, slots, (streams.EVALUATION,))
     pairings = [
         Pairing(row, agent.name, agent.name, row, positions.line(row), max_plies=1)
@@ -100,7 +100,7 @@ def player_choices(
     ]
     chunks = min(chunks or threads, len(positions))
     batches = [pairings[chunk::chunks] for chunk in range(chunks)]
-    chosen, report = executor_for([agent], executor), play_progress(progress)
+    chosen, report = executor_for([agent], executor), play_progress_callback(progress)
     parts = chosen.run(_choose_moves, EngineJob(setup), batches, report)
     rows, actions, values = (np.concatenate(column) for column in zip(*parts, strict=True))
     order = np.argsort(rows)
@@ -118,7 +118,7 @@ class _Choices(NamedTuple):
 
 
 def _choose_moves(
-    job: EngineJob, batches: Sequence[Batch], report: PlayProgressCallback
+    job: EngineJob, batches: Sequence[GameBatch], report: PlayProgressCallback
 ) -> _Choices:
     """Choose the moves in the positions of some batches."""
     recorder = _ChoiceRecorder()

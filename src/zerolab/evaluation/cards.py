@@ -42,7 +42,7 @@ from zerolab.rules.catalogue import game_name
 from zerolab.rules.rules import Game
 from zerolab.store.arrays import PrintableText
 from zerolab.store.checks import check_schema_version, hex_digest
-from zerolab.store.folder import Environment
+from zerolab.store.folder import RunEnvironment
 
 SCHEMA = 1
 _WIDTH_TOLERANCE = 0.02  # for shares near 0 and 1, where the widths of intervals vary
@@ -155,7 +155,7 @@ class TrainingFacts(Settings):
     """Number of self-play positions."""
     hours: float = Field(ge=0)
     """Wall-clock hours of training, excluding measurements."""
-    environments: tuple[Environment, ...] = ()
+    environments: tuple[RunEnvironment, ...] = ()
     """Hardware and library versions."""
 
 

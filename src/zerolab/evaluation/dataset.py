@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from zerolab.core.errors import UserError, quoted
-from zerolab.core.files import check_output_path, check_path, write_text
+from zerolab.core.files import check_output_path, check_valid_path, write_text
 from zerolab.core.processes import map_in_processes
 from zerolab.evaluation.accuracy import non_trivial_mask, random_grades
 from zerolab.evaluation.collecting import (
@@ -39,7 +39,7 @@ from zerolab.oracles.oracle import NotSolvedError, Oracle
 from zerolab.oracles.solver import UNLIMITED, SolverBudget, oracle_for
 from zerolab.report.table import percent
 from zerolab.rules.catalogue import game_name, parse_game
-from zerolab.rules.compiled_rules import smallest_images
+from zerolab.rules.compiled_rules import canonical_states
 from zerolab.rules.rules import Game
 from zerolab.store.folder import FolderKind
 
@@ -194,7 +194,7 @@ def check_dataset_path(path: Path) -> None:
     """Raise UserError if a data set cannot be written to this path."""
     check_output_path(path)
     for ending in (".json", ".parts"):
-        check_path(_sibling(path, ending))
+        check_valid_path(_sibling(path, ending))
 
 
 def _sibling(path: Path, ending: str) -> Path:
@@ -251,7 +251,7 @@ class _DatasetBuilder:
     def add(self, part: CollectedPositions) -> None:
         """Add the new positions of a part."""
         new = []
-        images, _ = smallest_images(self._game, part.positions.states)
+        images, _ = canonical_states(self._game, part.positions.states)
         for row, image in enumerate(images):
             key = image.tobytes()
             if key in self._known:

@@ -24,7 +24,7 @@ from zerolab.report.figures import legend_below, new_figure, series_colour, shor
 from zerolab.report.table import Z95, Interval, wilson_interval
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.rules import Game
-from zerolab.store.games import SELF_PLAY, GameRecord
+from zerolab.store.games import SELF_PLAY_STAGE, GameRecord
 from zerolab.store.run_folder import RunFolder
 
 if TYPE_CHECKING:
@@ -195,10 +195,10 @@ def run_diversity(path: Path) -> Diversity:
     game = run.config.get("game")
     if not isinstance(game, str):
         raise UserError(f"{path}: game = {quoted(game)}: expected the name of a game")
-    lines = [line for line in run.metrics() if line.get("stage") == SELF_PLAY]
+    lines = [line for line in run.metrics() if line.get("stage") == SELF_PLAY_STAGE]
     if not lines:
         raise UserError(f"{path} has no self-play games: expected a run with at least one")
-    games = [run.games.stage_games(int(line["iteration"]), SELF_PLAY) for line in lines]
+    games = [run.games.stage_games(int(line["iteration"]), SELF_PLAY_STAGE) for line in lines]
     self_play_seconds = sum(float(line.get("wall_seconds", 0.0)) for line in lines)
     return games_diversity(str(path), parse_game(game), games, self_play_seconds)
 

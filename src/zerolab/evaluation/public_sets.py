@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zerolab.core.errors import UserError, quoted
-from zerolab.core.files import check_path, read_text
+from zerolab.core.files import check_valid_path, read_text
 from zerolab.evaluation.positions import play_lines
 from zerolab.games.connect_four import ConnectFour
 from zerolab.oracles.oracle import ILLEGAL_VALUE
@@ -79,7 +79,7 @@ class PublicSet(NamedTuple):
 
 def is_public_set(path: Path) -> bool:
     """Return whether a path is a file other than a Parquet file, judging by name and content."""
-    check_path(path)
+    check_valid_path(path)
     if not path.is_file() or path.suffix == ".parquet":
         return False
     try:
@@ -196,7 +196,7 @@ def _parse_names(game: Game, text: str) -> Iterator[int]:
     for number, name in enumerate(re.findall(r"pass|[a-z]\d+|.", text), start=1):
         action = None if name.isdecimal() else notation.parse_action(game, name)
         if action is None:
-            moves = notation.move_format(game)
+            moves = notation.move_examples_text(game)
             raise UserError(f"move {number} is {quoted(name)}: expected {moves}")
         yield action
 

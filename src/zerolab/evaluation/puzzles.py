@@ -210,7 +210,7 @@ def grade_puzzle(puzzle: Puzzle, agents: Iterable[Agent], judge: Agent) -> Puzzl
     misses = {
         agent.name: miss_share(
             (
-                each.best.name
+                each.chosen_move.name
                 for each in analyse_with_seeds(agent, position, range(TRIES_PER_AGENT))
             ),
             puzzle.answer,

@@ -36,7 +36,7 @@ from zerolab.evaluation.public_sets import PublicSet
 from zerolab.oracles.solver import oracle_for
 from zerolab.report.table import Cell, Column, Interval, Table
 from zerolab.rules.catalogue import game_name
-from zerolab.rules.compiled_rules import smallest_images
+from zerolab.rules.compiled_rules import canonical_states
 from zerolab.rules.rules import action_count
 
 _POSITIONS_PER_CHUNK = 10
@@ -121,7 +121,7 @@ def _as_positions(public: PublicSet, values: NDArray[np.int32]) -> Positions:
     """Return the first k positions of a set with their values, int32[k, actions]."""
     count = len(values)
     offsets = public.offsets[: count + 1]
-    images, _ = smallest_images(public.game, public.states[:count])
+    images, _ = canonical_states(public.game, public.states[:count])
     _, game_numbers = np.unique(images, axis=0, return_inverse=True)
     return Positions(
         public.game,

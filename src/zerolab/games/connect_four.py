@@ -220,7 +220,7 @@ class ConnectFourNotation(Notation):
     """Notation in which columns are numbered from 0, like actions."""
 
     @classmethod
-    def move_format(cls, game: Any) -> str:
+    def move_examples_text(cls, game: Any) -> str:
         """Return the range of columns."""
         return f"columns, numbered 0 to {game.columns - 1} from the left"
 
@@ -230,7 +230,7 @@ class ConnectFourNotation(Notation):
         return str(column)
 
     @classmethod
-    def set_up(cls, game: Any, board: NDArray[np.int8], first_to_move: bool) -> State:
+    def state_of_board(cls, game: Any, board: NDArray[np.int8], first_to_move: bool) -> State:
         """Return the state of a board; raise UserError for boards recognised as unreachable."""
         require_alternating_counts(board, first_to_move)
         occupied = board != 0

@@ -11,10 +11,10 @@ from zerolab.report.board_shapes import Drawing
 from zerolab.rules import boards, cells, rules
 from zerolab.rules.catalogue import register_game
 from zerolab.rules.cells import (
-    AlternatingNotation,
     CellEncoding,
     CellRules,
     CellSolverRules,
+    PlacementNotation,
 )
 from zerolab.rules.rules import DRAW, LOSS, ONGOING
 
@@ -54,7 +54,7 @@ class GobangRules(CellRules):
         own = state[0]
         other = state[1]
         empty = boards.full_board(game.rows, game.columns) & ~(own | other)
-        count = boards.list_cells(empty, moves[1:])
+        count = boards.write_cells(empty, moves[1:])
         won = boards.has_line(other, game.rows, game.columns, game.length)
         random = boards.ZERO
         plies = 0
@@ -100,7 +100,7 @@ class GobangSolverRules(CellSolverRules):
         if threats:
             out[0] = boards.lowest_bit_index(threats)
             return 1
-        return boards.list_cells(empty, out)
+        return boards.write_cells(empty, out)
 
     @staticmethod
     def move_ordering_score(game, state):
@@ -112,7 +112,7 @@ register_game(
     Gobang,
     GobangRules,
     CellEncoding,
-    AlternatingNotation,
+    PlacementNotation,
     GobangSolverRules,
     Drawing(cells="points", surface="wood", pieces="black_and_white", decided_by="line"),
 )

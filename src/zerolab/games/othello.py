@@ -263,7 +263,7 @@ class OthelloNotation(CellNotation):
         return super().parse_action(game, text)
 
     @classmethod
-    def set_up(cls, game: Any, board: NDArray[np.int8], first_to_move: bool) -> State:
+    def state_of_board(cls, game: Any, board: NDArray[np.int8], first_to_move: bool) -> State:
         """Return the state of a board; any numbers of discs are valid, since players may pass."""
         return pack_board(board)
 
@@ -290,7 +290,7 @@ class OthelloSolverRules(CellSolverRules):
         if moves == boards.ZERO:
             out[0] = game.rows * game.columns
             return 1
-        return boards.list_cells(moves, out)
+        return boards.write_cells(moves, out)
 
     @staticmethod
     def move_ordering_score(game, state):

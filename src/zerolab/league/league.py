@@ -22,7 +22,7 @@ from zerolab.agents.specs import parse_agent
 from zerolab.core.config import validate
 from zerolab.core.errors import UserError, quoted
 from zerolab.core.nested_tables import assign, parse_assignments
-from zerolab.league.league_settings import SPEED_SETTINGS, LeagueSettings
+from zerolab.league.league_settings import CHANGEABLE_SETTINGS, LeagueSettings
 from zerolab.league.playing import play_league_games, player_number
 from zerolab.league.population import (
     Population,
@@ -45,7 +45,7 @@ from zerolab.search.evaluator import Evaluator, UniformEvaluator
 from zerolab.store.arrays import load_arrays, save_arrays
 from zerolab.store.checks import damaged_file_error, user_errors_on_read
 from zerolab.store.folder import FolderKind
-from zerolab.store.games import GAMES_FILE_NAME, SELF_PLAY, GameRecord, GameStore
+from zerolab.store.games import GAMES_FILE_NAME, SELF_PLAY_STAGE, GameRecord, GameStore
 
 _OPTIONS = {
     "game": "GAME", "seed": "--seed", "network": "--agent", "identity": "--agent"
@@ -62,7 +62,7 @@ class LeagueNetwork(NamedTuple):
     """Canonical name, such as ``runs/demo@12``; empty if there is no network."""
     identity: str = ""
     """Identity of the run's agent, which depends on the network's weights."""
-    settings: dict[str, Any] | None = None
+    network_settings: dict[str, Any] | None = None
     """Network settings; None if there is no network."""
     predicts_draws: bool = False
     """True if a head predicts the probability of a draw."""
@@ -84,7 +84,7 @@ def league_network(spec: str | None, game: Game) -> LeagueNetwork:
             f"{agent.name}: options do not apply to a league; expected a run such as runs/demo@12,"
             " and --set search.KEY=VALUE"
         )
-    predicts_draws = any("draws" in head.search_outputs for head in agent.network_settings.heads)
+    predicts_draws = any("draws" in head.evaluator_outputs for head in agent.network_settings.heads)
     return LeagueNetwork(
         agent.load_evaluator,
         agent.name,
@@ -216,7 +216,7 @@ class League:
         """Begin or resume a league.
 
         Raises UserError if another process is using the league, if settings other than
-        `SPEED_SETTINGS` differ, or if the folder contains anything other than a league.
+        `CHANGEABLE_SETTINGS` differ, or if the folder contains anything other than a league.
         """
         with LEAGUE_FOLDER_KIND.locked(path):
             league = cls.load(path)
@@ -225,7 +225,9 @@ class League:
                 league = cls(path, settings)
             else:
                 saved, requested = league.settings.model_dump(), settings.model_dump()
-                LEAGUE_FOLDER_KIND.require_equal_settings(path, saved, requested, SPEED_SETTINGS)
+                LEAGUE_FOLDER_KIND.require_equal_settings(
+                    path, saved, requested, CHANGEABLE_SETTINGS
+                )
                 league.settings = settings
             league.store.rewind(league.state.batch_count)
             yield league
@@ -323,7 +325,7 @@ class ReconstructedLeague:
         if iteration < self._next_iteration:
             self._reset()
         while self._next_iteration < iteration:
-            self._replay(self._store.stage_games(self._next_iteration, SELF_PLAY))
+            self._replay(self._store.stage_games(self._next_iteration, SELF_PLAY_STAGE))
             self._next_iteration += 1
         return deepcopy(self._state)
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-TITLES = {
+PARAMETER_TITLES = {
     "c": "exploration constant c",
     "fpu": "first-play urgency",
     "draw_value": "draw value",
@@ -67,7 +67,7 @@ def _draw_parameter(axes: Axes, players: Population, settings: LeagueSettings, c
             settings.optimum, color=series_colour(2), linestyle="--", label="optimum of the check"
         )
     axes.set_ylim(*getattr(settings.ranges, name))
-    axes.set_title(TITLES[name], fontsize=10)
+    axes.set_title(PARAMETER_TITLES[name], fontsize=10)
     axes.set_xlabel("generation")
     axes.locator_params(axis="x", integer=True)
     axes.grid(alpha=0.3)

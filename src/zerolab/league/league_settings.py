@@ -58,13 +58,13 @@ class SimulationClock(KlGainBudget):
         self.simulations_left[slots] = self._start
         self.spent_simulations[slots] = 0
 
-    def allow_initial(self, slots: NDArray[np.int64], keys: NDArray[np.uint64]) -> Allowance:
+    def initial_allowance(self, slots: NDArray[np.int64], keys: NDArray[np.uint64]) -> Allowance:
         self.simulations_left[slots] += self._increment - self.spent_simulations[slots]
         self.max_simulations[slots] = np.minimum(self.simulations_left[slots], self._most)
-        return super().allow_initial(slots, keys)
+        return super().initial_allowance(slots, keys)
 
 
-Parameter = Literal["c", "fpu", "draw_value", "threshold", "check"]
+ParameterName = Literal["c", "fpu", "draw_value", "threshold", "check"]
 """Parameters that can evolve: `search.selection.c`, the value of `search.fpu`, `search.draw_value`,
 the threshold of the thinking time, and the check parameter."""
 
@@ -140,7 +140,7 @@ def require_even(games: int) -> int:
 class EvolutionSettings(Settings):
     """Settings of a league's players and their evolution."""
 
-    parameters: tuple[Parameter, ...] = Field(
+    parameters: tuple[ParameterName, ...] = Field(
         default=("c", "fpu", "threshold"), min_length=1, max_length=len(_LIMITS)
     )
     """Parameters that evolve. Other parameters have the values in `search` and `clock`; if the
@@ -275,5 +275,5 @@ class LeagueSettings(EvolutionSettings):
         return frozenset((*self.search.extra_outputs, *draws))
 
 
-SPEED_SETTINGS = ("parallel_games", "threads", "batch")
+CHANGEABLE_SETTINGS = ("parallel_games", "threads", "batch")
 """Settings that may change when a league is resumed."""

@@ -35,7 +35,7 @@ from zerolab.search.search_settings import PerTreeSettings, SearchSettings
 from zerolab.store.games import GameRecord
 
 
-class LeagueParameters(NamedTuple):
+class GameParameters(NamedTuple):
     """Parameters of both players in consecutively numbered games."""
 
     first_number: int
@@ -58,7 +58,7 @@ class LeaguePlayer(SelfPlayer):
         self_play: SelfPlaySettings,
         evaluator: Evaluator,
         threads: int,
-        parameters: LeagueParameters,
+        parameters: GameParameters,
     ) -> None:
         self._parameters = parameters
         # Used by `start`, which super().__init__ calls.
@@ -103,7 +103,7 @@ class LeaguePlayer(SelfPlayer):
 
     def choose(self, slots: Slots, states: NDArray[np.uint64], keys: NDArray[np.uint64]) -> Actions:
         self.submit(slots, states, keys)
-        while self.search.active:
+        while self.search.is_active:
             self._extend_unfinished(self.search.step())
         return self.decide(self._trees_to_move(slots))
 
@@ -202,7 +202,7 @@ def play_league_games(
     )  # fmt: skip
     if "threshold" in settings.parameters:
         self_play = self_play.model_copy(update={"budget": settings.clock})
-    parameters = LeagueParameters(first_number, players.values[pairs])
+    parameters = GameParameters(first_number, players.values[pairs])
     at_once = min(settings.parallel_games, len(pairs))
     threads = useful_thread_count(settings.threads, at_once, has_network(evaluator))
     numbers = range(first_number, first_number + len(pairs))
@@ -223,7 +223,7 @@ def play_league_games(
 
 def _new_player(
     settings: LeagueSettings,
-    parameters: LeagueParameters,
+    parameters: GameParameters,
     game: Game,
     self_play: SelfPlaySettings,
     _: SearchSettings,

@@ -56,7 +56,7 @@ def first_generation(settings: LeagueSettings) -> Population:
 
     Sigmas are at most half of the parameter range. [Clausen2021] uses the same distributions.
     """
-    low, span = parameter_ranges(settings)
+    low, span = range_starts_and_lengths(settings)
     count = settings.active
     draws = np.array([_generator(settings, n).random((2, len(low))) for n in range(count)])
     return Population(
@@ -107,7 +107,7 @@ def mutate(
     * N + tau * N_i) with tau_0 = 1 / sqrt(2n) and tau = 1 / sqrt(2 * sqrt(n)); x_i' = x_i +
     sigma_i' * N'_i, wrapped around the range of x_i.
     """
-    low, span = parameter_ranges(settings)
+    low, span = range_starts_and_lengths(settings)
     n = len(values)
     draws = _generator(settings, number).standard_normal(2 * n + 1)
     common = draws[0] / math.sqrt(2 * n)
@@ -117,7 +117,9 @@ def mutate(
     return low + np.mod(new_values - low, span), new_sigmas
 
 
-def parameter_ranges(settings: LeagueSettings) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def range_starts_and_lengths(
+    settings: LeagueSettings,
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the lower ends and the lengths of the parameter ranges, float64[n] each."""
     ends = np.array([getattr(settings.ranges, name) for name in settings.parameters])
     return ends[:, 0], ends[:, 1] - ends[:, 0]

@@ -30,7 +30,7 @@ from zerolab.networks.network_settings import (
     NetworkSettings,
     enlarge_residual_weights,
 )
-from zerolab.networks.objectives import HEADS, LOSSES, SearchOutput
+from zerolab.networks.objectives import HEADS, LOSSES, EvaluatorOutput
 from zerolab.rules import encoding, rules
 from zerolab.rules.encoding import action_layout
 from zerolab.rules.rules import Game
@@ -73,7 +73,7 @@ class ResidualSettings(NetworkSettings):
     squeeze_excite: int = Field(default=0, ge=0)
     """Squeeze ratio of the gates; 0 disables them. [Clausen2021], extended: 16."""
 
-    def grown(self, factor: int, blocks: int = 0) -> Self:
+    def grown_settings(self, factor: int, blocks: int = 0) -> Self:
         sizes = {"filters": self.filters * factor, "blocks": self.blocks + blocks}
         return validate(type(self), {**self.model_dump(), **sizes})
 
@@ -172,7 +172,12 @@ class FullyConvolutionalSettings(ResidualSettings):
         """Return the layers after a head's convolution."""
         from torch import nn
 
-        from zerolab.networks.network import POOL_COUNT, GlobalPool, LastLayer, PlacewiseLayer
+        from zerolab.networks.network import (
+            POOL_OUTPUTS_PER_FILTER,
+            GlobalPool,
+            LastLayer,
+            PlacewiseLayer,
+        )
 
         actions = rules.action_count(game)
         if head.is_per_action:
@@ -182,7 +187,7 @@ class FullyConvolutionalSettings(ResidualSettings):
                     f" {quoted(head.name)} head needs more: expected a different network"
                 )
             return PlacewiseLayer(head, self.head_filters, action_layout(game))
-        pooled = POOL_COUNT * self.head_filters
+        pooled = POOL_OUTPUTS_PER_FILTER * self.head_filters
         if not self.hidden:
             return nn.Sequential(GlobalPool(), LastLayer(head, pooled, actions))
         hidden = nn.Linear(pooled, self.hidden), nn.ReLU()
@@ -321,7 +326,7 @@ _BATCH = 2  # batch norm cannot train on a single position
 
 @cache
 def evaluation_flops(
-    settings: NetworkSettings, game: Game, outputs: Sequence[SearchOutput] = ("priors", "values")
+    settings: NetworkSettings, game: Game, outputs: Sequence[EvaluatorOutput] = ("priors", "values")
 ) -> int:
     """Return the number of operations needed to evaluate one position.
 

@@ -14,8 +14,8 @@ from pydantic import Field, field_validator
 
 from zerolab.networks.objectives import (
     HEADS,
+    EvaluatorOutput,
     Head,
-    SearchOutput,
     TargetOptions,
     cross_entropy,
     mean_squared_error,
@@ -34,10 +34,10 @@ class PolicyHead(Head):
     name: Literal["policy"] = "policy"
 
     is_per_action: ClassVar[bool] = True
-    search_outputs: ClassVar[tuple[SearchOutput, ...]] = ("priors",)
+    evaluator_outputs: ClassVar[tuple[EvaluatorOutput, ...]] = ("priors",)
     prediction_meaning: ClassVar[str] = "logits of the actions; their softmax is the policy"
 
-    def vector_columns(self, options: TargetOptions) -> frozenset[str]:
+    def target_vector_columns(self, options: TargetOptions) -> frozenset[str]:
         by_target: dict[str, tuple[str, ...]] = {
             "visits": ("policies",),
             "values": ("policies", "action_values"),
@@ -46,7 +46,7 @@ class PolicyHead(Head):
         targets = options.policy_target, options.late_policy_target
         return frozenset(column for target in targets for column in by_target[target])
 
-    def target(self, facts: Facts, options: TargetOptions) -> NDArray[np.float32]:
+    def compute_targets(self, facts: Facts, options: TargetOptions) -> NDArray[np.float32]:
         """Return the target policies, float32[N, actions]."""
         early = _TARGETS[options.policy_target](facts, options)
         if options.policy_target == options.late_policy_target:
@@ -55,11 +55,11 @@ class PolicyHead(Head):
         late = _TARGETS[options.late_policy_target](facts, options)
         return np.where(is_early[:, None], early, late)
 
-    def error(self, prediction: Tensor, target: Tensor) -> Tensor:
+    def compute_errors(self, prediction: Tensor, target: Tensor) -> Tensor:
         """Return the cross-entropies."""
         return cross_entropy(prediction.float(), target)
 
-    def compute_search_outputs(self, prediction: Tensor) -> dict[SearchOutput, Tensor]:
+    def compute_evaluator_outputs(self, prediction: Tensor) -> dict[EvaluatorOutput, Tensor]:
         """Return the priors, including those of illegal actions, which the search masks."""
         return {"priors": prediction.float().softmax(dim=1)}
 
@@ -98,22 +98,22 @@ class ValueHead(Head):
 
     name: Literal["value"] = "value"
 
-    search_outputs: ClassVar[tuple[SearchOutput, ...]] = ("values",)
+    evaluator_outputs: ClassVar[tuple[EvaluatorOutput, ...]] = ("values",)
     prediction_meaning: ClassVar[str] = "expected outcome for the side to move, in [-1, 1]"
 
-    def activation(self, outputs: Tensor) -> Tensor:
+    def apply_activation(self, outputs: Tensor) -> Tensor:
         """Return values, [N]; tanh is float32 because bfloat16 is too coarse near 1 and -1."""
         return outputs.float().tanh().squeeze(1)
 
-    def target(self, facts: Facts, options: TargetOptions) -> NDArray[np.float32]:
+    def compute_targets(self, facts: Facts, options: TargetOptions) -> NDArray[np.float32]:
         """Return the outcomes, mixed with the root values of the search, float32[N]."""
         return mix_with_search(facts.values, facts.root_values, options.value_target_search_weight)
 
-    def error(self, prediction: Tensor, target: Tensor) -> Tensor:
+    def compute_errors(self, prediction: Tensor, target: Tensor) -> Tensor:
         """Return the squared errors."""
         return squared_error(prediction.float(), target)
 
-    def compute_search_outputs(self, prediction: Tensor) -> dict[SearchOutput, Tensor]:
+    def compute_evaluator_outputs(self, prediction: Tensor) -> dict[EvaluatorOutput, Tensor]:
         """Return the values."""
         return {"values": prediction}
 
@@ -132,14 +132,14 @@ class OutcomeHead(Head):
     weight: float = Field(default=1.5, ge=0, le=1000)
     """Weight of this head's error in the loss. [Clausen2021]: 0.01. [AlphaZeroArcade]: 1.5."""
 
-    search_outputs: ClassVar[tuple[SearchOutput, ...]] = ("values", "draws")
+    evaluator_outputs: ClassVar[tuple[EvaluatorOutput, ...]] = ("values", "draws")
     prediction_meaning: ClassVar[str] = "logits of win, draw and loss for the side to move"
 
     def output_size(self, actions: int) -> int:
         """Return 3, for the logits of win, draw and loss."""
         return 3
 
-    def target(self, facts: Facts, options: TargetOptions) -> NDArray[np.float32]:
+    def compute_targets(self, facts: Facts, options: TargetOptions) -> NDArray[np.float32]:
         """Return the target probabilities, float32[N, 3].
 
         Their value P(win) - P(loss) equals the target of the scalar value head. A win discounted to
@@ -154,11 +154,11 @@ class OutcomeHead(Head):
         decided = 1 - draws
         return np.stack([(decided + values) / 2, draws, (decided - values) / 2], axis=1)
 
-    def error(self, prediction: Tensor, target: Tensor) -> Tensor:
+    def compute_errors(self, prediction: Tensor, target: Tensor) -> Tensor:
         """Return the cross-entropies."""
         return cross_entropy(prediction.float(), target)
 
-    def compute_search_outputs(self, prediction: Tensor) -> dict[SearchOutput, Tensor]:
+    def compute_evaluator_outputs(self, prediction: Tensor) -> dict[EvaluatorOutput, Tensor]:
         """Return P(win) - P(loss) and P(draw)."""
         win, draw, loss = prediction.float().softmax(dim=1).unbind(dim=1)
         return {"values": win - loss, "draws": draw}
@@ -180,27 +180,27 @@ class ActionValuesHead(Head):
     """Weight of this head's error in the loss. [AlphaZeroArcade]: 5.0."""
 
     is_per_action: ClassVar[bool] = True
-    search_outputs: ClassVar[tuple[SearchOutput, ...]] = ("action_values",)
+    evaluator_outputs: ClassVar[tuple[EvaluatorOutput, ...]] = ("action_values",)
     prediction_meaning: ClassVar[str] = (
         "expected outcome for the side to move by action, in [-1, 1]"
     )
 
-    def activation(self, outputs: Tensor) -> Tensor:
+    def apply_activation(self, outputs: Tensor) -> Tensor:
         """Return values, [N, actions]; tanh is float32, as in the value head."""
         return outputs.float().tanh()
 
-    def vector_columns(self, options: TargetOptions) -> frozenset[str]:
+    def target_vector_columns(self, options: TargetOptions) -> frozenset[str]:
         return frozenset(("action_values",))
 
-    def target(self, facts: Facts, options: TargetOptions) -> NDArray[np.float32]:
+    def compute_targets(self, facts: Facts, options: TargetOptions) -> NDArray[np.float32]:
         """Return the search values, float32[N, actions]; NaN for unvisited actions."""
         return facts.action_values.astype(np.float32, copy=False)
 
-    def error(self, prediction: Tensor, target: Tensor) -> Tensor:
+    def compute_errors(self, prediction: Tensor, target: Tensor) -> Tensor:
         """Return the mean squared errors over the visited actions."""
         return mean_squared_error(prediction.float(), target)
 
-    def compute_search_outputs(self, prediction: Tensor) -> dict[SearchOutput, Tensor]:
+    def compute_evaluator_outputs(self, prediction: Tensor) -> dict[EvaluatorOutput, Tensor]:
         """Return the action values, including those of illegal actions."""
         return {"action_values": prediction}
 
@@ -224,14 +224,14 @@ class ReplyHead(Head):
     is_per_action: ClassVar[bool] = True
     prediction_meaning: ClassVar[str] = "logits of the opponent's next action"
 
-    def vector_columns(self, options: TargetOptions) -> frozenset[str]:
+    def target_vector_columns(self, options: TargetOptions) -> frozenset[str]:
         return frozenset(("reply_policies",))
 
-    def target(self, facts: Facts, options: TargetOptions) -> NDArray[np.float32]:
+    def compute_targets(self, facts: Facts, options: TargetOptions) -> NDArray[np.float32]:
         """Return the search policies of the next positions, float32[N, actions]."""
         return facts.reply_policies.astype(np.float32, copy=False)
 
-    def error(self, prediction: Tensor, target: Tensor) -> Tensor:
+    def compute_errors(self, prediction: Tensor, target: Tensor) -> Tensor:
         """Return the cross-entropies, float32[N]; NaN if there is no reply."""
         masked = target.isnan().any(dim=1)
         errors = cross_entropy(prediction.float(), target.nan_to_num(0))
@@ -261,15 +261,15 @@ class PliesLeftHead(Head):
         f"plies to the end of the game, divided by {_PLIES_PER_UNIT:g}"
     )
 
-    def activation(self, outputs: Tensor) -> Tensor:
+    def apply_activation(self, outputs: Tensor) -> Tensor:
         """Return the predicted plies left in units of 20, float32[N]."""
         return outputs.float().squeeze(1)
 
-    def target(self, facts: Facts, options: TargetOptions) -> NDArray[np.float32]:
+    def compute_targets(self, facts: Facts, options: TargetOptions) -> NDArray[np.float32]:
         """Return the plies left in units of 20, float32[N]."""
         return (facts.plies_left / _PLIES_PER_UNIT).astype(np.float32, copy=False)
 
-    def error(self, prediction: Tensor, target: Tensor) -> Tensor:
+    def compute_errors(self, prediction: Tensor, target: Tensor) -> Tensor:
         """Return the Huber errors: e^2 / 2 up to the threshold t, t * (|e| - t / 2) beyond."""
         distance = (prediction.float() - target).abs()
         clipped = distance.clamp(max=_HUBER_THRESHOLD)
@@ -333,14 +333,14 @@ class FeaturesHead(Head):
         """Return the total number of features over all plies."""
         return self.width * len(self.plies)
 
-    def vector_columns(self, options: TargetOptions) -> frozenset[str]:
+    def target_vector_columns(self, options: TargetOptions) -> frozenset[str]:
         return frozenset(("features",))
 
-    def target(self, facts: Facts, options: TargetOptions) -> NDArray[np.float32]:
+    def compute_targets(self, facts: Facts, options: TargetOptions) -> NDArray[np.float32]:
         """Return the features, float32[N, plies * width]; NaN after the end of the game."""
         return facts.features.astype(np.float32, copy=False)
 
-    def error(self, prediction: Tensor, target: Tensor) -> Tensor:
+    def compute_errors(self, prediction: Tensor, target: Tensor) -> Tensor:
         """Return the mean squared errors of the known features."""
         return mean_squared_error(prediction.float(), target)
 

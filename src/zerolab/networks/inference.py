@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from zerolab.core.errors import UserError, quoted
 from zerolab.core.resources import DEVICE_VARIABLE, checked_device_name
 from zerolab.networks.network import Network, fold_batch_norms, folded_copy
-from zerolab.networks.objectives import SearchOutput
+from zerolab.networks.objectives import EvaluatorOutput
 from zerolab.rules import compiled_rules
 from zerolab.rules.rules import Game
 
@@ -231,7 +231,7 @@ class NetworkEvaluator:
         and action values float32[N, actions] are in [-1, 1]. Only the necessary heads are computed.
         Raises UserError if an output has no head.
         """
-        names: list[SearchOutput] = [
+        names: list[EvaluatorOutput] = [
             output for output in ("draws", "action_values") if output in extra_outputs
         ]
         priors, values, *extras = self._outputs(states, ("priors", "values", *names))
@@ -239,7 +239,7 @@ class NetworkEvaluator:
         return priors, values, by_name.get("draws"), by_name.get("action_values")
 
     def _outputs(
-        self, states: NDArray[np.uint64], outputs: Sequence[SearchOutput]
+        self, states: NDArray[np.uint64], outputs: Sequence[EvaluatorOutput]
     ) -> list[NDArray[np.float32]]:
         """Return the named outputs in order, computing only the heads that provide them."""
         count, on_gpu = len(states), self.device.type == "cuda"
@@ -252,18 +252,18 @@ class NetworkEvaluator:
             padded = compute(planes, outputs)
         return [np.ascontiguousarray(output[:count].cpu().numpy()) for output in padded]
 
-    def _compute(self, planes: Tensor, outputs: Sequence[SearchOutput]) -> list[Tensor]:
+    def _compute(self, planes: Tensor, outputs: Sequence[EvaluatorOutput]) -> list[Tensor]:
         inputs = planes.to(self.device, self.precision)
         inputs = inputs.contiguous(memory_format=torch.channels_last)
         heads = [self._network.head_name_for(output) for output in outputs]
         predictions = self._network(inputs, dict.fromkeys(heads))
         by_head = {
-            name: self._network.head_settings[name].compute_search_outputs(prediction)
+            name: self._network.head_settings[name].compute_evaluator_outputs(prediction)
             for name, prediction in predictions.items()
         }
         return [by_head[head][output] for head, output in zip(heads, outputs, strict=True)]
 
-    def _compute_on_gpu(self, planes: Tensor, outputs: Sequence[SearchOutput]) -> list[Tensor]:
+    def _compute_on_gpu(self, planes: Tensor, outputs: Sequence[EvaluatorOutput]) -> list[Tensor]:
         """Compute on the calling thread's stream; other threads run while it waits."""
         if not hasattr(self._thread, "batches"):
             self._thread.batches = _GpuBatches(self.device)
@@ -271,7 +271,7 @@ class NetworkEvaluator:
         return batches.compute(planes, tuple(outputs), self._compute)
 
 
-_Compute = Callable[[Tensor, Sequence[SearchOutput]], list[Tensor]]
+_Compute = Callable[[Tensor, Sequence[EvaluatorOutput]], list[Tensor]]
 
 
 class _GpuBatches:
@@ -281,10 +281,10 @@ class _GpuBatches:
         self._device = device
         self._stream: torch.cuda.Stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
         self._pool = torch.cuda.graph_pool_handle()
-        self._graphs: dict[tuple[int, tuple[SearchOutput, ...]], _GpuGraph | None] = {}
+        self._graphs: dict[tuple[int, tuple[EvaluatorOutput, ...]], _GpuGraph | None] = {}
 
     def compute(
-        self, planes: Tensor, outputs: tuple[SearchOutput, ...], compute: _Compute
+        self, planes: Tensor, outputs: tuple[EvaluatorOutput, ...], compute: _Compute
     ) -> list[Tensor]:
         """Return `compute(planes, outputs)` on the CPU; repeated calls use a graph."""
         key = len(planes), outputs
@@ -348,7 +348,7 @@ CUDA_GRAPH_LOCK = threading.Lock()
 _FEATURE_BATCH = 1024
 
 
-class TrunkFeatures:
+class TrunkFeatureExtractor:
     """A snapshot of a network that computes features [Clausen2021].
 
     Features are the activations of the convolutions before the network's heads. They are computed

@@ -25,8 +25,8 @@ from torch.nn.utils.fusion import fuse_conv_bn_weights, fuse_linear_bn_weights
 
 from zerolab.core.errors import UserError, quoted
 from zerolab.networks.network_settings import InputPlane
-from zerolab.networks.objectives import Head, SearchOutput, missing_output_message
-from zerolab.rules.encoding import ActionLayout, Places
+from zerolab.networks.objectives import EvaluatorOutput, Head, missing_output_message
+from zerolab.rules.encoding import ActionLayout, PlaceKind
 
 
 class LastLayer(nn.Module):
@@ -35,7 +35,7 @@ class LastLayer(nn.Module):
     def __init__(self, head: Head, inputs: int, actions: int) -> None:
         super().__init__()
         self.output = nn.Linear(inputs, head.output_size(actions))
-        self._activation: Callable[[Tensor], Tensor] = head.activation
+        self._activation: Callable[[Tensor], Tensor] = head.apply_activation
 
     def forward(self, features: Tensor) -> Tensor:
         return self._activation(self.output(features))
@@ -122,10 +122,10 @@ class Network(nn.Module):
         chosen = [head for name, head in conv_heads.items() if not names or name in names]
         return torch.cat([head.features(trunk) for head in chosen], dim=1)
 
-    def head_name_for(self, output: SearchOutput) -> str:
+    def head_name_for(self, output: EvaluatorOutput) -> str:
         """Return the name of the first head with this output; raise UserError if none has it."""
         name = next(
-            (name for name, head in self.head_settings.items() if output in head.search_outputs),
+            (name for name, head in self.head_settings.items() if output in head.evaluator_outputs),
             None,
         )
         if name is None:
@@ -133,7 +133,7 @@ class Network(nn.Module):
         return name
 
 
-POOL_COUNT = 3
+POOL_OUTPUTS_PER_FILTER = 3
 """Number of outputs of `GlobalPool` per filter."""
 
 _MIN_VARIANCE = 1e-5  # bounds the gradient of the square root
@@ -180,7 +180,7 @@ class PlacewiseLayer(nn.Module):
         self.output = nn.Linear(pools * filters, 1)
         count = layout.placeless_count
         self.others = nn.Linear(2 * filters, count) if count else None
-        self._activation: Callable[[Tensor], Tensor] = head.activation
+        self._activation: Callable[[Tensor], Tensor] = head.apply_activation
 
     def forward(self, planes: Tensor) -> Tensor:
         outputs = self.output(self._read_places(planes)).squeeze(2)
@@ -214,7 +214,7 @@ def _filters_last(planes: Tensor) -> Tensor:
     return planes.permute(0, 2, 3, 1)
 
 
-_READERS: dict[Places, tuple[Callable[[Tensor], Tensor], int]] = {
+_READERS: dict[PlaceKind, tuple[Callable[[Tensor], Tensor], int]] = {
     "cells": (_cells, 1),
     "columns": (partial(_lines, over=2), 2),
     "rows": (partial(_lines, over=3), 2),

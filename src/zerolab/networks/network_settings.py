@@ -38,7 +38,7 @@ from pydantic import (
 from zerolab.core.config import VariantSettings, variant_list_annotation
 from zerolab.core.errors import UserError, quoted
 from zerolab.core.registry import Registry
-from zerolab.networks.objectives import HEADS, Head, SearchOutput, missing_output_message
+from zerolab.networks.objectives import HEADS, EvaluatorOutput, Head, missing_output_message
 from zerolab.rules import encoding
 from zerolab.rules.rules import Game
 
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 import_module("zerolab.networks.heads")
 
-_REQUIRED_OUTPUTS: tuple[SearchOutput, ...] = ("priors", "values")
+_REQUIRED_OUTPUTS: tuple[EvaluatorOutput, ...] = ("priors", "values")
 
 
 class InputPlane(VariantSettings):
@@ -100,7 +100,7 @@ class NetworkSettings(VariantSettings):
     def _require_search_outputs(cls, heads: tuple[Head, ...]) -> tuple[Head, ...]:
         """Reject lists of heads that provide no priors or no values."""
         for output in _REQUIRED_OUTPUTS:
-            if not any(output in head.search_outputs for head in heads):
+            if not any(output in head.evaluator_outputs for head in heads):
                 raise ValueError(missing_output_message(output, heads))
         return heads
 
@@ -120,13 +120,15 @@ class NetworkSettings(VariantSettings):
         """Return the number of planes that the first layer reads; the game's planes come first."""
         return encoding.plane_count(game) + len(self.planes)
 
-    def grown(self, factor: int, blocks: int = 0) -> NetworkSettings:
+    def grown_settings(self, factor: int, blocks: int = 0) -> NetworkSettings:
         """Return the settings with `factor` times the filters and `blocks` additional blocks.
 
         Raises UserError if the architecture cannot grow, or cannot become that large.
         """
         growing = [
-            name for name, kind in NETWORKS.items() if kind.grown is not NetworkSettings.grown
+            name
+            for name, kind in NETWORKS.items()
+            if kind.grown_settings is not NetworkSettings.grown_settings
         ]
         raise UserError(
             f"network = {quoted(self.name)} cannot grow: expected"
@@ -260,7 +262,7 @@ class Growth(VariantSettings):
     """
 
     @property
-    def last_iteration(self) -> int | None:
+    def last_scheduled_iteration(self) -> int | None:
         """Last iteration after which the network grows; None if it never grows."""
         return None
 
@@ -325,14 +327,14 @@ class GrowthAtIterations(Growth):
         return self
 
     @property
-    def last_iteration(self) -> int:
+    def last_scheduled_iteration(self) -> int:
         return self.after[-1]
 
     def network_settings(self, first: NetworkSettings, iteration: int) -> NetworkSettings:
         growths = sum(iteration > growing_iteration for growing_iteration in self.after)
         if not growths:
             return first
-        return first.grown(self.factor**growths, growths * self.added_blocks)
+        return first.grown_settings(self.factor**growths, growths * self.added_blocks)
 
 
 GROWTHS: Registry[type[Growth]] = Registry("growth")

@@ -24,18 +24,18 @@ from pydantic import Field
 from zerolab.core.config import VariantSettings
 from zerolab.core.errors import quoted
 from zerolab.core.registry import Registry
-from zerolab.rules.facts import Facts, Numbers
+from zerolab.rules.facts import Facts, FloatArray
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-POLICY = "policy"
+POLICY_HEAD = "policy"
 """Name of the policy head, which every network has."""
-VALUE = "value"
+VALUE_HEAD = "value"
 """Name of the scalar value head. Losses use this name for the head that provides the values for a
 search."""
 
-SearchOutput = Literal["priors", "values", "draws", "action_values"]
+EvaluatorOutput = Literal["priors", "values", "draws", "action_values"]
 """Outputs for a search: priors float32[N, actions], summing to 1; values float32[N], the expected
 outcomes for the side to move; draws float32[N], probabilities of a draw; action_values
 float32[N, actions], the expected outcome of each action."""
@@ -65,7 +65,7 @@ class Head(VariantSettings):
     is_per_action: ClassVar[bool] = False
     """True if the head has one output per action. Architectures give these heads no hidden
     layer."""
-    search_outputs: ClassVar[tuple[SearchOutput, ...]] = ()
+    evaluator_outputs: ClassVar[tuple[EvaluatorOutput, ...]] = ()
     """Outputs that a search can use."""
     is_equivariant: ClassVar[bool] = True
     """True if a symmetry of the board maps the target of a position to the target of its image. A
@@ -84,42 +84,42 @@ class Head(VariantSettings):
         """Return the width of the last layer in a game with `actions` actions."""
         return actions if self.is_per_action else 1
 
-    def activation(self, outputs: Tensor) -> Tensor:
+    def apply_activation(self, outputs: Tensor) -> Tensor:
         """Return the predictions [N, ...] from the outputs of the last layer, [N, width].
 
         Activations for which bfloat16 is too coarse are computed in float32.
         """
         return outputs
 
-    def vector_columns(self, options: TargetOptions) -> frozenset[str]:
+    def target_vector_columns(self, options: TargetOptions) -> frozenset[str]:
         """Return the names of the vector columns of `Facts` that the target depends on.
 
         Vector columns that no head names are empty in batches.
         """
         return frozenset()
 
-    def target(self, facts: Facts, options: TargetOptions) -> NDArray[np.float32]:
+    def compute_targets(self, facts: Facts, options: TargetOptions) -> NDArray[np.float32]:
         """Return the targets of a batch, float32[N, ...]; NaN where there is no target."""
         raise NotImplementedError
 
-    def error(self, prediction: Tensor, target: Tensor) -> Tensor:
+    def compute_errors(self, prediction: Tensor, target: Tensor) -> Tensor:
         """Return the error of every sample, float32[N]; NaN where there is no target.
 
         The gradients of all other errors must be finite.
         """
         raise NotImplementedError
 
-    def compute_search_outputs(self, prediction: Tensor) -> dict[SearchOutput, Tensor]:
-        """Return the outputs in `search_outputs` by name, float32."""
+    def compute_evaluator_outputs(self, prediction: Tensor) -> dict[EvaluatorOutput, Tensor]:
+        """Return the outputs in `evaluator_outputs` by name, float32."""
         raise NotImplementedError
 
 
 HEADS: Registry[type[Head]] = Registry("head")
 
 
-def missing_output_message(output: SearchOutput, heads: Iterable[Head]) -> str:
+def missing_output_message(output: EvaluatorOutput, heads: Iterable[Head]) -> str:
     """Return the error message for an output that no head of a network provides."""
-    owners = [quoted(name) for name, kind in HEADS.items() if output in kind.search_outputs]
+    owners = [quoted(name) for name, kind in HEADS.items() if output in kind.evaluator_outputs]
     names = ", ".join(quoted(head.name) for head in heads)
     return (
         f"no head provides {output.replace('_', ' ')}: expected {' or '.join(owners)} in"
@@ -128,7 +128,7 @@ def missing_output_message(output: SearchOutput, heads: Iterable[Head]) -> str:
 
 
 def mix_with_search(
-    outcomes: Numbers, search_values: Numbers, search_weight: float
+    outcomes: FloatArray, search_values: FloatArray, search_weight: float
 ) -> NDArray[np.float32]:
     """Return (1 - w) * outcomes + w * search_values, float32, where w is `search_weight`.
 
@@ -174,8 +174,8 @@ class Loss(VariantSettings):
     its head.
     """
 
-    used_heads: ClassVar[tuple[str, ...]] = (POLICY, VALUE)
-    """Heads whose errors the loss combines. VALUE is the head that provides the values for a
+    used_heads: ClassVar[tuple[str, ...]] = (POLICY_HEAD, VALUE_HEAD)
+    """Heads whose errors the loss combines. VALUE_HEAD is the head that provides the values for a
     search. The weighted mean errors of all other heads are added to the loss."""
 
     def __call__(self, errors: ErrorsByHead) -> Tensor:
@@ -231,7 +231,7 @@ class HeadErrors:
 def missing_heads(loss: Loss, heads: Sequence[Head]) -> list[str]:
     """Return the names of heads that the loss uses but the network lacks."""
     names = {head.name for head in heads}
-    return [name for name in loss.used_heads if name != VALUE and name not in names]
+    return [name for name in loss.used_heads if name != VALUE_HEAD and name not in names]
 
 
 def trained_heads(loss: Loss, heads: Sequence[Head]) -> list[str]:
@@ -249,9 +249,9 @@ def trained_heads(loss: Loss, heads: Sequence[Head]) -> list[str]:
 
 
 def _find_head(name: str, heads: Sequence[Head]) -> Head:
-    """Return a head by name; VALUE is the first head with values, as in a search."""
-    if name == VALUE:
-        return next(head for head in heads if "values" in head.search_outputs)
+    """Return a head by name; VALUE_HEAD is the first head with values, as in a search."""
+    if name == VALUE_HEAD:
+        return next(head for head in heads if "values" in head.evaluator_outputs)
     return next(head for head in heads if head.name == name)
 
 
@@ -262,7 +262,7 @@ def _mean_known(error: Tensor) -> Tensor:
 
 
 def _means(errors: ErrorsByHead) -> tuple[Tensor, Tensor]:
-    return errors[POLICY].mean(), errors[VALUE].mean()
+    return errors[POLICY_HEAD].mean(), errors[VALUE_HEAD].mean()
 
 
 class PolicyLoss(Loss):
@@ -272,7 +272,7 @@ class PolicyLoss(Loss):
 
     def __call__(self, errors: ErrorsByHead) -> Tensor:
         """Return l_p."""
-        return errors[POLICY].mean()
+        return errors[POLICY_HEAD].mean()
 
 
 class ValueLoss(Loss):
@@ -282,7 +282,7 @@ class ValueLoss(Loss):
 
     def __call__(self, errors: ErrorsByHead) -> Tensor:
         """Return l_v."""
-        return errors[VALUE].mean()
+        return errors[VALUE_HEAD].mean()
 
 
 class SumLoss(Loss):

@@ -201,9 +201,9 @@ def _canonical(game, stack, state, min_symmetric_empties):
 
     States with fewer than `min_symmetric_empties` empty cells are copied unchanged.
     """
-    if rules.empties(game, state) >= min_symmetric_empties:
+    if rules.empty_count(game, state) >= min_symmetric_empties:
         images = stack.image_workspace
-        return encoding.smallest_image(game, state, images[0], images[1])
+        return encoding.canonical_state(game, state, images[0], images[1])
     copy_row(state, stack.image_workspace[0])
     return 0
 
@@ -260,7 +260,7 @@ def _enter(game, table, stack, ply, min_symmetric_empties):
     stack.nodes_before[ply] = stack.scalars[NODES]
     stack.scalars[NODES] += 1
     low, high = _static_bounds(game, state)
-    empties = rules.empties(game, state)
+    empties = rules.empty_count(game, state)
     table_move = np.int64(NO_MOVE)
     symmetry = 0
     if low < bound <= high and empties >= MIN_EMPTIES_FOR_TABLE:
@@ -326,7 +326,7 @@ def _add_to_history(stack, side, move, empties):
 def _store_bound(game, table, stack, ply, min_symmetric_empties):
     """Store the bound on the value of a position in the table."""
     state = stack.states[ply]
-    empties = rules.empties(game, state)
+    empties = rules.empty_count(game, state)
     best = stack.best_value[ply]
     is_cut = best >= stack.tested_bound[ply]
     if is_cut:

@@ -84,7 +84,7 @@ class BitBullyOracle(Oracle):
             package: Any = importlib.import_module("bitbully")
             self._solver, self._board = package.BitBully(), package.Board
         except ImportError as error:
-            raise MissingExtraError.of(
+            raise MissingExtraError.for_package(
                 "fast solving of connect_four:6x7", "BitBully", "oracle"
             ) from error
         self._cache: dict[bytes, NDArray[np.int32]] = {}

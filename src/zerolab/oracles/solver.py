@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from zerolab.core.errors import MissingExtraError, SubstituteWarning
+from zerolab.core.errors import MissingExtraError, SlowerSubstituteWarning
 from zerolab.oracles import alpha_beta
 from zerolab.oracles.alpha_beta import empty_table
 from zerolab.oracles.oracle import (
@@ -115,7 +115,7 @@ class Solver(Oracle):
         self._stack = alpha_beta.empty_stack(
             _PLIES, rules.word_count(game), rules.action_count(game)
         )
-        empties = compiled_rules.empties(game, compiled_rules.start(game))
+        empties = compiled_rules.empty_count(game, compiled_rules.start(game))
         self._min_symmetric_empties = (
             empties if empties == rules.UNKNOWN_EMPTIES else empties - _SYMMETRIC_PLIES
         )
@@ -220,14 +220,14 @@ def oracle_for(
 
     The built-in solver searches each position within `budget`, with a table of `memory` MiB, and
     calls `report` a few times per second. Faster oracles ignore these arguments. If a faster oracle
-    is not installed, the function issues a SubstituteWarning and returns the built-in solver.
+    is not installed, the function issues a SlowerSubstituteWarning and returns the built-in solver.
     """
     if not generic and game == BITBULLY_GAME:
         try:
             return BitBullyOracle()
         except MissingExtraError as error:
             note = f"{error}; using the built-in solver instead, which is fast only late in a game"
-            warnings.warn(note, SubstituteWarning, stacklevel=2)
+            warnings.warn(note, SlowerSubstituteWarning, stacklevel=2)
     return Solver(game, memory, budget, report)
 
 

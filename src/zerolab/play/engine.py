@@ -23,7 +23,14 @@ from numpy.typing import NDArray
 from zerolab.agents.agent import FORFEIT_ACTION, Actions, Agent, Player, ProgramPlayer
 from zerolab.core import streams
 from zerolab.play.observers import ChosenMoves, GameHistories, GameObserver, MoveObserver
-from zerolab.play.pairings import Decision, Ints, Pairing, SearchGroups, SlotPool, slots_by_agent
+from zerolab.play.pairings import (
+    Ints,
+    Pairing,
+    PlayerDecisions,
+    SearchGroups,
+    SlotPool,
+    slot_counts_by_agent,
+)
 from zerolab.rules import compiled_rules
 from zerolab.rules.rules import LOSS, ONGOING, Game
 from zerolab.store.games import GameRecord
@@ -96,8 +103,8 @@ class EngineThread:
             groups = SearchGroups(self._pools)
             self._open()
             while len(self._free) < len(self._games) and not self._stop.is_set():
-                for decision in [*self._request_moves(), *groups.step()]:
-                    self._play(decision)
+                for decisions in [*self._request_moves(), *groups.step()]:
+                    self._play(decisions)
                 self._open()
         finally:
             for player in self._players:
@@ -115,7 +122,7 @@ class EngineThread:
     def _make_pools(self) -> None:
         """Create players with enough slots for their concurrent games."""
         agents = {agent.name: agent for agent in self._setup.agents}
-        for name, slots in slots_by_agent(agents, self._queue, len(self._games)).items():
+        for name, slots in slot_counts_by_agent(agents, self._queue, len(self._games)).items():
             player = agents[name].new_player()
             # Registered before `start`, so that `interrupt_programs` can stop a program.
             self._players.append(player)
@@ -161,7 +168,7 @@ class EngineThread:
         if sides[0] != sides[1]:
             self._player_slots[slot, 1] = self._pools[sides[1]].take(slot)
         self._numbers[slot] = game.number
-        self._streams[slot] = game.stream
+        self._streams[slot] = game.stream_number
         plies = len(game.opening) + game.max_plies if game.max_plies is not None else _ENDLESS
         self._limits[slot] = plies
         return slot
@@ -180,7 +187,7 @@ class EngineThread:
             self._advance(slots[longer], np.array([openings[at][ply] for at in longer]))
         self._needs_move[slots] = True
 
-    def _request_moves(self) -> Iterator[Decision]:
+    def _request_moves(self) -> Iterator[PlayerDecisions]:
         """Request moves from the players; yield the decisions of synchronous players."""
         slots = np.flatnonzero(self._needs_move)
         if not slots.size:
@@ -199,7 +206,7 @@ class EngineThread:
             else:
                 with self._waiting(pool.agent_name):
                     actions = pool.player.choose(*request)
-                yield Decision(pool, player_slots[rows], actions)
+                yield PlayerDecisions(pool, player_slots[rows], actions)
 
     def _keys(self, slots: Ints) -> NDArray[np.uint64]:
         setup = self._setup
@@ -214,10 +221,10 @@ class EngineThread:
         ]
         return columns[0] if len(columns) == 1 else np.stack(columns, axis=1)
 
-    def _play(self, decision: Decision) -> None:
+    def _play(self, decisions: PlayerDecisions) -> None:
         """Play the moves of one player and finish the games that end."""
-        slots, actions = decision.pool.engine_slots(decision.player_slots), decision.actions
-        self._observe(decision, slots)
+        slots, actions = decisions.pool.engine_slots(decisions.player_slots), decisions.actions
+        self._observe(decisions, slots)
         forfeits = actions == FORFEIT_ACTION
         for slot in slots[forfeits].tolist():
             self._moves[slot].append(FORFEIT_ACTION)
@@ -228,23 +235,18 @@ class EngineThread:
         outcomes = self._advance(slots, actions)
         finished = (outcomes != ONGOING) | (self._plies[slots] >= self._limits[slots])
         self._needs_move[slots[~finished]] = True
-        for slot, outcome in zip(
-            slots[finished].tolist(), outcomes[finished].tolist(), strict=True
-        ):
+        ended = slots[finished].tolist(), outcomes[finished].tolist()
+        for slot, outcome in zip(*ended, strict=True):
             self._end(slot, outcome)
 
-    def _observe(self, decision: Decision, slots: Ints) -> None:
+    def _observe(self, decisions: PlayerDecisions, slots: Ints) -> None:
         if not self._observers:
             return
         moves = ChosenMoves(
-            decision.pool.player,
-            decision.player_slots,
-            self._numbers[slots],
-            self._plies[slots],
-            self._states[slots],
-            GameHistories(self._moves, slots),
-            decision.actions,
-        )
+            decisions.pool.player, decisions.player_slots, self._numbers[slots],
+            self._plies[slots], self._states[slots], GameHistories(self._moves, slots),
+            decisions.actions,
+        )  # fmt: skip
         for observer in self._observers:
             observer.on_moves_chosen(moves)
 
@@ -302,7 +304,7 @@ _MIN_SLOTS = 16
 _MEMORY = 1 << 30
 
 
-def slots_within_memory(agents: Sequence[Agent], threads: int) -> int:
+def slots_per_thread_in_memory(agents: Sequence[Agent], threads: int) -> int:
     """Return the number of games per thread that fit in about 1 GiB across all threads.
 
     The number is at least 16 and at most 1024. Both sides of a game need memory. More games allow
@@ -357,7 +359,7 @@ def play_pairings(
     ]
     done = 0
     executor = ThreadPoolExecutor(setup.threads, thread_name_prefix="play")
-    with one_core_per_thread(any_has_network(setup.agents)), executor as pool:
+    with limit_threads_to_one_core(any_has_network(setup.agents)), executor as pool:
         try:
             running = {pool.submit(worker.play) for worker in workers}
             while running:
@@ -376,7 +378,7 @@ def play_pairings(
             pool.shutdown(cancel_futures=True)
 
 
-def one_core_per_thread(has_networks: bool) -> AbstractContextManager[None]:
+def limit_threads_to_one_core(has_networks: bool) -> AbstractContextManager[None]:
     """Return a context that prevents the networks of several threads from competing for cores.
 
     If `has_networks` is false, the context does nothing and does not load torch, which would take

@@ -19,7 +19,7 @@ from zerolab.play.pairings import Pairing
 from zerolab.search.evaluator import Evaluator
 from zerolab.store.games import GameRecord
 
-Batch = Sequence[Pairing]
+GameBatch = Sequence[Pairing]
 MakePortable = Callable[[Evaluator], Callable[[], Evaluator]]
 """Function that wraps an evaluator in a picklable function that returns it in other processes."""
 
@@ -42,7 +42,7 @@ PlayProgressCallback = Callable[[PlayProgress], object]
 class Job(Protocol):
     """Data shared by all batches of a stage."""
 
-    def portable(self, make_portable: MakePortable) -> Self:
+    def to_portable(self, make_portable: MakePortable) -> Self:
         """Return the job in a form that can be sent to other processes."""
         ...
 
@@ -55,15 +55,15 @@ class Executor(Protocol):
     """Interface of executors, which play the batches of a stage."""
 
     @property
-    def background(self) -> Executor | None:
+    def background_executor(self) -> Executor | None:
         """Executor for games not needed yet; None if these would only delay other games."""
         ...
 
     def run(
         self,
-        play: Callable[[_Job, Sequence[Batch], PlayProgressCallback], _Result],
+        play: Callable[[_Job, Sequence[GameBatch], PlayProgressCallback], _Result],
         job: _Job,
-        batches: Sequence[Batch],
+        batches: Sequence[GameBatch],
         report: PlayProgressCallback = lambda _: None,
     ) -> list[_Result]:
         """Play batches of games and return their results in order.
@@ -77,13 +77,13 @@ class Executor(Protocol):
 class ThreadExecutor:
     """Executor that plays in this process; the job specifies the number of threads."""
 
-    background = None
+    background_executor = None
 
     def run(
         self,
-        play: Callable[[_Job, Sequence[Batch], PlayProgressCallback], _Result],
+        play: Callable[[_Job, Sequence[GameBatch], PlayProgressCallback], _Result],
         job: _Job,
-        batches: Sequence[Batch],
+        batches: Sequence[GameBatch],
         report: PlayProgressCallback = lambda _: None,
     ) -> list[_Result]:
         return [play(job, batches, report)]
@@ -95,7 +95,7 @@ THREAD_EXECUTOR = ThreadExecutor()
 class BackgroundExecutor:
     """Executor that uses the places of another executor, whose own games are played first."""
 
-    background = None
+    background_executor = None
 
     def __init__(self, run: Callable[..., list[Any]]) -> None:
         """Use the other executor's `run` method, bound to a low priority."""
@@ -105,7 +105,7 @@ class BackgroundExecutor:
         self,
         play: Callable[..., Any],
         job: Job,
-        batches: Sequence[Batch],
+        batches: Sequence[GameBatch],
         report: PlayProgressCallback = lambda _: None,
     ) -> list[Any]:
         return self._run(play, job, batches, report)
@@ -123,13 +123,13 @@ class EngineJob(NamedTuple):
 
     setup: EngineSetup
 
-    def portable(self, make_portable: MakePortable) -> EngineJob:
+    def to_portable(self, make_portable: MakePortable) -> EngineJob:
         agents = [portable_agent(agent, make_portable) for agent in self.setup.agents]
         return EngineJob(self.setup._replace(agents=agents))
 
 
 def play_games(
-    job: EngineJob, batches: Sequence[Batch], report: PlayProgressCallback
+    job: EngineJob, batches: Sequence[GameBatch], report: PlayProgressCallback
 ) -> list[GameRecord]:
     """Play batches of games and return their records, ordered by number."""
     recorder = GameRecorder()
@@ -141,6 +141,6 @@ def play_games(
     return recorder.games
 
 
-def play_progress(progress: Callable[[int, str], Any]) -> PlayProgressCallback:
+def play_progress_callback(progress: Callable[[int, str], Any]) -> PlayProgressCallback:
     """Return a callback that passes the number of finished games and the note to `progress`."""
     return lambda made: progress(made.game_count, made.note)

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zerolab.core.errors import UserError, did_you_mean, quoted
-from zerolab.core.files import check_file, read_limited
+from zerolab.core.files import check_regular_file, read_file
 from zerolab.ratings.results import GameResult
 from zerolab.rules import compiled_rules, rules
 from zerolab.rules.catalogue import game_name, notation_of
@@ -141,7 +141,7 @@ def read_game_results(paths: Sequence[Path]) -> ImportedResults:
 def _read(path: Path) -> ImportedResults:
     if not path.exists():
         raise UserError(f"{quoted(path)} does not exist: expected a PGN file or {GAMES_FILE_NAME}")
-    check_file(path, _MAX_STORE_BYTES)
+    check_regular_file(path, _MAX_STORE_BYTES)
     # Closing the file releases this process's locks on the database (see store/checks.py). This is
     # safe because the only caller, `zerolab rate`, has no database open.
     with user_errors_on_read(path), open(path, "rb") as file:
@@ -150,7 +150,7 @@ def _read(path: Path) -> ImportedResults:
         # Networks in a renamed copy of games.sqlite are named after the file instead of the run.
         run = path.parent if path.name == GAMES_FILE_NAME else path
         return read_store_results(GameStore(path, run))
-    return read_pgn_results(read_limited(path, MAX_PGN_BYTES), str(path))
+    return read_pgn_results(read_file(path, MAX_PGN_BYTES), str(path))
 
 
 def read_store_results(store: GameStore) -> ImportedResults:
@@ -194,25 +194,26 @@ def _without_self_play(results: Iterable[GameResult]) -> ImportedResults:
     return ImportedResults(between_players, self_play_count=len(all_results) - len(between_players))
 
 
-def result_of_tags(tags: dict[str, str], where: str) -> int | None:
+def result_of_tags(tags: dict[str, str], location: str) -> int | None:
     """Return the result for White in the tags of a game; None if the game is not finished.
 
-    Raises UserError, beginning with `where`, if the Result tag is missing or has an unknown value.
+    Raises UserError, beginning with `location`, if the Result tag is missing or its value is
+    unknown.
     """
-    text = _tag(tags, "Result", where)
+    text = _tag(tags, "Result", location)
     if text in _OUTCOMES:
         return _OUTCOMES[text]
     known = list(_OUTCOMES)
     excerpt = text if len(text) <= _SHORT else text[:_SHORT] + "..."
     raise UserError(
-        f'{where}: Result "{excerpt}": expected {", ".join(known[:-1])}'
+        f'{location}: Result "{excerpt}": expected {", ".join(known[:-1])}'
         f" or {known[-1]}{did_you_mean(text[:_SHORT], known)}"
     )
 
 
-def _tag(tags: dict[str, str], name: str, where: str) -> str:
+def _tag(tags: dict[str, str], name: str, location: str) -> str:
     if not tags.get(name):
-        raise UserError(f'{where}: the {name} tag is missing: expected [{name} "..."]')
+        raise UserError(f'{location}: the {name} tag is missing: expected [{name} "..."]')
     return tags[name]
 
 
@@ -238,17 +239,17 @@ _TOKENS = re.compile(
 )
 
 
-class PgnText(NamedTuple):
+class PgnGame(NamedTuple):
     """The parts of a game in a PGN file."""
 
-    where: str
+    location: str
     """Location of the game for error messages, such as ``games.pgn, game 3``."""
     tags: dict[str, str]
     movetext: str
     """Text after the tags, without comments."""
 
 
-def split_pgn(text: str, source: str) -> Iterator[PgnText]:
+def split_pgn(text: str, source: str) -> Iterator[PgnGame]:
     """Yield the tags and the movetext of every game.
 
     A game begins at the first tag after movetext. In files without movetext, it begins at a tag
@@ -265,7 +266,7 @@ def split_pgn(text: str, source: str) -> Iterator[PgnText]:
         movetext += [moves] if moves and tags else []
         if tags and name and (movetext or name in tags):
             games += 1
-            yield PgnText(f"{source}, game {games}", tags, " ".join(movetext))
+            yield PgnGame(f"{source}, game {games}", tags, " ".join(movetext))
             tags, movetext = {}, []
         if name:
             tags[name] = _unescaped(token["value"] or token["loose_value"] or "")
@@ -274,7 +275,7 @@ def split_pgn(text: str, source: str) -> Iterator[PgnText]:
             raise UserError(f"{source}, game {number}: unclosed comment, expected }} after {{")
     if tags:
         last = " ".join([*movetext, text[end:].strip()])
-        yield PgnText(f"{source}, game {games + 1}", tags, last)
+        yield PgnGame(f"{source}, game {games + 1}", tags, last)
 
 
 def _unescaped(value: str) -> str:

@@ -53,7 +53,7 @@ NO_OPENINGS = NoOpenings()
 class GameStart(VariantSettings):
     """Base class of rules for the positions from which self-play games begin."""
 
-    def openings(
+    def new_openings(
         self, load_examples: Callable[[int], Examples], seed: int, iteration: int
     ) -> Openings:
         """Return the openings of the games of an iteration.
@@ -102,7 +102,7 @@ class ArchiveStart(GameStart):
     """Probability of a position: proportional to the disagreement between value and result, or the
     same for all distinct positions."""
 
-    def openings(
+    def new_openings(
         self, load_examples: Callable[[int], Examples], seed: int, iteration: int
     ) -> Openings:
         parts: list[Examples] = []
@@ -116,7 +116,7 @@ class ArchiveStart(GameStart):
             return NO_OPENINGS
         examples = Examples.concatenate(parts[::-1])
         rows = np.flatnonzero(examples.full)[-self.size :]
-        rows, disagreements = _distinct_positions(examples.rows(rows), rows)
+        rows, disagreements = _distinct_positions(examples.take(rows), rows)
         weights = np.ones(len(rows)) if self.weighting == "uniform" else disagreements
         rows, weights = rows[weights > 0], weights[weights > 0]
         if not rows.size:
@@ -155,11 +155,11 @@ class ArchiveOpenings(NamedTuple):
 
     seed: int
     iteration: int
-    share: float
+    opening_probability: float
     """Probability that a game has an opening."""
     moves: NDArray[np.int16]
     """int16[M]: moves of earlier games, game by game."""
-    rows: NDArray[np.int64]
+    end_indices: NDArray[np.int64]
     """int64[P]: for each opening, the index in `moves` of the move that follows it."""
     plies: NDArray[np.int16]
     """int16[P]: length of each opening."""
@@ -174,12 +174,12 @@ class ArchiveOpenings(NamedTuple):
         )
         draws = np.empty(2)
         _draw_uniform(keys, draws)
-        if draws[0] >= self.share:
+        if draws[0] >= self.opening_probability:
             return ()
         weights = self.cumulative_weights
         drawn = int(np.searchsorted(weights, draws[1] * weights[-1], side="right"))
         opening = min(drawn, len(weights) - 1)  # the product can be rounded up
-        end = int(self.rows[opening])
+        end = int(self.end_indices[opening])
         return tuple(self.moves[end - int(self.plies[opening]) : end].tolist())
 
 
@@ -203,7 +203,7 @@ def unsearched_examples(
     depend on the end of the game are 0.
     """
     count = len(actions)
-    facts = SearchFacts.unknown_columns(count, action_count)
+    facts = SearchFacts.nan_columns(count, action_count)
     facts["policies"][:] = 0
     facts["policies"][np.arange(count), actions] = 1
     return Examples(
@@ -218,7 +218,7 @@ def unsearched_examples(
     )
 
 
-def given_examples(game: Game, games: Sequence[GameRecord]) -> Iterator[Examples]:
+def given_ply_examples(game: Game, games: Sequence[GameRecord]) -> Iterator[Examples]:
     """Yield `unsearched_examples` for the given plies of games, in ply order."""
     games = [each for each in games if each.given_plies]
     states = np.repeat(compiled_rules.start(game)[None], len(games), axis=0)
@@ -243,7 +243,7 @@ def _random_ply_count(key, max_plies):
 
 
 @kernel
-def count_random_plies(keys, max_plies, counts):
+def draw_random_ply_counts(keys, max_plies, counts):
     """Write the numbers of random plies of games, int64[n]; `keys` uint64[n] are their streams."""
     for i in range(keys.shape[0]):
         counts[i] = _random_ply_count(keys[i], max_plies)

@@ -15,7 +15,7 @@ from zerolab.play.game_starts import NO_ACTION, RandomOpeningPlies, unsearched_e
 from zerolab.play.pairings import random_opening
 from zerolab.play.position_search import PositionResults
 from zerolab.play.search_service import SearchService
-from zerolab.play.selfplay import in_game_order
+from zerolab.play.selfplay import merge_in_game_order
 from zerolab.play.selfplay_settings import RetryMode, SelfPlaySettings
 from zerolab.rules import compiled_rules
 from zerolab.rules.facts import SearchFacts
@@ -98,7 +98,7 @@ class LockstepSelfPlay:
             given_plies[ongoing] += ~searched
             results = self._decide(states[ongoing], numbers[ongoing], plies, searched, actions)
             chunks.append(
-                example_rows(states[ongoing], numbers[ongoing], plies, actions, results, searched)
+                move_examples(states[ongoing], numbers[ongoing], plies, actions, results, searched)
             )
             outcomes[ongoing] = compiled_rules.apply_batch(self._game, states, ongoing, actions)
             for at, action in zip(ongoing.tolist(), actions.tolist(), strict=True):
@@ -107,7 +107,7 @@ class LockstepSelfPlay:
             self._games += int((outcomes[ongoing] != ONGOING).sum())
             self._show_progress()
         records = self._records(games, moves, outcomes, given_plies)
-        return LockstepResult(sorted(records), in_game_order(chunks))
+        return LockstepResult(sorted(records), merge_in_game_order(chunks))
 
     @staticmethod
     def _opening_actions(games: Sequence[LockstepGame], ongoing: Ints, ply: int) -> Ints:
@@ -148,7 +148,7 @@ class LockstepSelfPlay:
             keys = self._keys(numbers[searched], plies[searched], streams.SELF_PLAY_MOVE)
             sample = plies[searched] < self._settings.temperature_plies
             weights = np.where(
-                sample[:, None], results.sampling_weights, results.greedy_weights
+                sample[:, None], results.sampled_move_weights, results.greedy_move_weights
             ).astype(np.int64)
             actions[searched] = choose_actions(weights, keys, sample)
         return results
@@ -157,7 +157,7 @@ class LockstepSelfPlay:
         self._report(PlayProgress(self._games, self._plies))
 
 
-def example_rows(
+def move_examples(
     states: NDArray[np.uint64],
     numbers: Ints,
     plies: Ints,
@@ -216,7 +216,7 @@ def play_retries(lockstep: LockstepSelfPlay, mode: RetryMode, games: int) -> Loc
             latest = _play_branches(lockstep, branches, latest.examples, begun)
             parts.append(latest)
             begun += len(branches)
-    examples = in_game_order([part.examples for part in parts])
+    examples = merge_in_game_order([part.examples for part in parts])
     return LockstepResult(sorted(game for part in parts for game in part.games), examples)
 
 

@@ -14,7 +14,7 @@ from zerolab.play.engine import (
     EngineSetup,
     ProgressCallback,
     any_has_network,
-    slots_within_memory,
+    slots_per_thread_in_memory,
     useful_thread_count,
 )
 from zerolab.play.executors import (
@@ -23,10 +23,10 @@ from zerolab.play.executors import (
     Executor,
     executor_for,
     play_games,
-    play_progress,
+    play_progress_callback,
 )
 from zerolab.play.pair_results import pair_result
-from zerolab.play.pairings import Pairing, alternating_colours, with_random_openings
+from zerolab.play.pairings import Pairing, alternating_pairings, with_random_openings
 from zerolab.ratings.bayes import rate
 from zerolab.ratings.ratings import EloDifference
 from zerolab.ratings.results import MatchScore, distinct_games, score_of
@@ -61,9 +61,9 @@ class Match(NotebookView):
         """Number of distinct games; deterministic agents can repeat games."""
         return len(distinct_games(self.games))
 
-    def difference(self) -> EloDifference:
+    def elo_difference(self) -> EloDifference:
         """Return the Elo difference between A and B; repeated games are counted once."""
-        return rate(self.games).difference(self.a, self.b)
+        return rate(self.games).elo_difference(self.a, self.b)
 
     def to_pandas(self) -> DataFrame:
         """Return one row per game: players, result for the first player, and number of plies.
@@ -82,7 +82,7 @@ class Match(NotebookView):
 
     def _blocks(self) -> Iterable[Block]:
         score, result = self.score, pair_result(self.a, self.b, self.games)
-        elo = self.difference()
+        elo = self.elo_difference()
         columns: list[str | Column] = [
             "agent", "opponent", "won", "drawn", "lost", "distinct games",
             Column("score rate (95 % interval)", ".1%"), Column("Elo (95 % interval)", "+.0f"),
@@ -127,12 +127,12 @@ def play_match(
     agents = with_unique_names([a, b])
     threads = threads or useful_thread_count(available_cores(), games, any_has_network(agents))
     first, second = (agent.name for agent in agents)
-    pairings = alternating_colours(first, second, range(begin, begin + games))
+    pairings = alternating_pairings(first, second, range(begin, begin + games))
     pairings = with_random_openings(game, pairings, openings, seed, iteration)
     setup = EngineSetup(
-        game, agents, seed, iteration, threads, slots_within_memory(agents, threads)
+        game, agents, seed, iteration, threads, slots_per_thread_in_memory(agents, threads)
     )
-    batches, report = _batches(pairings, chunks or threads), play_progress(progress)
+    batches, report = _batches(pairings, chunks or threads), play_progress_callback(progress)
     parts = executor_for(agents, executor).run(play_games, EngineJob(setup), batches, report)
     return Match(first, second, sorted(record for part in parts for record in part))
 

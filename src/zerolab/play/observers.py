@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from zerolab.agents.agent import Actions, Player, Slots
 from zerolab.core import streams
 from zerolab.core.compiled import kernel
-from zerolab.rules.facts import Numbers
+from zerolab.rules.facts import FloatArray
 from zerolab.rules.rules import LOSS
 from zerolab.store.examples import Examples
 from zerolab.store.games import GameRecord
@@ -90,7 +90,7 @@ class GameRecorder:
 
 
 @kernel
-def sample_played_on(keys, share, played_on):
+def draw_resignation_free_games(keys, share, played_on):
     """Draw which games continue without resignations, and write the mask to `played_on`, bool[n].
 
     `keys` uint64[n] are the random streams of the games.
@@ -100,7 +100,7 @@ def sample_played_on(keys, share, played_on):
 
 
 def should_resign(
-    root_values: Numbers, full: NDArray[np.bool_], threshold: float
+    root_values: FloatArray, full: NDArray[np.bool_], threshold: float
 ) -> NDArray[np.bool_]:
     """Return whether a player resigns, bool[n], given the root values of its searches.
 

@@ -76,7 +76,7 @@ class GameCounts(NamedTuple):
     """Number of forfeited games by agent, without agents that forfeited none."""
 
 
-def game_statistics(games: Sequence[GameRecord]) -> GameCounts:
+def count_games(games: Sequence[GameRecord]) -> GameCounts:
     """Count games, distinct games, results of the players that moved first, and forfeits."""
     forfeits = Counter(game.last_mover for game in games if game.is_forfeited)
     results = [game.result for game in games]
@@ -215,19 +215,29 @@ class Residual(NamedTuple):
 
     first: str
     second: str
-    points: float
+    total_points: float
     """Points of `first` in distinct games."""
-    expected: float
+    expected_points: float
     """Points of `first` predicted by the ratings."""
-    deviation: float
-    """Points minus predicted points, in standard errors of the prediction."""
+    standardised_difference: float
+    """Points minus expected points, in standard errors of the expectation."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the fields for JSON."""
+        return {
+            "first": self.first,
+            "second": self.second,
+            "points": self.total_points,
+            "expected": self.expected_points,
+            "deviation": self.standardised_difference,
+        }
 
 
 class GoodnessOfFit(NamedTuple):
     """Goodness of fit of the ratings to pairwise results."""
 
     residuals: list[Residual]
-    """Residuals in descending order of absolute deviation."""
+    """Residuals in descending order of absolute standardised difference."""
     chi_square: float
     degrees_of_freedom: int
     """Number of pairs minus number of fitted strengths."""
@@ -251,9 +261,9 @@ def goodness_of_fit(pairs: Sequence[PairResult], ratings: Ratings) -> GoodnessOf
     elo = {rating.player: rating.elo_model for rating in ratings.players}
     residuals = sorted(
         (_residual(pair, elo[pair.first] - elo[pair.second], ratings) for pair in pairs),
-        key=lambda each: -abs(each.deviation),
+        key=lambda each: -abs(each.standardised_difference),
     )
-    total = sum(each.deviation**2 for each in residuals)
+    total = sum(each.standardised_difference**2 for each in residuals)
     return GoodnessOfFit(residuals, total, len(pairs) - (len(elo) - 1))
 
 

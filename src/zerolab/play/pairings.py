@@ -42,16 +42,16 @@ class Pairing(NamedTuple):
     first: str
     second: str
     """Agent names; an agent that plays both sides uses a single game slot."""
-    stream: int
+    stream_number: int
     """Key of the random streams, in addition to (seed, iteration, ply)."""
     opening: tuple[int, ...] = ()
     """Actions played before the agents move."""
     max_plies: int | None = None
     """Maximum number of plies after the opening; None for no limit."""
     number_stride: int = 0
-    """Increment of `number` and `stream` from this game to the next one in its slot, or 0 if there
-    is no next game. `max_plies` limits all games of a slot together."""
-    openings: Openings = NO_OPENINGS
+    """Increment of `number` and `stream_number` from this game to the next one in its slot, or 0 if
+    there is no next game. `max_plies` limits all games of a slot together."""
+    later_openings: Openings = NO_OPENINGS
     """Openings of the next games in the slot."""
 
     def next_pairing(self, played_plies: int) -> Pairing | None:
@@ -61,12 +61,17 @@ class Pairing(NamedTuple):
         )
         if not self.number_stride or remaining == 0:
             return None
-        number, stream = self.number + self.number_stride, self.stream + self.number_stride
-        opening = self.openings.opening(number)
-        return self._replace(number=number, stream=stream, opening=opening, max_plies=remaining)
+        number, stream_number = (
+            self.number + self.number_stride,
+            self.stream_number + self.number_stride,
+        )
+        opening = self.later_openings.opening(number)
+        return self._replace(
+            number=number, stream_number=stream_number, opening=opening, max_plies=remaining
+        )
 
 
-def alternating_colours(first: str, second: str, numbers: Iterable[int]) -> list[Pairing]:
+def alternating_pairings(first: str, second: str, numbers: Iterable[int]) -> list[Pairing]:
     """Return pairings of two agents; `first` moves first in even-numbered games."""
     return [
         Pairing(number, *((second, first) if number % 2 else (first, second)), number)
@@ -107,8 +112,8 @@ class PairBlock(NamedTuple):
         """
         names = f"{self.first}\n{self.second}".encode()
         pair = int.from_bytes(hashlib.blake2b(names, digest_size=8).digest(), "little")
-        games = alternating_colours(self.first, self.second, numbers)
-        return [game._replace(stream=(pair >> 3 << 1) + game.number) for game in games]
+        games = alternating_pairings(self.first, self.second, numbers)
+        return [game._replace(stream_number=(pair >> 3 << 1) + game.number) for game in games]
 
 
 def round_robin_blocks(agents: Iterable[str], games: int) -> list[PairBlock]:
@@ -210,7 +215,7 @@ def with_random_openings(
     """
     if not plies:
         return list(games)
-    pairs = np.array([each.stream // 2 for each in games], np.int64)
+    pairs = np.array([each.stream_number // 2 for each in games], np.int64)
     keys = streams.stream_keys(seed, iteration, pairs, np.zeros_like(pairs), streams.ARENA_OPENING)
     openings = random_openings(game, plies, keys).tolist()
     return [
@@ -259,7 +264,7 @@ _PATIENCE = 4
 games."""
 
 
-class Decision(NamedTuple):
+class PlayerDecisions(NamedTuple):
     """Actions chosen by one player in n games."""
 
     pool: SlotPool
@@ -317,7 +322,7 @@ class SearchGroups:
         self._groups = list(groups.values())
         self._current: int | None = None
 
-    def step(self) -> Iterator[Decision]:
+    def step(self) -> Iterator[PlayerDecisions]:
         """Run one search step of one group; yield the decisions of the group's players.
 
         The group with the most pending games keeps its turn for a while, so that games accumulate
@@ -333,7 +338,7 @@ class SearchGroups:
         for pool, (slots, actions) in zip(busy, _step_players(busy), strict=True):
             pool.pending -= len(slots)
             if len(slots):
-                yield Decision(pool, slots, actions)
+                yield PlayerDecisions(pool, slots, actions)
 
 
 def _step_players(pools: Sequence[SlotPool]) -> Iterator[tuple[Ints, Actions]]:
@@ -354,10 +359,10 @@ def _step_players(pools: Sequence[SlotPool]) -> Iterator[tuple[Ints, Actions]]:
         evaluation = Evaluation(np.empty((0, 0), np.float32), np.empty(0, np.float32))
     for player, end, each in zip(leaf_players, ends, leaves, strict=True):
         rows = slice(end - len(each), end)
-        yield player.expand_and_backup(evaluation.rows(rows))
+        yield player.expand_and_backup(evaluation.take(rows))
 
 
-def slots_by_agent(
+def slot_counts_by_agent(
     agents: Mapping[str, Agent], games: Sequence[Pairing], slots: int
 ) -> dict[str, int]:
     """Return the number of player slots by agent name, for games in `slots` engine slots."""

@@ -30,9 +30,9 @@ class PositionResults(SearchFacts):
     """int32[N, actions]: visit counts of root actions."""
     full: Annotated[NDArray[np.bool_], ColumnForm("bool", "position")]
     """bool[N]: True for full searches (see `Allowance`)."""
-    greedy_weights: Annotated[NDArray[np.uint32], ColumnForm("uint32", "action")]
+    greedy_move_weights: Annotated[NDArray[np.uint32], ColumnForm("uint32", "action")]
     """uint32[N, actions]: move weights with which to play a move of maximum weight."""
-    sampling_weights: Annotated[NDArray[np.uint32], ColumnForm("uint32", "action")]
+    sampled_move_weights: Annotated[NDArray[np.uint32], ColumnForm("uint32", "action")]
     """uint32[N, actions]: move weights with which to sample a move in proportion to its weight."""
 
     def put(self, rows: Any, results: PositionResults) -> None:
@@ -52,8 +52,8 @@ def empty_results(count: int, actions: int) -> PositionResults:
         **facts,
         visits=np.empty(table, np.int32),
         full=np.empty(count, np.bool_),
-        greedy_weights=np.empty(table, np.uint32),
-        sampling_weights=np.empty(table, np.uint32),
+        greedy_move_weights=np.empty(table, np.uint32),
+        sampled_move_weights=np.empty(table, np.uint32),
     )
 
 
@@ -80,14 +80,14 @@ class ResultCache:
 
     def read(self, rows: NDArray[np.int64]) -> PositionResults:
         """Return copies of the results in the given rows."""
-        return self._results.rows(rows)
+        return self._results.take(rows)
 
     def add(self, keys: Sequence[bytes], results: PositionResults) -> None:
         """Store the results of distinct new positions."""
         stored_keys = keys[-self._capacity :] if self._capacity else ()
         rows = np.array([self._assign_row(key) for key in stored_keys], np.int64)
         self._grow()
-        self._results.put(rows, results.rows(np.arange(len(keys) - len(stored_keys), len(keys))))
+        self._results.put(rows, results.take(np.arange(len(keys) - len(stored_keys), len(keys))))
 
     def _assign_row(self, key: bytes) -> int:
         """Return a row for a new position: an unused row, or that of the oldest result."""
@@ -179,7 +179,7 @@ class PositionSearch:
             )
         )
         self.search.set_root(slots, states[rows])
-        simulations, full = self._budget.allow_initial(slots, budget)
+        simulations, full = self._budget.initial_allowance(slots, budget)
         self._full[slots] = full
         self.search.start_search(slots, playouts, noise, simulations, full)
 
@@ -187,7 +187,7 @@ class PositionSearch:
         """Extend finished searches as the budget requires; return the slots not extended."""
         if not (slots.size and self._budget.may_extend):
             return slots
-        more = self._budget.allow_more(slots, self.search)
+        more = self._budget.grant_more(slots, self.search)
         extended = more > 0
         if extended.any():
             self.search.extend(slots[extended], more[extended])
@@ -196,9 +196,9 @@ class PositionSearch:
     def _results(self, slots: NDArray[np.int64]) -> PositionResults:
         sample = np.ones(len(slots), np.bool_)
         return PositionResults(
-            **self.search.facts(slots).columns(),
+            **self.search.search_facts(slots).columns(),
             visits=self.search.root_visits(slots),
             full=self._full[slots],
-            greedy_weights=self.search.move_weights(slots, ~sample).astype(np.uint32),
-            sampling_weights=self.search.move_weights(slots, sample).astype(np.uint32),
+            greedy_move_weights=self.search.move_weights(slots, ~sample).astype(np.uint32),
+            sampled_move_weights=self.search.move_weights(slots, sample).astype(np.uint32),
         )

@@ -31,7 +31,7 @@ from zerolab.core.ray_cluster import (
 )
 from zerolab.core.resources import DEVICE_VARIABLE
 from zerolab.networks.inference import cpu_precision_name
-from zerolab.play.executors import Batch, PlayProgress
+from zerolab.play.executors import GameBatch, PlayProgress
 from zerolab.rules.catalogue import parse_game
 from zerolab.search.evaluator import Evaluator
 
@@ -47,9 +47,9 @@ _KEPT_EVALUATORS = 4
 
 
 class ChunkResult(NamedTuple):
-    """Pickled result of a chunk, with its final progress."""
+    """Result of a chunk, with its final progress."""
 
-    content: bytes
+    pickled_result: bytes
     progress: PlayProgress
 
 
@@ -76,7 +76,7 @@ class ActorResources(NamedTuple):
             for node in nodes
         )
 
-    def remote(self) -> Any:
+    def ray_actor_class(self) -> Any:
         """Return Ray's class for such actors, without automatic restarts."""
         return ray.remote(PlayingActor).options(
             num_cpus=self.cores,
@@ -105,10 +105,10 @@ class Chunk:
 
     priority: int
     number: int
-    play: Callable[..., Any] = field(compare=False)
+    play_function: Callable[..., Any] = field(compare=False)
     job: Any = field(compare=False)
     """Reference to the job in the object store."""
-    batch: Batch = field(compare=False)
+    batch: GameBatch = field(compare=False)
     future: Future[ChunkResult] = field(compare=False, default_factory=Future)
     progress: PlayProgress = field(compare=False, default=PlayProgress(0, 0))
     actor_deaths: int = field(compare=False, default=0)
@@ -134,25 +134,27 @@ class StartFailures:
     have many actors.
     """
 
-    scan_count: int = 0
+    failed_scan_count: int = 0
     """Number of scans that found failures."""
     latest_reason: str = ""
     """Reason for the latest failure since the last scan, if any."""
     resume_at: float = 0.0
     """Time before which no actor should be started."""
 
-    def note(self, error: Exception) -> None:
+    def record_failure(self, error: Exception) -> None:
         """Record a failure, with the address of its node if Ray names it."""
         place = _ADDRESS.search(str(error))
         node = f"node {place[1]}: " if place else ""
         self.latest_reason = node + one_line(last_error_line(error))
 
-    def scan(self, now: float) -> str:
+    def count_once_per_scan(self, now: float) -> str:
         """Count the failures since the last scan as one; return the latest reason, if any."""
         reason, self.latest_reason = self.latest_reason, ""
         if reason:
-            self.scan_count += 1
-            self.resume_at = now + SCAN_INTERVAL_SECONDS * 2 ** min(self.scan_count, _MAX_DOUBLINGS)
+            self.failed_scan_count += 1
+            self.resume_at = now + SCAN_INTERVAL_SECONDS * 2 ** min(
+                self.failed_scan_count, _MAX_DOUBLINGS
+            )
         return reason
 
 
@@ -202,7 +204,7 @@ class SharedEvaluator:
             return _evaluators[self.digest]
 
 
-class SharedNetworks:
+class EvaluatorSharer:
     """Function that puts evaluators into the object store, reusing the most recent ones."""
 
     def __init__(self) -> None:
@@ -228,7 +230,7 @@ _evaluators: OrderedDict[str, Evaluator] = OrderedDict()
 """Evaluators of this process by digest, most recently used last."""
 
 
-def player_properties(game_name: str) -> NodeProperties:
+def process_properties(game_name: str) -> NodeProperties:
     """Return the properties of this process that can affect the games it plays."""
     properties = node_properties(cpu_precision_name)
     game = _source_digest(type(parse_game(game_name)))
@@ -271,14 +273,16 @@ class PlayingActor:
         """
         node, name = ray.get_runtime_context().get_node_id(), platform.node()
         try:
-            properties = player_properties(game_name)
+            properties = process_properties(game_name)
             if self._shape.has_gpu:
                 properties = properties._replace(hardware={"GPU": _gpu_model()})
         except UserError as error:
             return node, name, str(error)
         return node, name, properties
 
-    def play(self, number: int, play: Callable[..., Any], job: Any, batch: Batch) -> ChunkResult:
+    def play(
+        self, number: int, play: Callable[..., Any], job: Any, batch: GameBatch
+    ) -> ChunkResult:
         """Play one batch of a job in this thread; `number` identifies the chunk."""
 
         def report(made: PlayProgress) -> None:

@@ -30,8 +30,8 @@ from zerolab.core.ray_cluster import (
 from zerolab.networks.inference import cpu_precision_name, default_device
 from zerolab.play.executors import (
     BackgroundExecutor,
-    Batch,
     Executor,
+    GameBatch,
     Job,
     PlayProgress,
     PlayProgressCallback,
@@ -43,10 +43,10 @@ from zerolab.play.ray_actors import (
     ActorState,
     Chunk,
     ChunkResult,
+    EvaluatorSharer,
     LostChunk,
-    SharedNetworks,
     StartFailures,
-    player_properties,
+    process_properties,
 )
 from zerolab.report.table import percent
 
@@ -100,8 +100,8 @@ class RayExecutor:
                 f"actors play on {places}, but this machine learns on {default_device().type}:"
                 " games differ from those without --ray"
             )
-        self._remote = self._shape.remote()
-        self._expected = player_properties(game_name)
+        self._remote = self._shape.ray_actor_class()
+        self._expected = process_properties(game_name)
         self._first: tuple[str, NodeProperties] | None = None
         self._lock = threading.RLock()
         self._numbers = itertools.count()
@@ -112,7 +112,7 @@ class RayExecutor:
         """Nodes and handles of unused actors, kept so that their cores are not offered again."""
         self._lost_chunks: list[LostChunk] = []
         self._awaited: dict[Any, Callable[[Any], None]] = {}
-        self._make_portable = SharedNetworks()
+        self._make_portable = EvaluatorSharer()
         self._error: UserError | None = None
         self._failures = StartFailures()
         self._losses = 0
@@ -138,7 +138,7 @@ class RayExecutor:
         self._cluster.leave()
 
     @property
-    def background(self) -> Executor | None:
+    def background_executor(self) -> Executor | None:
         """Executor on the same actors that plays its chunks only when no other chunks are waiting.
 
         None if the actors use the cores on which this process learns.
@@ -161,7 +161,7 @@ class RayExecutor:
         self,
         play: Callable[..., Any],
         job: Job,
-        batches: Sequence[Batch],
+        batches: Sequence[GameBatch],
         report: PlayProgressCallback = lambda _: None,
         *,
         priority: int = 0,
@@ -187,14 +187,14 @@ class RayExecutor:
             self._waited += time.monotonic() - start
             self._forget(chunks)
         # Ray itself unpickles everything that actors send, so unpickling it here adds no risk.
-        return [ray.cloudpickle.loads(chunk.future.result().content) for chunk in chunks]
+        return [ray.cloudpickle.loads(chunk.future.result().pickled_result) for chunk in chunks]
 
     def _submit(
-        self, play: Callable[..., Any], job: Job, batches: Sequence[Batch], priority: int
+        self, play: Callable[..., Any], job: Job, batches: Sequence[GameBatch], priority: int
     ) -> list[Chunk]:
         with self._lock:
             self._raise_error()
-            data = ray.put(job.portable(self._make_portable))
+            data = ray.put(job.to_portable(self._make_portable))
             chunks = [Chunk(priority, next(self._numbers), play, data, batch) for batch in batches]
             self._chunks |= {chunk.number: chunk for chunk in chunks}
             for chunk in chunks:
@@ -214,8 +214,7 @@ class RayExecutor:
         parts = [chunk.progress for chunk in chunks]
         games, plies = sum(part.game_count for part in parts), sum(part.ply_count for part in parts)
         latest = next((part.latest_game for part in reversed(parts) if part.latest_game), None)
-        actors = self.actor_count
-        if not actors:
+        if not (actors := self.actor_count):
             return PlayProgress(games, plies, latest, "waiting for actors to start")
         note = (
             f"{actors} actor{'s' * (actors != 1)}, {games / seconds / actors:.2g} games/s each,"
@@ -268,10 +267,10 @@ class RayExecutor:
         alive = {node["NodeID"] for node in nodes}
         self._refused = [(node, handle) for node, handle in self._refused if node in alive]
         self._repeat_lost_chunks(alive)
-        if reason := self._failures.scan(now):
-            if self._failures.scan_count >= MAX_ATTEMPTS and not self._actors:
+        if reason := self._failures.count_once_per_scan(now):
+            if self._failures.failed_scan_count >= MAX_ATTEMPTS and not self._actors:
                 self._fail(f"actors cannot start ({reason})")
-            elif self._failures.scan_count == 1:
+            elif self._failures.failed_scan_count == 1:
                 self._message(f"actors cannot start; trying again ({reason})")
         if now < self._failures.resume_at:
             return
@@ -298,7 +297,7 @@ class RayExecutor:
             node, name, properties = ray.get(reference)
         except ray.exceptions.RayError as error:
             self._lose(actor)
-            self._failures.note(error)
+            self._failures.record_failure(error)
             return
         try:
             if isinstance(properties, str):
@@ -324,7 +323,8 @@ class RayExecutor:
                 return
             chunk = heapq.heappop(self._queue)
             actor.chunks.add(chunk.number)
-            reference = actor.handle.play.remote(chunk.number, chunk.play, chunk.job, chunk.batch)
+            arguments = chunk.number, chunk.play_function, chunk.job, chunk.batch
+            reference = actor.handle.play.remote(*arguments)
             self._awaited[reference] = partial(self._finish, actor, chunk)
 
     def _free_actors(self) -> Iterator[ActorState]:
@@ -357,7 +357,7 @@ class RayExecutor:
             self._lose(actor)
         else:
             chunk.progress = result.progress
-            self._bytes += len(result.content)
+            self._bytes += len(result.pickled_result)
             chunk.future.set_result(result)
 
     def _lose(self, actor: ActorState) -> None:

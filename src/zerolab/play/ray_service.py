@@ -33,7 +33,7 @@ from zerolab.play.search_service import (
     EvaluatorFactory,
     ServiceSettings,
     ThreadedSearchService,
-    distinct_states,
+    distinct_state_indices,
 )
 from zerolab.play.selfplay import sum_by_key
 from zerolab.rules import rules
@@ -48,12 +48,12 @@ _MAX_RETRIES = 4
 class ActorSetup(NamedTuple):
     """Game, evaluator and service settings of an actor."""
 
-    game: str
+    game_name: str
     new_evaluator: EvaluatorFactory
     settings: ServiceSettings
 
 
-class ActorUsage(NamedTuple):
+class ActorWork(NamedTuple):
     """Search counts and thread time of a request; see `ThreadedSearchService`."""
 
     search_counts: dict[str, int]
@@ -159,7 +159,7 @@ class RaySearchService:
         self._actions = rules.action_count(parse_game(game))
         self._words = rules.word_count(parse_game(game))
         self._requested = self._merged = 0
-        self._usage: list[ActorUsage] = []
+        self._work: list[ActorWork] = []
         self._setup_references: list[Any] = []
 
     def __enter__(self) -> RaySearchService:
@@ -203,7 +203,7 @@ class RaySearchService:
         affinity: NDArray[np.int64] | None = None,
         report: Callable[[], object] = lambda: None,
     ) -> PositionResults:
-        first, index = distinct_states(states)
+        first, index = distinct_state_indices(states)
         self._requested += len(states)
         self._merged += len(states) - len(first)
         distinct, numbers = states[first], first if affinity is None else affinity[first]
@@ -215,7 +215,7 @@ class RaySearchService:
         replies = self._request([(distinct[part], numbers[part]) for part in parts], report)
         for part, reply in zip(parts, replies, strict=True):
             results.put(part, reply)
-        return results.rows(index)
+        return results.take(index)
 
     def _request(
         self,
@@ -236,27 +236,27 @@ class RaySearchService:
                 ray.get(done)
                 if running:
                     report()
-            replies: list[tuple[PositionResults, ActorUsage]] = ray.get(pending)
+            replies: list[tuple[PositionResults, ActorWork]] = ray.get(pending)
         except ray.exceptions.RayError as error:
             raise UserError(
                 f"an actor of the search service has failed ({one_line(last_error_line(error))});"
                 " the run can be resumed"
             ) from None
-        self._usage += [usage for _, usage in replies]
+        self._work += [work for _, work in replies]
         return [results for results, _ in replies]
 
     @property
     def search_counts(self) -> dict[str, int]:
         """Counts as in `ThreadedSearchService.search_counts`, excluding the work of lost actors."""
         return {
-            **sum_by_key(usage.search_counts for usage in self._usage),
+            **sum_by_key(work.search_counts for work in self._work),
             "asked": self._requested,
             "merged": self._merged,
         }
 
     @property
     def seconds_by_part(self) -> dict[str, float]:
-        return sum_by_key(usage.seconds_by_part for usage in self._usage)
+        return sum_by_key(work.seconds_by_part for work in self._work)
 
 
 class _Actor:
@@ -269,19 +269,19 @@ class _Actor:
 
     def search(
         self, name: str, setup: ActorSetup, states: NDArray[np.uint64], affinity: NDArray[np.int64]
-    ) -> tuple[PositionResults, ActorUsage]:
+    ) -> tuple[PositionResults, ActorWork]:
         """Search states with the settings in `setup`, which `name` identifies."""
         if name != self._name:
             self._open.close()
             service = ThreadedSearchService(
-                parse_game(setup.game), setup.new_evaluator(), setup.settings
+                parse_game(setup.game_name), setup.new_evaluator(), setup.settings
             )
             self._service = self._open.enter_context(service)
             self._name = name
-        before = ActorUsage(self._service.search_counts, self._service.seconds_by_part)
+        before = ActorWork(self._service.search_counts, self._service.seconds_by_part)
         results = self._service.search(np.array(states), affinity)  # arrays from Ray are read-only
         counts, seconds = self._service.search_counts, self._service.seconds_by_part
-        return results, ActorUsage(
+        return results, ActorWork(
             {key: number - before.search_counts[key] for key, number in counts.items()},
             {key: total - before.seconds_by_part[key] for key, total in seconds.items()},
         )

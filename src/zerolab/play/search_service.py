@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from zerolab.agents.run_agents import build_evaluator
 from zerolab.core.processes import available_cores
 from zerolab.networks.catalogue import NETWORKS
-from zerolab.play.engine import one_core_per_thread, useful_thread_count
+from zerolab.play.engine import limit_threads_to_one_core, useful_thread_count
 from zerolab.play.position_search import PositionResults, PositionSearch, ResultCache, empty_results
 from zerolab.play.selfplay import sum_by_key
 from zerolab.rules import rules
@@ -40,7 +40,7 @@ EvaluatorFactory = Callable[[], Evaluator]
 class NetworkEvaluatorFactory:
     """Picklable function that creates a network's evaluator on the caller's default device."""
 
-    game: str
+    game_name: str
     network_settings: dict[str, Any]
     """Network settings, with the architecture as `name`."""
     weights: dict[str, NDArray[np.generic]]
@@ -48,7 +48,7 @@ class NetworkEvaluatorFactory:
     def __call__(self) -> Evaluator:
         """Build the network, load its weights, and return its evaluator."""
         settings = NETWORKS[self.network_settings["name"]].model_validate(self.network_settings)
-        return build_evaluator(settings, parse_game(self.game), self.weights)
+        return build_evaluator(settings, parse_game(self.game_name), self.weights)
 
 
 _SERVICE_POLL_SECONDS = 0.2
@@ -57,7 +57,7 @@ _SERVICE_POLL_SECONDS = 0.2
 class ServiceSettings(NamedTuple):
     """Settings of a search service, except its network and game."""
 
-    search: SearchSettings
+    search_settings: SearchSettings
     seed: int
     iteration: int
     budget: BudgetSettings = FixedBudgetSettings()
@@ -90,7 +90,9 @@ class SearchService(Protocol):
         ...
 
 
-def distinct_states(states: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def distinct_state_indices(
+    states: NDArray[np.uint64],
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the first row of each of k distinct states, int64[k], and each row's state index."""
     rows: dict[bytes, int] = {}
     first: list[int] = []
@@ -131,7 +133,7 @@ class ThreadedSearchService:
         cores = max(1, available_cores() // self._threads)
         self._searches = [
             PositionSearch(
-                game, settings.search, evaluator, settings.budget, settings.seed,
+                game, settings.search_settings, evaluator, settings.budget, settings.seed,
                 settings.iteration, slots, cores,
             )
             for _ in range(self._threads)
@@ -140,7 +142,7 @@ class ThreadedSearchService:
         self._open = ExitStack()
 
     def __enter__(self) -> ThreadedSearchService:
-        self._open.enter_context(one_core_per_thread(self._has_network))
+        self._open.enter_context(limit_threads_to_one_core(self._has_network))
         self._pool = self._open.enter_context(ThreadPoolExecutor(self._threads, "service"))
         return self
 
@@ -167,11 +169,11 @@ class ThreadedSearchService:
         next. `report` is called a few times per second; if it raises an exception, the searches and
         the service stop.
         """
-        first, index = distinct_states(states)
+        first, index = distinct_state_indices(states)
         self._requested += len(states)
         self._merged += len(states) - len(first)
         numbers = first if affinity is None else affinity[first]
-        return self._cached_search(states[first], numbers, report).rows(index)
+        return self._cached_search(states[first], numbers, report).take(index)
 
     def _cached_search(
         self, states: NDArray[np.uint64], affinity: NDArray[np.int64], report: Callable[[], object]
@@ -220,14 +222,14 @@ class ThreadedSearchService:
 
     @property
     def search_counts(self) -> dict[str, int]:
-        """Search counts (see `Search.counts`) and counts of requested positions.
+        """Search counts (see `Search.work_counts`) and counts of requested positions.
 
         `asked` is the number of requested positions. Of these positions, `merged` were duplicates
         within a request, `remembered` were in the cache, and `searched` were searched.
         """
         remembered = self._requested - self._merged - self._searched
         return {
-            **sum_by_key(each.search.counts for each in self._searches),
+            **sum_by_key(each.search.work_counts for each in self._searches),
             "asked": self._requested,
             "merged": self._merged,
             "remembered": remembered,

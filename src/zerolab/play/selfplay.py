@@ -16,8 +16,8 @@ from zerolab.core.processes import available_cores
 from zerolab.play.engine import EngineSetup, play_pairings, useful_thread_count
 from zerolab.play.executors import (
     THREAD_EXECUTOR,
-    Batch,
     Executor,
+    GameBatch,
     MakePortable,
     PlayProgress,
     PlayProgressCallback,
@@ -26,10 +26,15 @@ from zerolab.play.game_starts import (
     NO_OPENINGS,
     Openings,
     RandomOpeningPlies,
-    count_random_plies,
-    given_examples,
+    draw_random_ply_counts,
+    given_ply_examples,
 )
-from zerolab.play.observers import ChosenMoves, GameRecorder, sample_played_on, should_resign
+from zerolab.play.observers import (
+    ChosenMoves,
+    GameRecorder,
+    draw_resignation_free_games,
+    should_resign,
+)
 from zerolab.play.pairings import Pairing
 from zerolab.play.selfplay_settings import SelfPlaySettings
 from zerolab.rules.facts import SearchFacts
@@ -58,7 +63,7 @@ class SelfPlayResult(NamedTuple):
     games: list[GameRecord]
     """Games ordered by number."""
     search_counts: dict[str, int]
-    """Search counts by name, as in `Search.counts`."""
+    """Search counts by name, as in `Search.work_counts`."""
     seconds_by_part: dict[str, float]
     """Thread time in seconds, by part of the search."""
     searched_move_count: int
@@ -75,7 +80,7 @@ class SelfPlayJob(NamedTuple):
 
     game: Game
     settings: SelfPlaySettings
-    search: SearchSettings
+    search_settings: SearchSettings
     load_evaluator: Callable[[], Evaluator]
     seed: int
     iteration: int
@@ -88,7 +93,7 @@ class SelfPlayJob(NamedTuple):
     new_player: Callable[[Game, SelfPlaySettings, SearchSettings, Evaluator, int], SelfPlayer]
     """Picklable function that creates players; see `SelfPlayer` for the arguments."""
 
-    def portable(self, make_portable: MakePortable) -> SelfPlayJob:
+    def to_portable(self, make_portable: MakePortable) -> SelfPlayJob:
         return self._replace(load_evaluator=make_portable(self.load_evaluator()))
 
 
@@ -127,7 +132,7 @@ def play_episodes(
         game, settings, search, lambda: evaluator, seed, iteration, threads, slots, name, SelfPlayer
     )
     played = merge_results(executor.run(play_batches, job, batches, report))
-    moves = in_game_order([played.examples, *given_examples(game, played.games)])
+    moves = merge_in_game_order([played.examples, *given_ply_examples(game, played.games)])
     games = [
         each._replace(result=DRAW) if each.result == ONGOING else each for each in played.games
     ]
@@ -143,7 +148,7 @@ def _opened(pairing: Pairing, openings: Openings) -> Pairing:
 
 
 def play_batches(
-    job: SelfPlayJob, batches: Sequence[Batch], report: PlayProgressCallback = lambda _: None
+    job: SelfPlayJob, batches: Sequence[GameBatch], report: PlayProgressCallback = lambda _: None
 ) -> SelfPlayResult:
     """Play batches of games, each in a thread with separate game slots; see `play_episodes`.
 
@@ -155,11 +160,11 @@ def play_batches(
 
     def next_player() -> SelfPlayer:
         cores = max(1, available_cores() // job.threads)
-        return job.new_player(job.game, job.settings, job.search, evaluator, cores)
+        return job.new_player(job.game, job.settings, job.search_settings, evaluator, cores)
 
     def release(player: Player) -> None:  # players are not kept: caches are large
         assert isinstance(player, SelfPlayer)
-        counts.append(player.search.counts)
+        counts.append(player.search.work_counts)
         seconds.append(player.search.seconds_by_part)
 
     agent = Agent(job.name, next_player, game=job.game, load_evaluator=lambda: evaluator)
@@ -199,7 +204,7 @@ def with_given_plies(
         job.seed, job.iteration, numbers, np.zeros_like(numbers), streams.SELF_PLAY_START
     )
     random = np.empty(len(games), np.int64)
-    count_random_plies(keys, job.settings.random_opening_plies, random)
+    draw_random_ply_counts(keys, job.settings.random_opening_plies, random)
     copied_games = examples.games[np.isnan(examples.root_values)]
     copied = np.searchsorted(copied_games, numbers, "right") - np.searchsorted(
         copied_games, numbers
@@ -212,7 +217,7 @@ def with_given_plies(
 
 def merge_results(parts: Sequence[SelfPlayResult]) -> SelfPlayResult:
     """Combine the results of parts of an iteration, as if they had been played together."""
-    examples = in_game_order([part.examples for part in parts])
+    examples = merge_in_game_order([part.examples for part in parts])
     games = sorted(game for part in parts for game in part.games)
     counts = sum_by_key(part.search_counts for part in parts)
     seconds = sum_by_key(part.seconds_by_part for part in parts)
@@ -256,14 +261,14 @@ class SelfPlayer(SearchPlayer):
 
     def submit(self, slots: Slots, states: NDArray[np.uint64], keys: NDArray[np.uint64]) -> None:
         self._keys[slots] = keys[:, 0]
-        simulations, full = self.budget.allow_initial(slots, keys[:, 3])
+        simulations, full = self.budget.initial_allowance(slots, keys[:, 3])
         is_random = self._random_plies.draw(slots, states, self._plies[slots], keys[:, 4])
         full &= ~is_random
         self._full[slots] = full
         simulations[is_random] = 1
         if self._resignation:
             played_on = np.empty(len(slots), np.bool_)
-            sample_played_on(keys[:, 5], self._resignation.played_on, played_on)
+            draw_resignation_free_games(keys[:, 5], self._resignation.played_on, played_on)
             self._played_on[slots] = played_on
         self.search.start_search(slots, keys[:, 1], keys[:, 2], simulations, full)
 
@@ -280,7 +285,7 @@ class SelfPlayer(SearchPlayer):
         """
         if not slots.size:
             return slots
-        columns = self.search.facts(slots).columns()
+        columns = self.search.search_facts(slots).columns()
         self.facts = SearchFacts(**{
             name: column.astype(_FACT_TYPES[name]) for name, column in columns.items()
         })  # fmt: skip
@@ -315,11 +320,11 @@ class _ExampleRecorder:
             **moves.player.facts.columns(),
         )
         is_move = moves.actions != FORFEIT_ACTION
-        self._chunks.append(examples if is_move.all() else examples.rows(is_move))
+        self._chunks.append(examples if is_move.all() else examples.take(is_move))
 
     def examples(self) -> Examples:
         """Return the examples, with `outcomes` and `plies_left` still 0."""
-        return in_game_order(self._chunks)
+        return merge_in_game_order(self._chunks)
 
 
 def with_outcomes(examples: Examples, games: Sequence[GameRecord]) -> Examples:
@@ -334,10 +339,10 @@ def with_outcomes(examples: Examples, games: Sequence[GameRecord]) -> Examples:
     )
 
 
-def in_game_order(parts: Sequence[Examples]) -> Examples:
+def merge_in_game_order(parts: Sequence[Examples]) -> Examples:
     """Concatenate examples and order them by game and ply."""
     examples = Examples.concatenate(parts)
-    return examples.rows(np.lexsort((examples.plies, examples.games)))
+    return examples.take(np.lexsort((examples.plies, examples.games)))
 
 
 def sum_by_key(tables: Iterable[dict[str, Any]]) -> dict[str, Any]:

@@ -19,12 +19,12 @@ from numpy.typing import NDArray
 
 from zerolab.play.engine import useful_thread_count
 from zerolab.play.executors import THREAD_EXECUTOR, Executor, PlayProgress, PlayProgressCallback
-from zerolab.play.game_starts import NO_OPENINGS, Openings, given_examples
+from zerolab.play.game_starts import NO_OPENINGS, Openings, given_ply_examples
 from zerolab.play.lockstep import (
     LockstepGame,
     LockstepResult,
     LockstepSelfPlay,
-    example_rows,
+    move_examples,
     play_retries,
 )
 from zerolab.play.pairings import Pairing
@@ -39,7 +39,7 @@ from zerolab.play.selfplay import (
     SelfPlayer,
     SelfPlayJob,
     SelfPlayResult,
-    in_game_order,
+    merge_in_game_order,
     merge_results,
     play_batches,
     with_given_plies,
@@ -110,12 +110,12 @@ def play_continuous(
         _with_agent_spans(each, in_progress_by_number.get(each.number)) for each in played.games
     ]
     begun = [each for each in played.games if each.number not in continued]
-    parts = [previous.moves] if previous else []
-    moves = in_game_order([*parts, played.examples, *given_examples(game, begun)])
+    parts = [previous.examples] if previous else []
+    moves = merge_in_game_order([*parts, played.examples, *given_ply_examples(game, begun)])
     finished = with_given_plies([each for each in games if each.result != ONGOING], moves, job)
     is_finished = np.isin(moves.games, [each.number for each in finished])
-    examples = with_outcomes(moves.rows(is_finished), finished)
-    unfinished = UnfinishedGames(_in_progress(games, lanes, name), moves.rows(~is_finished))
+    examples = with_outcomes(moves.take(is_finished), finished)
+    unfinished = UnfinishedGames(_in_progress(games, lanes, name), moves.take(~is_finished))
     return played._replace(examples=examples, games=finished, unfinished_games=unfinished)
 
 
@@ -386,12 +386,12 @@ class BigTreeSelfPlay:
         ]
         numbers, plies, actions, nodes = zip(*moves, strict=True)
         results = PositionResults.concatenate(self._results)
-        return example_rows(
+        return move_examples(
             np.stack([node.state for node in nodes]),
             np.array(numbers),
             np.array(plies),
             np.array(actions),
-            results.rows(np.array([self._rows[node] for node in nodes])),
+            results.take(np.array([self._rows[node] for node in nodes])),
             np.ones(len(moves), np.bool_),
         )
 

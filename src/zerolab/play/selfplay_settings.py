@@ -192,7 +192,7 @@ class ProgressiveSettings(Settings):
                 f" {search.simulations}, the number at the end: expected fewer simulations"
             )
 
-    def simulations(self, final: int, share: float) -> int:
+    def simulations_at(self, final: int, share: float) -> int:
         """Return the number of simulations, rounded, after a `share` of the run, in [0, 1]."""
         if self.shape == "geometric":
             return round(self.first * (final / self.first) ** share)
@@ -294,7 +294,7 @@ class SelfPlaySettings(Settings):
         """
         if self.progressive is None:
             return search
-        simulations = self.progressive.simulations(search.simulations, share)
+        simulations = self.progressive.simulations_at(search.simulations, share)
         return search.model_copy(update={"simulations": simulations})
 
     @model_validator(mode="after")
@@ -329,7 +329,7 @@ def require_ray_if_needed(mode: VariantSettings) -> None:
         import_module("zerolab.core.ray_cluster")
 
 
-def require_splittable(settings: SelfPlaySettings) -> Iterator[str]:
+def unsplittable_mode_remarks(settings: SelfPlaySettings) -> Iterator[str]:
     """Yield a remark if the games of this mode cannot be divided among machines.
 
     Raises UserError if the mode has actors, which would need a second cluster.

@@ -27,7 +27,7 @@ from zerolab.play.engine import (
     ProgressCallback,
     any_has_network,
     play_pairings,
-    slots_within_memory,
+    slots_per_thread_in_memory,
     useful_thread_count,
 )
 from zerolab.play.observers import GameRecorder
@@ -178,7 +178,7 @@ class Tournament:
         settings, blocks = self.settings, self.remaining_blocks()
         games = len(blocks) * min(settings.games, GAMES_PER_BLOCK)
         threads = useful_thread_count(available_cores(), games, any_has_network(agents))
-        slots = slots_within_memory(agents, threads)
+        slots = slots_per_thread_in_memory(agents, threads)
         batches = [
             with_random_openings(game, batch, settings.openings, settings.seed)
             for batch in thread_batches(blocks, settings.games, slots, threads)

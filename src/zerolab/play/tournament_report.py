@@ -21,9 +21,9 @@ from zerolab.play.pair_results import (
     GameCounts,
     GoodnessOfFit,
     PairResult,
+    count_games,
     cross_table,
     find_cycles,
-    game_statistics,
     goodness_of_fit,
     pair_result,
     pair_results,
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 
-RATINGS_FILE = "ratings.json"
+REPORT_FILE_NAME = "ratings.json"
 """Name of the file in a tournament folder that contains the complete report."""
 
 _MAX_NAME_LENGTH = 30
@@ -105,23 +105,23 @@ class MatchReport:
 
     pair: PairResult
     """Result of the pair of agents, with A first."""
-    statistics: GameCounts
-    elo: EloDifference
+    game_counts: GameCounts
+    elo_difference: EloDifference
     """Elo of A minus Elo of B."""
-    elo_model: EloDifference
+    model_elo_difference: EloDifference
     """The same difference on the scale of the model."""
     verdict: SprtVerdict | None
     """Verdict of the sequential test, if any."""
 
     @classmethod
-    def of(cls, match: Match, verdict: SprtVerdict | None = None) -> MatchReport:
+    def from_match(cls, match: Match, verdict: SprtVerdict | None = None) -> MatchReport:
         """Return the report on a match, with the verdict of its sequential test, if any."""
         ratings = rate(match.games)
         return cls(
             pair_result(match.a, match.b, match.games),
-            game_statistics(match.games),
-            ratings.difference(match.a, match.b),
-            ratings.model.difference(match.a, match.b),
+            count_games(match.games),
+            ratings.elo_difference(match.a, match.b),
+            ratings.model.elo_difference(match.a, match.b),
             verdict,
         )
 
@@ -129,22 +129,22 @@ class MatchReport:
         """Return the fields for JSON."""
         return {
             "players": [self.pair.first, self.pair.second],
-            "games": self.statistics.game_count,
+            "games": self.game_counts.game_count,
             **self.pair.as_dict(),
-            "elo": self.elo.interval.value,
-            "elo_low": self.elo.interval.low,
-            "elo_high": self.elo.interval.high,
-            "elo_model": self.elo_model.interval.value,
-            "elo_model_low": self.elo_model.interval.low,
-            "elo_model_high": self.elo_model.interval.high,
-            "los": self.elo.los,
-            "forfeits": self.statistics.forfeit_counts,
+            "elo": self.elo_difference.interval.value,
+            "elo_low": self.elo_difference.interval.low,
+            "elo_high": self.elo_difference.interval.high,
+            "elo_model": self.model_elo_difference.interval.value,
+            "elo_model_low": self.model_elo_difference.interval.low,
+            "elo_model_high": self.model_elo_difference.interval.high,
+            "los": self.elo_difference.los,
+            "forfeits": self.game_counts.forfeit_counts,
             "sprt": self.verdict._asdict() if self.verdict else None,
         }
 
     def lines(self) -> list[str]:
         """Return the lines to print in a terminal."""
-        (a, b, score), elo, counts = self.pair[:3], self.elo, self.statistics
+        (a, b, score), elo, counts = self.pair[:3], self.elo_difference, self.game_counts
         (score_rate, low, high), (lead, lowest, highest) = self.pair.interval, elo.interval
         has_repeats = self.pair.distinct_score.games < score.games
         distinct = (
@@ -183,21 +183,21 @@ class TournamentReport(NotebookView):
 
     tournament: Tournament
     ratings: Ratings
-    statistics: GameCounts
+    game_counts: GameCounts
     pairs: list[PairResult]
-    table: Floats
+    score_rates: Floats
     """Cross table, float64[n, n]: points per game of the row player, strongest players first."""
     cycles: CycleStatistics
     goodness_of_fit: GoodnessOfFit
 
     @classmethod
-    def of(cls, tournament: Tournament) -> TournamentReport:
+    def from_tournament(cls, tournament: Tournament) -> TournamentReport:
         """Return the report on the stored games of a tournament."""
         games = tournament.games()
         ratings, pairs = rate(games), pair_results(games)
         table = cross_table([each.player for each in ratings.players], pairs)
         return cls(
-            tournament, ratings, game_statistics(games), pairs, table, find_cycles(pairs),
+            tournament, ratings, count_games(games), pairs, table, find_cycles(pairs),
             goodness_of_fit(pairs, ratings),
         )  # fmt: skip
 
@@ -208,20 +208,20 @@ class TournamentReport(NotebookView):
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fields for JSON, with ratings as in `zerolab rate --json`."""
-        score_rate, low, high = _first_player_interval(self.statistics)
+        score_rate, low, high = _first_player_interval(self.game_counts)
         return {
             "folder": str(self.tournament.path),
             **self.tournament.settings.model_dump(exclude={"players"}),
             **ratings_json(self.ratings),
-            "games_played": self.statistics.game_count,
-            "distinct_games": self.statistics.distinct_count,
+            "games_played": self.game_counts.game_count,
+            "distinct_games": self.game_counts.distinct_count,
             "moving_first": {
-                **self.statistics.first_player_score._asdict(),
+                **self.game_counts.first_player_score._asdict(),
                 "score_rate": score_rate,
                 "low": low,
                 "high": high,
             },
-            "forfeits": self.statistics.forfeit_counts,
+            "forfeits": self.game_counts.forfeit_counts,
             "pairs": [_pair_dict(pair) for pair in self.pairs],
             "cycles": {
                 **self.cycles._asdict(),
@@ -232,15 +232,15 @@ class TournamentReport(NotebookView):
                 "chi_square": self.goodness_of_fit.chi_square,
                 "freedom": self.goodness_of_fit.degrees_of_freedom,
                 "p_value": self.goodness_of_fit.p_value,
-                "residuals": [each._asdict() for each in self.goodness_of_fit.residuals],
+                "residuals": [each.as_dict() for each in self.goodness_of_fit.residuals],
             },
         }
 
     def save(self) -> None:
         """Write tables and figures to the tournament folder."""
         folder = self.tournament.path
-        title = f"{self.tournament.settings.game}, {self.statistics.game_count} games"
-        write_text(folder / RATINGS_FILE, json.dumps(self.as_dict(), indent=1) + "\n")
+        title = f"{self.tournament.settings.game}, {self.game_counts.game_count} games"
+        write_text(folder / REPORT_FILE_NAME, json.dumps(self.as_dict(), indent=1) + "\n")
         write_text(folder / "ratings.csv", ratings_csv(self.ratings))
         write_text(folder / "crosstable.csv", self._cross_table_csv())
         pairs = [_pair_dict(pair) for pair in self.pairs]
@@ -248,7 +248,7 @@ class TournamentReport(NotebookView):
         write_text(folder / "pairs.csv", rows_as_csv([columns, *rows]))
         figures = {
             "ratings": draw_ratings(self.ratings, title),
-            "crosstable": draw_cross_table(self.players, self.table, title),
+            "crosstable": draw_cross_table(self.players, self.score_rates, title),
         }
         for name, figure in figures.items():
             for extension in ("png", "svg"):
@@ -257,7 +257,7 @@ class TournamentReport(NotebookView):
     def _cross_table_csv(self) -> str:
         rows = [
             [name, *("" if math.isnan(rate) else f"{rate:.6g}" for rate in row)]
-            for name, row in zip(self.players, self.table.tolist(), strict=True)
+            for name, row in zip(self.players, self.score_rates.tolist(), strict=True)
         ]
         return rows_as_csv([["player", *self.players], *rows])
 
@@ -279,7 +279,7 @@ class TournamentReport(NotebookView):
             yield Paragraph(line)
 
     def __repr__(self) -> str:
-        count = self.statistics.game_count
+        count = self.game_counts.game_count
         return (
             f"<TournamentReport of {len(self.players)} players, {count} games,"
             f" strongest {shorten_name(self.players[0])}>"
@@ -301,7 +301,7 @@ class TournamentReport(NotebookView):
         rows: list[list[Cell]] = [
             [number, player, *(None if math.isnan(rate) else rate for rate in row)]
             for number, (player, row) in enumerate(
-                zip(self.players, self.table.tolist(), strict=True), start=1
+                zip(self.players, self.score_rates.tolist(), strict=True), start=1
             )
         ]
         return Table("crosstable", "points per game", ["", "player", *numbers], rows)
@@ -321,7 +321,7 @@ class TournamentReport(NotebookView):
         return Table("pairs", "pairs", columns, rows)
 
     def _describe_games(self) -> list[str]:
-        counts = self.statistics
+        counts = self.game_counts
         score_rate, low, high = _first_player_interval(counts)
         return [
             f"{counts.game_count} games, {counts.distinct_count} distinct" + _repetition(counts),
@@ -364,8 +364,9 @@ class TournamentReport(NotebookView):
         ]
         for each in fit.residuals[:_MAX_RESIDUALS]:
             lines.append(
-                f"  {each.first} against {each.second}: {each.points:g} points,"
-                f" {each.expected:.1f} expected ({each.deviation:+.1f} standard errors)"
+                f"  {each.first} against {each.second}: {each.total_points:g} points,"
+                f" {each.expected_points:.1f} expected"
+                f" ({each.standardised_difference:+.1f} standard errors)"
             )
         return lines
 

@@ -135,7 +135,7 @@ class RatingFit:
             f" first-move advantage {self.first_move_advantage:+.1f}, draw_elo {self.draw_elo:.1f}>"
         )
 
-    def difference(self, player: str, other: str) -> EloDifference:
+    def elo_difference(self, player: str, other: str) -> EloDifference:
         """Return the lead of `player` over `other`; raise ValueError for unknown names."""
         i, j = self.names.index(player), self.names.index(other)
         elo = float(self.elos[i] - self.elos[j])
@@ -168,9 +168,9 @@ class Ratings(NotebookView):
         """First-move advantage in Elo."""
         return self.model.scale * self.model.first_move_advantage
 
-    def difference(self, player: str, other: str) -> EloDifference:
+    def elo_difference(self, player: str, other: str) -> EloDifference:
         """Return the lead of `player` over `other`; raise ValueError for unknown names."""
-        return self.model.difference(player, other).scaled_by(self.model.scale)
+        return self.model.elo_difference(player, other).scaled_by(self.model.scale)
 
     def los(self) -> Floats:
         """Return float64[n, n]: the probability that i is stronger than j; 0.5 on the diagonal."""

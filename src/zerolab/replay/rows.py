@@ -21,8 +21,8 @@ RowNumbers = NDArray[np.int32]
 Columns = Mapping[str, NDArray[Any]]
 """Columns of equal length by name, [N, ...]."""
 
-STATES = "states"
-"""Column that determines whether rows are equal."""
+STATE_COLUMN = "states"
+"""Name of the column that determines whether rows are equal."""
 
 _MIN_CAPACITY = 1024
 
@@ -169,12 +169,12 @@ class Merger:
         NaN means unknown, so merging keeps the known value. Means are computed in float32 and
         rounded only once, at the end.
         """
-        count, rows = len(columns[STATES]), self._rows
+        count, rows = len(columns[STATE_COLUMN]), self._rows
         free_rows = rows.allocate(count, columns)
         self._make_room(count)
         found_rows = np.empty(count, np.int32)
         used = find_or_insert_rows(
-            self._table, rows.columns[STATES], columns[STATES], free_rows, found_rows
+            self._table, rows.columns[STATE_COLUMN], columns[STATE_COLUMN], free_rows, found_rows
         )
         rows.free(free_rows[used:][::-1])
         self._row_count += used
@@ -193,7 +193,7 @@ class Merger:
 
     def remove(self, numbers: RowNumbers) -> None:
         """Remove rows from the table without freeing them."""
-        remove_rows(self._table, self._rows.columns[STATES], numbers)
+        remove_rows(self._table, self._rows.columns[STATE_COLUMN], numbers)
         self._row_count -= len(numbers)
 
     def _make_room(self, count: int) -> None:
@@ -205,7 +205,7 @@ class Merger:
         if 2 * (self._row_count + count) > len(self._table):
             numbers = self._table[self._table >= 0]
             self._table = empty_hash_table(3 * (self._row_count + count) // 2)
-            insert_rows(self._table, self._rows.columns[STATES], numbers)
+            insert_rows(self._table, self._rows.columns[STATE_COLUMN], numbers)
 
     def _merge(
         self, found_rows: RowNumbers, occurrences: NDArray[np.int32], columns: Columns
@@ -215,9 +215,9 @@ class Merger:
         if not repeated.size:
             return
         rows, indices = np.unique(found_rows[repeated], return_inverse=True)
-        shares = self._merging.shares(occurrences[repeated])
+        shares = self._merging.new_position_weights(occurrences[repeated])
         for name, column in columns.items():
-            if name == STATES or not column.size:
+            if name == STATE_COLUMN or not column.size:
                 continue
             stored = self._rows.columns[name]
             merged = stored[rows].astype(np.float32).reshape(len(rows), -1)

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zerolab.core.compiled import kernel
-from zerolab.replay.rows import STATES, Columns, Merger, RowNumbers, RowPool
+from zerolab.replay.rows import STATE_COLUMN, Columns, Merger, RowNumbers, RowPool
 from zerolab.replay.window_rules import Merging, NoMerging, WindowRule
 from zerolab.rules import compiled_rules, encoding
-from zerolab.rules.compiled_rules import smallest_images
-from zerolab.rules.facts import ACTION_COLUMNS, VECTOR_COLUMNS, Facts
+from zerolab.rules.compiled_rules import canonical_states
+from zerolab.rules.facts import ACTION_COLUMN_NAMES, VECTOR_COLUMN_NAMES, Facts
 from zerolab.rules.rules import Game
 
 
@@ -36,9 +36,9 @@ class WindowContents:
         """Latest iteration added."""
         self.added_count = 0
         """Number of positions added so far, including those that have left the window."""
-        self.updated_count = 0
+        self.latest_updated_count = 0
         """Number of rows in the window that the latest iteration added or changed."""
-        self.merged_count = 0
+        self.latest_merged_count = 0
         """Number of positions of the latest iteration that were merged into other rows."""
 
     @property
@@ -53,7 +53,7 @@ class WindowContents:
         overhead += self._merger.bytes_per_row if self._merger else 0
         return overhead + sum(column[:1].nbytes for column in self.columns.values())
 
-    def resume_after(self, iteration: int, position_count: int) -> None:
+    def reset_after(self, iteration: int, position_count: int) -> None:
         """Resume with an empty window after `iteration`, `position_count` positions into a run."""
         self.iteration, self.added_count = iteration, position_count
 
@@ -68,9 +68,10 @@ class WindowContents:
         numbers = self._store(columns)
         self.added_count += len(numbers)
         newest = self._mark_played(numbers)
-        self.merged_count, self.updated_count = len(numbers) - len(newest), len(newest)
+        self.latest_merged_count = len(numbers) - len(newest)
+        self.latest_updated_count = len(newest)
         earlier = self.order[self._last_played[self.order] != self.iteration]
-        self.merged_count += len(self.order) - len(earlier)
+        self.latest_merged_count += len(self.order) - len(earlier)
         self.order = np.concatenate([earlier, newest])
         self._trim()
 
@@ -101,7 +102,7 @@ class WindowContents:
         if self._merger:
             self._merger.remove(removed)
         self._rows.free(removed)
-        self.updated_count = min(self.updated_count, len(self.order))
+        self.latest_updated_count = min(self.latest_updated_count, len(self.order))
 
     def __len__(self) -> int:
         return len(self.order)
@@ -123,21 +124,21 @@ def _mark_played(numbers, last_played, iteration, newest):
 
 
 def canonical_columns(game: Game, columns: Columns) -> Columns:
-    """Return columns with each state replaced by its smallest image.
+    """Return columns with each state replaced by its canonical state.
 
     Columns with one entry per action, [N, actions], are transformed with the states.
     """
-    states, symmetries = smallest_images(game, columns[STATES])
+    states, symmetries = canonical_states(game, columns[STATE_COLUMN])
     _, action_images = compiled_rules.symmetry_tables(game)
     images = dict(columns)
     for name, column in columns.items():
-        if name in ACTION_COLUMNS and column.size:
+        if name in ACTION_COLUMN_NAMES and column.size:
             images[name] = np.empty_like(column)
             np.put_along_axis(images[name], action_images[symmetries], column, axis=1)
-    return {**images, STATES: states}
+    return {**images, STATE_COLUMN: states}
 
 
-Symmetries = Literal["all", "random", "none"]
+SymmetryUse = Literal["all", "random", "none"]
 """Symmetries under which each sample is used in a pass over the window.
 
 A sample is used under all symmetries ([Wang2019], [Wang2020a], [Wang2020b]), under one random
@@ -145,7 +146,7 @@ symmetry, or unchanged ([Clausen2021]).
 """
 
 _SCALAR_COLUMNS = "scalars"
-_SCALAR_FACTS = tuple(name for name in Facts.column_forms() if name not in VECTOR_COLUMNS)
+_SCALAR_FACTS = tuple(name for name in Facts.column_forms() if name not in VECTOR_COLUMN_NAMES)
 """Facts with one entry per position, stored in a single column, which is faster to read."""
 
 
@@ -216,16 +217,18 @@ class Window:
 
     def add(self, states: NDArray[np.uint64], facts: Facts) -> None:
         """Add the positions of the next iteration, uint64[N, words], and remove the oldest."""
-        columns: Columns = {STATES: states, **facts.columns()}
+        columns: Columns = {STATE_COLUMN: states, **facts.columns()}
         if self._merging.is_symmetric:
             columns = canonical_columns(self.game, columns)
         scalars = np.stack([columns[name] for name in _SCALAR_FACTS], axis=1)
-        vectors = {name: columns[name] for name in VECTOR_COLUMNS if columns[name].shape[1]}
-        self.contents.add({STATES: columns[STATES], _SCALAR_COLUMNS: scalars, **vectors})
+        vectors = {name: columns[name] for name in VECTOR_COLUMN_NAMES if columns[name].shape[1]}
+        self.contents.add(
+            {STATE_COLUMN: columns[STATE_COLUMN], _SCALAR_COLUMNS: scalars, **vectors}
+        )
 
-    def resume_after(self, iteration: int, position_count: int) -> None:
+    def reset_after(self, iteration: int, position_count: int) -> None:
         """Resume with an empty window after `iteration`, `position_count` positions into a run."""
-        self.contents.resume_after(iteration, position_count)
+        self.contents.reset_after(iteration, position_count)
 
     @property
     def added_count(self) -> int:
@@ -233,25 +236,25 @@ class Window:
         return self.contents.added_count
 
     @property
-    def updated_count(self) -> int:
+    def latest_updated_count(self) -> int:
         """Number of rows in the window that the latest iteration added or changed."""
-        return self.contents.updated_count
+        return self.contents.latest_updated_count
 
     @property
-    def merged_count(self) -> int | None:
+    def latest_merged_count(self) -> int | None:
         """Number of positions of the latest iteration that were merged; None without merging."""
-        return self.contents.merged_count if self._merging.is_active else None
+        return self.contents.latest_merged_count if self._merging.is_active else None
 
     def __len__(self) -> int:
         return len(self.contents)
 
-    def batches_per_epoch(self, size: int, symmetries: Symmetries) -> int:
+    def batches_per_epoch(self, size: int, symmetries: SymmetryUse) -> int:
         """Return the number of batches of `size` in one pass over the window, at least one."""
         images = len(self._cell_images) if symmetries == "all" else 1
         return max(1, len(self) * images // size)
 
     def batches(
-        self, random: np.random.Generator, size: int, count: int, symmetries: Symmetries
+        self, random: np.random.Generator, size: int, count: int, symmetries: SymmetryUse
     ) -> Iterator[Batch]:
         """Yield `count` batches from passes over the window; the last pass can be incomplete.
 
@@ -276,7 +279,7 @@ class Window:
         return order[systematic_sample(column[order], random.random())]
 
     def _shuffle(
-        self, random: np.random.Generator, samples: int, symmetries: Symmetries
+        self, random: np.random.Generator, samples: int, symmetries: SymmetryUse
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the indices of a pass's samples and their symmetries, both int64[N]."""
         count = len(self._cell_images)
@@ -292,12 +295,12 @@ class Window:
         rows, columns = self.game[:2]
         shape = len(numbers), encoding.plane_count(self.game), rows * columns
         planes, buffer = np.empty(shape, np.float32), np.empty(shape[1:], np.float32)
-        states = self.contents.columns[STATES].take(numbers, axis=0)
+        states = self.contents.columns[STATE_COLUMN].take(numbers, axis=0)
         _encode_images(self.game, self._cell_images, states, symmetries, planes, buffer)
         scalars = self.contents.columns[_SCALAR_COLUMNS].take(numbers, axis=0).T.copy()
         facts = dict(zip(_SCALAR_FACTS, scalars, strict=True))
-        for name in VECTOR_COLUMNS:
-            if name in ACTION_COLUMNS:
+        for name in VECTOR_COLUMN_NAMES:
+            if name in ACTION_COLUMN_NAMES:
                 facts[name] = self._transformed_vectors(name, numbers, symmetries)
             else:
                 facts[name] = self._vectors(name, numbers)

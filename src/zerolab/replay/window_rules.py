@@ -26,7 +26,7 @@ class WindowRule(VariantSettings):
     """
 
     @property
-    def last_iteration(self) -> int | None:
+    def last_scheduled_iteration(self) -> int | None:
         """Iteration in which the window reaches its final size; None if unknown in advance."""
         return None
 
@@ -78,8 +78,8 @@ class Merging(VariantSettings):
         """True if symmetric positions count as equal."""
         return False
 
-    def shares(self, counts: NDArray[np.int32]) -> NDArray[np.float32]:
-        """Return the shares of new positions in their rows, float32[N].
+    def new_position_weights(self, counts: NDArray[np.int32]) -> NDArray[np.float32]:
+        """Return the weights of new positions in their rows, float32[N], at most 1.
 
         `counts` are the numbers of positions in the rows, including the new one, so at least 2.
         """
@@ -150,7 +150,7 @@ class PowerLawWindow(WindowRule):
 WINDOWS.add("power_law", PowerLawWindow)
 
 
-class SlowWindow(WindowRule):
+class LinearGrowthWindow(WindowRule):
     """Keep a number of positions that grows linearly between two iterations [Clausen2021].
 
     The examples of the first, weak networks leave the window early.
@@ -171,7 +171,7 @@ class SlowWindow(WindowRule):
     """Iteration in which the window reaches its final size. [Clausen2021]: 15."""
 
     @model_validator(mode="after")
-    def _require_growth(self) -> SlowWindow:
+    def _require_growth(self) -> LinearGrowthWindow:
         if self.final < self.first:
             raise ValueError(
                 f"final = {self.final} is less than first = {self.first}: expected at least"
@@ -184,7 +184,7 @@ class SlowWindow(WindowRule):
         return self
 
     @property
-    def last_iteration(self) -> int:
+    def last_scheduled_iteration(self) -> int:
         return self.end
 
     def max_positions(self, iteration: int, total: int) -> int:
@@ -193,7 +193,7 @@ class SlowWindow(WindowRule):
         return self.first + (self.final - self.first) * elapsed // (self.end - self.begin)
 
 
-WINDOWS.add("slow", SlowWindow)
+WINDOWS.add("slow", LinearGrowthWindow)
 
 
 class NoMerging(Merging):
@@ -226,7 +226,7 @@ class NewestMerging(_ActiveMerging):
     weight: float = Field(default=0.8, gt=0, le=1)
     """Share of a new position in the merged row; 1 keeps only the newest. [Clausen2021]: 0.8."""
 
-    def shares(self, counts: NDArray[np.int32]) -> NDArray[np.float32]:
+    def new_position_weights(self, counts: NDArray[np.int32]) -> NDArray[np.float32]:
         return np.full(len(counts), self.weight, np.float32)
 
 
@@ -240,7 +240,7 @@ class MeanMerging(_ActiveMerging):
     name: Literal["mean"] = "mean"
     needs_float32 = True
 
-    def shares(self, counts: NDArray[np.int32]) -> NDArray[np.float32]:
+    def new_position_weights(self, counts: NDArray[np.int32]) -> NDArray[np.float32]:
         return (1 / counts).astype(np.float32)
 
 

@@ -12,7 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from zerolab.core.errors import UserError, printable, quoted
+from zerolab.core.errors import UserError, escape_unprintable, quoted
 from zerolab.core.files import atomic_replace
 from zerolab.report.table import Z95, Interval
 
@@ -71,7 +71,7 @@ def _legend_columns(labels: Sequence[str], width: float) -> int:
 
 def shorten_name(name: str, max_length: int = 40) -> str:
     """Return a printable name, shortened to `max_length` characters with … at the end if longer."""
-    name = printable(name)
+    name = escape_unprintable(name)
     return name if len(name) <= max_length else name[: max_length - 1] + "…"
 
 

@@ -48,7 +48,7 @@ def data_frame(rows: Sequence[Mapping[str, Any]]) -> DataFrame:
     try:
         from pandas import DataFrame  # noqa: PLC0415  slow, and only for notebooks
     except ModuleNotFoundError as error:
-        raise MissingExtraError.of("a data frame", "pandas", "notebook") from error
+        raise MissingExtraError.for_package("a data frame", "pandas", "notebook") from error
     return DataFrame(list(rows))
 
 

@@ -11,7 +11,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from zerolab.core.errors import printable
+from zerolab.core.errors import escape_unprintable
 from zerolab.report.claims import ClaimTable, Verdict, VerdictWord
 from zerolab.report.document import (
     Block,
@@ -77,7 +77,7 @@ def rich_table(table: Table, widths: Sequence[int] | None = None) -> rich.table.
     ):
         justify: Literal["left", "right"] = "right" if is_numeric else "left"
         width = None if widths is None else widths[index]
-        output.add_column(Text(printable(title)), justify=justify, width=width)
+        output.add_column(Text(escape_unprintable(title)), justify=justify, width=width)
     for row in _cell_texts(table):
         output.add_row(*map(Text, row))
     return output
@@ -85,7 +85,10 @@ def rich_table(table: Table, widths: Sequence[int] | None = None) -> rich.table.
 
 def _cell_texts(table: Table) -> list[list[str]]:
     return [
-        [printable(cell_text(*each)) for each in zip(row, table.number_formats, strict=True)]
+        [
+            escape_unprintable(cell_text(*each))
+            for each in zip(row, table.number_formats, strict=True)
+        ]
         for row in table.rows
     ]
 
@@ -95,7 +98,7 @@ def _column_widths(table: Table) -> tuple[list[int], list[int]]:
 
     A number and its interval are treated as one word.
     """
-    titles = [printable(title) for title in table.column_titles]
+    titles = [escape_unprintable(title) for title in table.column_titles]
     columns = [list(column) for column in zip(titles, *_cell_texts(table), strict=True)]
     natural = [max(map(cell_len, column)) for column in columns]
     least = [

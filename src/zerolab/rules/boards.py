@@ -176,7 +176,7 @@ def lowest_bit_index(board):
 
 
 @inlined
-def list_cells(board, out):
+def write_cells(board, out):
     """Write the indices of the set bits to `out` in ascending order; return their number."""
     count = 0
     while board:

@@ -21,8 +21,15 @@ from zerolab.core.errors import UserError, quoted, require_type
 from zerolab.core.registry import Registry, import_modules, load_plugins
 from zerolab.report.board_shapes import Drawing
 from zerolab.rules import compiled_rules, rules
-from zerolab.rules.encoding import ENCODINGS, Encoding
-from zerolab.rules.rules import GAMES, SOLVER_RULES, Game, Rules, SolverRules, State
+from zerolab.rules.encoding import ENCODING_INTERFACE, Encoding
+from zerolab.rules.rules import (
+    RULES_INTERFACE,
+    SOLVER_RULES_INTERFACE,
+    Game,
+    Rules,
+    SolverRules,
+    State,
+)
 
 PLAIN_SYMBOLS: Mapping[int, str] = {1: "X", -1: "O", 0: "."}
 """Symbols of the first player's pieces (1), the second player's pieces (-1) and empty cells."""
@@ -50,7 +57,7 @@ class Notation:
         return int(text) if is_number and int(text) < rules.action_count(game) else None
 
     @classmethod
-    def move_format(cls, game: Game) -> str:
+    def move_examples_text(cls, game: Game) -> str:
         """Return the end of a message "moves are ...", such as "cells such as c2"."""
         return f"numbers from 0 to {rules.action_count(game) - 1}"
 
@@ -68,7 +75,7 @@ class Notation:
         return compiled_rules.encode(game, state)[0].astype(np.int8)
 
     @classmethod
-    def set_up(cls, game: Game, board: NDArray[np.int8], first_to_move: bool) -> State:
+    def state_of_board(cls, game: Game, board: NDArray[np.int8], first_to_move: bool) -> State:
         """Return the state with the given pieces on the board, the inverse of `board_of`.
 
         `board`, int8[rows, columns], is 1 for the mover's pieces and -1 for the opponent's. If
@@ -140,9 +147,9 @@ def register_game(
     `default_size`, or the nearest size within the bounds. Raises TypeError, naming the missing
     functions, if a part lacks required functions, and ValueError if the name is already registered.
     """
-    GAMES.implement(game_type, rules)
-    ENCODINGS.implement(game_type, encoding)
-    SOLVER_RULES.implement(game_type, solver_rules)
+    RULES_INTERFACE.implement(game_type, rules)
+    ENCODING_INTERFACE.implement(game_type, encoding)
+    SOLVER_RULES_INTERFACE.implement(game_type, solver_rules)
     settings_class = variant_settings_class(game_type, name)
     registration = GameRegistration(
         game_type, rules, encoding, notation, solver_rules, drawing, settings_class, default_size
@@ -223,7 +230,7 @@ def notation_of(game: Game) -> type[Notation]:
     return _registered(game)[1].notation
 
 
-def drawing_of(game: Game) -> Drawing:
+def board_drawing(game: Game) -> Drawing:
     """Return the drawing of a game's board."""
     return _registered(game)[1].drawing
 

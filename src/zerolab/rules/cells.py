@@ -92,7 +92,7 @@ class CellNotation(Notation):
     """Notation of cells by the letter of the column and the number of the row from the top."""
 
     @classmethod
-    def move_format(cls, game: Any) -> str:
+    def move_examples_text(cls, game: Any) -> str:
         """Return the form of a cell's name, with an example."""
         return "cells such as c2: column c from the left, row 2 from the top"
 
@@ -112,11 +112,11 @@ class CellNotation(Notation):
         return row * game.columns + column if row < game.rows and column < game.columns else None
 
 
-class AlternatingNotation(CellNotation):
+class PlacementNotation(CellNotation):
     """Notation of games in which every move adds a piece and pieces are never captured."""
 
     @classmethod
-    def set_up(cls, game: Any, board: NDArray[np.int8], first_to_move: bool) -> State:
+    def state_of_board(cls, game: Any, board: NDArray[np.int8], first_to_move: bool) -> State:
         """Return the state of a board.
 
         Raises UserError if alternating moves cannot produce the numbers of pieces, or if the player
@@ -161,7 +161,7 @@ class CellSolverRules(SolverRules):
     """Solver rules for games in which every ply fills an empty cell."""
 
     @staticmethod
-    def empties(game, state):
+    def empty_count(game, state):
         return game.rows * game.columns - boards.popcount(state[0] | state[1])
 
     @staticmethod

@@ -109,14 +109,14 @@ def symmetry_tables(game: Game) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     return np.array(cell_images, np.int32), np.array(action_images, np.int32)
 
 
-def empties(game: Game, state: State) -> int:
+def empty_count(game: Game, state: State) -> int:
     """Return the maximum number of pieces that can still be placed."""
     return int(_empties(game, state))
 
 
 @kernel
 def _empties(game, state):
-    return rules.empties(game, state)
+    return rules.empty_count(game, state)
 
 
 def max_plies(game: Game) -> int:
@@ -247,13 +247,14 @@ def _playout_batch(game, states, keys, count, means):
         means[i] = mean_playout_outcome(game, states[i], count, keys[i], out, moves)
 
 
-def smallest_images(
+def canonical_states(
     game: Game, states: NDArray[np.uint64]
 ) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-    """Return uint64[n, words] and int64[n]: the smallest images of states and their symmetries.
+    """Return uint64[n, words] and int64[n]: canonical states, and the symmetries that lead to them.
 
-    `states` is uint64[n, words], and images are compared word by word. Two states have the same
-    smallest image if and only if they are symmetric to each other.
+    `states` is uint64[n, words]. A canonical state is the smallest image of a state under all
+    symmetries, compared word by word. Two states have the same canonical state if and only if they
+    are symmetric to each other.
     """
     images, symmetries = np.empty_like(states), np.empty(len(states), np.int64)
     _smallest(game, states, images, symmetries, np.empty(states.shape[1], np.uint64))
@@ -263,7 +264,7 @@ def smallest_images(
 @kernel
 def _smallest(game, states, images, symmetries, workspace):
     for i in range(states.shape[0]):
-        symmetries[i] = encoding.smallest_image(game, states[i], images[i], workspace)
+        symmetries[i] = encoding.canonical_state(game, states[i], images[i], workspace)
 
 
 class PerftCount(NamedTuple):
@@ -271,9 +272,9 @@ class PerftCount(NamedTuple):
 
     depth: int
     """Length of the sequences in plies."""
-    leaves: int
+    leaf_count: int
     """Number of sequences."""
-    ended: int
+    ended_count: int
     """Number of sequences after which the game is over."""
 
 

@@ -17,18 +17,18 @@ from zerolab.core.memory import copy_row
 from zerolab.rules import rules
 from zerolab.rules.rules import Game, State
 
-ENCODINGS = CompiledInterface("game")
+ENCODING_INTERFACE = CompiledInterface("game")
 
-Places = Literal["cells", "columns", "rows"]
+PlaceKind = Literal["cells", "columns", "rows"]
 
 
-@ENCODINGS.declare
+@ENCODING_INTERFACE.declare
 def plane_count(game: Game) -> int:
     """Return the number of planes that `encode` writes."""
     raise AssertionError
 
 
-@ENCODINGS.declare
+@ENCODING_INTERFACE.declare
 def encode(game: Game, state: State, out: NDArray[np.float32]) -> None:
     """Write the planes of a state to `out`, float32[planes, cells].
 
@@ -38,35 +38,36 @@ def encode(game: Game, state: State, out: NDArray[np.float32]) -> None:
     raise AssertionError
 
 
-@ENCODINGS.declare
+@ENCODING_INTERFACE.declare
 def symmetry_count(game: Game) -> int:
     """Return the number of symmetries of the rules, including the identity, which is number 0."""
     raise AssertionError
 
 
-@ENCODINGS.declare
+@ENCODING_INTERFACE.declare
 def transform(game: Game, state: State, symmetry: int, out: State) -> None:
     """Write the image of a state under a symmetry to another array, `out`, uint64[words]."""
     raise AssertionError
 
 
-@ENCODINGS.declare
+@ENCODING_INTERFACE.declare
 def transform_cell(game: Game, symmetry: int, cell: int) -> int:
     """Return the image of a cell under a symmetry."""
     raise AssertionError
 
 
-@ENCODINGS.declare
+@ENCODING_INTERFACE.declare
 def transform_action(game: Game, symmetry: int, action: int) -> int:
     """Return the image of an action under a symmetry."""
     raise AssertionError
 
 
 @inlined
-def smallest_image(game, state, out, workspace):
-    """Write the smallest image of a state under all symmetries to `out`; return its symmetry.
+def canonical_state(game, state, out, workspace):
+    """Write the canonical state, the smallest image under all symmetries, to `out`.
 
-    States are compared word by word. `state`, `out` and `workspace` are distinct, uint64[words].
+    Returns its symmetry. States are compared word by word. `state`, `out` and `workspace` are
+    distinct, uint64[words].
     """
     copy_row(state, out)
     best = 0
@@ -90,7 +91,7 @@ def _precedes(one, other):
 class Encoding:
     """Base class of encodings, with the identity as the only symmetry."""
 
-    action_places: ClassVar[Places | None] = None
+    action_places: ClassVar[PlaceKind | None] = None
     """Places on the board to which the first actions correspond, in order.
 
     Other actions, such as a pass, have no place. None if actions do not correspond to places;
@@ -124,7 +125,7 @@ class Encoding:
 class ActionLayout(NamedTuple):
     """Layout of actions on the board, in which each of the first actions has one place."""
 
-    places: Places
+    places: PlaceKind
     """Places on the board: all its cells, columns or rows."""
     place_count: int
     """Number of places, each with one action."""
@@ -160,5 +161,5 @@ def plane_names(game: Game) -> tuple[str, ...]:
 
 
 def _encoding(game: Game) -> type[Encoding]:
-    encoding: type[Encoding] = ENCODINGS.implementation(type(game))
+    encoding: type[Encoding] = ENCODING_INTERFACE.implementation(type(game))
     return encoding

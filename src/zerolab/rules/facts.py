@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Self, get_type_hints
 import numpy as np
 from numpy.typing import NDArray
 
-Numbers = NDArray[np.floating[Any]]
+FloatArray = NDArray[np.floating[Any]]
 """Array of float16 or float32."""
 
 
@@ -62,12 +62,12 @@ class ColumnTable:
         """Return a table with a function applied to every column."""
         return type(self)(**{name: change(each) for name, each in self.columns().items()})
 
-    def rows(self, index: Any) -> Self:
+    def take(self, index: Any) -> Self:
         """Return the rows at a numpy index; slices are views, other indices make copies."""
         return self.map_columns(lambda each: each[index])
 
     @classmethod
-    def unknown_columns(cls, count: int, actions: int) -> dict[str, NDArray[Any]]:
+    def nan_columns(cls, count: int, actions: int) -> dict[str, NDArray[Any]]:
         """Return columns of NaN with `count` rows, by name, with their types on disk.
 
         Feature columns are empty, [count, 0].
@@ -94,15 +94,15 @@ class SearchFacts(ColumnTable):
     The search returns float32; examples have the annotated types.
     """
 
-    policies: Annotated[Numbers, _ACTIONS_16]
+    policies: Annotated[FloatArray, _ACTIONS_16]
     """[N, actions]: policy recommended by the search, such as the visit distribution."""
-    root_values: Annotated[Numbers, _NUMBER_16]
+    root_values: Annotated[FloatArray, _NUMBER_16]
     """[N]: expected outcome for the mover; NaN if there was no search, as for random plies."""
-    root_draws: Annotated[Numbers, _NUMBER_16]
+    root_draws: Annotated[FloatArray, _NUMBER_16]
     """[N]: probability of a draw; NaN if the search did not estimate it."""
-    action_values: Annotated[Numbers, _ACTIONS_16]
+    action_values: Annotated[FloatArray, _ACTIONS_16]
     """[N, actions]: expected outcome for the mover by action; NaN for actions not searched."""
-    surprises: Annotated[Numbers, _OPTIONAL_16]
+    surprises: Annotated[FloatArray, _OPTIONAL_16]
     """[N]: divergence of the policy from the priors (`policy_surprises`); NaN if not recorded."""
 
 
@@ -115,40 +115,42 @@ class Facts(SearchFacts):
     All other columns are float32.
     """
 
-    reply_policies: Annotated[Numbers, _ACTIONS_16]
+    reply_policies: Annotated[FloatArray, _ACTIONS_16]
     """[N, actions]: policy of the opponent's next search; NaN if there is none."""
-    played_actions: Annotated[Numbers, _ACTIONS_16]
+    played_actions: Annotated[FloatArray, _ACTIONS_16]
     """[N, actions]: one-hot encoding of the played action."""
-    features: Annotated[Numbers, _FEATURES_16]
+    features: Annotated[FloatArray, _FEATURES_16]
     """[N, features]: another network's features of this position and of later ones in the game.
 
     NaN after the end of the game. Symmetries do not change features.
     """
-    values: Annotated[Numbers, _NUMBER_32]
+    values: Annotated[FloatArray, _NUMBER_32]
     """[N]: outcome for the mover, discounted by the number of plies until the end of the game."""
-    draws: Annotated[Numbers, _NUMBER_32]
+    draws: Annotated[FloatArray, _NUMBER_32]
     """[N]: probability of a draw, plus the amount by which discounting reduces a win or loss."""
-    plies_left: Annotated[Numbers, _NUMBER_32]
+    plies_left: Annotated[FloatArray, _NUMBER_32]
     """[N]: number of plies until the end of the game."""
-    plies: Annotated[Numbers, _NUMBER_32]
+    plies: Annotated[FloatArray, _NUMBER_32]
     """[N]: number of plies played before this position."""
-    sampling_weights: Annotated[Numbers, _NUMBER_32]
+    sampling_weights: Annotated[FloatArray, _NUMBER_32]
     """[N]: relative frequency of use in training; 1 on average over an iteration."""
 
 
-ACTION_COLUMNS = tuple(
+ACTION_COLUMN_NAMES = tuple(
     name for name, form in Facts.column_forms().items() if form.entry_per == "action"
 )
-"""Columns with one entry per action, which symmetries permute."""
+"""Names of the columns with one entry per action, which symmetries permute."""
 
-VECTOR_COLUMNS = tuple(name for name, form in Facts.column_forms().items() if form.axis_count == 2)
-"""Columns with several entries per position."""
+VECTOR_COLUMN_NAMES = tuple(
+    name for name, form in Facts.column_forms().items() if form.axis_count == 2
+)
+"""Names of the columns with several entries per position."""
 
 _MIN_PRIOR = 1e-6
 """Lower limit of policies and priors in ratios, which limits a surprise to 13.8."""
 
 
-def policy_surprises(policies: Numbers, priors: Numbers) -> NDArray[np.float32]:
+def policy_surprises(policies: FloatArray, priors: FloatArray) -> NDArray[np.float32]:
     """Return D_KL(policy || priors) = sum_a pi(a) * ln(pi(a) / p(a)) in nats, float32[N].
 
     Policies and priors are distributions, [N, actions].

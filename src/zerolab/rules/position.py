@@ -17,7 +17,7 @@ from zerolab.rules import compiled_rules, rules
 from zerolab.rules.catalogue import (
     COLOURED_SYMBOLS,
     PLAIN_SYMBOLS,
-    drawing_of,
+    board_drawing,
     game_name,
     is_game,
     notation_of,
@@ -84,7 +84,7 @@ class Position:
             shape, size = ("x".join(map(str, each)) for each in (board.shape, game_value[:2]))
             raise UserError(f"the board has {shape} cells: expected {size}")
         own = board.astype(np.int8) if first_to_move else -board.astype(np.int8)
-        state = notation_of(game_value).set_up(game_value, own, first_to_move)
+        state = notation_of(game_value).state_of_board(game_value, own, first_to_move)
         return cls(game_value, state, (), CustomStart(state, first_to_move))
 
     @property
@@ -159,7 +159,7 @@ class Position:
                 f"plies = {quoted(plies)}: expected a whole number from 0 to {self.ply}, the number"
                 " of plies played"
             )
-        return self.line()[self.ply - number]
+        return self.positions_so_far()[self.ply - number]
 
     def random_playout(self, seed: int = 0) -> Position:
         """Return the final position of a game continued with uniformly random legal moves.
@@ -173,7 +173,7 @@ class Position:
             position = position.play(actions[int(key) % len(actions)])
         return position
 
-    def line(self) -> list[Position]:
+    def positions_so_far(self) -> list[Position]:
         """Return all positions of the game from the first up to and including this one."""
         state = (
             compiled_rules.start(self.game)
@@ -235,7 +235,7 @@ class Position:
 
 def board_image(position: Position, hints: Mapping[int, Hint] | None = None) -> BoardImage:
     """Return the content of an image of a position, with hints on the given actions."""
-    game, drawing = position.game, drawing_of(position.game)
+    game, drawing = position.game, board_drawing(position.game)
     cells = _move_cells(position)
     moves = ", ".join(position.action_name(action) for action in position.history)
     words = [
@@ -248,7 +248,7 @@ def board_image(position: Position, hints: Mapping[int, Hint] | None = None) -> 
         *([f"Hints: {'; '.join(words)}."] if words else []),
     ]
     return BoardImage(
-        shapes_of(game),
+        game_board_shapes(game),
         drawing.pieces,
         position.board().ravel().tolist(),
         status_text(position),
@@ -261,9 +261,9 @@ def board_image(position: Position, hints: Mapping[int, Hint] | None = None) -> 
 
 
 @lru_cache
-def shapes_of(game: Game) -> BoardShapes:
+def game_board_shapes(game: Game) -> BoardShapes:
     """Return the geometry of the board of a game."""
-    return board_shapes(drawing_of(game), game[0], column_labels(game))
+    return board_shapes(board_drawing(game), game[0], column_labels(game))
 
 
 def column_labels(game: Game) -> list[str]:
@@ -310,7 +310,7 @@ def _last_cell(position: Position) -> int | None:
     """Return the cell of the last placed piece; None after a pass or before the first move."""
     if not position.history:
         return None
-    return placed_cell(position.line()[-2].board(), position.board())
+    return placed_cell(position.positions_so_far()[-2].board(), position.board())
 
 
 def placed_cell(before: NDArray[np.int8], after: NDArray[np.int8]) -> int | None:

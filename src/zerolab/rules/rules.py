@@ -19,9 +19,9 @@ encoding      `encoding.Encoding`         plane_count, encode   symmetry_count, 
                                                                 transform_cell, transform_action;
                                                                 action_places, plane_names
 notation      `catalogue.Notation`        nothing               action_name, parse_action,
-                                                                move_format, column_label,
-                                                                board_of, set_up, draw_board
-solver rules  `rules.SolverRules`         nothing               empties, max_plies, final_score,
+                                                                move_examples_text, column_label,
+                                                                board_of, state_of_board, draw_board
+solver rules  `rules.SolverRules`         nothing               empty_count, max_plies, final_score,
                                                                 score_bounds, score_is_distance,
                                                                 solver_moves, move_ordering_score
 ============  ==========================  ====================  =================================
@@ -34,7 +34,7 @@ Terms of solver rules, in addition to those of ``docs/glossary.md``:
 
 score     an integer for a finished game; its sign is the outcome for the mover, and its magnitude
           is the margin or the speed of the win
-empties   the number of pieces that can still be placed, a measure of the remaining search
+empty_count   the number of pieces that can still be placed, a measure of the remaining search
 
 Every solver rule has a default, so every game can be solved.
 """
@@ -67,28 +67,28 @@ State = NDArray[np.uint64]
 Mask = NDArray[np.bool_]
 """bool[actions]"""
 
-GAMES = CompiledInterface("game")
+RULES_INTERFACE = CompiledInterface("game")
 
 
-@GAMES.declare
+@RULES_INTERFACE.declare
 def word_count(game: Game) -> int:
     """Return the number of 64-bit words in a state."""
     raise AssertionError
 
 
-@GAMES.declare
+@RULES_INTERFACE.declare
 def action_count(game: Game) -> int:
     """Return the number of actions, legal or not."""
     raise AssertionError
 
 
-@GAMES.declare
+@RULES_INTERFACE.declare
 def start(game: Game, out: State) -> None:
     """Write the initial state to `out`, uint64[words]."""
     raise AssertionError
 
 
-@GAMES.declare
+@RULES_INTERFACE.declare
 def legal(game: Game, state: State, mask: Mask) -> None:
     """Write the legal actions of the mover to `mask`, bool[actions].
 
@@ -97,7 +97,7 @@ def legal(game: Game, state: State, mask: Mask) -> None:
     raise AssertionError
 
 
-@GAMES.declare
+@RULES_INTERFACE.declare
 def apply(game: Game, state: State, action: int, out: State) -> None:
     """Write the state after a legal action, from the next mover's point of view, to `out`.
 
@@ -106,19 +106,19 @@ def apply(game: Game, state: State, action: int, out: State) -> None:
     raise AssertionError
 
 
-@GAMES.declare
+@RULES_INTERFACE.declare
 def outcome(game: Game, state: State) -> int:
     """Return ONGOING, or WIN, DRAW or LOSS for the mover."""
     raise AssertionError
 
 
-@GAMES.declare
+@RULES_INTERFACE.declare
 def random_action(game: Game, state: State, random: int) -> int:
     """Return a uniformly random legal action, using 64 random bits."""
     raise AssertionError
 
 
-@GAMES.declare
+@RULES_INTERFACE.declare
 def playout(game: Game, state: State, key: int, out: State, moves: NDArray[np.int32]) -> int:
     """Play uniformly random legal actions to the end; return the outcome for the mover of `state`.
 
@@ -204,14 +204,14 @@ def threads_for_playouts(playouts: int, threads: int) -> int:
     return min(threads, 1 + playouts // _PLAYOUTS_PER_THREAD)
 
 
-SOLVER_RULES = CompiledInterface("game")
+SOLVER_RULES_INTERFACE = CompiledInterface("game")
 
 UNKNOWN_EMPTIES = 1 << 14
-"""Result of `empties` for games that do not implement it, larger than any board."""
+"""Result of `empty_count` for games that do not implement it, larger than any board."""
 
 
-@SOLVER_RULES.declare
-def empties(game: Game, state: State) -> int:
+@SOLVER_RULES_INTERFACE.declare
+def empty_count(game: Game, state: State) -> int:
     """Return the maximum number of pieces that can still be placed, by default UNKNOWN_EMPTIES.
 
     This number never increases during a game.
@@ -219,25 +219,25 @@ def empties(game: Game, state: State) -> int:
     raise AssertionError
 
 
-@SOLVER_RULES.declare
+@SOLVER_RULES_INTERFACE.declare
 def max_plies(game: Game) -> int:
     """Return an upper bound on the plies of a game, including passes; by default MAX_PLIES."""
     raise AssertionError
 
 
-@SOLVER_RULES.declare
+@SOLVER_RULES_INTERFACE.declare
 def final_score(game: Game, state: State) -> int:
     """Return the score for the mover in a finished game, by default the outcome."""
     raise AssertionError
 
 
-@SOLVER_RULES.declare
+@SOLVER_RULES_INTERFACE.declare
 def score_is_distance(game: Game) -> bool:
     """Return True if scores measure the speed of a win, like `win_score`; by default False."""
     raise AssertionError
 
 
-@SOLVER_RULES.declare
+@SOLVER_RULES_INTERFACE.declare
 def score_bounds(game: Game, state: State) -> tuple[int, int]:
     """Return a lower and an upper bound on the final score for the mover in an ongoing game.
 
@@ -246,7 +246,7 @@ def score_bounds(game: Game, state: State) -> tuple[int, int]:
     raise AssertionError
 
 
-@SOLVER_RULES.declare
+@SOLVER_RULES_INTERFACE.declare
 def solver_moves(game: Game, state: State, out: NDArray[np.int16]) -> int:
     """Write to `out` the legal actions that a solver must try, best first; return their number.
 
@@ -256,7 +256,7 @@ def solver_moves(game: Game, state: State, out: NDArray[np.int16]) -> int:
     raise AssertionError
 
 
-@SOLVER_RULES.declare
+@SOLVER_RULES_INTERFACE.declare
 def move_ordering_score(game: Game, state: State) -> int:
     """Return a heuristic value of a state for the player who has just moved, by default 0.
 
@@ -278,7 +278,7 @@ class SolverRules:
     """Base class of solver rules, with defaults derived from the rules."""
 
     @staticmethod
-    def empties(game, state):
+    def empty_count(game, state):
         return UNKNOWN_EMPTIES
 
     @staticmethod

@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 
 class Allowance(NamedTuple):
-    """Simulations that n searches may run before the next call to `Budget.allow_more`."""
+    """Simulations that n searches may run before the next call to `Budget.grant_more`."""
 
     simulations: NDArray[np.int32]
     """int32[n]: number of simulations."""
-    full: NDArray[np.bool_]
+    is_full_search: NDArray[np.bool_]
     """bool[n]: True for full searches, which have root noise and provide training targets."""
 
 
@@ -38,13 +38,13 @@ class Budget:
     """Budget for the trees of one search."""
 
     may_extend: ClassVar[bool] = False
-    """True if the search must call `allow_more` when it has used up its simulations."""
+    """True if the search must call `grant_more` when it has used up its simulations."""
 
-    def allow_initial(self, trees: NDArray[np.int64], keys: NDArray[np.uint64]) -> Allowance:
+    def initial_allowance(self, trees: NDArray[np.int64], keys: NDArray[np.uint64]) -> Allowance:
         """Return the allowance of new searches; `keys` uint64[n] are their random streams."""
         raise NotImplementedError
 
-    def allow_more(self, trees: NDArray[np.int64], search: Search) -> NDArray[np.int32]:
+    def grant_more(self, trees: NDArray[np.int64], search: Search) -> NDArray[np.int32]:
         """Return the number of additional simulations, int32[n]; 0 ends a search."""
         raise NotImplementedError
 
@@ -101,7 +101,7 @@ class _PlayoutCap(Budget):
         self._quick = quick
         self._full = full
 
-    def allow_initial(self, trees: NDArray[np.int64], keys: NDArray[np.uint64]) -> Allowance:
+    def initial_allowance(self, trees: NDArray[np.int64], keys: NDArray[np.uint64]) -> Allowance:
         full = np.empty(len(trees), np.bool_)
         _draw(keys, self._share, full)
         return Allowance(np.where(full, self._full, self._quick).astype(np.int32), full)
@@ -133,7 +133,7 @@ class _Fixed(Budget):
     def __init__(self, simulations: int) -> None:
         self._simulations = simulations
 
-    def allow_initial(self, trees: NDArray[np.int64], keys: NDArray[np.uint64]) -> Allowance:
+    def initial_allowance(self, trees: NDArray[np.int64], keys: NDArray[np.uint64]) -> Allowance:
         count = len(trees)
         return Allowance(np.full(count, self._simulations, np.int32), np.ones(count, np.bool_))
 
@@ -208,14 +208,14 @@ class KlGainBudget(Budget):
         self._previous = np.zeros((trees, actions), np.float32)
         self._compared = np.zeros(trees, np.bool_)
 
-    def allow_initial(self, trees: NDArray[np.int64], keys: NDArray[np.uint64]) -> Allowance:
+    def initial_allowance(self, trees: NDArray[np.int64], keys: NDArray[np.uint64]) -> Allowance:
         self._compared[trees] = False
         self.spent_simulations[trees] = np.minimum(
             self._settings.every, self.max_simulations[trees]
         )
         return Allowance(self.spent_simulations[trees], np.ones(len(trees), np.bool_))
 
-    def allow_more(self, trees: NDArray[np.int64], search: Search) -> NDArray[np.int32]:
+    def grant_more(self, trees: NDArray[np.int64], search: Search) -> NDArray[np.int32]:
         settings, spent = self._settings, self.spent_simulations[trees]
         remaining = self.max_simulations[trees] - spent
         current = search.policies(trees)

@@ -51,18 +51,18 @@ class Evaluation(NamedTuple):
     """float32[N, actions]; see `Evaluator.evaluate`."""
     values: NDArray[np.float32]
     """float32[N]: P(win) - P(loss) for the side to move."""
-    draws: NDArray[np.float32] | None = None
+    draw_probabilities: NDArray[np.float32] | None = None
     """float32[N]: P(draw)."""
     action_values: NDArray[np.float32] | None = None
     """float32[N, actions]: value of each action for the side to move."""
 
-    def rows(self, rows: slice) -> Evaluation:
+    def take(self, rows: slice) -> Evaluation:
         """Return the evaluations of some of the positions."""
-        draws, action_values = self.draws, self.action_values
+        draw_probabilities, action_values = self.draw_probabilities, self.action_values
         return Evaluation(
             self.priors[rows],
             self.values[rows],
-            None if draws is None else draws[rows],
+            None if draw_probabilities is None else draw_probabilities[rows],
             None if action_values is None else action_values[rows],
         )
 
@@ -146,11 +146,11 @@ class EvaluationCache(NamedTuple):
     states: NDArray[np.uint64]  # [size, words]
     values: NDArray[np.float32]  # [size]
     priors: NDArray[np.float32]  # [size, actions]
-    draws: NDArray[np.float32]  # [size], or [0] if not requested
+    draw_probabilities: NDArray[np.float32]  # [size], or [0] if not requested
     action_values: NDArray[np.float32]  # [size, actions], or [size, 0]
 
 
-def empty_cache(
+def new_evaluation_cache(
     positions: int, words: int, actions: int, extra_outputs: Collection[str] = ()
 ) -> EvaluationCache:
     """Allocate a cache for at least `positions` positions.
@@ -169,7 +169,7 @@ def empty_cache(
         states=entries[:, :state].view(np.uint64),
         values=entries[:, state],
         priors=entries[:, state + 1 : state + 1 + actions],
-        draws=np.empty(size if "draws" in extra_outputs else 0, np.float32),
+        draw_probabilities=np.empty(size if "draws" in extra_outputs else 0, np.float32),
         action_values=np.empty(
             (size, actions if "action_values" in extra_outputs else 0), np.float32
         ),
@@ -179,7 +179,7 @@ def empty_cache(
 def cache_bytes(
     positions: int, words: int, actions: int, extra_outputs: Collection[str] = ()
 ) -> int:
-    """Return the size of a cache in bytes; see `empty_cache` for the arguments."""
+    """Return the size of a cache in bytes; see `new_evaluation_cache` for the arguments."""
     size, width = _shape(positions, words, actions)
     extra_width = ("draws" in extra_outputs) + actions * ("action_values" in extra_outputs)
     return size * (_TAG.itemsize + 4 * (width + extra_width))

@@ -39,9 +39,9 @@ from zerolab.search.tree import (
     CACHED_INDEX,
     DEDUPLICATED_INDEX,
     EVALUATED_INDEX,
-    GROUP_SIZE,
     SIMULATIONS_INDEX,
     TERMINAL_INDEX,
+    TREES_PER_GROUP,
     has_room,
     kernel_tree_arrays,
     prefetch_nodes,
@@ -84,7 +84,11 @@ def _finish_simulation(
         search_state.counts[CACHED_INDEX] += not options.skip_evaluator
         priors = workspace.uniform_priors if options.skip_evaluator else cache.priors[entry]
         evaluator_value = np.float32(0.0) if options.skip_evaluator else cache.values[entry]
-        evaluation = priors, evaluator_value, draw_probability(tree.utility, cache.draws, entry)
+        evaluation = (
+            priors,
+            evaluator_value,
+            draw_probability(tree.utility, cache.draw_probabilities, entry),
+        )
         search_state.counts[SIMULATIONS_INDEX] += expand_and_backup_leaf(
             game, methods, leaf_evaluator, tree, search_state, b, node, evaluation, workspace, False
         )
@@ -182,8 +186,8 @@ def select_leaves(game, methods, leaf_evaluator, handle, options):
     trees = search_state.is_active.shape[0]
     batch_size = 0
     is_full = False
-    for begin in range(0, trees, GROUP_SIZE):
-        end = min(begin + GROUP_SIZE, trees)
+    for begin in range(0, trees, TREES_PER_GROUP):
+        end = min(begin + TREES_PER_GROUP, trees)
         count, ran_out = gather_trees(tree, search_state, begin, end, workspace)
         is_full |= ran_out
         batch_size, ran_out = _search_group(
@@ -218,8 +222,8 @@ def cache_evaluations(handle, evaluations):
         if entry != NO_ENTRY:
             copy_row(evaluations.priors[row], cache.priors[entry])
             cache.values[entry] = evaluations.values[row]
-            if evaluations.draws.shape[0] > 0:
-                cache.draws[entry] = evaluations.draws[row]
+            if evaluations.draw_probabilities.shape[0] > 0:
+                cache.draw_probabilities[entry] = evaluations.draw_probabilities[row]
             if evaluations.action_values.shape[1] > 0:
                 copy_row(evaluations.action_values[row], cache.action_values[entry])
 
@@ -269,8 +273,8 @@ def expand_and_backup(game, methods, leaf_evaluator, handle, evaluations, begin,
     tree = kernel_tree_arrays(forest)
     evaluations = borrowed_view(evaluations)
     simulations = 0
-    for first in range(begin, end, GROUP_SIZE):
-        last = min(first + GROUP_SIZE, end)
+    for first in range(begin, end, TREES_PER_GROUP):
+        last = min(first + TREES_PER_GROUP, end)
         for place in range(search_state.waiting_leaves.shape[1]):
             count = _gather_waiting_leaves(tree, search_state, first, last, place, workspace)
             if count == 0:
@@ -280,7 +284,7 @@ def expand_and_backup(game, methods, leaf_evaluator, handle, evaluations, begin,
                 node = np.int64(search_state.waiting_leaves[b, place])
                 row: Any = np.int64(search_state.batch_rows[b, place])
                 priors = evaluations.priors[row, ::1]  # strided like the rows of the cache
-                draw = draw_probability(tree.utility, evaluations.draws, row)
+                draw = draw_probability(tree.utility, evaluations.draw_probabilities, row)
                 evaluation = priors, evaluations.values[row], draw
                 simulations += expand_and_backup_leaf(
                     game,

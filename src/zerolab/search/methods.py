@@ -19,10 +19,10 @@ from zerolab.core.registry import Registry
 from zerolab.rules.rules import mean_playout_outcome
 from zerolab.search.evaluator import ExtraOutput
 
-SELECTIONS = CompiledInterface("selection rule")
-FPUS = CompiledInterface("first-play urgency rule")
-LEAF_EVALUATORS = CompiledInterface("leaf evaluator")
-ROOT_RULES = CompiledInterface("root rule")
+SELECTION_INTERFACE = CompiledInterface("selection rule")
+FPU_INTERFACE = CompiledInterface("first-play urgency rule")
+LEAF_EVALUATOR_INTERFACE = CompiledInterface("leaf evaluator")
+ROOT_RULE_INTERFACE = CompiledInterface("root rule")
 
 SELECTION_SETTINGS: Registry[type[VariantSettings]] = Registry("selection rule")
 FPU_SETTINGS: Registry[type[VariantSettings]] = Registry("first-play urgency rule")
@@ -44,10 +44,10 @@ def _registering(
     return register
 
 
-register_selection = _registering(SELECTIONS, SELECTION_SETTINGS)
-register_fpu = _registering(FPUS, FPU_SETTINGS)
-register_leaf_evaluator = _registering(LEAF_EVALUATORS, LEAF_EVALUATOR_SETTINGS)
-register_root_rule = _registering(ROOT_RULES, ROOT_RULE_SETTINGS)
+register_selection = _registering(SELECTION_INTERFACE, SELECTION_SETTINGS)
+register_fpu = _registering(FPU_INTERFACE, FPU_SETTINGS)
+register_leaf_evaluator = _registering(LEAF_EVALUATOR_INTERFACE, LEAF_EVALUATOR_SETTINGS)
+register_root_rule = _registering(ROOT_RULE_INTERFACE, ROOT_RULE_SETTINGS)
 
 
 class SearchMethods(NamedTuple):
@@ -59,31 +59,31 @@ class SearchMethods(NamedTuple):
 
     selection: Any
     fpu: Any
-    random_ties: bool
+    breaks_ties_randomly: bool
     """True if ties between children are broken at random; otherwise the first child wins them."""
     root_rule: Any
     virtual_loss: Any
 
 
-@SELECTIONS.declare
+@SELECTION_INTERFACE.declare
 def statistics_width(rule: Any) -> int:
     """Return K, the number of columns of `TreeArrays.statistics` that the rule needs per node."""
     raise AssertionError
 
 
-@SELECTIONS.declare
+@SELECTION_INTERFACE.declare
 def with_simulations(rule: Any, simulations: int) -> Any:
     """Return the rule with defaults filled in that depend on the number of simulations per move."""
     raise AssertionError
 
 
-@SELECTIONS.declare
+@SELECTION_INTERFACE.declare
 def shared_score_terms(rule: Any, fpu: Any, tree: Any, b: int, node: int) -> Any:
     """Return the terms shared by the scores of all children of a node."""
     raise AssertionError
 
 
-@SELECTIONS.declare
+@SELECTION_INTERFACE.declare
 def selection_score(rule: Any, tree: Any, b: int, child: int, shared: Any) -> float:
     """Return a child's score; the search descends to the child with the highest score.
 
@@ -92,7 +92,7 @@ def selection_score(rule: Any, tree: Any, b: int, child: int, shared: Any) -> fl
     raise AssertionError
 
 
-@SELECTIONS.declare
+@SELECTION_INTERFACE.declare
 def update_statistics(
     rule: Any, tree: Any, b: int, leaf: int, backup_value: Any, playout_moves: Any
 ) -> None:
@@ -106,20 +106,20 @@ def update_statistics(
     raise AssertionError
 
 
-@SELECTIONS.declare
+@SELECTION_INTERFACE.declare
 def forget_children(rule: Any, tree: Any, b: int, node: int) -> None:
     """Reset a node's statistics about its children when the children are dropped."""
     raise AssertionError
 
 
-@FPUS.declare
+@FPU_INTERFACE.declare
 def extra_outputs(rule: Any) -> tuple[ExtraOutput, ...]:
     """Return the evaluator outputs that the rule needs in addition to priors and values."""
     raise AssertionError
 
 
-@FPUS.declare
-def general_fpu(rule: Any) -> Any:
+@FPU_INTERFACE.declare
+def fpu_for_kernels(rule: Any) -> Any:
     """Return an equivalent rule of the type for which kernels are compiled.
 
     Special cases of a rule thus share its machine code.
@@ -127,7 +127,7 @@ def general_fpu(rule: Any) -> Any:
     raise AssertionError
 
 
-@FPUS.declare
+@FPU_INTERFACE.declare
 def node_fpu_value(rule: Any, tree: Any, b: int, node: int) -> float:
     """Return the assumed value of a node's unvisited children for the side to move at the node.
 
@@ -137,7 +137,7 @@ def node_fpu_value(rule: Any, tree: Any, b: int, node: int) -> float:
     raise AssertionError
 
 
-@FPUS.declare
+@FPU_INTERFACE.declare
 def child_fpu_value(rule: Any, tree: Any, b: int, child: int, shared: float) -> float:
     """Return the assumed value of an unvisited child for the side to move at its parent.
 
@@ -146,7 +146,7 @@ def child_fpu_value(rule: Any, tree: Any, b: int, child: int, shared: float) -> 
     raise AssertionError
 
 
-@FPUS.declare
+@FPU_INTERFACE.declare
 def init_child_values(
     rule: Any, tree: Any, b: int, node: Any, action_values: Any, row: int
 ) -> None:
@@ -157,25 +157,25 @@ def init_child_values(
     raise AssertionError
 
 
-@FPUS.declare
+@FPU_INTERFACE.declare
 def reset_child_value(rule: Any, tree: Any, b: int, child: int) -> None:
     """Reset the value of a child that has lost all of its visits."""
     raise AssertionError
 
 
-@LEAF_EVALUATORS.declare
-def general_leaf_evaluator(rule: Any) -> Any:
-    """Return an equivalent rule of the type for which kernels are compiled, like `general_fpu`."""
+@LEAF_EVALUATOR_INTERFACE.declare
+def leaf_evaluator_for_kernels(rule: Any) -> Any:
+    """Return an equivalent rule of the type for which kernels are compiled."""
     raise AssertionError
 
 
-@LEAF_EVALUATORS.declare
+@LEAF_EVALUATOR_INTERFACE.declare
 def playouts_per_leaf(rule: Any) -> int:
     """Return the number of random playouts per leaf."""
     raise AssertionError
 
 
-@LEAF_EVALUATORS.declare
+@LEAF_EVALUATOR_INTERFACE.declare
 def leaf_value(
     rule: Any,
     game: Any,
@@ -194,13 +194,13 @@ def leaf_value(
     raise AssertionError
 
 
-@ROOT_RULES.declare
+@ROOT_RULE_INTERFACE.declare
 def empty_root_rule_state(rule: Any, trees: int, actions: int) -> Any:
     """Allocate the state of the rule for `trees` trees, as a NamedTuple of arrays."""
     raise AssertionError
 
 
-@ROOT_RULES.declare
+@ROOT_RULE_INTERFACE.declare
 def plans_ahead(rule: Any) -> bool:
     """Return whether the rule plans all simulations in advance from a bare root.
 
@@ -209,7 +209,7 @@ def plans_ahead(rule: Any) -> bool:
     raise AssertionError
 
 
-@ROOT_RULES.declare
+@ROOT_RULE_INTERFACE.declare
 def prepare_root(rule: Any, tree: Any, search_state: Any, options: Any, b: int) -> None:
     """Prepare an expanded root once per search, for example by adding noise.
 
@@ -218,13 +218,13 @@ def prepare_root(rule: Any, tree: Any, search_state: Any, options: Any, b: int) 
     raise AssertionError
 
 
-@ROOT_RULES.declare
+@ROOT_RULE_INTERFACE.declare
 def descent_start(rule: Any, methods: Any, tree: Any, search_state: Any, b: int) -> int:
     """Return the node where the selection rule starts: the root, 0, or a child of the root."""
     raise AssertionError
 
 
-@ROOT_RULES.declare
+@ROOT_RULE_INTERFACE.declare
 def write_policy(
     rule: Any, methods: Any, tree: Any, search_state: Any, b: int, weights: Any
 ) -> None:
@@ -232,7 +232,7 @@ def write_policy(
     raise AssertionError
 
 
-@ROOT_RULES.declare
+@ROOT_RULE_INTERFACE.declare
 def write_move_weights(
     rule: Any, methods: Any, tree: Any, search_state: Any, b: int, sample: bool, weights: Any
 ) -> None:
@@ -252,7 +252,7 @@ class FpuRule:
         return ()
 
     @staticmethod
-    def general_fpu(rule):
+    def fpu_for_kernels(rule):
         return rule
 
     @staticmethod
@@ -292,7 +292,7 @@ class LeafEvaluatorRule:
     """Base class of leaf evaluators, without playouts."""
 
     @staticmethod
-    def general_leaf_evaluator(rule):
+    def leaf_evaluator_for_kernels(rule):
         return rule
 
     @staticmethod
@@ -349,7 +349,7 @@ class RandomPlayout(NamedTuple):
 @register_leaf_evaluator("playout", RandomPlayout)
 class _RandomPlayoutRule(LeafEvaluatorRule):
     @staticmethod
-    def general_leaf_evaluator(rule):
+    def leaf_evaluator_for_kernels(rule):
         return MixedValue(1.0, rule.playouts)
 
     @staticmethod

@@ -13,11 +13,11 @@ import numpy as np
 from pydantic import Field
 
 from zerolab.search.methods import (
-    FPUS,
+    FPU_INTERFACE,
     FpuRule,
     SelectionRule,
     child_fpu_value,
-    general_fpu,
+    fpu_for_kernels,
     node_fpu_value,
     register_fpu,
     register_selection,
@@ -69,7 +69,7 @@ class _LinearFpuRule(FpuRule):
         return np.float32(rule.parent_weight) * parent_value + np.float32(rule.offset)
 
 
-FPUS.implement(LinearFpu, _LinearFpuRule)
+FPU_INTERFACE.implement(LinearFpu, _LinearFpuRule)
 
 
 class _SpecialLinearFpuRule(FpuRule):
@@ -77,7 +77,7 @@ class _SpecialLinearFpuRule(FpuRule):
 
     @staticmethod
     def node_fpu_value(rule, tree, b, node):
-        return node_fpu_value(general_fpu(rule), tree, b, node)
+        return node_fpu_value(fpu_for_kernels(rule), tree, b, node)
 
 
 class ZeroFpu(NamedTuple):
@@ -90,7 +90,7 @@ class ZeroFpu(NamedTuple):
 @register_fpu("zero", ZeroFpu)
 class _ZeroFpuRule(_SpecialLinearFpuRule):
     @staticmethod
-    def general_fpu(rule):
+    def fpu_for_kernels(rule):
         return LinearFpu(0.0, 0.0)
 
 
@@ -107,7 +107,7 @@ class ParentFpu(NamedTuple):
 @register_fpu("parent", ParentFpu)
 class _ParentFpuRule(_SpecialLinearFpuRule):
     @staticmethod
-    def general_fpu(rule):
+    def fpu_for_kernels(rule):
         return LinearFpu(1.0, -rule.reduction)
 
 
@@ -124,7 +124,7 @@ class FixedFpu(NamedTuple):
 @register_fpu("fixed", FixedFpu)
 class _FixedFpuRule(_SpecialLinearFpuRule):
     @staticmethod
-    def general_fpu(rule):
+    def fpu_for_kernels(rule):
         return LinearFpu(0.0, rule.value)
 
 

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from zerolab.core.compiled import inlined
 from zerolab.search.methods import (
-    SELECTIONS,
+    SELECTION_INTERFACE,
     SelectionRule,
     child_fpu_value,
     node_fpu_value,
@@ -18,7 +18,7 @@ from zerolab.search.methods import (
     register_selection,
 )
 from zerolab.search.root_rules import PuctRootRule, write_visits
-from zerolab.search.simulation_options import WEIGHT_SCALE
+from zerolab.search.simulation_options import MOVE_WEIGHT_SCALE
 from zerolab.search.values import action_value, scalar_value, seen_from_parent
 
 _COUNT, _TOTAL, _MEAN = 0, 1, 4
@@ -51,7 +51,7 @@ class Rave(NamedTuple):
     reading: Literal["literal"] | None = None
 
 
-class LiteralRave(NamedTuple):
+class RaveAsPublished(NamedTuple):
     """`Rave` with reading = "literal", a separate type so that other kernels compile without it.
 
     c, equivalence and playout_moves are the same as in `Rave`.
@@ -131,7 +131,7 @@ class _RaveRule(SelectionRule):
     def with_simulations(rule, simulations):
         k = float(simulations) if rule.equivalence is None else rule.equivalence
         if rule.reading == "literal":
-            return LiteralRave(rule.c, k, rule.playout_moves)
+            return RaveAsPublished(rule.c, k, rule.playout_moves)
         return rule._replace(equivalence=k)
 
     @staticmethod
@@ -216,7 +216,7 @@ def _credit_ancestors(tree, b, node, action, backup_value):
         _add_rave_value(tree, b, node, action, scalar_value(tree.utility, b, backup_value))
 
 
-class _LiteralRaveRule(_RaveRule):
+class _RaveAsPublishedRule(_RaveRule):
     """RAVE that credits the first occurrence of an action to all states strictly before it."""
 
     @staticmethod
@@ -244,10 +244,10 @@ class _LiteralRaveRule(_RaveRule):
                     _credit_ancestors(tree, b, leaf, action, backup_value)
 
 
-SELECTIONS.implement(LiteralRave, _LiteralRaveRule)
+SELECTION_INTERFACE.implement(RaveAsPublished, _RaveAsPublishedRule)
 
 
-class RaveValuesRoot(NamedTuple):
+class RavePolicyRoot(NamedTuple):
     """Policy from the normalised Q_rave, as in line 3 of RAVE's algorithm in [Wang2020b].
 
     The policy is proportional to (Q_rave(s, a) + 1) / 2 for actions with N_rave(s, a) > 0, or to
@@ -271,8 +271,8 @@ def _write_rave_values(tree, b, weights):
     return total
 
 
-@register_root_rule("rave_values", RaveValuesRoot)
-class _RaveValuesRootRule(PuctRootRule):
+@register_root_rule("rave_values", RavePolicyRoot)
+class _RavePolicyRootRule(PuctRootRule):
     @staticmethod
     def descent_start(rule, methods, tree, search_state, b):
         return 0
@@ -290,4 +290,4 @@ class _RaveValuesRootRule(PuctRootRule):
             write_visits(tree, b, weights)
             return
         for action in range(weights.shape[0]):
-            weights[action] = np.int64(WEIGHT_SCALE * (shares[action] / total))
+            weights[action] = np.int64(MOVE_WEIGHT_SCALE * (shares[action] / total))

@@ -16,7 +16,7 @@ from pydantic import Field
 from zerolab.core import streams
 from zerolab.core.compiled import inlined
 from zerolab.search.methods import register_root_rule, selection_score, shared_score_terms
-from zerolab.search.simulation_options import WEIGHT_SCALE, is_losing_move
+from zerolab.search.simulation_options import MOVE_WEIGHT_SCALE, is_losing_move
 from zerolab.search.values import action_value, node_value
 
 _MIN_PRIOR = np.float32(1.1754944e-38)
@@ -204,7 +204,9 @@ class _GumbelRootRule:
     @staticmethod
     def write_move_weights(rule, methods, tree, search_state, b, sample, weights):
         if sample and not search_state.has_noise[b]:
-            _write_improved_policy(rule, tree, search_state, b, np.float64(WEIGHT_SCALE), weights)
+            _write_improved_policy(
+                rule, tree, search_state, b, np.float64(MOVE_WEIGHT_SCALE), weights
+            )
             return
         weights[:] = 0
         best = _best_child(rule, tree, search_state, b, _max_visits(tree, b))

@@ -24,11 +24,11 @@ from zerolab.search.methods import (
 )
 from zerolab.search.simulation_options import (
     MctsSolver,
+    apply_proofs_to_weights,
     clear_proof,
     is_unproven,
-    restrict_to_proofs,
 )
-from zerolab.search.tree import UNSEEN, TreeArrays
+from zerolab.search.tree import UNSEEN_OUTCOME, TreeArrays
 from zerolab.search.values import action_value
 
 _DROPPED = -2
@@ -201,7 +201,7 @@ def write_policies(methods, tree, search_state, trees, weights):
     """Write the root rule's unnormalised policies to `weights`, float64[n, actions]."""
     for i in range(trees.shape[0]):
         write_policy(methods.root_rule, methods, tree, search_state, trees[i], weights[i])
-        restrict_to_proofs(tree.solver, tree, trees[i], weights[i])
+        apply_proofs_to_weights(tree.solver, tree, trees[i], weights[i])
 
 
 @kernel
@@ -211,7 +211,7 @@ def write_all_move_weights(methods, tree, search_state, trees, sample, weights):
         write_move_weights(
             methods.root_rule, methods, tree, search_state, trees[i], sample[i], weights[i]
         )
-        restrict_to_proofs(tree.solver, tree, trees[i], weights[i])
+        apply_proofs_to_weights(tree.solver, tree, trees[i], weights[i])
 
 
 def choose_actions(
@@ -379,7 +379,7 @@ def _child_view(
         float(tree.prior[b, child]),
         value,
         child_score - value,
-        None if outcome in (UNSEEN, ONGOING) else -outcome,
+        None if outcome in (UNSEEN_OUTCOME, ONGOING) else -outcome,
     )
 
 

@@ -19,14 +19,14 @@ from zerolab.search.evaluator import (
     Evaluation,
     Evaluator,
     UniformEvaluator,
-    empty_cache,
     evaluate,
+    new_evaluation_cache,
     require_extra_outputs,
 )
 from zerolab.search.methods import (
     SearchMethods,
     empty_root_rule_state,
-    general_leaf_evaluator,
+    leaf_evaluator_for_kernels,
     plans_ahead,
     playouts_per_leaf,
     statistics_width,
@@ -36,9 +36,9 @@ from zerolab.search.roots import NodeView, SearchResult, node_view, principal_va
 from zerolab.search.search_settings import PerTreeSettings, SearchSettings
 from zerolab.search.simulation_options import MctsSolver, NoSolver, NoVirtualLoss, VirtualLoss
 from zerolab.search.tree import (
-    COUNT_NAMES,
     INITIAL_NODES,
     SIMULATIONS_INDEX,
+    WORK_COUNT_NAMES,
     Forest,
     SearchMemory,
     StepOptions,
@@ -86,7 +86,7 @@ class Search:
         self._methods = _methods(settings, per_tree)
         require_extra_outputs(evaluator, self.extra_outputs)
         self._threads = threads
-        self._leaf_evaluator = general_leaf_evaluator(settings.leaf_evaluator.build())
+        self._leaf_evaluator = leaf_evaluator_for_kernels(settings.leaf_evaluator.build())
         self._playouts_per_leaf = playouts_per_leaf(self._leaf_evaluator)
         self._step_options = _first_step_options(settings, isinstance(evaluator, UniformEvaluator))
         words, actions = rules.word_count(game), rules.action_count(game)
@@ -104,7 +104,7 @@ class Search:
         positions = (
             1 if self._step_options.skip_evaluator else max(settings.cache, 4 * trees * leaves)
         )
-        cache = empty_cache(positions, words, actions, self.extra_outputs)
+        cache = new_evaluation_cache(positions, words, actions, self.extra_outputs)
         root_rule_state = empty_root_rule_state(self._methods.root_rule, trees, actions)
         self._search_state = empty_search_state(trees, leaves, words, root_rule_state)
         self._memory = SearchMemory(forest, cache, self._search_state, empty_workspace(game))
@@ -116,14 +116,14 @@ class Search:
         self._handle = tuple_handle(self._memory)
 
     @property
-    def counts(self) -> dict[str, int]:
+    def work_counts(self) -> dict[str, int]:
         """Number of simulations so far, and number of leaves by the source of their values.
 
         A leaf is evaluated, deduplicated (it equals an evaluated leaf of the same step), cached, or
         terminal (its result is known). Evaluations of bare roots count as leaves, but not as
         simulations. With proven values, `proven` is the number of proven nodes.
         """
-        counts = dict(zip(COUNT_NAMES, map(int, self._search_state.counts), strict=True))
+        counts = dict(zip(WORK_COUNT_NAMES, map(int, self._search_state.counts), strict=True))
         if not self.settings.proven_values:
             del counts["proven"]
         return counts
@@ -188,7 +188,7 @@ class Search:
             self._search_state.remaining_simulations[proven] = 0
 
     @property
-    def active(self) -> bool:
+    def is_active(self) -> bool:
         """True while any tree is being searched."""
         return bool(self._search_state.is_active.any())
 
@@ -212,7 +212,7 @@ class Search:
 
     def run(self) -> None:
         """Run steps until all searches are finished."""
-        while self.active:
+        while self.is_active:
             self.step()
 
     def select_leaves(self) -> NDArray[np.uint64]:
@@ -325,14 +325,14 @@ class Search:
         )
         return weights
 
-    def facts(self, trees: NDArray[np.int64]) -> SearchFacts:
+    def search_facts(self, trees: NDArray[np.int64]) -> SearchFacts:
         """Return root statistics for training targets, as float32 arrays."""
         visits, values, priors = self._root_statistics(trees)
         policies = self.policies(trees)
         return SearchFacts(
             policies=policies,
             root_values=self.root_values(trees),
-            root_draws=self.root_draws(trees),
+            root_draws=self.root_draw_probabilities(trees),
             action_values=np.where(visits > 0, values, np.float32(np.nan)),
             surprises=policy_surprises(policies, priors),
         )
@@ -341,7 +341,7 @@ class Search:
         """Return mean root values, P(win) - P(loss) for the side to move, float32[n]."""
         return self._tree.value[trees, 0]
 
-    def root_draws(self, trees: NDArray[np.int64]) -> NDArray[np.float32]:
+    def root_draw_probabilities(self, trees: NDArray[np.int64]) -> NDArray[np.float32]:
         """Return the mean draw probabilities at the roots, float32[n]; NaN if unknown."""
         if "draws" in self.extra_outputs:
             return self._tree.draw_probability[trees, 0]

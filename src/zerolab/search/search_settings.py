@@ -19,21 +19,26 @@ from zerolab.core.errors import quoted
 from zerolab.core.registry import load_plugins
 from zerolab.search.evaluator import ExtraOutput
 from zerolab.search.methods import (
+    FPU_INTERFACE,
     FPU_SETTINGS,
-    FPUS,
     LEAF_EVALUATOR_SETTINGS,
     ROOT_RULE_SETTINGS,
+    SELECTION_INTERFACE,
     SELECTION_SETTINGS,
-    SELECTIONS,
     FpuRule,
     extra_outputs,
-    general_fpu,
+    fpu_for_kernels,
     node_fpu_value,
     plans_ahead,
     playouts_per_leaf,
 )
 from zerolab.search.puct import PuctRule
-from zerolab.search.values import UTILITIES, DrawValueUtility, DrawValueUtilityRule, ZeroSumUtility
+from zerolab.search.values import (
+    UTILITY_INTERFACE,
+    DrawValueUtility,
+    DrawValueUtilityRule,
+    ZeroSumUtility,
+)
 
 import_module("zerolab.search.puct")
 import_module("zerolab.search.rave")
@@ -228,7 +233,9 @@ class PerTreeSettings(NamedTuple):
 
     def fpu_rule(self, settings: SearchSettings) -> Any:
         """Return the first-play urgency rule."""
-        return general_fpu(settings.fpu.build()) if self.fpu is None else FixedFpuPerTree(self.fpu)
+        return (
+            fpu_for_kernels(settings.fpu.build()) if self.fpu is None else FixedFpuPerTree(self.fpu)
+        )
 
     def utility(self, settings: SearchSettings) -> Any:
         """Return the utility, which converts backup values to numbers."""
@@ -286,6 +293,6 @@ class _DrawValueUtilityPerTreeRule(DrawValueUtilityRule):
         return backup_value[0] + np.float32(utility.draw_value[b]) * backup_value[1]
 
 
-SELECTIONS.implement(PuctPerTree, _PuctPerTreeRule)
-FPUS.implement(FixedFpuPerTree, _FixedFpuPerTreeRule)
-UTILITIES.implement(DrawValueUtilityPerTree, _DrawValueUtilityPerTreeRule)
+SELECTION_INTERFACE.implement(PuctPerTree, _PuctPerTreeRule)
+FPU_INTERFACE.implement(FixedFpuPerTree, _FixedFpuPerTreeRule)
+UTILITY_INTERFACE.implement(DrawValueUtilityPerTree, _DrawValueUtilityPerTreeRule)

@@ -30,7 +30,7 @@ from zerolab.search.simulation_options import (
     score_unless_losing,
     unstarted_simulations,
 )
-from zerolab.search.tree import UNSEEN, has_room, prefetch_nodes
+from zerolab.search.tree import UNSEEN_OUTCOME, has_room, prefetch_nodes
 from zerolab.search.values import seen_from_parent, to_backup_value
 
 EXPECTED_CHILDREN = 8
@@ -49,7 +49,7 @@ def _takes_tie(methods, search_state, b, node, child, ties):
 
     With random ties, the k-th child replaces it with probability 1/k, as in reservoir sampling.
     """
-    if not methods.random_ties:
+    if not methods.breaks_ties_randomly:
         return False
     key = streams.fold_in(search_state.playout_key[b], _TIES)
     key = streams.fold_in(key, unstarted_simulations(methods.virtual_loss, search_state, b))
@@ -161,7 +161,7 @@ def compute_leaf_states(game, tree, cache, workspace, options, begin, end):
     for i in range(begin, end):
         b = workspace.trees[i]
         node = workspace.nodes[i]
-        if tree.outcome[b, node] == UNSEEN:
+        if tree.outcome[b, node] == UNSEEN_OUTCOME:
             _compute_state(game, tree, b, node)
         if options.deduplicate or options.use_cache:
             key = hash_state(tree.states[b, node])
@@ -220,7 +220,7 @@ def _expand(tree, b, node, priors, workspace):
         tree.prior[b, child] = prior
         tree.parent[b, child] = node
         tree.first_child[b, child] = 0
-        tree.outcome[b, child] = UNSEEN
+        tree.outcome[b, child] = UNSEEN_OUTCOME
         tree.visits[b, child] = 0
         tree.value[b, child] = np.float32(0.0)
         clear_proof(tree.solver, tree, b, child)

@@ -19,12 +19,12 @@ from zerolab.core.compiled import CompiledInterface, inlined
 from zerolab.rules.rules import DRAW, LOSS, ONGOING, WIN
 from zerolab.search.values import add_to_mean, replace_in_mean, set_exact_value, to_backup_value
 
-SOLVERS = CompiledInterface("node solver")
+NODE_SOLVER_INTERFACE = CompiledInterface("node solver")
 
 PROVEN_INDEX = 5
-"""Index of the number of proven nodes in `SearchState.counts`; the last name in `COUNT_NAMES`."""
+"""Index of the number of proven nodes in `SearchState.counts`; last in `WORK_COUNT_NAMES`."""
 
-WEIGHT_SCALE = 1 << 30
+MOVE_WEIGHT_SCALE = 1 << 30
 """Factor for converting probabilities to integer weights."""
 
 
@@ -40,31 +40,31 @@ class MctsSolver(NamedTuple):
     """
 
 
-@SOLVERS.declare
+@NODE_SOLVER_INTERFACE.declare
 def clear_proof(solver: Any, tree: Any, b: int, node: int) -> None:
     """Clear the proof of a new node."""
     raise AssertionError
 
 
-@SOLVERS.declare
+@NODE_SOLVER_INTERFACE.declare
 def is_unproven(solver: Any, tree: Any, b: int, node: int) -> bool:
     """Return whether a node is unproven, so that further simulations below it are useful."""
     raise AssertionError
 
 
-@SOLVERS.declare
+@NODE_SOLVER_INTERFACE.declare
 def is_decided(solver: Any, tree: Any, b: int, node: int) -> bool:
     """Return whether the result of a leaf is known: the game is over, or the node is proven."""
     raise AssertionError
 
 
-@SOLVERS.declare
+@NODE_SOLVER_INTERFACE.declare
 def decided_value(solver: Any, tree: Any, b: int, node: int) -> Any:
     """Return the backup value of a leaf with a known result."""
     raise AssertionError
 
 
-@SOLVERS.declare
+@NODE_SOLVER_INTERFACE.declare
 def propagate_proof(
     solver: Any, tree: Any, counts: Any, b: int, node: int, child: int, backup_value: Any
 ) -> Any:
@@ -76,20 +76,20 @@ def propagate_proof(
     raise AssertionError
 
 
-@SOLVERS.declare
+@NODE_SOLVER_INTERFACE.declare
 def score_unless_losing(solver: Any, tree: Any, b: int, child: int, score: float) -> float:
     """Return a child's score, or minus infinity if the move to it is a proven loss."""
     raise AssertionError
 
 
-@SOLVERS.declare
+@NODE_SOLVER_INTERFACE.declare
 def is_losing_move(solver: Any, tree: Any, b: int, child: int) -> bool:
     """Return whether the move to a child is a proven loss."""
     raise AssertionError
 
 
-@SOLVERS.declare
-def restrict_to_proofs(solver: Any, tree: Any, b: int, weights: Any) -> None:
+@NODE_SOLVER_INTERFACE.declare
+def apply_proofs_to_weights(solver: Any, tree: Any, b: int, weights: Any) -> None:
     """Adjust the weights [actions] of root actions to proven results.
 
     At a proven win, only the quickest known wins have weight; at a proven loss, only the slowest
@@ -130,7 +130,7 @@ class _NoSolverRule:
         return False
 
     @staticmethod
-    def restrict_to_proofs(solver, tree, b, weights):
+    def apply_proofs_to_weights(solver, tree, b, weights):
         pass
 
 
@@ -221,7 +221,7 @@ class _MctsSolverRule:
         return tree.proven_result[b, child] == WIN
 
     @staticmethod
-    def restrict_to_proofs(solver, tree, b, weights):
+    def apply_proofs_to_weights(solver, tree, b, weights):
         result = tree.proven_result[b, 0]
         if result in (WIN, LOSS):
             _weigh_equal_proofs(weights, tree, b, -result, tree.proven_distance[b, 0] - 1)
@@ -237,14 +237,14 @@ class _MctsSolverRule:
             return
         for child in range(first, last):
             if tree.proven_result[b, child] != WIN:
-                weights[tree.action[b, child]] = 1 + tree.prior[b, child] * WEIGHT_SCALE
+                weights[tree.action[b, child]] = 1 + tree.prior[b, child] * MOVE_WEIGHT_SCALE
 
 
-SOLVERS.implement(NoSolver, _NoSolverRule)
-SOLVERS.implement(MctsSolver, _MctsSolverRule)
+NODE_SOLVER_INTERFACE.implement(NoSolver, _NoSolverRule)
+NODE_SOLVER_INTERFACE.implement(MctsSolver, _MctsSolverRule)
 
 
-VIRTUAL_LOSSES = CompiledInterface("virtual loss rule")
+VIRTUAL_LOSS_INTERFACE = CompiledInterface("virtual loss rule")
 
 
 class NoVirtualLoss(NamedTuple):
@@ -266,31 +266,31 @@ class VirtualLoss(NamedTuple):
     max_waiting_leaves: int
 
 
-@VIRTUAL_LOSSES.declare
+@VIRTUAL_LOSS_INTERFACE.declare
 def max_waiting_leaves(virtual_loss: Any) -> int:
     """Return the maximum number of waiting leaves per tree."""
     raise AssertionError
 
 
-@VIRTUAL_LOSSES.declare
+@VIRTUAL_LOSS_INTERFACE.declare
 def unstarted_simulations(virtual_loss: Any, search_state: Any, b: int) -> int:
     """Return the number of simulations that a tree has not begun yet."""
     raise AssertionError
 
 
-@VIRTUAL_LOSSES.declare
+@VIRTUAL_LOSS_INTERFACE.declare
 def is_waiting(virtual_loss: Any, tree: Any, b: int, node: int) -> bool:
     """Return whether a leaf is already waiting for an evaluation."""
     raise AssertionError
 
 
-@VIRTUAL_LOSSES.declare
+@VIRTUAL_LOSS_INTERFACE.declare
 def mark_waiting(virtual_loss: Any, tree: Any, search_state: Any, b: int, leaf: int) -> bool:
     """Mark a leaf as waiting; return whether its tree can begin another simulation."""
     raise AssertionError
 
 
-@VIRTUAL_LOSSES.declare
+@VIRTUAL_LOSS_INTERFACE.declare
 def record_backup(
     virtual_loss: Any, tree: Any, b: int, node: int, backup_value: Any, was_waiting: bool
 ) -> None:
@@ -374,5 +374,5 @@ class _VirtualLossRule:
             )
 
 
-VIRTUAL_LOSSES.implement(NoVirtualLoss, _NoVirtualLossRule)
-VIRTUAL_LOSSES.implement(VirtualLoss, _VirtualLossRule)
+VIRTUAL_LOSS_INTERFACE.implement(NoVirtualLoss, _NoVirtualLossRule)
+VIRTUAL_LOSS_INTERFACE.implement(VirtualLoss, _VirtualLossRule)

@@ -96,7 +96,7 @@ class StepwiseSearch:
     def __init__(self, position: Position, settings: SearchSettings, evaluator: Evaluator) -> None:
         """Begin a search of an ongoing position.
 
-        `settings` must come from `require_plain_search`; the `simulations` and `proven_values`
+        `settings` must come from `plain_search_settings`; the `simulations` and `proven_values`
         options are ignored.
         """
         self._c = settings.selection.build().c
@@ -107,7 +107,7 @@ class StepwiseSearch:
         self._count = 0
 
     @property
-    def count(self) -> int:
+    def simulation_count(self) -> int:
         """Number of simulations so far, and thus the number of the next one."""
         return self._count
 
@@ -175,7 +175,7 @@ class StepwiseSearch:
         return tuple(reversed(backups))
 
 
-def require_plain_search(settings: Settings | None, name: str) -> SearchSettings:
+def plain_search_settings(settings: Settings | None, name: str) -> SearchSettings:
     """Return an agent's settings if `StepwiseSearch` can follow them; otherwise raise UserError.
 
     Players of a single game may use virtual loss despite their settings

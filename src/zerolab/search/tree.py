@@ -23,7 +23,7 @@ from zerolab.search.values import ZeroSumUtility
 INITIAL_NODES = 1024
 """Minimum initial capacity of a tree in nodes; when one tree is full, all capacities double."""
 
-UNSEEN = 3
+UNSEEN_OUTCOME = 3
 """Outcome of a node that no simulation has reached yet; its state is not set."""
 
 _PLAIN = ZeroSumUtility()
@@ -71,7 +71,7 @@ class TreeArrays(NamedTuple):
     first_child: NDArray[np.int32]  # [B, nodes] 0 until expanded
     child_count: NDArray[np.int16]  # [B, nodes] number of legal actions, once expanded
     action: NDArray[np.int16]  # [B, nodes] action that leads to the node
-    outcome: NDArray[np.int8]  # [B, nodes] UNSEEN, ONGOING or the result for the side to move
+    outcome: NDArray[np.int8]  # [B, nodes] UNSEEN_OUTCOME, ONGOING or result for the side to move
     visits: NDArray[np.int32]  # [B, nodes] simulations through the node, including its evaluation
     value: NDArray[np.float32]  # [B, nodes] mean of the values backed up
     prior: NDArray[np.float32]  # [B, nodes] probability of the action at the parent
@@ -161,10 +161,10 @@ def prefetch_nodes(tree, b, first, count):
         prefetch(tree.visits, (b, first), line)
 
 
-GROUP_SIZE = 32
+TREES_PER_GROUP = 32
 """Number of trees searched together: some proceed while the memory of others is being loaded."""
 
-COUNT_NAMES = ("simulations", "evaluated", "deduplicated", "cached", "terminal", "proven")
+WORK_COUNT_NAMES = ("simulations", "evaluated", "deduplicated", "cached", "terminal", "proven")
 """Names of the elements of `SearchState.counts`; the last is `simulation_options.PROVEN_INDEX`."""
 
 SIMULATIONS_INDEX, EVALUATED_INDEX, DEDUPLICATED_INDEX, CACHED_INDEX, TERMINAL_INDEX = range(5)
@@ -201,7 +201,7 @@ class SearchState(NamedTuple):
     root_rule_state: Any  # see `methods.empty_root_rule_state`
     leaf_states: NDArray[np.uint64]  # [B * leaves, words] positions to evaluate
     cache_entries: NDArray[np.int64]  # [B * leaves] cache entry of each row, or NO_ENTRY
-    counts: NDArray[np.int64]  # [6] see `COUNT_NAMES`
+    counts: NDArray[np.int64]  # [6] see `WORK_COUNT_NAMES`
 
 
 class EvaluationArrays(NamedTuple):
@@ -209,7 +209,7 @@ class EvaluationArrays(NamedTuple):
 
     priors: NDArray[np.float32]  # [N, actions]
     values: NDArray[np.float32]  # [N]
-    draws: NDArray[np.float32]  # [N] or [0]
+    draw_probabilities: NDArray[np.float32]  # [N] or [0]
     action_values: NDArray[np.float32]  # [N, actions] or [N, 0]
 
 
@@ -232,10 +232,10 @@ class Workspace(NamedTuple):
     playout_state: NDArray[np.uint64]  # [words] the position of a playout
     playout_moves: NDArray[np.int32]  # [1 + MAX_PLIES] length and actions of a playout
     uniform_priors: NDArray[np.float32]  # [actions] equal priors
-    trees: NDArray[np.int64]  # [GROUP_SIZE] a group of trees
-    nodes: NDArray[np.int64]  # [GROUP_SIZE] current node of each tree, and at the end its leaf
-    hashes: NDArray[np.uint64]  # [GROUP_SIZE] hashes of the leaf states
-    unfinished: NDArray[np.int64]  # [GROUP_SIZE] indices in `trees` of unfinished paths
+    trees: NDArray[np.int64]  # [TREES_PER_GROUP] a group of trees
+    nodes: NDArray[np.int64]  # [TREES_PER_GROUP] current node of each tree, and at the end its leaf
+    hashes: NDArray[np.uint64]  # [TREES_PER_GROUP] hashes of the leaf states
+    unfinished: NDArray[np.int64]  # [TREES_PER_GROUP] indices in `trees` of unfinished paths
 
 
 class SearchMemory(NamedTuple):
@@ -260,10 +260,10 @@ def empty_workspace(game: Game) -> Workspace:
         np.zeros(rules.word_count(game), np.uint64),
         np.zeros(1 + rules.MAX_PLIES, np.int32),
         np.ones(actions, np.float32),
-        np.zeros(GROUP_SIZE, np.int64),
-        np.zeros(GROUP_SIZE, np.int64),
-        np.zeros(GROUP_SIZE, np.uint64),
-        np.zeros(GROUP_SIZE, np.int64),
+        np.zeros(TREES_PER_GROUP, np.int64),
+        np.zeros(TREES_PER_GROUP, np.int64),
+        np.zeros(TREES_PER_GROUP, np.uint64),
+        np.zeros(TREES_PER_GROUP, np.int64),
     )
 
 
@@ -283,5 +283,5 @@ def empty_search_state(trees: int, leaves: int, words: int, root_rule_state: Any
         root_rule_state=root_rule_state,
         leaf_states=np.zeros((trees * leaves, words), np.uint64),
         cache_entries=np.zeros(trees * leaves, np.int64),
-        counts=np.zeros(len(COUNT_NAMES), np.int64),
+        counts=np.zeros(len(WORK_COUNT_NAMES), np.int64),
     )

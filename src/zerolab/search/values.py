@@ -12,7 +12,7 @@ import numpy as np
 
 from zerolab.core.compiled import CompiledInterface, inlined
 
-UTILITIES = CompiledInterface("utility")
+UTILITY_INTERFACE = CompiledInterface("utility")
 
 
 class ZeroSumUtility(NamedTuple):
@@ -36,31 +36,31 @@ class DrawValueUtility(NamedTuple):
     draw_value: float
 
 
-@UTILITIES.declare
+@UTILITY_INTERFACE.declare
 def draw_probability(utility: Any, draws: Any, row: int) -> Any:
     """Return the draw probability in a row of `draws`, float32[N]; 0 if the utility ignores it."""
     raise AssertionError
 
 
-@UTILITIES.declare
+@UTILITY_INTERFACE.declare
 def to_backup_value(utility: Any, value: float, draw: float) -> Any:
     """Return the backup value for a value and a draw probability."""
     raise AssertionError
 
 
-@UTILITIES.declare
+@UTILITY_INTERFACE.declare
 def seen_from_parent(utility: Any, backup_value: Any) -> Any:
     """Return a child's backup value from the parent's point of view."""
     raise AssertionError
 
 
-@UTILITIES.declare
+@UTILITY_INTERFACE.declare
 def add_to_mean(utility: Any, tree: Any, b: int, node: int, backup_value: Any, visits: int) -> None:
     """Add a backup value to the mean of a node, as the `visits`-th value."""
     raise AssertionError
 
 
-@UTILITIES.declare
+@UTILITY_INTERFACE.declare
 def replace_in_mean(
     utility: Any, tree: Any, b: int, node: int, previous: Any, backup_value: Any, visits: int
 ) -> None:
@@ -68,31 +68,31 @@ def replace_in_mean(
     raise AssertionError
 
 
-@UTILITIES.declare
+@UTILITY_INTERFACE.declare
 def action_value(utility: Any, tree: Any, b: int, child: int) -> Any:
     """Return Q(s, a) of the action that leads to a visited child, for the side to move in s."""
     raise AssertionError
 
 
-@UTILITIES.declare
+@UTILITY_INTERFACE.declare
 def node_value(utility: Any, tree: Any, b: int, node: int) -> Any:
     """Return Q(s), the value of a visited node for the side to move, draws included."""
     raise AssertionError
 
 
-@UTILITIES.declare
+@UTILITY_INTERFACE.declare
 def draw_contribution(utility: Any, tree: Any, b: int, node: int) -> Any:
     """Return the contribution of draws to Q(s)."""
     raise AssertionError
 
 
-@UTILITIES.declare
+@UTILITY_INTERFACE.declare
 def scalar_value(utility: Any, b: int, backup_value: Any) -> Any:
     """Return a backup value of tree `b` as a number: Q for the side to move, draws included."""
     raise AssertionError
 
 
-@UTILITIES.declare
+@UTILITY_INTERFACE.declare
 def set_exact_value(utility: Any, tree: Any, b: int, node: int, result: int, plies: int) -> Any:
     """Set a node's mean to the exact value of a result after `plies` plies; return that value."""
     raise AssertionError
@@ -204,5 +204,5 @@ class DrawValueUtilityRule:
         return value, draw
 
 
-UTILITIES.implement(ZeroSumUtility, _ZeroSumUtilityRule)
-UTILITIES.implement(DrawValueUtility, DrawValueUtilityRule)
+UTILITY_INTERFACE.implement(ZeroSumUtility, _ZeroSumUtilityRule)
+UTILITY_INTERFACE.implement(DrawValueUtility, DrawValueUtilityRule)

@@ -32,7 +32,7 @@ from zerolab.store.checks import (
     require_regular_file,
     user_errors_on_read,
 )
-from zerolab.store.folder import Environment
+from zerolab.store.folder import RunEnvironment
 
 SCHEMA = 1
 HEADER_KEY = "zerolab"
@@ -146,11 +146,11 @@ class NetworkFile(NamedTuple):
     """Bytes of the file."""
     digest: str
     """Digest that identifies the network (`read_digest`)."""
-    game: str
+    game_name: str
     """Name of the game."""
     iteration: int
     """Iteration that trained the network; 0 for the initial network."""
-    settings: Mapping[str, Any]
+    network_settings: Mapping[str, Any]
     """Settings of the architecture, including `name`."""
     weights: Arrays
     """Weights by name."""
@@ -171,9 +171,9 @@ def read_network_file(path: Path) -> NetworkFile:
 def read_optimizer(path: Path, network: NetworkFile) -> Arrays:
     """Return the optimiser state in a file; raise UserError unless it belongs to `network`."""
     state, metadata = load_arrays(path, OPTIMIZER_KIND)
-    if (metadata.get("game"), metadata.get("iteration")) != (network.game, network.iteration):
+    if (metadata.get("game"), metadata.get("iteration")) != (network.game_name, network.iteration):
         raise damaged_file_error(
-            path, f"it does not belong to network {network.iteration} of {network.game}"
+            path, f"it does not belong to network {network.iteration} of {network.game_name}"
         )
     return state
 
@@ -241,7 +241,7 @@ class AgentOrigin(Settings):
     """Number of self-play positions up to that iteration."""
     started_from: SourceNetwork | None = None
     """Network of another run, from which the run started, if any."""
-    environments: tuple[Environment, ...] = ()
+    environments: tuple[RunEnvironment, ...] = ()
     """Hardware and library versions of the run up to that iteration."""
     written_by: PrintableText
     """Version of zerolab that wrote the file."""

@@ -25,7 +25,7 @@ from typing import Any
 from safetensors import SafetensorError
 
 from zerolab.core.errors import UserError, one_line, quoted
-from zerolab.core.files import check_file, check_not_symlink, read_limited
+from zerolab.core.files import check_not_symlink, check_regular_file, read_file
 
 # All errors that the decoders of numpy, zipfile, safetensors, json and tomllib raised in tests that
 # changed single bytes of files.
@@ -71,13 +71,13 @@ def require_regular_file(path: Path, limit: int = 1 << 36) -> None:
     """
     with user_errors_on_read(path):
         path.stat()
-    check_file(path, limit)
+    check_regular_file(path, limit)
 
 
 def read_bytes(path: Path, limit: int) -> bytes:
     """Return the content of a file; raise UserError like `require_regular_file`."""
     require_regular_file(path, limit)
-    return read_limited(path, limit)
+    return read_file(path, limit)
 
 
 @contextmanager
@@ -146,7 +146,7 @@ class Database(sqlite3.Connection):
 
     _operations = _bytes = 0
 
-    def raise_limits(self, operations: int, bytes_read: int = 0) -> None:
+    def increase_limits(self, operations: int, bytes_read: int = 0) -> None:
         """Increase the limits on SQLite instructions and on bytes read by `fetch_rows`."""
         self._operations += operations
         self._bytes += bytes_read
@@ -198,7 +198,7 @@ def open_database(path: Path, writable: bool) -> Iterator[Database]:
         with closing(_connect(path, mode, timeout=seconds)) as connection:
             _harden(connection, writable)
             size = path.stat().st_size
-            connection.raise_limits(
+            connection.increase_limits(
                 _FREE_OPERATIONS + _OPERATIONS_PER_BYTE * size, _FREE_BYTES + _BYTES_PER_BYTE * size
             )
             yield connection
@@ -233,7 +233,7 @@ def _single_spaced(statement: str) -> str:
 def _check_files(path: Path) -> bool:
     """Raise UserError for files that SQLite should not open; return True if there is a journal."""
     if path.exists():
-        check_file(path, _MAX_BYTES)
+        check_regular_file(path, _MAX_BYTES)
     target = os.path.realpath(path)  # SQLite follows links
     for suffix in ("-wal", "-shm"):
         other = Path(target + suffix)
@@ -246,7 +246,7 @@ def _check_files(path: Path) -> bool:
     if not os.path.lexists(journal):
         return False
     try:
-        check_file(journal, _MAX_BYTES)
+        check_regular_file(journal, _MAX_BYTES)
         with open(journal, "rb") as file:
             file.seek(-min(journal.stat().st_size, len(_SUPER_JOURNAL_MARK)), os.SEEK_END)
             last_bytes = file.read()

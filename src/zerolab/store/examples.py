@@ -35,7 +35,7 @@ from zerolab.store.checks import (
     require_regular_file,
     user_errors_on_read,
 )
-from zerolab.store.games import GameRecord, check_cell_types
+from zerolab.store.games import GameRecord, check_value_types
 
 _MAX_DIRECTORY_BYTES = 1 << 16
 """An examples file has a dozen entries; zipfile needs a kilobyte of memory for each."""
@@ -229,7 +229,7 @@ def load_examples(path: Path) -> tuple[Examples, dict[str, Any]]:
     return Examples(**columns), metadata
 
 
-def count_fully_searched(path: Path) -> tuple[int, dict[str, Any]]:
+def read_full_search_count(path: Path) -> tuple[int, dict[str, Any]]:
     """Return the number of moves with a full search in an npz file, and its metadata.
 
     Only one column is read. Raises UserError like `load_examples`.
@@ -275,35 +275,35 @@ class UnfinishedGames(NamedTuple):
 
     games: tuple[GameRecord, ...]
     """Game records in order of their numbers, with result 0; games may have no moves yet."""
-    moves: Examples
+    examples: Examples
     """One row per move; facts that depend on the end of the game are 0."""
 
 
 def save_unfinished_games(path: Path, unfinished: UnfinishedGames, **metadata: Any) -> None:
     """Write an npz file like `save_examples`, with the games in the metadata."""
     games = [(game.number, game.first, game.second, game.agent_spans) for game in unfinished.games]
-    save_examples(path, unfinished.moves, None, **{_GAMES: games}, **metadata)
+    save_examples(path, unfinished.examples, None, **{_GAMES: games}, **metadata)
 
 
 def load_unfinished_games(path: Path) -> tuple[UnfinishedGames, dict[str, Any]]:
     """Return the unfinished games and metadata of a file; raise UserError like `load_examples`."""
-    moves, metadata = load_examples(path)
+    examples, metadata = load_examples(path)
     with user_errors_on_read(path):
-        games = tuple(_game(moves, *fields) for fields in metadata.pop(_GAMES))
+        games = tuple(_game(examples, *fields) for fields in metadata.pop(_GAMES))
         count = sum(len(game.actions) for game in games)
-        if count != len(moves.games) or list(games) != sorted(games):
+        if count != len(examples.games) or list(games) != sorted(games):
             raise damaged_file_error(path, "its games and their moves do not match each other")
-    return UnfinishedGames(games, moves), metadata
+    return UnfinishedGames(games, examples), metadata
 
 
 def _game(
-    moves: Examples, number: int, first: str, second: str, spans: list[tuple[int, str]]
+    examples: Examples, number: int, first: str, second: str, spans: list[tuple[int, str]]
 ) -> GameRecord:
-    check_cell_types([(number, first, second)], (int, str, str))
-    check_cell_types(spans, (int, str))
-    rows = slice(*np.searchsorted(moves.games, (number, number + 1)))
-    if not np.array_equal(moves.plies[rows], np.arange(rows.stop - rows.start)):
+    check_value_types([(number, first, second)], (int, str, str))
+    check_value_types(spans, (int, str))
+    rows = slice(*np.searchsorted(examples.games, (number, number + 1)))
+    if not np.array_equal(examples.plies[rows], np.arange(rows.stop - rows.start)):
         raise ValueError(f"moves of game {number} are missing")
     agent_spans = tuple((ply, name) for ply, name in spans)
-    actions = tuple(moves.actions[rows].tolist())
+    actions = tuple(examples.actions[rows].tolist())
     return GameRecord(number, first, second, actions, 0, agent_spans)

@@ -34,7 +34,7 @@ from zerolab.store.checks import (
     user_errors_on_read,
     user_errors_on_write,
 )
-from zerolab.store.games import SELF_PLAY
+from zerolab.store.games import SELF_PLAY_STAGE
 
 LEFTOVER_PATTERN = f".*.{'[0-9a-f]' * 8}.part"
 """Glob pattern for temporary files that a killed `core.files.atomic_replace` leaves behind."""
@@ -183,7 +183,7 @@ class RunProgress(Settings):
 
     iteration: int = Field(default=1, ge=1)
     """Iteration of the next stage, counted from 1; `iterations` + 1 after the last stage."""
-    stage: str = SELF_PLAY
+    stage: str = SELF_PLAY_STAGE
     """Name of the next stage."""
     best: int = Field(default=0, ge=0)
     """Iteration that trained the best network; 0 for the initial network."""
@@ -333,7 +333,7 @@ ENVIRONMENT_SCHEMA = 1
 _ENVIRONMENT_FILE = "environment.json"
 
 
-class Environment(Settings):
+class RunEnvironment(Settings):
     """Hardware and library versions, which can affect the last bits of results."""
 
     iteration: int = Field(ge=1)
@@ -353,7 +353,7 @@ class Environment(Settings):
     numpy: str
 
 
-def read_environments(run: Path) -> list[Environment]:
+def read_environments(run: Path) -> list[RunEnvironment]:
     """Return the environments of the run in a folder, in order.
 
     Raises UserError if their file is damaged or from a different version.
@@ -368,10 +368,10 @@ def read_environments(run: Path) -> list[Environment]:
     check_schema_version(path, schema, ENVIRONMENT_SCHEMA)
     if not all(isinstance(each, dict) for each in environments):
         raise damaged_file_error(path, "an environment is not a table")
-    return [validate(Environment, each, source=str(path)) for each in environments]
+    return [validate(RunEnvironment, each, source=str(path)) for each in environments]
 
 
-def write_environments(run: Path, environments: Sequence[Environment]) -> None:
+def write_environments(run: Path, environments: Sequence[RunEnvironment]) -> None:
     """Replace the environments of the run in a folder."""
     content = {
         "schema_version": ENVIRONMENT_SCHEMA,

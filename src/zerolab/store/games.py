@@ -60,7 +60,7 @@ def source_run_folder(source: str, iteration: int) -> str:
 GAMES_FILE_NAME = "games.sqlite"
 """Name of the game store in a run, tournament or league folder."""
 
-SELF_PLAY = "selfplay"
+SELF_PLAY_STAGE = "selfplay"
 """Name of the stage whose games are used for training."""
 
 SCHEMA = 3
@@ -178,7 +178,7 @@ class GameStore:
                 return []
             rows = connection.fetch_rows("SELECT iteration, stage FROM stages ORDER BY sequence")
         with user_errors_on_read(self.path):
-            check_cell_types(rows, (int, str))
+            check_value_types(rows, (int, str))
         return rows
 
     def stage_games(self, iteration: int, stage: str) -> list[GameRecord]:
@@ -202,7 +202,7 @@ class GameStore:
             (iteration, stage),
         )
         with user_errors_on_read(self.path):
-            check_cell_types(rows, (int, str, str, str, int, str, int))
+            check_value_types(rows, (int, str, str, str, int, str, int))
             games = [_game_of(row) for row in rows]
         if _digest(games) != (stored_digest[0] if stored_digest else _digest(())):
             raise damaged_file_error(
@@ -223,7 +223,7 @@ class GameStore:
                 return []
             rows = connection.fetch_rows(query, arguments)
         with user_errors_on_read(self.path):
-            check_cell_types(rows, column_types)
+            check_value_types(rows, column_types)
         return rows
 
     def relative_name(self, name: str) -> str:
@@ -241,7 +241,7 @@ class GameStore:
         spans = tuple((ply, rename(name, self._run)) for ply, name in game.agent_spans)
         return game._replace(first=first, second=second, agent_spans=spans)
 
-    def count(self) -> int:
+    def game_count(self) -> int:
         """Return the number of stored games."""
         with self._reading() as connection:
             if connection is None:
@@ -310,7 +310,7 @@ def _write_stage(
     connection: Database, iteration: int, stage: str, games: Sequence[GameRecord]
 ) -> None:
     """Write the sorted games of a stage, replacing those written earlier."""
-    connection.raise_limits(_OPERATIONS_PER_GAME * len(games))
+    connection.increase_limits(_OPERATIONS_PER_GAME * len(games))
     rows = [(iteration, stage, *_row(game)) for game in games]
     stored = connection.execute(
         "SELECT sequence FROM stages WHERE iteration = ? AND stage = ?", (iteration, stage)
@@ -338,7 +338,7 @@ def _row(game: GameRecord) -> _Row:
     )  # fmt: skip
 
 
-def check_cell_types(rows: Iterable[Sequence[Any]], column_types: Sequence[type]) -> None:
+def check_value_types(rows: Iterable[Sequence[Any]], column_types: Sequence[type]) -> None:
     """Raise TypeError if a cell's type differs from its column's, which SQLite allows."""
     for row in rows:
         for cell, column_type in zip(row, column_types, strict=True):
@@ -349,7 +349,7 @@ def check_cell_types(rows: Iterable[Sequence[Any]], column_types: Sequence[type]
 def _game_of(row: _Row) -> GameRecord:
     number, first, second, actions, result, movers, given_plies = row
     spans = tuple((ply, name) for ply, name in json.loads(movers or "[]"))
-    check_cell_types(spans, (int, str))
+    check_value_types(spans, (int, str))
     moves = tuple(map(int, actions.split()))
     return GameRecord(number, first, second, moves, result, spans, given_plies)
 

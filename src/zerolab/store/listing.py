@@ -166,7 +166,7 @@ class FoundGame(NamedTuple):
     """Canonical name of the player who moved second."""
     actions: tuple[int, ...]
     """Actions, without the -1 of a forfeit or resignation."""
-    forfeit: bool
+    is_forfeited: bool
     """True if the player to move forfeited or resigned the game."""
     result: int
     """Outcome for the first player: 1, 0 or -1."""
@@ -336,11 +336,11 @@ def _found_game(
     actions = tuple(map(int, text.split()))
     if result not in (1, 0, -1):
         raise ValueError(f"game {number} has the result {result!r}")
-    forfeit = actions[-1:] == (-1,)
+    is_forfeited = actions[-1:] == (-1,)
     names = store.full_name(first), store.full_name(second)
-    moves = actions[:-1] if forfeit else actions
+    moves = actions[:-1] if is_forfeited else actions
     if number < 0 or any(move < 0 for move in moves):
         raise ValueError(f"game {number} has a negative number or move")
     if not 0 <= given_plies <= len(moves):
         raise ValueError(f"game {number} has {given_plies} given plies")
-    return FoundGame(iteration, stage, number, *names, moves, forfeit, result, given_plies)
+    return FoundGame(iteration, stage, number, *names, moves, is_forfeited, result, given_plies)

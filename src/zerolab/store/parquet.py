@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from zerolab.core.errors import UserError, quoted
-from zerolab.core.files import atomic_replace, check_path
+from zerolab.core.files import atomic_replace, check_valid_path
 from zerolab.store.checks import (
     check_schema_version,
     damaged_file_error,
@@ -64,7 +64,7 @@ def read_table(
     repeated many times. `max_bytes` limits the size of the file and the memory of its columns.
     Raises UserError if the file is missing, damaged, too large, or of a different kind or version.
     """
-    check_path(path)
+    check_valid_path(path)
     if not path.is_file():
         raise UserError(f"{quoted(path)} is not a file: expected {kind} written by {written_by}")
     content = pa.py_buffer(read_bytes(path, max_bytes))

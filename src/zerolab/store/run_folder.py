@@ -31,10 +31,10 @@ from zerolab.store.checks import damaged_file_error, user_errors_on_read, user_e
 from zerolab.store.examples import (
     Examples,
     UnfinishedGames,
-    count_fully_searched,
     load_examples,
     load_target_features,
     load_unfinished_games,
+    read_full_search_count,
     save_examples,
     save_unfinished_games,
 )
@@ -167,7 +167,7 @@ class RunFolder:
         """Return the progress on disk, which another process may have updated."""
         return read_run_state(self.path / "state.json").progress
 
-    def resolve_solved_positions(self, name: str) -> Path:
+    def solved_positions_path(self, name: str) -> Path:
         """Return the path of the solved positions called `name` in the settings.
 
         This is the copy in the run folder if there is one. Runs of studies have copies, so they
@@ -300,10 +300,10 @@ class RunFolder:
         self._check_origin(path, iteration, metadata)
         return features
 
-    def count_fully_searched(self, iteration: int) -> int:
+    def read_full_search_count(self, iteration: int) -> int:
         """Return the number of an iteration's examples with a full search."""
         path = self._examples_path(iteration)
-        count, metadata = count_fully_searched(path)
+        count, metadata = read_full_search_count(path)
         self._check_origin(path, iteration, metadata)
         return count
 

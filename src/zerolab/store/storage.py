@@ -91,7 +91,7 @@ class FolderStorage:
         with self._errors("write to"):
             self._write_digests()
 
-    def copy(self, names: Iterable[str], *, remove_others: bool) -> None:
+    def upload(self, names: Iterable[str], *, remove_others: bool) -> None:
         """Copy the changed files among `names`, in this order.
 
         Files in storage with other names are removed if `remove_others` is set. Raises UserError if
@@ -110,7 +110,7 @@ class FolderStorage:
             if changed:
                 self._write_digests()
 
-    def fetch_items(
+    def download(
         self,
         folders: Iterable[str],
         files: Iterable[str] = (),
@@ -171,11 +171,11 @@ class FolderStorage:
                 part.unlink(missing_ok=True)
 
     @property
-    def stored_names(self) -> frozenset[str]:
+    def stored_file_names(self) -> frozenset[str]:
         """Names of the files in the copy, relative to it."""
         return frozenset(self._digests)
 
-    def local_names(self, inner: str = "") -> Iterator[str]:
+    def local_file_names(self, inner: str = "") -> Iterator[str]:
         """Yield the names of the files in the folder or in a folder within it.
 
         Hidden and derived files are left out.
@@ -299,7 +299,7 @@ class RunStorage(FolderStorage):
                         f"{quoted(self._folder)} has a hidden file, {quoted(hidden.name)}: expected"
                         " an empty folder, or none, so that the copy can be fetched"
                     )
-        self.fetch_items([""], progress_bar=progress_bar)
+        self.download([""], progress_bar=progress_bar)
         return True
 
     def _require_copy_of(self, run: RunFolder) -> None:
@@ -326,8 +326,8 @@ class RunStorage(FolderStorage):
 
         Raises UserError if the storage cannot be written.
         """
-        names = sorted(self.local_names(), key=lambda name: (name == STATE_FILE_NAME, name))
-        self.copy(names, remove_others=True)
+        names = sorted(self.local_file_names(), key=lambda name: (name == STATE_FILE_NAME, name))
+        self.upload(names, remove_others=True)
 
 
 def _mebibytes(size: int) -> int:

@@ -19,7 +19,7 @@ from zerolab.evaluation.collecting import DatasetSettings
 from zerolab.store.checks import hex_digest
 from zerolab.training.configure import resolve_settings
 from zerolab.training.inputs import with_planned_features
-from zerolab.training.learn_settings import SET_BY_RUN
+from zerolab.training.learn_settings import START_FIELDS_SET_BY_RUN
 from zerolab.training.train_settings import TrainSettings
 
 Level = str | int | float
@@ -142,7 +142,7 @@ def run_key(settings: TrainSettings) -> str:
     del table["selfplay.threads"]
     table.pop("selfplay.chunks", None)
     table["supervised.digest"] = ""
-    for name in SET_BY_RUN:
+    for name in START_FIELDS_SET_BY_RUN:
         table.pop(f"start.{name}", None)
     table["network.heads"] = [
         {

@@ -304,7 +304,7 @@ class StudyStorage(FolderStorage):
 
         An item is a run, a data set, a result of a computation or the folder of the study.
         """
-        stored = self.stored_names
+        stored = self.stored_file_names
         folders = {
             name: commit
             for name, commit in [
@@ -320,7 +320,7 @@ class StudyStorage(FolderStorage):
             for names in (folders, files)
         )
         if new_folders or new_files:
-            self.fetch_items(new_folders, new_files, progress_bar)
+            self.download(new_folders, new_files, progress_bar)
         return len(new_folders) + len(new_files)
 
     def push(self) -> None:
@@ -337,12 +337,12 @@ class StudyStorage(FolderStorage):
         names = [
             name
             for inner in folders
-            for name in _commit_last(self.local_names(inner), STATE_FILE_NAME)
+            for name in _commit_last(self.local_file_names(inner), STATE_FILE_NAME)
         ]
         names += _commit_last(
-            self.local_names(self._study.path.name), STUDY_FOLDER_KIND.settings_file
+            self.local_file_names(self._study.path.name), STUDY_FOLDER_KIND.settings_file
         )
-        self.copy(names, remove_others=False)
+        self.upload(names, remove_others=False)
         self._copied_runs.update(runs)
 
     def push_if_due(self, view: StudyProgress) -> None:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from zerolab.ratings.bayes import rate_tallies
 from zerolab.ratings.ratings import Rating, Ratings
 from zerolab.ratings.results import MatchScore, tally_of_scores
-from zerolab.store.folder import Environment
+from zerolab.store.folder import RunEnvironment
 from zerolab.studies.design import Design, Level, PlannedRun, PlannedTournament
 from zerolab.studies.ledger import PairScore
 from zerolab.training.records import GateRecord, LearnRecord, Record, SelfPlayRecord
@@ -28,7 +28,7 @@ class TrainedRun:
     records: Sequence[Record]
     weights_digest: str = ""
     """Digest of the final network."""
-    environments: Sequence[Environment] = ()
+    environments: Sequence[RunEnvironment] = ()
     """Hardware and software used for training."""
     measurements: Mapping[str, Any] = field(default_factory=dict)
     """Further measurements for the report; see `Study.measure`."""

@@ -20,7 +20,7 @@ from zerolab.core.config import validate
 from zerolab.core.errors import UserError, quoted
 from zerolab.ratings.results import MatchScore, RatedGame, distinct_games
 from zerolab.store.checks import damaged_file_error, user_errors_on_read
-from zerolab.store.folder import Environment
+from zerolab.store.folder import RunEnvironment
 from zerolab.store.parquet import read_table, write_table
 from zerolab.studies.looks import TakenLook, check_looks, check_seeds
 from zerolab.training.records import Record
@@ -71,7 +71,7 @@ class LedgerRow:
     """Seed of a run."""
     weights_digest: str = ""
     """Digest of a run's final network."""
-    environments: Sequence[Environment] = ()
+    environments: Sequence[RunEnvironment] = ()
     """Hardware and software of a run."""
     records: Sequence[Record] = ()
     """Records of a run's stages."""
@@ -215,7 +215,7 @@ def _details(row: LedgerRow) -> str:
         "seed": row.seed,
         "weights": row.weights_digest,
         "environments": [each.model_dump() for each in row.environments],
-        "records": [each.line() for each in row.records],
+        "records": [each.as_dict() for each in row.records],
         "scores": [[*each[:3], *map(list, each[3:])] for each in row.scores],
         "numbers": dict(row.numbers),
     }
@@ -239,7 +239,7 @@ def _row(kind: str, part: str, label: str, key: str, details: str) -> LedgerRow:
         cast("RowKind", kind), part, label, key,
         None if seed is None else int(seed),
         str(table["weights"]),
-        [validate(Environment, each) for each in table["environments"]],
+        [validate(RunEnvironment, each) for each in table["environments"]],
         parse_records(table["records"], "a record of a run"),
         [_score(*each) for each in table["scores"]],
         dict(table["numbers"]),

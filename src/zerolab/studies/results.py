@@ -17,7 +17,7 @@ from zerolab.core.processes import available_cores
 from zerolab.networks.inference import default_device
 from zerolab.report.claims import ClaimTable, Verdict
 from zerolab.report.document import Block, Heading, Paragraph, Provenance
-from zerolab.store.folder import Environment
+from zerolab.store.folder import RunEnvironment
 from zerolab.studies.claims import Look, Statistics, judge_claims
 from zerolab.studies.design import Design, Level, PlannedRun
 from zerolab.studies.finished_work import PlayedTournament, TrainedRun, finished_groups
@@ -260,7 +260,7 @@ def describe_this_machine(gpu: str = "") -> str:
     return _joined(processor_model(), _cores(available_cores()), gpu)
 
 
-def describe_machine(environment: Environment) -> str:
+def describe_machine(environment: RunEnvironment) -> str:
     """Describe the processor, device, precision and number of cores of an environment."""
     machine = _joined(environment.processor, environment.device, environment.precision)
     return f"{machine}, {_cores(environment.threads)} per run"

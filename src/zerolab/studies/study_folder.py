@@ -27,7 +27,7 @@ from zerolab.core.errors import UserError, quoted
 from zerolab.core.files import make_folder, write_text
 from zerolab.play.tournament import Tournament
 from zerolab.store.checks import check_schema_version, read_bytes, user_errors_on_read
-from zerolab.store.folder import Environment, FolderKind, read_environments
+from zerolab.store.folder import FolderKind, RunEnvironment, read_environments
 from zerolab.store.run_folder import RunFolder, is_run
 from zerolab.studies.design import (
     Design,
@@ -41,7 +41,7 @@ from zerolab.studies.ledger import Ledger, LedgerHeader, LedgerRow, PairScore, p
 from zerolab.studies.looks import TakenLook, check_looks, check_seeds, format_seeds
 from zerolab.studies.study import LEDGER_FILE_NAME, REPORT_FOLDER, Scale, Study
 from zerolab.training.configure import saved_settings
-from zerolab.training.inputs import read_feature_source_files, read_initial_weights_files
+from zerolab.training.inputs import read_feature_network_files, read_initial_weights_files
 from zerolab.training.reporting import read_records
 
 STUDY_FOLDER_KIND = FolderKind("study", "study.toml", "--folder")
@@ -173,7 +173,7 @@ class StudyFolder:
         """
         files: dict[str, bytes] = {}
         if run.feature_run is not None and (features := self.open_run(run.feature_run)):
-            files |= read_feature_source_files(features)
+            files |= read_feature_network_files(features)
         if run.start_run is not None and (start := self.open_run(run.start_run)):
             files |= read_initial_weights_files(run.settings, start)
         return files
@@ -358,7 +358,7 @@ def _read_run(
     if run_folder is None or not run_folder.progress.finished:
         return None
     run = FinishedRun(planned, run_folder, folder, design)
-    environments: list[Environment] = []
+    environments: list[RunEnvironment] = []
     with suppress(UserError):  # a damaged file counts as no environments
         environments = read_environments(run_folder.path)
     return LedgerRow(

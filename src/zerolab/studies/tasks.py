@@ -30,7 +30,7 @@ from zerolab.core.files import make_folder
 from zerolab.core.processes import (
     available_cores,
     claim_cores,
-    core_shares,
+    cores_by_worker,
     exit_with_parent,
     process_pool,
 )
@@ -50,7 +50,12 @@ from zerolab.store.run_folder import ExistingRunError, RunFolder, is_run
 from zerolab.studies.design import UNKNOWN_DIGEST
 from zerolab.studies.study_folder import MAX_DATASET_BYTES
 from zerolab.training.configure import require_no_untrusted_programs, saved_settings
-from zerolab.training.inputs import FEATURES_COPY, FeatureSource, features_head, with_feature_source
+from zerolab.training.inputs import (
+    FEATURE_NETWORK_FILE_NAME,
+    FeatureNetwork,
+    features_head,
+    with_feature_network,
+)
 from zerolab.training.reporting import best_network_after, read_records
 from zerolab.training.train_settings import TrainSettings
 from zerolab.training.trainer import Trainer, check_new_run
@@ -120,8 +125,8 @@ class TrainTask:
     def perform(self) -> None:
         path = Path(self.run_path)
         settings = _with_digest(self.settings, self.dataset_paths)
-        if FEATURES_COPY in self.source_files:
-            settings = _with_features(settings, self.source_files[FEATURES_COPY])
+        if FEATURE_NETWORK_FILE_NAME in self.source_files:
+            settings = _with_features(settings, self.source_files[FEATURE_NETWORK_FILE_NAME])
         if not is_run(path):
             if not self.dataset_paths and not self.source_files:
                 check_new_run(settings)
@@ -158,7 +163,7 @@ def _with_features(settings: TrainSettings, content: bytes) -> TrainSettings:
     with TemporaryDirectory() as folder:
         path = Path(folder) / "source.safetensors"
         path.write_bytes(content)
-        return with_feature_source(settings, FeatureSource(read_network_file(path), head))
+        return with_feature_network(settings, FeatureNetwork(read_network_file(path), head))
 
 
 def with_available_threads(settings: TrainSettings) -> TrainSettings:
@@ -324,7 +329,7 @@ class LocalWorkers:
             self.count,
             *_IMPORTS,
             initializer=_start_worker,
-            initargs=(self._locks, core_shares(self.count)),
+            initargs=(self._locks, cores_by_worker(self.count)),
         )
 
     def __exit__(

@@ -31,11 +31,11 @@ from zerolab.testing.laws import (
     check_start,
 )
 from zerolab.testing.random_games import (
-    Twin,
+    ReferencePosition,
     check_playout,
     check_playout_mean,
     check_random_action,
-    check_twin,
+    check_reference,
 )
 from zerolab.testing.symmetry import (
     check_action_layout,
@@ -44,7 +44,7 @@ from zerolab.testing.symmetry import (
     check_symmetry_tables,
 )
 
-__all__ = ["CHECKS", "Twin", "check_game", "check_twin"]
+__all__ = ["CHECKS", "ReferencePosition", "check_game", "check_reference"]
 
 CHECKS: tuple[Callable[[Game], None], ...] = (
     check_registration,
@@ -73,7 +73,7 @@ CHECKS: tuple[Callable[[Game], None], ...] = (
 """All checks, starting with the most fundamental ones."""
 
 
-def check_game(game: Game | str, twin: Callable[[], Twin] | None = None) -> None:
+def check_game(game: Game | str, twin: Callable[[], ReferencePosition] | None = None) -> None:
     """Run all checks on a game, given as a value or by name.
 
     `twin` returns the initial position of an independent implementation. If it is given, random
@@ -84,4 +84,4 @@ def check_game(game: Game | str, twin: Callable[[], Twin] | None = None) -> None
     for check in CHECKS:
         check(game_value)
     if twin is not None:
-        check_twin(game_value, twin)
+        check_reference(game_value, twin)

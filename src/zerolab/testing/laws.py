@@ -167,7 +167,7 @@ def check_drawing(game: Game) -> None:
 def check_set_up(game: Game) -> None:
     """Check that the state set up from a board has the pieces of that board.
 
-    Boards for which `set_up` raises UserError are not checked.
+    Boards for which `state_of_board` raises UserError are not checked.
     """
     notation = notation_of(game)
     for sample in sample_positions(game):
@@ -176,25 +176,27 @@ def check_set_up(game: Game) -> None:
         board = notation.board_of(game, sample.state)
         for first_to_move in (True, False):
             try:
-                state = notation.set_up(game, board, first_to_move)
+                state = notation.state_of_board(game, board, first_to_move)
             except UserError:
                 continue
             is_equal = np.array_equal(notation.board_of(game, state), board)
-            expect(is_equal, sample, "set_up returns a state with different pieces")
+            expect(is_equal, sample, "state_of_board returns a state with different pieces")
             has_shape = state.shape == sample.state.shape
             expect(
-                has_shape, sample, f"set_up returns an array of shape {state.shape}, not a state"
+                has_shape,
+                sample,
+                f"state_of_board returns an array of shape {state.shape}, not a state",
             )
 
 
 def check_empties(game: Game) -> None:
-    """Check that `empties` never increases and is not negative."""
+    """Check that `empty_count` never increases and is not negative."""
     for samples in random_games(game):
-        previous = compiled_rules.empties(game, samples[0].state)
+        previous = compiled_rules.empty_count(game, samples[0].state)
         for sample in samples:
-            empties = compiled_rules.empties(game, sample.state)
+            empties = compiled_rules.empty_count(game, sample.state)
             is_valid = 0 <= empties <= previous
-            expect(is_valid, sample, f"empties is {empties}; expected 0 to {previous}")
+            expect(is_valid, sample, f"empty_count is {empties}; expected 0 to {previous}")
             previous = empties
 
 

@@ -160,7 +160,7 @@ def check_action_layout(game: Game) -> None:
 
     Games whose actions have no places are not checked.
     """
-    if encoding.ENCODINGS.implementation(type(game)).action_places is None:  # type: ignore[attr-defined]
+    if encoding.ENCODING_INTERFACE.implementation(type(game)).action_places is None:  # type: ignore[attr-defined]
         return
     try:
         layout = action_layout(game)

@@ -10,15 +10,15 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, get_args
 
-from zerolab.core.config import Settings, add_variant_names, validate
+from zerolab.core.config import Settings, fill_in_variant_names, validate
 from zerolab.core.errors import UserError, quoted
 from zerolab.core.nested_tables import Assignment, assign, flatten, parse_assignments
-from zerolab.league.league_settings import Parameter
+from zerolab.league.league_settings import ParameterName
 from zerolab.networks.network_settings import NetworkSettings
 from zerolab.networks.objectives import HEADS, Head, trained_heads
 from zerolab.rules.catalogue import parse_game
 from zerolab.store.run_folder import CHANGEABLE_SETTINGS, RUN_FOLDER_KIND, RunFolder
-from zerolab.training.learn_settings import SET_BY_RUN
+from zerolab.training.learn_settings import START_FIELDS_SET_BY_RUN
 from zerolab.training.shorthands import START_SOURCE_KEY, read_preset
 from zerolab.training.train_settings import TrainSettings
 from zerolab.training.warm_start import warm_start_search
@@ -58,7 +58,7 @@ def resolve_settings(
         if path[:2] == ["network", "heads"] and len(path) > 2:
             _insert_default_heads(data)
         assign(data, path, value)
-    add_variant_names(TrainSettings, data)
+    fill_in_variant_names(TrainSettings, data)
     settings = validate(TrainSettings, data)
     if not allow_programs:
         require_no_untrusted_programs(settings, preset, _strings([value for _, value in assigned]))
@@ -171,10 +171,10 @@ def amend_settings(
         raise UserError(
             f"iterations = {amended.iterations}: expected at least the run's {settings.iterations}"
         )
-    if amended.iterations > settings.iterations and settings.spanning_setting:
+    if amended.iterations > settings.iterations and settings.run_length_setting_name:
         raise UserError(
             f"iterations = {amended.iterations}: expected the run's {settings.iterations}, since"
-            f" {settings.spanning_setting} spans the whole run"
+            f" {settings.run_length_setting_name} spans the whole run"
         )
     return amended
 
@@ -190,13 +190,13 @@ def with_values_set_by_run(settings: TrainSettings, saved: TrainSettings) -> Tra
         saved_head = saved_heads.get(head.name)
         if saved_head is None:
             return head
-        return head.model_copy(
-            update=_missing_values(head, saved_head, saved_head.fields_set_by_run)
-        )
+        values = _missing_values(head, saved_head, saved_head.fields_set_by_run)
+        return head.model_copy(update=values)
 
     start = settings.start
     if start is not None and saved.start is not None:
-        start = start.model_copy(update=_missing_values(start, saved.start, SET_BY_RUN))
+        values = _missing_values(start, saved.start, START_FIELDS_SET_BY_RUN)
+        start = start.model_copy(update=values)
     heads = tuple(map(completed, settings.network.heads))
     network = settings.network.model_copy(update={"heads": heads})
     return settings.model_copy(update={"network": network, "start": start})
@@ -342,7 +342,7 @@ NO_EFFECT_RULES: tuple[NoEffectRule, ...] = (
             _does_not_evolve(name),
             f"{name} among league.parameters",
         )
-        for name in get_args(Parameter)
+        for name in get_args(ParameterName)
     ),
 )  # fmt: skip
 """Rules for settings that have no effect but pass the validation of `TrainSettings`."""

@@ -25,7 +25,7 @@ from zerolab.replay.window import Window
 from zerolab.rules.rules import Game
 from zerolab.search.evaluator import Evaluator
 from zerolab.store.examples import Examples
-from zerolab.store.folder import Environment, RunProgress, read_environments, write_environments
+from zerolab.store.folder import RunEnvironment, RunProgress, read_environments, write_environments
 from zerolab.store.games import GameRecord, GameStore, relative_name
 from zerolab.store.run_folder import RunFolder
 from zerolab.training.criteria import StopRule
@@ -36,20 +36,20 @@ from zerolab.training.published_bugs import EnabledBugs
 from zerolab.training.records import Record
 from zerolab.training.reporting import LiveReporter, read_records, without_final_evaluations
 from zerolab.training.train_settings import TrainSettings, league_settings
-from zerolab.training.window_facts import window_rows
+from zerolab.training.window_facts import states_and_facts
 
 if TYPE_CHECKING:
     from zerolab.training.selfplay_stage import GamesAhead
 
 
-def current_environment(iteration: int, learner: Learner) -> Environment:
+def current_environment(iteration: int, learner: Learner) -> RunEnvironment:
     """Return the hardware and library versions of this process."""
     device = platform.machine()
     if learner.device.type == "cuda":
         device = torch.cuda.get_device_name(learner.device)
     elif learner.device.type != "cpu":
         device = learner.device.type
-    return Environment(
+    return RunEnvironment(
         iteration=iteration,
         device=device,
         processor=processor_model(),
@@ -80,7 +80,7 @@ def record_environment(run: RunFolder, learner: Learner) -> str:
     current = current_environment(run.progress.iteration, learner)
     changes = [
         f"{name} {getattr(recorded[-1], name)} -> {getattr(current, name)}"
-        for name in Environment.model_fields
+        for name in RunEnvironment.model_fields
         if recorded
         and name != "iteration"
         and getattr(recorded[-1], name) not in ("", getattr(current, name))
@@ -143,7 +143,7 @@ class TrainingContext:
         """Change fields of `progress`."""
         self.progress = self.progress.model_copy(update=changes)
 
-    def start_task(self, title: str, total: int, unit: str) -> Callable[[], float]:
+    def report_start(self, title: str, total: int, unit: str) -> Callable[[], float]:
         """Report the start of a task; return a function that measures the seconds since then."""
         start = perf_counter()
         self.reporter.stage_started(self.iteration, title, total, unit)
@@ -170,24 +170,24 @@ class TrainingContext:
 
     def save_examples(self, examples: Examples) -> None:
         """Save the examples of this iteration and add them to the window."""
-        source = self.inputs.feature_source
+        source = self.inputs.feature_network
         features = source.features(examples.states) if source else None
         self.run.save_examples(self.progress.iteration, examples, features)
         self._add_to_window(examples, features)
 
-    def restore_examples(self, iteration: int) -> None:
+    def load_examples_into_window(self, iteration: int) -> None:
         """Add the stored examples of an iteration to the window; call it in order of iterations."""
-        features = self.run.load_target_features(iteration) if self.inputs.feature_source else None
+        features = self.run.load_target_features(iteration) if self.inputs.feature_network else None
         self._add_to_window(self.run.load_examples(iteration), features)
 
     def _add_to_window(self, examples: Examples, features: NDArray[np.float16] | None) -> None:
-        settings, source = self.settings, self.inputs.feature_source
+        settings, source = self.settings, self.inputs.feature_network
         labelled = self.enabled_bugs.relabelled_examples(examples)
         targets = None
         if source is not None and features is not None:
             targets = source.feature_targets(examples, features)
-        states, facts = window_rows(
-            labelled, settings.search.discount, self.learner.vector_columns, targets,
+        states, facts = states_and_facts(
+            labelled, settings.search.discount, self.learner.target_vector_columns, targets,
             settings.learn.surprise_weight,
         )  # fmt: skip
         self.window.add(states, facts)

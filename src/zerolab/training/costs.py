@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 
 from zerolab.core.errors import UserError
 from zerolab.evaluation.cards import TrainingFacts
-from zerolab.networks.objectives import SearchOutput
+from zerolab.networks.objectives import EvaluatorOutput
 from zerolab.rules.catalogue import parse_game
 from zerolab.store.arrays import AgentOrigin
 from zerolab.store.run_folder import RunFolder
 from zerolab.training.configure import resolve_settings, saved_settings
-from zerolab.training.learn_settings import SET_BY_RUN
+from zerolab.training.learn_settings import START_FIELDS_SET_BY_RUN
 from zerolab.training.move_times import MoveTimes, move_kind
 from zerolab.training.records import AccuracyRecord, LearnRecord, Record, SelfPlayRecord
 from zerolab.training.reporting import best_network_after, read_records
@@ -26,7 +26,7 @@ from zerolab.training.train_settings import TrainSettings
 from zerolab.training.warm_start import warm_start_search
 
 _MILLISECONDS_PER_HOUR = 3_600_000.0
-_BASIC_OUTPUTS: tuple[SearchOutput, ...] = ("priors", "values")
+_BASIC_OUTPUTS: tuple[EvaluatorOutput, ...] = ("priors", "values")
 
 
 class CumulativeCost(NamedTuple):
@@ -72,12 +72,12 @@ class CumulativeCost(NamedTuple):
         )
 
     @property
-    def avoided(self) -> int:
+    def avoided_evaluations(self) -> int:
         """Evaluations avoided by deduplication and by the cache."""
         return self.deduplicated + self.cached
 
     @property
-    def strong(self) -> float | None:
+    def search_strong_accuracy(self) -> float | None:
         """Strong accuracy with search: share of positions where the best network plays a best move.
 
         None if it was not measured in this iteration.
@@ -118,9 +118,11 @@ def cost_to_reach(
     This is the cost after the first iteration with at least that accuracy; None if no iteration
     reached it.
     """
-    measured = [cost for cost in costs if cost.strong is not None]
+    measured = [cost for cost in costs if cost.search_strong_accuracy is not None]
     return {
-        level: next((cost for cost in measured if (cost.strong or 0.0) >= level), None)
+        level: next(
+            (cost for cost in measured if (cost.search_strong_accuracy or 0.0) >= level), None
+        )
         for level in levels
     }
 
@@ -175,7 +177,7 @@ def _with_self_play(
         hours += record.simulations * _hours_per_simulation(settings, player, reference)
     return cost._replace(
         **{name: getattr(cost, name) + getattr(record, name) for name in counts},
-        moves=cost.moves + record.searched_moves,
+        moves=cost.moves + record.searched_move_count,
         selfplay_flops=cost.selfplay_flops + record.evaluated * _flops(settings, record, player),
         reference_hours=hours,
     )
@@ -200,7 +202,7 @@ def _flops(settings: TrainSettings, record: SelfPlayRecord, player: int) -> int:
 
     weight = record.warm_start_weight or 0.0
     search = warm_start_search(settings.search, settings.warm_start, weight)
-    extra_outputs: tuple[SearchOutput, ...] = tuple(sorted(search.extra_outputs))
+    extra_outputs: tuple[EvaluatorOutput, ...] = tuple(sorted(search.extra_outputs))
     network, game = settings.network_at(player), parse_game(settings.game)
     return evaluation_flops(network, game, (*_BASIC_OUTPUTS, *extra_outputs))
 
@@ -217,7 +219,7 @@ _MEASUREMENTS = ("accuracy", "supervised", "final_evaluation", "unplayed_baselin
 """Stages that measure networks without changing them."""
 _WITHOUT_EFFECT = ("game", "preset", "device", "accuracy", "final_evaluation")
 """Settings that the command names separately, or that do not change networks."""
-_SET_BY_RUN = ("supervised.digest", *(f"start.{name}" for name in SET_BY_RUN))
+_SET_BY_RUN = ("supervised.digest", *(f"start.{name}" for name in START_FIELDS_SET_BY_RUN))
 _POSITIONS = "supervised.positions"
 _BASE_PRESET = "mini"
 _SECONDS_PER_HOUR = 3600.0

@@ -131,7 +131,7 @@ class MatchSize(NamedTuple):
     """Size of a match between plain search and warm-start search."""
 
     games: int
-    openings: int
+    opening_plies: int
     """Random plies at the start of every pair of games."""
 
 
@@ -139,7 +139,7 @@ class Ramp(VariantSettings):
     """Base class of ramps, which set the warm start's weight; at weight 0, the warm start ends."""
 
     @property
-    def last_iteration(self) -> int | None:
+    def last_scheduled_iteration(self) -> int | None:
         """The last iteration with a weight above 0; None if unknown in advance."""
         return None
 
@@ -167,7 +167,7 @@ class _LimitedRamp(Ramp):
     """I': length of the warm start in iterations. [Wang2020b]: 5."""
 
     @property
-    def last_iteration(self) -> int:
+    def last_scheduled_iteration(self) -> int:
         return self.iterations
 
 

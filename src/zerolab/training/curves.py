@@ -11,7 +11,7 @@ from zerolab.core.errors import UserError
 from zerolab.report.figures import COLOURS, legend_below, new_figure, series_colour, shorten_name
 from zerolab.report.table import Cell, Column, Table
 from zerolab.store.run_folder import RunFolder
-from zerolab.training.panels import BEST_NETWORK, Panel, XAxis, panels_of, x_coordinates
+from zerolab.training.panels import BEST_NETWORK_SERIES, Panel, XAxis, metric_panels, x_coordinates
 from zerolab.training.records import (
     AccuracyRecord,
     GateRecord,
@@ -100,7 +100,7 @@ def _curves(run: RunFolder, x: XAxis, shade: str) -> RunCurves:
     records = read_records(run)
     if not any(isinstance(record, _LAST_RECORDS) for record in records):
         raise UserError(f"{run.path} has no finished iteration yet: nothing to draw")
-    panels = {each.key: each for each in panels_of(records, x)}
+    panels = {each.key: each for each in metric_panels(records, x)}
     return RunCurves(
         shorten_name(run.path.as_posix()), records, x_coordinates(records, x), shade, panels
     )
@@ -125,7 +125,7 @@ def _panels(curves: Sequence[RunCurves]) -> Mapping[str, _Draw]:
 def _series_styles(key: str, curves: Sequence[RunCurves]) -> dict[str, _Style]:
     """Return the line styles of the plotted series of a panel, by series name."""
     if key == "elo":
-        return {BEST_NETWORK: "solid"}
+        return {BEST_NETWORK_SERIES: "solid"}
     panels = [each.panels[key] for each in curves if key in each.panels]
     names = dict.fromkeys(series.name for panel in panels for series in panel.series)
     return dict(zip(names, cycle(_STYLES), strict=False))

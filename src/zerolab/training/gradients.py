@@ -42,7 +42,7 @@ class GradientComputation:
     def _tensors(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
         """Return the planes and the targets by head, on the CPU."""
         targets = {
-            name: torch.from_numpy(head.target(batch.facts, self.target_options))
+            name: torch.from_numpy(head.compute_targets(batch.facts, self.target_options))
             for name, head in self.network.head_settings.items()
         }
         return torch.from_numpy(batch.planes), targets
@@ -54,7 +54,8 @@ class GradientComputation:
         with torch.autocast(planes.device.type, self.precision, enabled=enabled):
             predictions = self.network(planes.contiguous(memory_format=torch.channels_last))
         by_head = {
-            name: head.error(predictions[name], targets[name]) for name, head in heads.items()
+            name: head.compute_errors(predictions[name], targets[name])
+            for name, head in heads.items()
         }
         errors = HeadErrors(self.loss, list(heads.values()), by_head)
         self.network.zero_grad(set_to_none=True)

@@ -16,14 +16,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from zerolab.agents.run_agents import find_network
+from zerolab.agents.run_agents import find_run_and_iteration
 from zerolab.core.config import validate
 from zerolab.core.errors import UserError, quoted
 from zerolab.core.processes import available_cores
 from zerolab.evaluation.positions import Positions, read_positions
 from zerolab.networks.catalogue import NETWORKS, NetworkSettings, build_network
 from zerolab.networks.heads import FeaturesHead
-from zerolab.networks.inference import TrunkFeatures, limit_torch_threads
+from zerolab.networks.inference import TrunkFeatureExtractor, limit_torch_threads
 from zerolab.networks.network import set_weights
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.rules import Game
@@ -36,13 +36,13 @@ from zerolab.training.learn_settings import StartSettings
 from zerolab.training.shorthands import START_SOURCE_KEY
 from zerolab.training.train_settings import AccuracySettings, TrainSettings
 from zerolab.training.transfer import (
+    TransferNetwork,
     TransferredWeights,
-    TransferSide,
     transfer_weights,
-    untrained_side,
+    untrained_network,
 )
 from zerolab.training.window_facts import (
-    SolvedSplit,
+    SolvedPositionParts,
     later_features,
     later_states,
     read_solved_split,
@@ -55,9 +55,9 @@ class RunInputs(NamedTuple):
     game: Game
     accuracy_positions: Positions | None = None
     """Solved positions on which accuracy is measured, if any."""
-    solved_split: SolvedSplit | None = None
+    solved_split: SolvedPositionParts | None = None
     """Solved positions to learn from; None if the run learns from its own games."""
-    feature_source: FeatureSource | None = None
+    feature_network: FeatureNetwork | None = None
     """The network whose features are learnt, if any."""
     initial_weights: InitialWeights | None = None
     """Weights of network 0; None if network 0 is untrained or already saved."""
@@ -69,13 +69,13 @@ def read_inputs(settings: TrainSettings, run: RunFolder | None = None) -> RunInp
     A run that has started reads the copies in its folder and no longer needs its source network.
     """
     game = parse_game(settings.game)
-    locate: Callable[[str], Path] = Path if run is None else run.resolve_solved_positions
+    locate: Callable[[str], Path] = Path if run is None else run.solved_positions_path
     is_begun = run is not None and 0 in run.network_iterations()
     return RunInputs(
         game,
         _accuracy_positions(settings.accuracy, game, locate),
         read_solved_split(settings.supervised, game, locate),
-        read_feature_source(settings, run),
+        read_feature_network(settings, run),
         None if is_begun else read_initial_weights(settings, run),
     )
 
@@ -100,7 +100,7 @@ def find_source_network(key: str, name: str, run: RunFolder | None) -> tuple[Run
     Raises UserError if the network does not exist or belongs to `run` itself.
     """
     try:
-        source, iteration = find_network(name)
+        source, iteration = find_run_and_iteration(name)
     except UserError as error:
         raise UserError(f"{key} = {quoted(name)}: {error}") from None
     if run is not None and portable_path(source.path) == portable_path(run.path):
@@ -121,8 +121,8 @@ def require_network_digest(path: Path, network_file: NetworkFile, digest: str) -
 
 def stored_network_settings(network_file: NetworkFile) -> NetworkSettings:
     """Return the settings of a network in a file; raise UserError for unknown architectures."""
-    kind: type[NetworkSettings] = NETWORKS[network_file.settings["name"]]
-    return validate(kind, network_file.settings)
+    kind: type[NetworkSettings] = NETWORKS[network_file.network_settings["name"]]
+    return validate(kind, network_file.network_settings)
 
 
 def source_network_settings(key: str, name: str) -> NetworkSettings:
@@ -137,22 +137,22 @@ def source_network_settings(key: str, name: str) -> NetworkSettings:
     return settings.model_copy(update={"heads": heads})
 
 
-FEATURES_COPY = "source.safetensors"
+FEATURE_NETWORK_FILE_NAME = "source.safetensors"
 """File name of a run's copy of the network whose features it learns."""
 
 _FEATURES_KEY = "network.heads.features"
 
 
-class FeatureSource:
+class FeatureNetwork:
     """A network whose features are learnt, for positions `plies` ahead (0 for the current one)."""
 
     def __init__(self, network_file: NetworkFile, head: FeaturesHead) -> None:
         """Build the network; raise UserError if the heads to learn from have no convolutions."""
-        game = parse_game(network_file.game)
+        game = parse_game(network_file.game_name)
         network = build_network(stored_network_settings(network_file), game, seed=0)
         set_weights(network, network_file.weights)
         self.network_file = network_file
-        self._extractor = TrunkFeatures(network, game, heads=head.heads)
+        self._extractor = TrunkFeatureExtractor(network, game, heads=head.heads)
         self._plies = head.plies
 
     @property
@@ -195,9 +195,9 @@ def features_head(settings: TrainSettings) -> FeaturesHead | None:
     return next((head for head in heads if isinstance(head, FeaturesHead)), None)
 
 
-def read_feature_source(
+def read_feature_network(
     settings: TrainSettings, run: RunFolder | None = None
-) -> FeatureSource | None:
+) -> FeatureNetwork | None:
     """Return the network whose features a run learns, if any.
 
     A run that has started uses the copy in its folder. Raises UserError if the network does not
@@ -206,19 +206,18 @@ def read_feature_source(
     head = features_head(settings)
     if head is None:
         return None
-    if run is not None and head.digest and run.source_copy_path(FEATURES_COPY).is_file():
-        path = run.source_copy_path(FEATURES_COPY)
-    else:
-        path = _feature_network(head, run)
+    copy = None if run is None else run.source_copy_path(FEATURE_NETWORK_FILE_NAME)
+    is_copied = copy is not None and head.digest and copy.is_file()
+    path = copy if copy is not None and is_copied else _feature_network_path(head, run)
     network_file = read_network_file(path)
-    if network_file.game != settings.game:
+    if network_file.game_name != settings.game:
         raise UserError(
-            f"{_FEATURES_KEY}.source = {quoted(head.source)} plays {network_file.game}: expected a"
-            f" network for {settings.game}"
+            f"{_FEATURES_KEY}.source = {quoted(head.source)} plays {network_file.game_name}:"
+            f" expected a network for {settings.game}"
         )
     require_network_digest(path, network_file, head.digest)
     try:
-        source = FeatureSource(network_file, head)
+        source = FeatureNetwork(network_file, head)
     except UserError as error:
         raise UserError(f"{_FEATURES_KEY}.source = {quoted(head.source)}: {error}") from None
     if head.width not in (0, source.feature_count):
@@ -229,15 +228,16 @@ def read_feature_source(
     return source
 
 
-def read_feature_source_files(source: RunFolder) -> dict[str, bytes]:
+def read_feature_network_files(source: RunFolder) -> dict[str, bytes]:
     """Return the contents, by file name, of the files needed to learn a finished run's features.
 
     Raises UserError if a file is damaged.
     """
-    return {FEATURES_COPY: read_network_file(source.weights_path(source.progress.best)).content}
+    path = source.weights_path(source.progress.best)
+    return {FEATURE_NETWORK_FILE_NAME: read_network_file(path).content}
 
 
-def _feature_network(head: FeaturesHead, run: RunFolder | None) -> Path:
+def _feature_network_path(head: FeaturesHead, run: RunFolder | None) -> Path:
     """Return the path of the network whose features a head learns."""
     if not head.source:
         raise UserError(
@@ -248,8 +248,8 @@ def _feature_network(head: FeaturesHead, run: RunFolder | None) -> Path:
     return source.weights_path(iteration)
 
 
-def with_feature_source(settings: TrainSettings, source: FeatureSource | None) -> TrainSettings:
-    """Return settings completed with the digest and feature count of the feature source."""
+def with_feature_network(settings: TrainSettings, source: FeatureNetwork | None) -> TrainSettings:
+    """Return settings completed with the digest and feature count of the feature network."""
     head = features_head(settings)
     if head is None or source is None:
         return settings
@@ -267,7 +267,7 @@ def with_planned_features(settings: TrainSettings, source: TrainSettings) -> Tra
     assert head is not None
     game = parse_game(source.game)
     network = build_network(source.network_at(source.iterations), game, source.seed)
-    width = TrunkFeatures(network, game, heads=head.heads).feature_count
+    width = TrunkFeatureExtractor(network, game, heads=head.heads).feature_count
     return _complete_head(settings, head, width=width)
 
 
@@ -278,9 +278,9 @@ def _complete_head(settings: TrainSettings, head: FeaturesHead, **fields: Any) -
     return settings.model_copy(update={"network": network})
 
 
-START_COPY = "start.safetensors"
+START_NETWORK_FILE_NAME = "start.safetensors"
 """File name of a run's copy of the network from which the run starts."""
-START_OPTIMIZER_COPY = "start.optimizer.safetensors"
+START_OPTIMIZER_FILE_NAME = "start.optimizer.safetensors"
 """File name of a run's copy of the initial optimiser state, if training continues with it."""
 
 _MAX_BYTES = 1 << 32
@@ -332,10 +332,9 @@ def read_initial_weights(
     )
     network_file = read_network_file(files.network)
     require_network_digest(files.network, network_file, start.digest)
-    source = TransferSide(
-        parse_game(network_file.game), stored_network_settings(network_file), network_file.weights
-    )
-    target = untrained_side(settings.network_at(0), parse_game(settings.game), settings.seed)
+    game = parse_game(network_file.game_name)
+    source = TransferNetwork(game, stored_network_settings(network_file), network_file.weights)
+    target = untrained_network(settings.network_at(0), parse_game(settings.game), settings.seed)
     try:
         transferred = transfer_weights(start.transfer, source, target)
     except UserError as error:
@@ -344,7 +343,7 @@ def read_initial_weights(
     origin = {
         "digest": network_file.digest,
         "iteration": network_file.iteration,
-        "game": network_file.game,
+        "game": network_file.game_name,
     }
     is_frozen = settings.learn.frozen == "trunk"
     return InitialWeights(start.model_copy(update=origin), transferred, optimizer_state, is_frozen)
@@ -356,9 +355,9 @@ def read_initial_weights_files(settings: TrainSettings, source: RunFolder) -> di
     Raises UserError if a file is damaged.
     """
     files = _source_files(settings, source, source.progress.best)
-    contents = {START_COPY: read_network_file(files.network).content}
+    contents = {START_NETWORK_FILE_NAME: read_network_file(files.network).content}
     if files.optimizer is not None:
-        contents[START_OPTIMIZER_COPY] = read_bytes(files.optimizer, _MAX_BYTES)
+        contents[START_OPTIMIZER_FILE_NAME] = read_bytes(files.optimizer, _MAX_BYTES)
     return contents
 
 
@@ -370,10 +369,11 @@ class _Files(NamedTuple):
 
 def _copied_files(run: RunFolder | None) -> _Files | None:
     """Return the copies in a run folder, if any, from which the run starts."""
-    if run is None or not run.source_copy_path(START_COPY).is_file():
+    network = None if run is None else run.source_copy_path(START_NETWORK_FILE_NAME)
+    if run is None or network is None or not network.is_file():
         return None
-    optimizer = run.source_copy_path(START_OPTIMIZER_COPY)
-    return _Files(run.source_copy_path(START_COPY), optimizer if optimizer.is_file() else None)
+    optimizer = run.source_copy_path(START_OPTIMIZER_FILE_NAME)
+    return _Files(network, optimizer if optimizer.is_file() else None)
 
 
 def _source_files(settings: TrainSettings, source: RunFolder, iteration: int) -> _Files:
@@ -393,7 +393,7 @@ def _can_keep_optimizer(
     return (
         start is not None
         and start.transfer == "all"
-        and network_file.game == settings.game
+        and network_file.game_name == settings.game
         and stored_network_settings(network_file) == settings.network_at(0)
         and source_optimizer == settings.learn.optimizer.model_dump()
     )

@@ -11,7 +11,7 @@ from zerolab.core.errors import quoted
 from zerolab.core.registry import load_plugins
 from zerolab.networks.catalogue import LOSSES
 from zerolab.networks.objectives import TargetOptions
-from zerolab.replay.window import Symmetries
+from zerolab.replay.window import SymmetryUse
 from zerolab.replay.window_rules import MERGINGS, WINDOWS
 from zerolab.training.optimization import OPTIMIZERS, RATE_SCHEDULES
 from zerolab.training.shorthands import TransferMethod
@@ -62,7 +62,7 @@ class StartSettings(Settings):
     """Game of `source`. Set when the run starts."""
 
 
-SET_BY_RUN = ("digest", "iteration", "game")
+START_FIELDS_SET_BY_RUN = ("digest", "iteration", "game")
 """Fields of `StartSettings` that are set when the run starts."""
 
 
@@ -138,7 +138,7 @@ class LearnSettings(Settings):
     Surprises are then stored with the examples. [KataGoMethods]: 0.5, relative to the mean of the
     game. [Wang2019], [Wang2020a], [Wang2020b], [Clausen2021]: 0."""
 
-    symmetries: Symmetries = "all"
+    symmetries: SymmetryUse = "all"
     """Symmetries of each example: all ([Wang2019], [Wang2020a], [Wang2020b]), random (one at a
     time), or none ([Clausen2021])."""
 

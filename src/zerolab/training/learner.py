@@ -51,14 +51,14 @@ class WeightAverage:
         share = max(1 - self._decay, (_ETA + 1) / (self._steps + _ETA))
         torch._foreach_lerp_(list(self._mean.values()), list(self._latest.values()), share)
 
-    def mean_arrays(self) -> Arrays:
+    def average_arrays(self) -> Arrays:
         """Return the average as arrays by name, like `weights_to_arrays`."""
         means = {
             name: np.array(tensor.cpu().contiguous().numpy()) for name, tensor in self._mean.items()
         }
         return weights_to_arrays(self._network) | means
 
-    def state_arrays(self) -> Arrays:
+    def latest_arrays(self) -> Arrays:
         """Return the latest weights and the number of steps; empty before the first step."""
         if not self._steps:
             return {}
@@ -95,7 +95,7 @@ class LearningResult(NamedTuple):
     `networks.objectives.HeadErrors.logged_scalars`."""
     learning_rates: list[float]
     """Learning rate of each step."""
-    gradient_norm: float | None
+    mean_gradient_norm: float | None
     """Mean norm of the gradients before clipping; None without clipping."""
 
     @property
@@ -109,7 +109,7 @@ class LearningResult(NamedTuple):
         return all(np.isfinite(list(means.values())).all() for means in self.epoch_losses)
 
 
-class LearningLog:
+class LossSums:
     """Sums of losses over the steps of each epoch.
 
     The sums stay on the network's device, because reading a number would wait for the device. An
@@ -200,10 +200,11 @@ class Learner:
         return sum(parameter.numel() for parameter in parameters if parameter.requires_grad)
 
     @property
-    def vector_columns(self) -> frozenset[str]:
+    def target_vector_columns(self) -> frozenset[str]:
         """Names of the vector columns of facts on which the heads' targets depend."""
         columns = (
-            head.vector_columns(self.target_options) for head in self.network.head_settings.values()
+            head.target_vector_columns(self.target_options)
+            for head in self.network.head_settings.values()
         )
         return frozenset[str]().union(*columns)
 
@@ -227,14 +228,14 @@ class Learner:
         settings = self.settings
         torch.manual_seed(int(streams.stream_key(seed, iteration, 0, 1, streams.LEARNING)) >> 1)
         random = streams.numpy_generator(seed, iteration, streams.LEARNING)
-        steps, log = self.step_count(window), LearningLog(self._steps_per_epoch(window))
+        steps, log = self.step_count(window), LossSums(self._steps_per_epoch(window))
         self.network.train()
         if self._is_frozen:
             self.network.trunk.eval()  # training mode would change the batch norm statistics
         batches = window.batches(random, settings.batch_size, steps, settings.symmetries)
         for number, batch in enumerate(batches):
             done = number / steps
-            time = TimeInRun(iteration, done, iterations or iteration, share.at(done))
+            time = TimeInRun(iteration, done, iterations or iteration, share.share_at(done))
             rate = self._set_rates(time)
             losses, norm = self._step(batch)
             log.add_step(losses, len(batch.planes), rate, norm)
@@ -250,7 +251,7 @@ class Learner:
     def step_count(self, window: Window) -> int:
         """Return the number of steps for which `learn` trains on a window, one batch per step."""
         return self.settings.steps_per_iteration(
-            self._steps_per_epoch(window), window.updated_count
+            self._steps_per_epoch(window), window.latest_updated_count
         )
 
     def _steps_per_epoch(self, window: Window) -> int:
@@ -282,7 +283,7 @@ class Learner:
 
         With weight averaging, the latest weights are part of the state.
         """
-        arrays: Arrays = self._average.state_arrays() if self._average else {}
+        arrays: Arrays = self._average.latest_arrays() if self._average else {}
         for name, parameter in self.network.named_parameters():
             for quantity, value in self.optimizer.state.get(parameter, {}).items():
                 if value is not None:
@@ -312,4 +313,4 @@ class Learner:
 
     def weight_arrays(self) -> Arrays:
         """Return the network's weights, or their average, as arrays."""
-        return self._average.mean_arrays() if self._average else weights_to_arrays(self.network)
+        return self._average.average_arrays() if self._average else weights_to_arrays(self.network)

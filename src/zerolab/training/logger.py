@@ -61,7 +61,7 @@ def require_loggers(names: Iterable[str]) -> None:
     for name in names:
         package = LOGGERS[name].package
         if not _is_installed(package):
-            raise MissingExtraError.of(f"the log of {name}", package, package)
+            raise MissingExtraError.for_package(f"the log of {name}", package, package)
 
 
 def _is_installed(package: str) -> bool:
@@ -73,7 +73,7 @@ def _is_installed(package: str) -> bool:
     return spec is not None and spec.origin is not None
 
 
-def open_loggers(names: Iterable[str], run: RunFolder) -> RunLog:
+def open_loggers(names: Iterable[str], run: RunFolder) -> RunLoggers:
     """Return the open logs of a run, by the names of their loggers.
 
     Raises UserError like `require_loggers`, and if a tracker cannot log the run.
@@ -81,7 +81,7 @@ def open_loggers(names: Iterable[str], run: RunFolder) -> RunLog:
     distinct = list(dict.fromkeys(names))
     if distinct:
         require_loggers(distinct)
-    log = RunLog(run)
+    log = RunLoggers(run)
     for name in distinct:
         try:
             log.loggers[name] = LOGGERS[name].open(run)
@@ -91,7 +91,7 @@ def open_loggers(names: Iterable[str], run: RunFolder) -> RunLog:
     return log
 
 
-class RunLog:
+class RunLoggers:
     """Open logs of a run, which receive the metrics of its finished stages."""
 
     def __init__(self, run: RunFolder) -> None:
@@ -108,7 +108,7 @@ class RunLog:
             return
         records = read_records(self._run)
         for record in records[self._logged :]:
-            numbers = {f"{record.tag}/{name}": value for name, value in record.numbers()}
+            numbers = {f"{record.log_group}/{name}": value for name, value in record.numbers()}
             for name, logger in self.loggers.items():
                 try:
                     logger.log(numbers, record.iteration)

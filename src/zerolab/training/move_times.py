@@ -42,7 +42,7 @@ from zerolab.store.checks import (
     read_bytes,
     user_errors_on_read,
 )
-from zerolab.store.games import SELF_PLAY
+from zerolab.store.games import SELF_PLAY_STAGE
 from zerolab.store.run_folder import RunFolder
 from zerolab.training.configure import saved_settings
 from zerolab.training.context import processor_model
@@ -54,7 +54,7 @@ _SEARCH_RULES = "selection", "fpu", "root"
 """Search rules whose names affect the cost of a search, but whose parameters do not."""
 
 
-class MoveKind(Settings):
+class MoveWorkload(Settings):
     """A kind of move, defined by game, network and search; all its moves have equal cost.
 
     Cost references identify measurements by the kind of move. Settings that affect only the choice
@@ -75,9 +75,9 @@ class MoveKind(Settings):
         return f"{self.network.get('name')} ({numbers}), {self.game}, {simulations} simulations"
 
 
-def move_kind(settings: TrainSettings, iteration: int) -> MoveKind:
+def move_kind(settings: TrainSettings, iteration: int) -> MoveWorkload:
     """Return the kind of move that a run's network from an iteration makes."""
-    return MoveKind(
+    return MoveWorkload(
         game=settings.game,
         network=_json_round_trip(_network_cost_settings(settings.network_at(iteration))),
         search=_json_round_trip(_search_cost_settings(settings.search)),
@@ -89,7 +89,7 @@ def _network_cost_settings(network: NetworkSettings) -> dict[str, Any]:
 
     Self-play computes only the heads used by the search. Settings of their targets do not matter.
     """
-    heads = [{"name": head.name} for head in network.heads if head.search_outputs]
+    heads = [{"name": head.name} for head in network.heads if head.evaluator_outputs]
     return {**network.model_dump(), "heads": heads}
 
 
@@ -125,7 +125,7 @@ class Machine(Settings):
 class MoveTime(Settings):
     """The measured time of fully searched moves."""
 
-    kind: MoveKind
+    kind: MoveWorkload
     milliseconds: float = Field(gt=0)
     """Wall-clock time per move when using the whole machine: the median over all rounds."""
     low: float = Field(gt=0)
@@ -150,31 +150,31 @@ class MoveTime(Settings):
 class MoveTimes(Protocol):
     """Source of move times measured on one machine."""
 
-    def find(self, kind: MoveKind) -> MoveTime | None:
+    def find(self, kind: MoveWorkload) -> MoveTime | None:
         """Return the measurement for a kind of move, if any."""
         ...
 
 
-class CostReference(Settings):
+class ReferenceMoveTimes(Settings):
     """Move times measured on one machine."""
 
     machine: Machine
     moves: tuple[MoveTime, ...] = ()
 
     def __repr__(self) -> str:
-        return f"<CostReference with {len(self.moves)} kinds of moves>"
+        return f"<ReferenceMoveTimes with {len(self.moves)} kinds of moves>"
 
-    def find(self, kind: MoveKind) -> MoveTime | None:
+    def find(self, kind: MoveWorkload) -> MoveTime | None:
         """Return the measurement for a kind of move, if any."""
         return next((move for move in self.moves if move.kind == kind), None)
 
-    def with_measurement(self, measured: MoveTime) -> CostReference:
+    def with_measurement(self, measured: MoveTime) -> ReferenceMoveTimes:
         """Return a reference with this measurement, which replaces any of the same kind of move."""
         others = tuple(move for move in self.moves if move.kind != measured.kind)
         return self.model_copy(update={"moves": (*others, measured)})
 
 
-def read_cost_reference(path: Path) -> CostReference:
+def read_reference_move_times(path: Path) -> ReferenceMoveTimes:
     """Read a reference; raise UserError if it is missing, damaged or from another version."""
     if not path.exists():
         raise UserError(
@@ -186,23 +186,23 @@ def read_cost_reference(path: Path) -> CostReference:
     if not isinstance(table, dict):
         raise damaged_file_error(path, "it is not a table")
     check_schema_version(path, table.pop("schema_version", None), SCHEMA)
-    return validate(CostReference, table, source=str(path))
+    return validate(ReferenceMoveTimes, table, source=str(path))
 
 
-def write_cost_reference(path: Path, reference: CostReference) -> None:
+def write_reference_move_times(path: Path, reference: ReferenceMoveTimes) -> None:
     """Write a reference to a file atomically; raise UserError if it cannot be written."""
     table = {"schema_version": SCHEMA, **reference.model_dump(mode="json")}
     write_text(path, json.dumps(table, indent=1) + "\n")
 
 
-def cost_reference_to_extend(path: Path, machine: Machine) -> CostReference:
+def reference_move_times_to_extend(path: Path, machine: Machine) -> ReferenceMoveTimes:
     """Return the reference in a file, or a new reference, to which measurements can be added.
 
     Raises UserError if the file belongs to another machine.
     """
     if not path.exists():
-        return CostReference(machine=machine)
-    reference = read_cost_reference(path)
+        return ReferenceMoveTimes(machine=machine)
+    reference = read_reference_move_times(path)
     for name, value in machine.model_dump().items():
         if (reference_value := getattr(reference.machine, name)) != value:
             raise UserError(
@@ -212,7 +212,7 @@ def cost_reference_to_extend(path: Path, machine: Machine) -> CostReference:
     return reference
 
 
-ROUNDS = 6
+MEASURED_ROUNDS = 6
 """Rounds per measurement. The range of six rounds contains the median with probability 96.9 %."""
 _NAME = "self-play"
 _RANDOM_GAMES = 64
@@ -236,7 +236,7 @@ class MeasurementSubject:
 
         Raises UserError if the run has no such network or no self-play games.
         """
-        self_play = [stage for stage in run.games.stages() if stage[1] == SELF_PLAY]
+        self_play = [stage for stage in run.games.stages() if stage[1] == SELF_PLAY_STAGE]
         games = [game.actions for game in run.games.games_of_stages(self_play[-1:])]
         if not games:
             raise UserError(
@@ -272,16 +272,16 @@ def measure_move_times(
 ) -> list[MoveTime]:
     """Measure the move times of several networks in turn, so that noise affects all of them alike.
 
-    Each subject plays a warm-up round of one move and `ROUNDS` measured rounds of `plies` moves in
-    each of its parallel games; a finished game is followed by another. `report` is called with the
-    number of finished rounds, over all subjects.
+    Each subject plays a warm-up round of one move, then `MEASURED_ROUNDS` rounds of `plies` moves,
+    in each of its parallel games; a finished game is followed by another. `report` is called with
+    the number of finished rounds, over all subjects.
     """
     players = [_Player(subject) for subject in subjects]
     for number, player in enumerate(players):
         player.play(1, 0)
         report(number + 1)
     rounds_by_player: list[list[_Round]] = [[] for _ in players]
-    for number in range(ROUNDS):
+    for number in range(MEASURED_ROUNDS):
         for index, (player, rounds) in enumerate(zip(players, rounds_by_player, strict=True)):
             rounds.append(player.play(plies, number + 1))
             report(len(players) * (number + 1) + index + 1)

@@ -170,7 +170,7 @@ class RunShares(NamedTuple):
     after: float
     """Share after the iteration if it takes as much of the run as the previous iteration."""
 
-    def at(self, fraction: float) -> float:
+    def share_at(self, fraction: float) -> float:
         """Return the share after a fraction of the iteration's steps, by interpolation."""
         return self.before + (self.after - self.before) * fraction
 
@@ -180,24 +180,24 @@ class TimeInRun(NamedTuple):
 
     iteration: int
     """Iteration of the step, counted from 1."""
-    fraction: float
+    iteration_fraction: float
     """Fraction of the iteration's steps that precede the step, in [0, 1)."""
     total_iterations: int
     """Maximum number of iterations in the run."""
-    share: float = 0.0
+    run_share: float = 0.0
     """Share of the run before the step, according to its stop rule; 0 if unknown."""
 
     @property
     def iterations_done(self) -> float:
         """Number of iterations that precede the step."""
-        return self.iteration - 1 + self.fraction
+        return self.iteration - 1 + self.iteration_fraction
 
     @property
     def expected_iterations(self) -> float:
         """Expected number of iterations if later ones are, on average, as long as earlier ones."""
-        if self.share <= 0:
+        if self.run_share <= 0:
             return self.total_iterations
-        return min(self.total_iterations, self.iterations_done / self.share)
+        return min(self.total_iterations, self.iterations_done / self.run_share)
 
 
 class StepRates(NamedTuple):
@@ -213,12 +213,12 @@ class RateSchedule(VariantSettings):
     """Base class of learning-rate schedules."""
 
     @property
-    def last_iteration(self) -> int | None:
+    def last_scheduled_iteration(self) -> int | None:
         """Last iteration named by the schedule, which the run must include, or None."""
         return None
 
     @property
-    def spans_run(self) -> bool:
+    def depends_on_run_length(self) -> bool:
         """True if the rates depend on the length of the run."""
         return False
 
@@ -261,11 +261,11 @@ class CosineSchedule(RateSchedule):
     """Number of warm-up iterations with a rising learning rate."""
 
     @property
-    def last_iteration(self) -> int:
+    def last_scheduled_iteration(self) -> int:
         return self.warm_up
 
     @property
-    def spans_run(self) -> bool:
+    def depends_on_run_length(self) -> bool:
         return True
 
     def step_rates(self, time: TimeInRun) -> StepRates:
@@ -327,13 +327,13 @@ class CycleSchedule(RateSchedule):
         return self
 
     @property
-    def last_iteration(self) -> int | None:
+    def last_scheduled_iteration(self) -> int | None:
         return self.anneal_iterations if self.annealed < 1 else None
 
     def step_rates(self, time: TimeInRun) -> StepRates:
-        factor = self._in_cycle(time.fraction, self.low, 1.0, self.end)
+        factor = self._in_cycle(time.iteration_fraction, self.low, 1.0, self.end)
         momentum = self._in_cycle(
-            time.fraction, self.momentum, self.momentum_at_peak, self.momentum
+            time.iteration_fraction, self.momentum, self.momentum_at_peak, self.momentum
         )
         fraction = min(1.0, (time.iteration - 1) / (self.anneal_iterations - 1))
         return StepRates(factor * _interpolate(1.0, self.annealed, fraction), momentum)
@@ -380,7 +380,7 @@ class StepsSchedule(RateSchedule):
         return iterations
 
     @property
-    def last_iteration(self) -> int:
+    def last_scheduled_iteration(self) -> int:
         return self.iterations[-1]
 
     def step_rates(self, time: TimeInRun) -> StepRates:

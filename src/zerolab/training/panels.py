@@ -22,7 +22,7 @@ from zerolab.training.records import (
 XAxis = Literal["iterations", "games", "hours"]
 """The x axis: iterations, games of self-play, or hours of training."""
 
-BEST_NETWORK = "best network"
+BEST_NETWORK_SERIES = "best network"
 """Name of the series of accepted networks in the panel of training Elo."""
 
 _MIN_SECONDS = 1e-9
@@ -52,7 +52,7 @@ class Panel:
     series: list[Series]
 
 
-def panels_of(records: Sequence[Record], x: XAxis = "iterations") -> list[Panel]:
+def metric_panels(records: Sequence[Record], x: XAxis = "iterations") -> list[Panel]:
     """Return all panels with at least one measurement."""
     placed = list(zip(x_coordinates(records, x), records, strict=True))
     panels = [
@@ -78,27 +78,29 @@ class Trend:
     name: str
     """Quantity; empty without measurements."""
     values: list[float]
-    """At most `MAX_TREND` measurements in order of time, including the first and the latest."""
+    """At most `MAX_TREND_VALUES` measurements in order of time, including the first and latest."""
 
 
-MAX_TREND = 40
+MAX_TREND_VALUES = 40
 
 
-def trend_of(records: Sequence[Record]) -> Trend:
+def trend_of_run(records: Sequence[Record]) -> Trend:
     """Return a run's accuracy on solved positions if measured several times, else its loss."""
     accuracies = [r.search_strong for r in records if isinstance(r, AccuracyRecord)]
     if len(accuracies) > 1:
         return Trend("accuracy", _thinned(accuracies))
     learned = [r for r in records if isinstance(r, LearnRecord)]
-    losses = [r.loss.get("total", sum(r.loss.get(head, 0.0) for head in r.heads)) for r in learned]
+    losses = [
+        r.loss.get("total", sum(r.loss.get(head, 0.0) for head in r.head_names)) for r in learned
+    ]
     return Trend("loss" if losses else "", _thinned(losses))
 
 
 def _thinned(values: Sequence[float]) -> list[float]:
-    last, most = len(values) - 1, MAX_TREND - 1
+    last, most = len(values) - 1, MAX_TREND_VALUES - 1
     if last < most:
         return list(values)
-    return [values[round(place * last / most)] for place in range(MAX_TREND)]
+    return [values[round(place * last / most)] for place in range(MAX_TREND_VALUES)]
 
 
 def x_coordinates(records: Sequence[Record], x: XAxis) -> list[float]:
@@ -124,7 +126,7 @@ def _line(
 
 def _losses(placed: Sequence[_Placed]) -> Panel:
     learned = [record for _, record in placed if isinstance(record, LearnRecord)]
-    heads = list(dict.fromkeys(head for record in learned for head in record.heads))
+    heads = list(dict.fromkeys(head for record in learned for head in record.head_names))
     series = [
         Series(name=head, points=_line(placed, LearnRecord, lambda r, h=head: r.loss.get(h)))
         for head in heads
@@ -133,7 +135,7 @@ def _losses(placed: Sequence[_Placed]) -> Panel:
 
 
 def _elo(placed: Sequence[_Placed]) -> Panel:
-    best = Series(name=BEST_NETWORK, points=_line(placed, GateRecord, lambda r: r.elo))
+    best = Series(name=BEST_NETWORK_SERIES, points=_line(placed, GateRecord, lambda r: r.elo))
     band = [
         (x, r.candidate_elo_low, r.candidate_elo_high)
         for x, r in placed
@@ -198,7 +200,7 @@ def _with_interval(placed: Sequence[_Placed], kind: type[Record], field: str, na
 
 def _speed(placed: Sequence[_Placed]) -> Panel:
     def rate(record: SelfPlayRecord) -> float:
-        return record.searched_moves / max(record.wall_seconds, _MIN_SECONDS)
+        return record.searched_move_count / max(record.wall_seconds, _MIN_SECONDS)
 
     return _single_curve(
         placed, SelfPlayRecord, rate, "speed", "Self-play positions per second", "1/s"

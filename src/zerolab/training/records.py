@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict
 
 from zerolab.core.setting_docs import Unit
 from zerolab.report.table import percent
-from zerolab.store.games import SELF_PLAY
+from zerolab.store.games import SELF_PLAY_STAGE
 
 Seconds = Annotated[float, Unit("s")]
 GameCount = Annotated[int, Unit("games")]
@@ -56,7 +56,7 @@ class Record(BaseModel):
         if isinstance(stage, str):
             cls.class_by_stage[stage] = cls
 
-    def line(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, Any]:
         """Return the record as a line of metrics.jsonl, omitting fields that are None."""
         return self.model_dump(exclude_none=True)
 
@@ -65,14 +65,14 @@ class Record(BaseModel):
 
     def numbers(self) -> Iterator[tuple[str, float]]:
         """Yield names, such as ``loss/policy``, and values of all numbers except the iteration."""
-        for name, value in self.line().items():
+        for name, value in self.as_dict().items():
             if isinstance(value, dict):
                 yield from ((f"{name}/{key}", float(number)) for key, number in value.items())
             elif isinstance(value, int | float) and name != "iteration":
                 yield name, float(value)
 
     @property
-    def tag(self) -> str:
+    def log_group(self) -> str:
         """Group of the record's numbers in TensorBoard."""
         return self.stage
 
@@ -84,7 +84,7 @@ class Record(BaseModel):
 class SelfPlayRecord(Record):
     """The self-play games of an iteration, and the work of the searches."""
 
-    stage: str = SELF_PLAY
+    stage: str = SELF_PLAY_STAGE
     games: GameCount
     """Finished games."""
     distinct_games: GameCount
@@ -142,7 +142,7 @@ class SelfPlayRecord(Record):
     """Time spent on expansion and backup, summed over the self-play threads."""
 
     @property
-    def searched_moves(self) -> int:
+    def searched_move_count(self) -> int:
         """Number of moves searched in this iteration."""
         return self.positions if self.plies is None else self.plies
 
@@ -151,8 +151,8 @@ class SelfPlayRecord(Record):
         full = "" if self.full is None else f" ({self.full} fully searched)"
         each = "" if self.full_simulations is None else f", {self.full_simulations} per search"
         return (
-            f"self-play  {self.games} games ({self.distinct_games} distinct),"
-            f" {self.positions} positions{full}, {self.searched_moves / seconds:,.0f} positions/s,"
+            f"self-play  {self.games} games ({self.distinct_games} distinct), {self.positions}"
+            f" positions{full}, {self.searched_move_count / seconds:,.0f} positions/s,"
             f" {self.simulations / seconds:,.0f} simulations/s{each}"
         )
 
@@ -183,12 +183,12 @@ class LearnRecord(Record):
     """Mean norm of the gradients before clipping; absent without clipping."""
 
     @property
-    def heads(self) -> list[str]:
+    def head_names(self) -> list[str]:
         """Names of the heads in `loss`."""
         return [name for name in self.loss if name not in _COMBINED]
 
     def summary(self) -> str:
-        losses = ", ".join(f"{name} loss {self.loss[name]:.3f}" for name in self.heads)
+        losses = ", ".join(f"{name} loss {self.loss[name]:.3f}" for name in self.head_names)
         rate = self.examples_seen / max(self.wall_seconds, 1e-9)
         return f"learn      {losses}, {self.examples_seen} examples, {rate:,.0f} examples/s"
 
@@ -334,7 +334,7 @@ class SupervisedRecord(Record):
     result_high: Share
 
     @property
-    def tag(self) -> str:
+    def log_group(self) -> str:
         return f"{self.stage}/{self.part}"
 
     def summary(self) -> str:
@@ -354,7 +354,7 @@ class OpponentRecord(Record):
     """Spec of the baseline; ``@0`` is the initial network of this run."""
 
     @property
-    def tag(self) -> str:
+    def log_group(self) -> str:
         return f"{self.stage}/{self.opponent}"
 
 

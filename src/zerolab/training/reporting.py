@@ -1,6 +1,6 @@
 """Records read from runs, and reporters of progress.
 
-Progress within a stage is stored in a hidden file of the run, `LIVE_FILE`, which the web pages
+Progress within a stage is stored in a hidden file of the run, `LIVE_FILE_NAME`, which the web pages
 read. The file changes about once a second and is removed after training. If a run is killed, the
 next training removes it.
 """
@@ -157,7 +157,7 @@ class RunClock:
         return left if left is None or left > 0 else None
 
 
-LIVE_FILE = ".live.json"
+LIVE_FILE_NAME = ".live.json"
 
 _MAX_BYTES = 1 << 16
 _SECONDS = 1.0
@@ -198,10 +198,10 @@ class LiveProgress(Settings):
 
 
 class LiveReporter:
-    """Reporter that keeps `LIVE_FILE` up to date and forwards all reports."""
+    """Reporter that keeps `LIVE_FILE_NAME` up to date and forwards all reports."""
 
     def __init__(self, run: RunFolder, reporter: Reporter, clock: RunClock) -> None:
-        self._path = run.path / LIVE_FILE
+        self._path = run.path / LIVE_FILE_NAME
         self._reporter = reporter
         self._clock = clock
         self._task: dict[str, Any] = {}
@@ -267,6 +267,6 @@ def _live_game(game: GameRecord | None) -> LiveGame | None:
 def read_live_progress(run: Path) -> LiveProgress | None:
     """Return the progress within a run's stage, or None if there is none or it is unreadable."""
     try:
-        return LiveProgress.model_validate_json(read_text(run / LIVE_FILE, _MAX_BYTES))
+        return LiveProgress.model_validate_json(read_text(run / LIVE_FILE_NAME, _MAX_BYTES))
     except (UserError, ValidationError):
         return None

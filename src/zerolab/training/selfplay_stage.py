@@ -27,7 +27,7 @@ from zerolab.search.evaluator import Evaluator
 from zerolab.search.search_settings import SearchSettings
 from zerolab.store.examples import Examples
 from zerolab.store.folder import RunProgress
-from zerolab.store.games import SELF_PLAY
+from zerolab.store.games import SELF_PLAY_STAGE
 from zerolab.training.context import Stage, TrainingContext
 from zerolab.training.records import Record, SelfPlayRecord, WarmStartMatchRecord
 from zerolab.training.reporting import best_network_after, read_records
@@ -39,11 +39,11 @@ _POLL_SECONDS = 0.2
 class SelfPlayStage(Stage):
     """Self-play with the best network, which produces the examples of an iteration."""
 
-    name = SELF_PLAY
+    name = SELF_PLAY_STAGE
 
     def execute(self, context: TrainingContext) -> Sequence[Record]:
         """Play games, save them with their examples, and add the examples to the replay window."""
-        elapsed = context.start_task("self-play", *_planned_work(context.settings.selfplay))
+        elapsed = context.report_start("self-play", *_planned_work(context.settings.selfplay))
         iteration = context.progress.iteration
         ahead, context.games_ahead = context.games_ahead, None
         if ahead is not None and ahead.iteration == iteration:
@@ -103,7 +103,7 @@ def begin_games_ahead(context: TrainingContext) -> None:
     Call this before every stage except self-play. Modes with a search service use this machine, so
     their games would only delay the learner.
     """
-    following, background = context.progress.iteration + 1, context.executor.background
+    following, background = context.progress.iteration + 1, context.executor.background_executor
     play = context.settings.selfplay
     is_allowed = play.lag and not isinstance(play.mode, ServiceMode)
     is_allowed = is_allowed and context.inputs.solved_split is None
@@ -199,7 +199,7 @@ def _loaded_self_play(
         return lambda report: play_with_service(
             *arguments, iteration, report, name=name, evaluator_factory=factory
         )
-    openings = settings.selfplay.start.openings(run.load_examples, settings.seed, iteration)
+    openings = settings.selfplay.start.new_openings(run.load_examples, settings.seed, iteration)
     play = {"openings": openings, "name": name, "executor": executor}
     if isinstance(settings.selfplay.mode, ContinuousMode):
         unfinished = run.load_unfinished_games(iteration - 1) if iteration > 1 else None
@@ -290,9 +290,9 @@ def _progress_callback(context: TrainingContext, start: float) -> PlayProgressCa
 def _save_games(context: TrainingContext, result: SelfPlayResult) -> None:
     context.save_examples(_with_needed_facts(context, result.examples))
     if (unfinished := result.unfinished_games) is not None:
-        moves = _with_needed_facts(context, unfinished.moves)
+        examples = _with_needed_facts(context, unfinished.examples)
         context.run.save_unfinished_games(
-            context.progress.iteration, unfinished._replace(moves=moves)
+            context.progress.iteration, unfinished._replace(examples=examples)
         )
     context.save_games(SelfPlayStage.name, result.games)
     context.update_progress(positions=context.window.added_count)

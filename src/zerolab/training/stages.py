@@ -14,7 +14,7 @@ from zerolab.core import streams
 from zerolab.core.processes import available_cores
 from zerolab.networks.catalogue import build_network
 from zerolab.networks.inference import limit_torch_threads
-from zerolab.networks.objectives import VALUE, trained_heads
+from zerolab.networks.objectives import VALUE_HEAD, trained_heads
 from zerolab.training.context import Stage, TrainingContext
 from zerolab.training.learn_settings import LearnSettings
 from zerolab.training.learner import NO_RUN_SHARES, Learner, LearningResult
@@ -48,9 +48,9 @@ class LearnStage(Stage):
         progress = context.progress
         load_best_network(context)
         steps = context.learner.step_count(context.window)
-        spans_run = context.settings.learn.schedule.spans_run
-        share = context.run_shares(progress.iteration) if spans_run else NO_RUN_SHARES
-        elapsed = context.start_task("learn", steps, "batches")
+        depends_on_run_length = context.settings.learn.schedule.depends_on_run_length
+        share = context.run_shares(progress.iteration) if depends_on_run_length else NO_RUN_SHARES
+        elapsed = context.report_start("learn", steps, "batches")
         with limit_torch_threads(available_cores()):
             result = context.learner.learn(
                 context.window,
@@ -68,9 +68,9 @@ class LearnStage(Stage):
                 wall_seconds=elapsed(),
                 examples_seen=result.examples_seen,
                 window=len(context.window),
-                merged=context.window.merged_count,
+                merged=context.window.latest_merged_count,
                 parameters=context.learner.parameter_count
-                if context.settings.growth.last_iteration
+                if context.settings.growth.last_scheduled_iteration
                 else None,
                 loss=result.last_epoch_losses,
                 **_optional_fields(context.settings.learn, result),
@@ -89,7 +89,7 @@ def load_best_network(context: TrainingContext) -> None:
     weights = run.load_weights(best)
     former, network = settings.network_at(best), settings.network_at(context.iteration)
     is_larger = network != former
-    if settings.growth.last_iteration is not None:
+    if settings.growth.last_scheduled_iteration is not None:
         epochs = settings.growth.epochs_after_growth if is_larger else None
         context.learner = _new_learner(context, epochs)
     if not is_larger:
@@ -124,16 +124,16 @@ def _warn_if_saturated(context: TrainingContext, losses: Mapping[str, float]) ->
     the next ones.
     """
     settings = context.settings
-    if losses.get(VALUE, 0.0) <= _SATURATED_ERROR or VALUE not in trained_heads(
+    if losses.get(VALUE_HEAD, 0.0) <= _SATURATED_ERROR or VALUE_HEAD not in trained_heads(
         settings.learn.loss, settings.network.heads
     ):
         return
     earlier = [each for each in read_records(context.run) if isinstance(each, LearnRecord)]
-    errors = [0.0, 0.0, *(each.loss.get(VALUE, 0.0) for each in earlier)]
+    errors = [0.0, 0.0, *(each.loss.get(VALUE_HEAD, 0.0) for each in earlier)]
     if errors[-1] > _SATURATED_ERROR >= errors[-2]:
         context.reporter.message(
-            f"value loss {losses[VALUE]:.2f}: worse than predicting 0 everywhere; the value head is"
-            " probably saturated and may stay so. Start another run with a lower"
+            f"value loss {losses[VALUE_HEAD]:.2f}: worse than predicting 0 everywhere; the value"
+            " head is probably saturated and may stay so. Start another run with a lower"
             " learn.learning_rate, or with a longer warm-up of the cosine schedule,"
             " learn.schedule.warm_up."
         )
@@ -141,7 +141,7 @@ def _warn_if_saturated(context: TrainingContext, losses: Mapping[str, float]) ->
 
 def _optional_fields(settings: LearnSettings, result: LearningResult) -> dict[str, Any]:
     """Return the optional fields of the record, without those that the settings make redundant."""
-    fields: dict[str, Any] = {"gradient_norm": result.gradient_norm}
+    fields: dict[str, Any] = {"gradient_norm": result.mean_gradient_norm}
     if len(result.epoch_losses) > 1:
         fields["epoch_losses"] = result.epoch_losses
     if settings.schedule.name != "constant":
@@ -161,7 +161,7 @@ class GateStage(Stage):
 
     def execute(self, context: TrainingContext) -> Sequence[Record]:
         """Play the candidate against the best network; an accepted candidate replaces it."""
-        elapsed = context.start_task("gate", context.settings.gate.games, "games")
+        elapsed = context.report_start("gate", context.settings.gate.games, "games")
         verdict = _play_gate(context) if context.settings.gate.games else {"accepted": True}
         accepted, progress = verdict["accepted"], context.progress
         elo = verdict.get("candidate_elo", progress.elo) if accepted else progress.elo
@@ -175,7 +175,7 @@ def _play_gate(context: TrainingContext) -> dict[str, float]:
     gate, progress = context.settings.gate, context.progress
     candidate, best = (context.network_agent(n) for n in (progress.iteration, progress.best))
     match = context.play_match(candidate, best, gate.games, GateStage.name, openings=gate.openings)
-    difference = match.difference()
+    difference = match.elo_difference()
     return {
         **match.score._asdict(),
         "accepted": gate.accepts(match.score, difference.los),
@@ -204,7 +204,7 @@ class WarmStartMatchStage(Stage):
         ramp = settings.warm_start.ramp
         assert ramp.match_size is not None  # is_due() checks this
         games, openings = ramp.match_size
-        elapsed = context.start_task("warm-start match", games, "games")
+        elapsed = context.report_start("warm-start match", games, "games")
         weight = warm_start_weight(settings.warm_start, progress)
         search = warm_start_search(settings.search, settings.warm_start, weight)
         plain = context.network_agent(progress.best)
@@ -215,7 +215,7 @@ class WarmStartMatchStage(Stage):
         match = context.play_match(
             plain, warm, games, self.name, openings=openings, begin=settings.gate.games
         )
-        los = match.difference().los
+        los = match.elo_difference().los
         over = ramp.is_over(los)
         context.update_progress(warm_start_over=over)
         return [

@@ -148,13 +148,13 @@ class TrainSettings(Settings):
         return settings
 
     @property
-    def spanning_setting(self) -> str:
+    def run_length_setting_name(self) -> str:
         """The setting whose effect depends on the length of the run, for messages; empty if none.
 
         A finished run with such a setting cannot be extended, since its earlier iterations would
         have been different.
         """
-        if self.learn.schedule.spans_run:
+        if self.learn.schedule.depends_on_run_length:
             return f"learn.schedule = {quoted(self.learn.schedule.name)}"
         return "selfplay.progressive" if self.selfplay.progressive else ""
 
@@ -186,7 +186,7 @@ class TrainSettings(Settings):
 
     @model_validator(mode="after")
     def _warm_start_fits(self) -> TrainSettings:
-        last = self.warm_start.ramp.last_iteration
+        last = self.warm_start.ramp.last_scheduled_iteration
         if self.warm_start.is_active and last is not None and last > self.iterations:
             raise ValueError(
                 f"warm_start.ramp.iterations = {last} exceeds the {self.iterations} iterations of"
@@ -236,7 +236,7 @@ class TrainSettings(Settings):
 
     @model_validator(mode="after")
     def _schedule_fits(self) -> TrainSettings:
-        last = self.learn.schedule.last_iteration
+        last = self.learn.schedule.last_scheduled_iteration
         if last is not None and last > self.iterations:
             raise ValueError(
                 f"learn.schedule = {quoted(self.learn.schedule.name)} lasts until iteration {last},"
@@ -247,7 +247,7 @@ class TrainSettings(Settings):
 
     @model_validator(mode="after")
     def _growth_fits(self) -> TrainSettings:
-        last = self.growth.last_iteration
+        last = self.growth.last_scheduled_iteration
         if last is not None and last >= self.iterations:
             raise ValueError(
                 f"growth.after ends with {last}, but iteration {self.iterations} is the last:"
@@ -310,7 +310,7 @@ class TrainSettings(Settings):
     def _frozen_parts_fit(self) -> TrainSettings:
         if self.learn.frozen == "none":
             return self
-        if self.growth.last_iteration is not None:
+        if self.growth.last_scheduled_iteration is not None:
             raise ValueError(
                 f"learn.frozen = {quoted(self.learn.frozen)} freezes weights that growth ="
                 f" {quoted(self.growth.name)} replaces: expected only one of the two settings"
@@ -334,7 +334,7 @@ class TrainSettings(Settings):
 
     @model_validator(mode="after")
     def _window_fits(self) -> TrainSettings:
-        last = self.learn.window.last_iteration
+        last = self.learn.window.last_scheduled_iteration
         if last is not None and last > self.iterations:
             raise ValueError(
                 f"learn.window = {quoted(self.learn.window.name)} grows until iteration {last},"
@@ -392,7 +392,7 @@ def _check_league(settings: TrainSettings, evolution: EvolutionSettings) -> None
         )
     chosen = league_settings(settings, evolution)
     if "draws" in chosen.extra_outputs and not any(
-        "draws" in head.search_outputs for head in settings.network.heads
+        "draws" in head.evaluator_outputs for head in settings.network.heads
     ):
         raise ValueError(
             "league.parameters = draw_value: no head of the network provides draw probabilities;"

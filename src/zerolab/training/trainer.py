@@ -12,7 +12,7 @@ from functools import cache
 from time import perf_counter, process_time
 
 from zerolab.core.errors import UserError, quoted
-from zerolab.core.resources import peak_memory
+from zerolab.core.resources import peak_memory_mib
 from zerolab.networks.catalogue import build_network
 from zerolab.networks.inference import use_device
 from zerolab.play.executors import THREAD_EXECUTOR, Executor
@@ -30,7 +30,12 @@ from zerolab.training.evaluation_stages import (
     ValidationStage,
     check_baselines,
 )
-from zerolab.training.inputs import FEATURES_COPY, RunInputs, read_inputs, with_feature_source
+from zerolab.training.inputs import (
+    FEATURE_NETWORK_FILE_NAME,
+    RunInputs,
+    read_inputs,
+    with_feature_network,
+)
 from zerolab.training.learner import Learner
 from zerolab.training.logger import default_loggers, open_loggers
 from zerolab.training.published_bugs import EnabledBugs
@@ -88,7 +93,7 @@ class Trainer:
         """Prepare training; raise UserError if an input or logger is missing or incompatible."""
         with use_device(settings.device) as device:
             inputs = read_inputs(settings, run) if inputs is None else inputs
-        settings = with_feature_source(settings, inputs.feature_source)
+        settings = with_feature_network(settings, inputs.feature_network)
         bugs = EnabledBugs(settings.published_bugs)
         learn = bugs.learner_settings(settings.learn)
         network = build_network(settings.network, inputs.game, settings.seed)
@@ -137,8 +142,10 @@ class Trainer:
         if run.progress == RunProgress():
             context.update_progress(stage=self.stages[0].name)
             self._save_first_network()
-        if context.inputs.feature_source is not None:
-            run.save_source_copy(FEATURES_COPY, context.inputs.feature_source.network_file.content)
+        if context.inputs.feature_network is not None:
+            run.save_source_copy(
+                FEATURE_NETWORK_FILE_NAME, context.inputs.feature_network.network_file.content
+            )
         run.prune()
         self._fill_window()
         if message := record_environment(run, context.learner):
@@ -167,25 +174,25 @@ class Trainer:
         """Fill the window with stored examples or, in a supervised run, solved positions."""
         context, run = self.context, self.context.run
         if context.inputs.solved_split is not None:
-            positions, source = context.inputs.solved_split.training, context.inputs.feature_source
+            positions, source = context.inputs.solved_split.training, context.inputs.feature_network
             context.window = solved_window(
                 positions,
                 context.enabled_bugs,
                 context.settings.learn,
-                context.learner.vector_columns,
+                context.learner.target_vector_columns,
                 source.solved_feature_targets(positions) if source else None,
             )
             return
-        learn, count = context.settings.learn, cache(run.count_fully_searched)
+        learn, count = context.settings.learn, cache(run.read_full_search_count)
         latest, total = run.latest_example_iteration, run.progress.positions
         first = 1  # merged examples can include contributions from all iterations
         if not learn.merging.is_active:
             first = learn.window.first_needed_iteration(latest, total, count)
         iterations = range(first, latest + 1)
         skipped = 0 if first == 1 else total - sum(map(count, iterations))
-        context.window.resume_after(first - 1, skipped)
+        context.window.reset_after(first - 1, skipped)
         for iteration in iterations:
-            context.restore_examples(iteration)
+            context.load_examples_into_window(iteration)
 
     def _current_stage(self) -> Stage:
         """Return the next stage to run, as named in state.json."""
@@ -200,14 +207,14 @@ class Trainer:
     def _commit(self, stage: Stage, records: Sequence[Record], processor_seconds: float) -> None:
         """Commit and report a finished stage."""
         context, now = self.context, perf_counter()
-        measured: dict[str, float] = {"wall_memory": peak_memory()}
+        measured: dict[str, float] = {"wall_memory": peak_memory_mib()}
         if len(records) == 1:
             measured["wall_elapsed_seconds"] = round(now - self._last_record, 4)
             measured["wall_processor_seconds"] = round(processor_seconds, 4)
         self._last_record = now
         records = [record.model_copy(update=measured) for record in records]
         self._advance(stage, records)
-        context.run.commit(context.progress, [record.line() for record in records])
+        context.run.commit(context.progress, [record.as_dict() for record in records])
         if context.progress.stage in (self.stages[0].name, FINAL_STAGE.name):
             context.run.prune()
         self._log.update()
@@ -266,7 +273,7 @@ def _check_openings(settings: TrainSettings, game: Game) -> None:
     if not settings.supervised.positions:
         openings["gate"] = settings.gate.openings if settings.gate.games else 0
         if warm_start.is_active and warm_start.ramp.match_size is not None:
-            openings["warm_start.ramp"] = warm_start.ramp.match_size.openings
+            openings["warm_start.ramp"] = warm_start.ramp.match_size.opening_plies
     for section, plies in openings.items():
         try:
             check_opening_length(game, plies)

@@ -28,12 +28,11 @@ _HEAD_SETTINGS = ("heads", "head_filters", "head_kernel", "hidden")
 """Settings that do not affect the trunk."""
 
 
-class TransferSide(NamedTuple):
+class TransferNetwork(NamedTuple):
     """The source or the target of a transfer: a network and its game."""
 
     game: Game
-    network: NetworkSettings
-    """Settings of the network."""
+    network_settings: NetworkSettings
     weights: Weights
 
 
@@ -47,13 +46,13 @@ class TransferredWeights(NamedTuple):
     """Parts of the source that are not transferred."""
 
 
-def untrained_side(network: NetworkSettings, game: Game, seed: int) -> TransferSide:
+def untrained_network(network: NetworkSettings, game: Game, seed: int) -> TransferNetwork:
     """Return an untrained network and its game."""
-    return TransferSide(game, network, weights_to_arrays(build_network(network, game, seed)))
+    return TransferNetwork(game, network, weights_to_arrays(build_network(network, game, seed)))
 
 
 def transfer_weights(
-    method: TransferMethod, source: TransferSide, target: TransferSide
+    method: TransferMethod, source: TransferNetwork, target: TransferNetwork
 ) -> TransferredWeights:
     """Return the initial weights of the `target` network, taken from `source`.
 
@@ -67,23 +66,31 @@ def transfer_weights(
     return transferred._replace(unused_parts=unused_parts)
 
 
-def _without_run_heads(source: TransferSide, target: TransferSide) -> TransferSide:
+def _without_run_heads(source: TransferNetwork, target: TransferNetwork) -> TransferNetwork:
     """Return the source without the heads that only the source's run can train."""
-    names = {head.name for head in target.network.heads}
+    names = {head.name for head in target.network_settings.heads}
     heads = tuple(
-        head for head in source.network.heads if not head.fields_set_by_run or head.name in names
+        head
+        for head in source.network_settings.heads
+        if not head.fields_set_by_run or head.name in names
     )
-    dropped = tuple(f"{_HEADS}{head.name}." for head in source.network.heads if head not in heads)
+    dropped = tuple(
+        f"{_HEADS}{head.name}." for head in source.network_settings.heads if head not in heads
+    )
     weights = {
         name: array for name, array in source.weights.items() if not name.startswith(dropped)
     }
-    return TransferSide(source.game, source.network.model_copy(update={"heads": heads}), weights)
+    return TransferNetwork(
+        source.game, source.network_settings.model_copy(update={"heads": heads}), weights
+    )
 
 
-def _transfer_prefix(prefix: str) -> Callable[[TransferSide, TransferSide], TransferredWeights]:
+def _transfer_prefix(
+    prefix: str,
+) -> Callable[[TransferNetwork, TransferNetwork], TransferredWeights]:
     """Return a function that transfers all weights whose names begin with `prefix`."""
 
-    def transfer(source: TransferSide, target: TransferSide) -> TransferredWeights:
+    def transfer(source: TransferNetwork, target: TransferNetwork) -> TransferredWeights:
         names = [
             name
             for name in dict.fromkeys((*source.weights, *target.weights))
@@ -96,16 +103,16 @@ def _transfer_prefix(prefix: str) -> Callable[[TransferSide, TransferSide], Tran
     return transfer
 
 
-def _transfer_channels(source: TransferSide, target: TransferSide) -> TransferredWeights:
+def _transfer_channels(source: TransferNetwork, target: TransferNetwork) -> TransferredWeights:
     """Transfer planes matched by name, and actions with the same layout on the board.
 
     Planes that the source lacks begin with weights of 0, so that they have no effect at first.
     """
     for side in (source, target):
-        if not side.network.fits_any_board:
+        if not side.network_settings.fits_any_board:
             raise UserError(
-                f"network = {quoted(side.network.name)} has heads for one board size: expected"
-                ' "fully_convolutional" for both networks'
+                f"network = {quoted(side.network_settings.name)} has heads for one board size:"
+                ' expected "fully_convolutional" for both networks'
             )
     weights = dict(source.weights)
     weights[_FIRST_LAYER], new_planes, unused_planes = _match_planes(source, target)
@@ -125,7 +132,7 @@ def _transfer_channels(source: TransferSide, target: TransferSide) -> Transferre
 
 
 def _match_planes(
-    source: TransferSide, target: TransferSide
+    source: TransferNetwork, target: TransferNetwork
 ) -> tuple[NDArray[Any], tuple[str, ...], tuple[str, ...]]:
     """Return the first layer for the target's planes, with weights of 0 for new planes.
 
@@ -143,18 +150,18 @@ def _match_planes(
     return layer, new, unused
 
 
-def _all_planes(side: TransferSide) -> list[str]:
+def _all_planes(side: TransferNetwork) -> list[str]:
     """Return the names of a network's input planes, using numbers for unnamed planes."""
     names = plane_names(side.game)
     unnamed = range(len(names), encoding.plane_count(side.game))
-    return [*names, *map(str, unnamed), *(plane.name for plane in side.network.planes)]
+    return [*names, *map(str, unnamed), *(plane.name for plane in side.network_settings.planes)]
 
 
-def _mismatched_actions(source: TransferSide, target: TransferSide) -> list[str]:
+def _mismatched_actions(source: TransferNetwork, target: TransferNetwork) -> list[str]:
     """Return the names of output weights for actions whose layouts differ between the games."""
     source_layout, layout = action_layout(source.game), action_layout(target.game)
     prefixes = []
-    for head in target.network.heads:
+    for head in target.network_settings.heads:
         if not head.is_per_action:
             continue
         if source_layout.places != layout.places:
@@ -164,14 +171,14 @@ def _mismatched_actions(source: TransferSide, target: TransferSide) -> list[str]
     return [name for name in source.weights if name.startswith(tuple(prefixes))]
 
 
-def _completed(weights: Weights, target: TransferSide) -> TransferredWeights:
+def _completed(weights: Weights, target: TransferNetwork) -> TransferredWeights:
     """Return transferred weights completed with new weights of the target."""
     missing = [name for name in target.weights if name not in weights]
     layers = (name.rpartition(".")[0] for name in missing)
     return TransferredWeights({**target.weights, **weights}, _shortened(layers, weights))
 
 
-def _require_equal_shapes(name: str, source: TransferSide, target: TransferSide) -> None:
+def _require_equal_shapes(name: str, source: TransferNetwork, target: TransferNetwork) -> None:
     source_shape, shape = (
         list(side.weights[name].shape) if name in side.weights else "missing"
         for side in (source, target)
@@ -183,10 +190,12 @@ def _require_equal_shapes(name: str, source: TransferSide, target: TransferSide)
         )
 
 
-def _mismatch_reason(layer: str, source: TransferSide, target: TransferSide) -> str:
+def _mismatch_reason(layer: str, source: TransferNetwork, target: TransferNetwork) -> str:
     """Return the reason why a layer's shapes differ, with settings that would fit."""
     games = f"{game_name(source.game)} and {game_name(target.game)}"
-    fits_any_board = source.network.fits_any_board and target.network.fits_any_board
+    fits_any_board = (
+        source.network_settings.fits_any_board and target.network_settings.fits_any_board
+    )
     planes = [len(_all_planes(side)) for side in (source, target)]
     arrays = [side.weights.get(layer) for side in (source, target)]
     inputs = [array.shape[1] for array in arrays if array is not None and array.ndim == 4]
@@ -196,7 +205,9 @@ def _mismatch_reason(layer: str, source: TransferSide, target: TransferSide) -> 
             f"{games} have different planes; expected {first}start.transfer ="
             ' "channels", which matches planes by name'
         )
-    source_settings, settings = (_shape_settings(side.network, layer) for side in (source, target))
+    source_settings, settings = (
+        _shape_settings(side.network_settings, layer) for side in (source, target)
+    )
     differences = [
         f"network.{key} = {quoted(source_settings.get(key))}"
         for key in {**source_settings, **settings}
@@ -233,7 +244,7 @@ def _shortened(layers: Iterable[str], weights: Weights) -> tuple[str, ...]:
     return tuple(parts)
 
 
-_METHODS: dict[TransferMethod, Callable[[TransferSide, TransferSide], TransferredWeights]] = {
+_METHODS: dict[TransferMethod, Callable[[TransferNetwork, TransferNetwork], TransferredWeights]] = {
     "trunk": _transfer_prefix(_TRUNK),
     "heads": _transfer_prefix(_HEADS),
     "all": _transfer_prefix(""),

@@ -24,14 +24,14 @@ from zerolab.oracles.oracle import ILLEGAL_VALUE
 from zerolab.replay.window import Window
 from zerolab.replay.window_rules import IterationsWindow, NoMerging
 from zerolab.rules.catalogue import game_name
-from zerolab.rules.facts import VECTOR_COLUMNS, Facts, Numbers, SearchFacts
+from zerolab.rules.facts import VECTOR_COLUMN_NAMES, Facts, FloatArray, SearchFacts
 from zerolab.rules.rules import Game
 from zerolab.store.examples import Examples
 from zerolab.training.learn_settings import SOLVED_TARGET_OPTIONS, LearnSettings, SupervisedSettings
 from zerolab.training.published_bugs import EnabledBugs
 
 
-def window_rows(
+def states_and_facts(
     examples: Examples,
     discount: float,
     vector_columns: Container[str],
@@ -64,21 +64,22 @@ def window_rows(
         facts["played_actions"][np.arange(len(examples.actions)), examples.actions] = 1
     if features is not None:
         facts["features"] = features
-    return examples.states[full], _facts(facts, vector_columns).rows(full)
+    return examples.states[full], _facts(facts, vector_columns).take(full)
 
 
 def _facts(facts: Mapping[str, NDArray[Any]], vector_columns: Container[str]) -> Facts:
     """Return facts for the window: scalar columns, as float32, and those in `vector_columns`."""
     empty = np.empty((len(facts["values"]), 0), np.float16)
     vectors = {
-        name: facts.get(name, empty) if name in vector_columns else empty for name in VECTOR_COLUMNS
+        name: facts.get(name, empty) if name in vector_columns else empty
+        for name in VECTOR_COLUMN_NAMES
     }
     scalars = [name for name in Facts.column_forms() if name not in vectors]
     return Facts(**vectors, **{name: facts[name].astype(np.float32) for name in scalars})
 
 
 def _sampling_weights(
-    surprises: Numbers, full: NDArray[np.bool_], weight: float
+    surprises: FloatArray, full: NDArray[np.bool_], weight: float
 ) -> NDArray[np.float64]:
     """Return [N]: (1 - weight) + weight * surprise / mean surprise of the fully searched moves.
 
@@ -90,7 +91,7 @@ def _sampling_weights(
     return (1 - weight) + weight * relative
 
 
-def _reply_policies(examples: Examples) -> Numbers:
+def _reply_policies(examples: Examples) -> FloatArray:
     """Return the policies of the opponent's next moves; NaN for moves not fully searched."""
     replies = np.full_like(examples.policies, np.nan)
     follows = (np.diff(examples.games) == 0) & (np.diff(examples.plies) == 1) & examples.full[1:]
@@ -170,7 +171,7 @@ def solved_file_settings(path: Path) -> dict[str, str]:
     }
 
 
-class SolvedSplit(NamedTuple):
+class SolvedPositionParts(NamedTuple):
     """The parts of a file of solved positions. All positions of a game are in the same part."""
 
     training: Positions
@@ -180,10 +181,10 @@ class SolvedSplit(NamedTuple):
 
 def read_solved_split(
     settings: SupervisedSettings, game: Game, locate: Callable[[str], Path] = Path
-) -> SolvedSplit | None:
+) -> SolvedPositionParts | None:
     """Return the positions to learn from; None if the run learns from its own games.
 
-    `locate` maps a file name in the settings to a path, as `RunFolder.resolve_solved_positions`
+    `locate` maps a file name in the settings to a path, as `RunFolder.solved_positions_path`
     does. Raises UserError if the file cannot be used or has a different digest.
     """
     if not settings.positions:
@@ -205,7 +206,7 @@ def read_solved_split(
     return parts
 
 
-def split_by_game(positions: Positions) -> SolvedSplit:
+def split_by_game(positions: Positions) -> SolvedPositionParts:
     """Split positions by game; if the file is extended, every game stays in its part."""
     keys = streams.stream_keys(
         0, 0, positions.game_numbers, np.zeros_like(positions.game_numbers), streams.DATASET_SPLIT
@@ -213,7 +214,9 @@ def split_by_game(positions: Positions) -> SolvedSplit:
     share = (keys >> np.uint64(11)).astype(np.float64) * 2.0**-53
     ends = [_TRAINING_SHARE, _TRAINING_SHARE + _VALIDATION_SHARE]
     parts = np.searchsorted(ends, share, side="right")
-    return SolvedSplit(*(positions.take(np.flatnonzero(parts == part)) for part in range(3)))
+    return SolvedPositionParts(
+        *(positions.take(np.flatnonzero(parts == part)) for part in range(3))
+    )
 
 
 def outcome_labels(positions: Positions, bugs: EnabledBugs) -> NDArray[np.int8]:
@@ -225,7 +228,7 @@ def outcome_labels(positions: Positions, bugs: EnabledBugs) -> NDArray[np.int8]:
 def solved_facts(
     positions: Positions,
     bugs: EnabledBugs,
-    vector_columns: Container[str] = VECTOR_COLUMNS,
+    vector_columns: Container[str] = VECTOR_COLUMN_NAMES,
     features: NDArray[np.float16] | None = None,
 ) -> Facts:
     """Return the facts of solved positions; unknown facts are NaN.
@@ -237,7 +240,7 @@ def solved_facts(
     best = positions.action_values == positions.position_values[:, None]
     values = outcome_labels(positions, bugs).astype(np.float32)
     results = np.sign(positions.action_values).astype(np.float16)
-    facts = Facts.unknown_columns(*best.shape)
+    facts = Facts.nan_columns(*best.shape)
     facts |= {
         "policies": (best / best.sum(axis=1, keepdims=True)).astype(np.float16),
         "action_values": np.where(
@@ -280,7 +283,7 @@ def require_solved_targets(network: NetworkSettings, positions: Positions) -> No
         if isinstance(head, FeaturesHead):
             last_rows = _last_rows(positions)
             return any(_has_later_ply(positions, last_rows, ply).any() for ply in head.plies)
-        return not bool(np.isnan(head.target(facts, SOLVED_TARGET_OPTIONS)).all())
+        return not bool(np.isnan(head.compute_targets(facts, SOLVED_TARGET_OPTIONS)).all())
 
     if unusable := [head.name for head in network.heads if not has_target(head)]:
         usable = ", ".join(quoted(head.name) for head in network.heads if has_target(head))

@@ -100,7 +100,7 @@ class TuningPlan:
                 "nothing to search: expected a --set with a range or alternatives, such as"
                 " search.selection.c=0.5..4 or learn.loss=sum|product"
             )
-        probes = [self._first_valid(trials) for trials in self.space.validation_trials()]
+        probes = [self._first_valid(trials) for trials in self.space.trials_that_check_values()]
         self._require_effects([self.base_settings, *probes])
         for probe in probes:
             if any(getattr(probe, key) != getattr(self.base_settings, key) for key in _CHECKED):

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from zerolab.agents.run_agents import agent_of_run
 from zerolab.core.errors import UserError, quoted
 from zerolab.core.files import make_folder, write_text
-from zerolab.core.processes import claim_cores, core_shares, map_in_processes
+from zerolab.core.processes import claim_cores, cores_by_worker, map_in_processes
 from zerolab.core.resources import ProgressBarFactory
 from zerolab.networks.inference import use_gpu_of_worker
 from zerolab.play.match import play_match
@@ -117,7 +117,7 @@ def _train(run: RunFolder, claimed: ClaimedTrial, plan: TuningPlan, display: Tri
         if (
             plan.has_pruning
             and isinstance(record, AccuracyRecord)
-            and claimed.should_prune(record.iteration, record.search_strong)
+            and claimed.record_and_should_prune(record.iteration, record.search_strong)
         ):
             raise _PrunedError
 
@@ -151,7 +151,7 @@ def _last_loss(records: Sequence[Record]) -> Interval | None:
     """Return the last sum of head losses, which is comparable between loss functions, or None."""
     for record in reversed(records):
         if isinstance(record, LearnRecord):
-            return Interval.unbounded(sum(record.loss[head] for head in record.heads))
+            return Interval.unbounded(sum(record.loss[head] for head in record.head_names))
     return None
 
 
@@ -169,7 +169,7 @@ def _elo(run: RunFolder, plan: TuningPlan, display: TrialDisplay) -> Interval:
             plan.game, agent, plan.opponent, settings.games, settings.seed,
             progress=update, openings=OPENING_PLIES,
         )  # fmt: skip
-    return match.difference().interval
+    return match.elo_difference().interval
 
 
 def _report_attributes(run: RunFolder, objective: Interval | None) -> dict[str, float]:
@@ -216,7 +216,7 @@ def work_on_trials(
 ) -> None:
     """Claim trials one by one and call `work` with each, until there are `trial_count`."""
     while True:
-        with store.claimed_trial(trial_count) as claimed:
+        with store.claim_trial(trial_count) as claimed:
             if claimed is None:
                 return
             work(claimed)
@@ -245,7 +245,7 @@ class _WorkerJob(NamedTuple):
     settings: TuningSettings
     trial_count: int
     core_locks: Path
-    core_shares: list[list[int]]
+    cores_by_worker: list[list[int]]
     """Cores of each process; see `claim_cores`."""
 
 
@@ -258,7 +258,7 @@ def _work_together(
 ) -> None:
     with tempfile.TemporaryDirectory(prefix="zerolab-workers-") as core_locks:
         job = _WorkerJob(
-            store.folder, plan.settings, trial_count, Path(core_locks), core_shares(workers)
+            store.folder, plan.settings, trial_count, Path(core_locks), cores_by_worker(workers)
         )
         with (
             _progress_shown(store, plan, trial_count, progress_bar),
@@ -270,7 +270,7 @@ def _work_together(
 
 def _run_worker(job: _WorkerJob) -> None:
     """Run trials in a worker process without displaying progress."""
-    use_gpu_of_worker(claim_cores(job.core_locks, job.core_shares))
+    use_gpu_of_worker(claim_cores(job.core_locks, job.cores_by_worker))
     plan = TuningPlan(job.settings)
     store = TrialStore(job.folder, plan)
     quiet = TrialDisplay(lambda text: None, lambda clock: nullcontext(NullReporter()), _no_progress)

@@ -19,7 +19,7 @@ from optuna.trial import Trial
 
 from zerolab.core.errors import UserError, quoted
 from zerolab.core.nested_tables import parse_assignments
-from zerolab.core.setting_docs import Setting, describe_settings
+from zerolab.core.setting_docs import SettingDescription, describe_settings
 from zerolab.training.train_settings import TrainSettings
 
 SettingValue = int | float | str
@@ -51,7 +51,7 @@ class Range(NamedTuple):
     """True if the setting accepts only whole numbers."""
 
     @property
-    def checked_values(self) -> tuple[SettingValue, ...]:
+    def trial_values_to_check(self) -> tuple[SettingValue, ...]:
         """Values with which the settings are checked before the search starts: both ends."""
         return (self.low, self.high)
 
@@ -69,7 +69,7 @@ class Alternatives(NamedTuple):
     """Alternatives, each value as text."""
 
     @property
-    def checked_values(self) -> tuple[SettingValue, ...]:
+    def trial_values_to_check(self) -> tuple[SettingValue, ...]:
         """Values with which the settings are checked before the search starts: all alternatives."""
         return self.texts
 
@@ -163,27 +163,27 @@ class SearchSpace:
         values: TrialValues = {}
         for setting in self.all_settings:
             if setting.domain is not None and setting.applies_to(values):
-                corner = setting.domain.checked_values[end]
+                corner = setting.domain.trial_values_to_check[end]
                 values[setting.key] = changed.get(setting.key, corner)
         return values
 
-    def validation_trials(self) -> Iterator[list[TrialValues]]:
+    def trials_that_check_values(self) -> Iterator[list[TrialValues]]:
         """Yield a pair of trials for each end of a range and each alternative.
 
         All other settings have their first values in one trial and their last values in the other.
         At least one trial of each pair should be valid.
         """
         for setting in self.all_settings:
-            for value in setting.domain.checked_values if setting.domain else ():
+            for value in setting.domain.trial_values_to_check if setting.domain else ():
                 changed: TrialValues = {setting.key: value}
                 if setting.condition is not None:
                     changed[setting.condition.key] = setting.condition.texts[0]
                 yield [self.corner_values(end, changed) for end in (0, -1)]
 
 
-def _documented_settings() -> dict[str, list[Setting]]:
+def _documented_settings() -> dict[str, list[SettingDescription]]:
     """Return the settings of a run by key; variants that share a key have one setting each."""
-    settings: dict[str, list[Setting]] = {}
+    settings: dict[str, list[SettingDescription]] = {}
     for setting in describe_settings(TrainSettings):
         settings.setdefault(setting.key, []).append(setting)
     return settings
@@ -197,7 +197,9 @@ def _split(assignment: str) -> tuple[str, str]:
     return key, assignment.partition("=")[2].strip()
 
 
-def _domain(key: str, text: str, documented: Sequence[Setting]) -> Range | Alternatives | None:
+def _domain(
+    key: str, text: str, documented: Sequence[SettingDescription]
+) -> Range | Alternatives | None:
     ((_, value),) = parse_assignments([f"{key}={text}"])
     if value != text:  # TOML, such as a number, a quoted string or a list
         return None
@@ -240,7 +242,7 @@ def _alternatives(key: str, text: str) -> Alternatives:
 
 
 def _with_conditions(
-    settings: Sequence[SpaceSetting], documented: Mapping[str, Sequence[Setting]]
+    settings: Sequence[SpaceSetting], documented: Mapping[str, Sequence[SettingDescription]]
 ) -> Iterator[SpaceSetting]:
     """Yield the settings with their conditions."""
     alternatives = {

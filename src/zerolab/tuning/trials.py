@@ -29,7 +29,7 @@ from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, Trial, TrialState
 
 from zerolab.core.errors import UserError
-from zerolab.core.files import check_file, make_folder
+from zerolab.core.files import check_regular_file, make_folder
 from zerolab.store.checks import (
     check_schema_version,
     hex_digest,
@@ -56,7 +56,7 @@ class TrialJournal(BaseJournalBackend):
     def read_logs(self, log_number_from: int) -> Sequence[dict[str, Any]]:
         """Return the entries from index `log_number_from`; raise UserError for a damaged line."""
         if self._path.exists():
-            check_file(self._path, _MAX_BYTES)
+            check_regular_file(self._path, _MAX_BYTES)
             with user_errors_on_read(self._path), open(self._path, "rb") as file:
                 file.seek(self._bytes)
                 content = file.read()
@@ -131,7 +131,7 @@ class ClaimedTrial:
         self.values = values
         """Value of each searched setting."""
 
-    def should_prune(self, iteration: int, objective: float) -> bool:
+    def record_and_should_prune(self, iteration: int, objective: float) -> bool:
         """Record the objective after an iteration; return True if the trial should be pruned.
 
         A trial should be pruned if its best objective so far is below the median of the complete
@@ -199,7 +199,7 @@ class TrialStore:
         return self._study.get_trials(deepcopy=False)
 
     @contextmanager
-    def claimed_trial(self, trial_count: int) -> Iterator[ClaimedTrial | None]:
+    def claim_trial(self, trial_count: int) -> Iterator[ClaimedTrial | None]:
         """Claim a stopped trial, or a new trial if there are fewer than `trial_count`.
 
         Yields None if there is no trial to claim. The trial is locked against other processes until

@@ -18,7 +18,7 @@ from zerolab.core.errors import UserError, quoted
 from zerolab.store.folder import is_locked
 from zerolab.store.listing import RunSummary, find_runs, summarise_run
 from zerolab.store.run_folder import RunFolder, is_run
-from zerolab.training.panels import Trend, trend_of
+from zerolab.training.panels import Trend, trend_of_run
 from zerolab.training.records import Record
 from zerolab.training.reporting import read_records
 from zerolab.web.requests import ForbiddenError, MissingError
@@ -246,7 +246,7 @@ def run_trend(path: Path) -> Trend:
 
     def read() -> Trend:
         try:
-            return trend_of(records_of(RunFolder.open(path)))
+            return trend_of_run(records_of(RunFolder.open(path)))
         except UserError:
             return Trend("", [])
 

@@ -215,14 +215,16 @@ class LiveSearch:
         player.submit(_ROW, position.state[None], keys)
         self._player = player
         began = time.perf_counter()
-        while player.search.active and not self._is_late(player, began):
+        while player.search.is_active and not self._is_late(player, began):
             until = time.perf_counter() + _TURN_SECONDS
-            while player.search.active and time.perf_counter() < until:
+            while player.search.is_active and time.perf_counter() < until:
                 player.step()
             yield analyse_running_search(player, position) if self._request.shows_progress else None
         action = int(player.decide(_ROW)[0])
         analysis = analyse_running_search(player, position)
-        yield analysis._replace(best=next(each for each in analysis.moves if each.action == action))
+        yield analysis._replace(
+            chosen_move=next(each for each in analysis.moves if each.action == action)
+        )
 
     def _is_late(self, player: SearchPlayer, began: float) -> bool:
         """Return whether the time limit is reached and at least one action has been visited."""

@@ -198,7 +198,9 @@ class PuzzleMaker:
                 analyses = [
                     await self._search(position, agent, seed) for seed in range(TRIES_PER_AGENT)
                 ]
-                misses[agent] = miss_share((each.best.name for each in analyses), puzzle.answer)
+                misses[agent] = miss_share(
+                    (each.chosen_move.name for each in analyses), puzzle.answer
+                )
         return puzzle.model_copy(update={"misses": misses})
 
     async def _solved(self, position: Position) -> Puzzle | None:

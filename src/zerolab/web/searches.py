@@ -17,7 +17,7 @@ from zerolab.core import streams
 from zerolab.core.errors import UserError
 from zerolab.rules.catalogue import game_name
 from zerolab.rules.position import Position
-from zerolab.search.stepwise import Simulation, StepwiseSearch, require_plain_search
+from zerolab.search.stepwise import Simulation, StepwiseSearch, plain_search_settings
 from zerolab.web.folders import Folders
 from zerolab.web.live_search import AgentCache, SearchRequest, TreeNode
 from zerolab.web.requests import BusyError, Client, Quota
@@ -234,7 +234,7 @@ class GameValues:
         """
         position = self._request.position
         agent = agents.find(self._request.agent, position.game, self._request.folders, _SIMULATIONS)
-        line = position.line()
+        line = position.positions_so_far()
         ongoing = [each for each in line if each.outcome is None]
         states = np.array([each.state for each in ongoing])
         player = agent.new_player()
@@ -246,11 +246,11 @@ class GameValues:
             self.memory_bytes = needed
             slots = np.arange(len(ongoing))
             player.start(len(ongoing))
-            player.begin_at(slots, states)
+            player.reset_to_states(slots, states)
             plies = np.array([each.ply for each in ongoing])
             keys = streams.stream_keys(0, 0, np.zeros_like(plies), plies, streams.ARENA_MOVE)
             player.submit(slots, states, keys)
-            while player.search.active:
+            while player.search.is_active:
                 player.step()
                 yield None
             values = player.search.root_values(slots)
@@ -322,18 +322,18 @@ class SimulationWork:
         if position.outcome is not None:
             raise UserError("the game is over: expected a position with legal moves")
         agent = agents.find(self._request.agent, position.game, self._request.folders)
-        settings = require_plain_search(agent.search_settings, agent.name)
+        settings = plain_search_settings(agent.search_settings, agent.name)
         if agent.load_evaluator is None:
             raise UserError(f"{agent.name} has no network: expected a run, such as runs/demo")
         key = agent.identity, game_name(position.game), position.state.tobytes()
         found = (_recent.pop((*key, each), None) for each in range(number, 0, -1))
         search = next((each for each in found if each is not None), None)
         search = search or StepwiseSearch(position, settings, agent.load_evaluator())
-        while search.count < number:
+        while search.simulation_count < number:
             search.simulate()
             yield None
         simulation = search.simulate()
-        _recent[(*key, search.count)] = search
+        _recent[(*key, search.simulation_count)] = search
         if len(_recent) > _MAX_RECENT:
             _recent.popitem(last=False)
         yield SimulationTrace(simulation, search.root_visits, settings.selection.build().c)

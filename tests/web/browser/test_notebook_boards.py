@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("playwright", reason="playwright is not installed")
 
 import zerolab
-from zerolab.agents.analysis import Analysis, MoveAnalysis, analysis_html, hints_of
+from zerolab.agents.analysis import Analysis, MoveAnalysis, analysis_html, board_hints
 from zerolab.report.board_svg import CELL_PIXELS
 
 if TYPE_CHECKING:
@@ -130,7 +130,9 @@ def test_python_draws_the_board_of_the_pages(
         labels = page.locator("#page-board .target").evaluate_all(
             "targets => targets.map((each) => each.getAttribute('aria-label'))"
         )
-        words = {hint.description() for hint in hints_of(analysis).values() if hint.share >= 0.005}
+        words = {
+            hint.description() for hint in board_hints(analysis).values() if hint.share >= 0.005
+        }
         assert {each.partition("legal move, ")[2] for each in labels} - {""} == words
         summary = page.locator("#notebook-board svg").get_attribute("aria-label") or ""
         assert all(each in summary for each in words)

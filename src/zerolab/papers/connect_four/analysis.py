@@ -198,7 +198,7 @@ def cycle_section(results: Results) -> Iterator[Block]:
     if settings is None or settings.learn.schedule.name != "cycle":
         return
     fractions = np.arange(0.0, 1.0, 1.0 / _CYCLE_STEPS).tolist()
-    last = settings.learn.schedule.last_iteration or settings.iterations
+    last = settings.learn.schedule.last_scheduled_iteration or settings.iterations
     panels: dict[str, dict[str, Curve]] = {"learning rate": {}, "momentum": {}}
     for iteration in (1, last):
         times = [TimeInRun(iteration, fraction, settings.iterations) for fraction in fractions]

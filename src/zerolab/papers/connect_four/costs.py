@@ -52,9 +52,9 @@ from zerolab.studies.statistics import ClaimEstimate, StudentEstimate, estimate_
 from zerolab.training.costs import iteration_costs
 from zerolab.training.move_times import (
     MeasurementSubject,
-    MoveKind,
     MoveTime,
     MoveTimes,
+    MoveWorkload,
     measure_move_times,
 )
 from zerolab.training.train_settings import TrainSettings
@@ -78,9 +78,11 @@ class AccuracyPoint(NamedTuple):
 def accuracy_points(run: TrainedRun, times: MoveTimes) -> list[AccuracyPoint]:
     """Return the points of all measured iterations of a run, in order."""
     return [
-        AccuracyPoint(iteration.reference_hours, iteration.strong, iteration.selfplay_flops / _TERA)
-        for iteration in iteration_costs(run.planned.settings, run.records, times)
-        if iteration.strong is not None and iteration.reference_hours is not None
+        AccuracyPoint(
+            cost.reference_hours, cost.search_strong_accuracy, cost.selfplay_flops / _TERA
+        )
+        for cost in iteration_costs(run.planned.settings, run.records, times)
+        if cost.search_strong_accuracy is not None and cost.reference_hours is not None
     ]
 
 
@@ -132,7 +134,7 @@ class MeasuredMoveTimes:
         """Wrap `numbers`, the result of `measure`."""
         self._numbers = numbers
 
-    def find(self, kind: MoveKind) -> MoveTime | None:
+    def find(self, kind: MoveWorkload) -> MoveTime | None:
         """Return the measurement of a kind of move, or None if there is none."""
         prefix = f"{move_kind_key(kind)}."
         fields = {

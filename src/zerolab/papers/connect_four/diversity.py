@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from zerolab.evaluation.position_statistics import Diversity, parse_diversity
-from zerolab.league.league_report import TITLES
+from zerolab.league.league_report import PARAMETER_TITLES
 from zerolab.league.league_settings import ParameterRanges
 from zerolab.league.playing import random_move_probability
 from zerolab.league.population import ranking
@@ -331,7 +331,7 @@ def league_section(results: Results) -> Iterator[Block]:
             for name, runs in leagues.items()
             if parameter in runs[0].parameters
         }
-        for parameter, title in TITLES.items()
+        for parameter, title in PARAMETER_TITLES.items()
     }
     yield Picture(
         "league-parameters",
@@ -370,7 +370,7 @@ def _league_table(leagues: Mapping[str, Sequence[_League]]) -> Table:
     ranges = ParameterRanges().model_dump()
     names = [
         name
-        for name in TITLES
+        for name in PARAMETER_TITLES
         if any(name in run.parameters for runs in leagues.values() for run in runs)
     ]
     range_texts = ("{:g} to {:g}".format(*ranges[name]) for name in names)
@@ -391,7 +391,7 @@ def _league_table(leagues: Mapping[str, Sequence[_League]]) -> Table:
             "seed",
             Column("games", "d"),
             "newest generation",
-            *(Column(TITLES[name], ".3g") for name in names),
+            *(Column(PARAMETER_TITLES[name], ".3g") for name in names),
         ],
         rows,
     )

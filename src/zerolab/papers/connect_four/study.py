@@ -43,7 +43,7 @@ from zerolab.studies.design import (
     without_newer_settings,
 )
 from zerolab.studies.study import Scale, Study, register_study
-from zerolab.training.move_times import ROUNDS, MoveKind, move_kind
+from zerolab.training.move_times import MEASURED_ROUNDS, MoveWorkload, move_kind
 
 if TYPE_CHECKING:
     from zerolab.report.claims import Verdict
@@ -285,7 +285,7 @@ def _selfplay_run(
 class TimedMoveKind(NamedTuple):
     """Kind of move to time, with the first run and iteration in which it occurs."""
 
-    kind: MoveKind
+    kind: MoveWorkload
     run: PlannedRun
     iteration: int
     variant_titles: list[str]
@@ -322,7 +322,7 @@ def planned_move_timing(runs: Iterable[PlannedRun]) -> PlannedComputation:
             "iteration": timed.iteration,
         }
         simulations += settings.selfplay.parallel_games * settings.search.simulations
-    seconds = simulations * TIMED_PLIES * (ROUNDS + 1) * _SECONDS_PER_SIMULATION
+    seconds = simulations * TIMED_PLIES * (MEASURED_ROUNDS + 1) * _SECONDS_PER_SIMULATION
     return PlannedComputation(
         SELF_PLAY_PART, "time of a move", MOVE_TIMING, {"networks": networks}, seconds
     )

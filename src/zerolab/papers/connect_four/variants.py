@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from zerolab.store.checks import hex_digest
 from zerolab.studies.study import Scale
-from zerolab.training.move_times import MoveKind
+from zerolab.training.move_times import MoveWorkload
 
 SUPERVISED_PART = "supervised"
 """Part of the study that learns from solved positions."""
@@ -389,7 +389,7 @@ TIMED_PLIES = 2
 _KEY_LENGTH = 16
 
 
-def move_kind_key(kind: MoveKind) -> str:
+def move_kind_key(kind: MoveWorkload) -> str:
     """Return the key under which the time of a kind of move is stored."""
     text = json.dumps(kind.model_dump(mode="json"), sort_keys=True)
     return hex_digest(text.encode())[:_KEY_LENGTH]

@@ -272,7 +272,9 @@ class _Reader:
         stored = read_network_file(
             folder.weights_path(folder.progress.best if iteration is None else iteration)
         )
-        network = build_network(stored_network_settings(stored), parse_game(stored.game), seed=0)
+        network = build_network(
+            stored_network_settings(stored), parse_game(stored.game_name), seed=0
+        )
         set_weights(network, stored.weights)
         by_layer = trunk_activations(network, self._game, self._states)
         return {name: GramMatrix(activations) for name, activations in by_layer.items()}

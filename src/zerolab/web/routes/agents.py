@@ -13,11 +13,11 @@ from pydantic import BaseModel
 from starlette.concurrency import run_in_threadpool
 
 from zerolab.agents.exporting import encode_agent_of_run
-from zerolab.agents.file_agents import default_opponent, save_uploaded_agent, shipped_agents
-from zerolab.agents.run_agents import find_network
+from zerolab.agents.file_agents import default_opponent_spec, save_uploaded_agent, shipped_agents
+from zerolab.agents.run_agents import find_run_and_iteration
 from zerolab.agents.specs import fixed_game
 from zerolab.core.errors import UserError, quoted
-from zerolab.core.files import read_limited
+from zerolab.core.files import read_file
 from zerolab.rules.catalogue import game_name, parse_game
 from zerolab.store.arrays import AGENT_SUFFIX, MAX_AGENT_BYTES, AgentHeader, decode_agent
 from zerolab.store.run_folder import RunFolder
@@ -87,7 +87,7 @@ def suggested_agents(lab: Lab, game: GameName) -> list[SuggestedAgent]:
     runs.sort(key=latest_progress, reverse=True)
     agents = [agent for each in runs for agent in _run_agents(Path(each.path))]
     usable = (each.spec for each in agents if _is_usable_run(each, lab.folders))
-    default = next(usable, None) or default_opponent(parsed_game)
+    default = next(usable, None) or default_opponent_spec(parsed_game)
     agents += [
         SuggestedAgent(
             spec=each.spec, name=each.name, label=each.name, group=_SHIPPED_GROUP, run=None,
@@ -116,7 +116,7 @@ async def upload_agent(request: Request, lab: Lab) -> UploadedAgent:
 @router.get("/agents/file", response_class=Response)
 def download_agent(network: str, lab: Lab) -> Response:
     """Return a run's network, RUN or RUN@N, as an agent file."""
-    run, iteration = find_network(lab.folders.require_served_network(network))
+    run, iteration = find_run_and_iteration(lab.folders.require_served_network(network))
     stem = f"{run.path.name}-{iteration}"
     ascii_stem = "".join(each if each.isascii() and each.isalnum() else "-" for each in stem)
     return Response(
@@ -189,4 +189,4 @@ def _uploaded_agents(folders: Folders, game: str) -> Iterator[SuggestedAgent]:
 
 
 def _read_header(path: Path) -> AgentHeader:
-    return decode_agent(read_limited(path, MAX_AGENT_BYTES), quoted(path)).header
+    return decode_agent(read_file(path, MAX_AGENT_BYTES), quoted(path)).header

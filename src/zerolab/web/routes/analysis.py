@@ -211,8 +211,8 @@ def analysis_response(analysis: Analysis) -> AnalysisResponse:
     """Convert an analysis to a response."""
     counts = [move.visits for move in analysis.moves if move.visits is not None]
     return AnalysisResponse(
-        agent=analysis.agent,
-        chosen_move=analysis.best.name,
+        agent=analysis.agent_name,
+        chosen_move=analysis.chosen_move.name,
         value=analysis.value,
         simulations=sum(counts) if counts else None,
         moves=[MoveAnalysisResponse.model_validate(each) for each in analysis.moves],
@@ -240,9 +240,9 @@ def _child_response(position: Position, child: ChildView) -> ChildResponse:
 
 
 def _move_response(position: Position, analysis: Analysis) -> MoveResponse:
-    after = position.play(analysis.best.action)
+    after = position.play(analysis.chosen_move.action)
     return MoveResponse(
-        move=analysis.best.name,
+        move=analysis.chosen_move.name,
         position=position_response(after, position),
         analysis=analysis_response(analysis),
     )

@@ -368,7 +368,7 @@ def _state(classroom: Classroom, play: ClassPlay) -> TournamentState | None:
         return None
     tournament = _tournament(classroom)
     store = None if tournament is None else tournament.store
-    stored = 0 if store is None else _COUNTS.get(str(store.path), [store.path], store.count)
+    stored = 0 if store is None else _COUNTS.get(str(store.path), [store.path], store.game_count)
     return TournamentState(
         number=latest.number,
         folder=classroom.tournament_folder(latest.number).as_posix(),
@@ -385,7 +385,7 @@ def _ratings(tournament: Tournament) -> list[RatingResponse]:
 
     def rate() -> list[RatingResponse]:
         try:
-            players = TournamentReport.of(tournament).ratings.players
+            players = TournamentReport.from_tournament(tournament).ratings.players
         except UserError:
             return []
         return [RatingResponse.model_validate(each.as_dict()) for each in players]

@@ -235,7 +235,7 @@ def _exported_games(source: GameSource, filter: GameFilter) -> Iterator[Exported
         yield ExportedGame(
             f"{source.path.as_posix()}, iteration {each.iteration}, {each.stage}",
             each.number, each.first, each.second, move_names(source.game, each.actions),
-            each.result, each.forfeit, each.given_plies,
+            each.result, each.is_forfeited, each.given_plies,
         )  # fmt: skip
 
 
@@ -248,7 +248,7 @@ def _game_response(source: GameSource, game: FoundGame) -> GameResponse:
         first=game.first,
         second=game.second,
         result=WINNERS[game.result],
-        forfeit=game.forfeit,
+        forfeit=game.is_forfeited,
         plies=len(game.actions),
         given_plies=game.given_plies,
         game=game_name(source.game),

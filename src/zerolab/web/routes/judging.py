@@ -237,10 +237,10 @@ async def _expected(
     analysis = await search_pool.analyse(client, search, is_low_priority=True)
     if analysis.value is None or not -1.0 <= analysis.value <= 1.0:
         raise UserError(
-            f"{analysis.agent} does not estimate outcomes: expected a run, or MCTS such as"
+            f"{analysis.agent_name} does not estimate outcomes: expected a run, or MCTS such as"
             " mcts:1000"
         )
-    return analysis.value, analysis.best.name
+    return analysis.value, analysis.chosen_move.name
 
 
 def _agent_verdict(loss: float) -> Verdict:
@@ -249,7 +249,7 @@ def _agent_verdict(loss: float) -> Verdict:
 
 def _moves_backwards(end: Position, given_plies: int) -> Iterator[tuple[int, Position, str]]:
     """Yield each ply after the given ones, last first, with the position before it and the move."""
-    line = end.line()
+    line = end.positions_so_far()
     for ply in reversed(range(given_plies, len(end.history))):
         yield ply, line[ply], line[ply].action_name(end.history[ply])
 

@@ -391,6 +391,6 @@ def _backup_response(root: Position, at: Position, backup: Backup) -> BackupResp
 
 def _path(root: Position, at: Position) -> list[str]:
     """Return the names of the moves from the root to a position."""
-    line = at.line()[len(root.history) :]
+    line = at.positions_so_far()[len(root.history) :]
     actions = at.history[len(root.history) :]
     return [each.action_name(action) for each, action in zip(line, actions, strict=False)]

@@ -19,13 +19,19 @@ from zerolab.core.errors import UserError
 from zerolab.play.pairings import random_openings
 from zerolab.report.board_shapes import BoardShapes, Drawing
 from zerolab.rules.catalogue import (
-    drawing_of,
+    board_drawing,
     game_name,
     parse_game,
     registered_games,
 )
 from zerolab.rules.encoding import action_layout
-from zerolab.rules.position import Position, column_labels, placed_cell, shapes_of, winning_cells
+from zerolab.rules.position import (
+    Position,
+    column_labels,
+    game_board_shapes,
+    placed_cell,
+    winning_cells,
+)
 from zerolab.rules.rules import Game
 from zerolab.web.requests import RequestModel
 
@@ -174,8 +180,8 @@ def position_response(position: Position, before: Position | None = None) -> Pos
     """Convert a position to a response; `before` is the previous position, if known."""
     game, board = position.game, position.board()
     if before is None and position.history:
-        before = position.line()[-2]
-    drawing = drawing_of(game)
+        before = position.positions_so_far()[-2]
+    drawing = board_drawing(game)
     return PositionResponse(
         game=game_name(game),
         rows=game[0],
@@ -191,7 +197,7 @@ def position_response(position: Position, before: Position | None = None) -> Pos
         last_cell=None if before is None else placed_cell(before.board(), board),
         winning_cells=(winning_cells(game, position.state) if drawing.decided_by == "line" else []),
         drawing=drawing,
-        shapes=shapes_of(game),
+        shapes=game_board_shapes(game),
         pass_note=_pass_note(position),
     )
 
@@ -201,7 +207,7 @@ def position_responses(position: Position) -> list[PositionResponse]:
 
     Only the first one contains the shapes of the board.
     """
-    line = position.line()
+    line = position.positions_so_far()
     following = (position_response(each, before) for before, each in pairwise(line))
     return [
         position_response(line[0]),

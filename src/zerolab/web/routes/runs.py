@@ -23,7 +23,7 @@ from zerolab.store.folder import read_environments
 from zerolab.store.games import network_name
 from zerolab.store.listing import RunSummary
 from zerolab.store.run_folder import RunFolder
-from zerolab.training.panels import Panel, Trend, XAxis, panels_of
+from zerolab.training.panels import Panel, Trend, XAxis, metric_panels
 from zerolab.training.records import BaselineRecord, GateRecord
 from zerolab.training.reporting import LiveGame, read_live_progress
 from zerolab.web.folders import (
@@ -181,7 +181,7 @@ def one_run(lab: Lab, run: RunName) -> RunDetails:
         environments=[
             EnvironmentResponse.model_validate(each) for each in read_environments(folder.path)
         ],
-        games=folder.games.count(),
+        games=folder.games.game_count(),
         seconds=sum(each.wall_seconds for each in records),
     )
 
@@ -189,7 +189,7 @@ def one_run(lab: Lab, run: RunName) -> RunDetails:
 @router.get("/curves")
 def curves(lab: Lab, names: RunNames, x: XAxis = "iterations") -> dict[str, list[Panel]]:
     """Return the curves of runs over iterations, self-play games or training hours."""
-    return {name: panels_of(records_of(open_run(lab.folders, name)), x) for name in names}
+    return {name: metric_panels(records_of(open_run(lab.folders, name)), x) for name in names}
 
 
 @router.get("/differences")

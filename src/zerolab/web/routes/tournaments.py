@@ -16,7 +16,7 @@ from zerolab.core.errors import UserError, quoted
 from zerolab.core.files import read_text
 from zerolab.play.pairings import check_opening_length
 from zerolab.play.tournament import TOURNAMENT_FOLDER_KIND, Tournament, TournamentSettings
-from zerolab.play.tournament_report import RATINGS_FILE, TournamentReport
+from zerolab.play.tournament_report import REPORT_FILE_NAME, TournamentReport
 from zerolab.rules.catalogue import game_name, parse_game
 from zerolab.rules.rules import Game
 from zerolab.store.folder import matches_or_is_unreadable
@@ -180,7 +180,7 @@ def _summary(path: Path) -> TournamentResponse:
         tournament = Tournament.load(path)
         assert tournament is not None
         store, settings = tournament.store, tournament.settings
-        games = _COUNTS.get(str(path), [store.path], store.count)
+        games = _COUNTS.get(str(path), [store.path], store.game_count)
     except UserError as error:
         return TournamentResponse(
             tournament=path.as_posix(), game="", player_count=0, stored_games=0,
@@ -202,7 +202,7 @@ def _summary(path: Path) -> TournamentResponse:
 
 def _winner(path: Path) -> str:
     """Return the best player according to the saved ratings, or "" if they are unreadable."""
-    file = path / RATINGS_FILE
+    file = path / REPORT_FILE_NAME
     return _WINNERS.get(str(path), [file], lambda: _best_rated(file))
 
 
@@ -233,10 +233,10 @@ def _rate(tournament: Tournament) -> TournamentDetails:
 
 def _report(tournament: Tournament) -> tuple[TournamentReport | None, str]:
     """Return a tournament's report, or the reason why there is none yet."""
-    if not tournament.store.count():
+    if not tournament.store.game_count():
         return None, "No games have been played yet."
     try:
-        return TournamentReport.of(tournament), ""
+        return TournamentReport.from_tournament(tournament), ""
     except UserError as error:
         return None, f"Ratings are not available yet: {error}"
 
