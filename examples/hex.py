@@ -11,7 +11,7 @@ import numpy as np
 from pydantic import Field
 
 from zerolab.core.compiled import inlined
-from zerolab.report.board_shapes import Drawing
+from zerolab.report.board_shapes import BoardStyle
 from zerolab.rules import boards
 from zerolab.rules.catalogue import register_game
 from zerolab.rules.cells import CellEncoding, CellNotation, CellRules, CellSolverRules
@@ -115,5 +115,5 @@ class HexNotation(CellNotation):
         return [" " * n + line for n, line in enumerate(super().draw_board(game, board, symbols))]
 
 
-drawing = Drawing(cells="hexagons", edges=("first", "second") * 2, decided_by="line")
+drawing = BoardStyle(cells="hexagons", edges=("first", "second") * 2, decided_by="line")
 register_game("hex", Hex, HexRules, HexEncoding, HexNotation, CellSolverRules, drawing)

@@ -9,7 +9,7 @@ def main() -> None:
     """Print tournament ratings with 95 % intervals, then rate a list of results."""
     agents = ["random", "mcts:10", "mcts:100", "rave:100"]
     report = zerolab.play_tournament(agents, game="gobang:4x4:3", games=20, openings=2)
-    for rating in report.ratings.players:
+    for rating in report.ratings.player_ratings:
         elo, low, high = rating.interval
         print(f"{rating.player:10} {elo:+6.0f}  ({low:+.0f} to {high:+.0f})")
 

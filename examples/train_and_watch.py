@@ -19,7 +19,7 @@ def main(folder: Path) -> None:
     )
     for line in run.metrics("learn"):
         print(f"iteration {line['iteration']}: losses {line['loss']}")
-    print("saved networks:", run.networks())
+    print("saved networks:", run.network_iterations())
 
     match = zerolab.play_match(str(folder), "random", games=20, openings=2)
     print("against random:", match.score)

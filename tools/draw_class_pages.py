@@ -51,7 +51,7 @@ def _draw_class(browser: Browser, links: dict[str, str]) -> None:
         pupil = _open(browser, links[name])
         choice = {"kind": kind, "playouts": int(playouts or 1)}
         pupil.request.post(f"{base}{_API}/mine", data=choice)
-    settings = {"game": _GAME, "games": 4, "openings": 2}
+    settings = {"game": _GAME, "games_per_pair": 4, "opening_plies": 2}
     teacher.request.post(f"{base}{_API}/manage/start", data=settings)
     teacher.goto(f"{base}/wall")
     expect(teacher.locator("#state")).to_contain_text("112 of 112", timeout=_MILLISECONDS)

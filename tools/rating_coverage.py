@@ -50,8 +50,8 @@ def measure(setting: Setting, repetitions: int) -> dict[str, Any]:
         began = perf_counter()
         ratings = rate(results)
         seconds.append(perf_counter() - began)
-        for rating in ratings.players:
-            true_elo = ratings.model.scale * truth[rating.player]
+        for rating in ratings.player_ratings:
+            true_elo = ratings.model.display_factor * truth[rating.player]
             inside.append(rating.interval.low <= true_elo <= rating.interval.high)
             errors.append(rating.elo_model - truth[rating.player])
         common.append(_model_errors(ratings, setting))

@@ -120,8 +120,8 @@ def main(
             remaining -= len(victims)
             process.join()
             view = planned(name, scale, killed).progress()
-            print(f"killed: {victims or 'none'}; {view.finished_runs} of {view.runs} runs,"
-                  f" {view.finished_games} of {view.games} games", flush=True)  # fmt: skip
+            print(f"killed: {victims or 'none'}; {view.finished_runs} of {view.planned_runs} runs,"
+                  f" {view.finished_games} of {view.planned_games} games", flush=True)  # fmt: skip
             if process.exitcode == 0:
                 break
     compare(name, scale, undisturbed, killed)
@@ -133,7 +133,7 @@ def compare(name: str, scale: Scale, undisturbed: Path, killed: Path) -> None:
     """Exit with an error if any table differs."""
     tables = []
     for root in (undisturbed, killed):
-        save_document(planned(name, scale, root).document(), root / "report")
+        save_document(planned(name, scale, root).report(), root / "report")
         tables.append({path.name: path.read_text() for path in (root / "report").glob("*.csv")})
     one, other = tables
     different = [each for each in one.keys() | other.keys() if one.get(each) != other.get(each)]

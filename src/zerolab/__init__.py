@@ -57,7 +57,7 @@ if TYPE_CHECKING:
         cost_to_reach as cost_to_reach,
         export_network as export_network,
         open_run as open_run,
-        read_reference as read_reference,
+        read_cost_reference as read_cost_reference,
         run_costs as run_costs,
         train as train,
     )
@@ -87,7 +87,7 @@ _NAMES_BY_MODULE = {
     ),
     "zerolab.api.runs": (
         "CumulativeCost", "Record", "ReferenceMoveTimes", "Run", "StudyReport", "cost_to_reach",
-        "export_network", "open_run", "read_reference", "run_costs", "study_report", "train",
+        "export_network", "open_run", "read_cost_reference", "run_costs", "study_report", "train",
     ),
     "zerolab.core.errors": ("UserError",),
     "zerolab.evaluation.positions": ("Positions",),

@@ -98,7 +98,7 @@ def test_python_interface_and_matches_accept_names():
     assert analysis.chosen_move.name in Position.start(GAME).legal_moves
     assert zerolab.load_network(NAME).name == parse_agent(NAME).name
     match = zerolab.play_match(f"{NAME}?simulations=2", f"{OTHER}?simulations=2", games=2)
-    assert match.score.games == 2
+    assert match.score.game_count == 2
 
 
 def test_run_of_the_same_name_comes_first(work):

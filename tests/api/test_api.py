@@ -138,7 +138,7 @@ def test_match_has_score_and_elo_difference(run):
     match = zerolab.play_match(
         "mcts:200", "random", game=GAME, games=20, openings=1, progress=progress.append
     )
-    assert match.score.games == 20
+    assert match.score.game_count == 20
     assert match.score.score_rate > 0.6
     assert match.elo_difference().los > 0.5
     assert progress[-1] == 20
@@ -146,7 +146,7 @@ def test_match_has_score_and_elo_difference(run):
 
 def test_sequential_test_finds_the_stronger_agent():
     tested = zerolab.play_sprt("mcts:100", "random", game=GAME, elo1=100, games=400, seed=1)
-    assert tested.verdict.state == "accept H1"
+    assert tested.verdict.decision == "accept H1"
     assert len(tested.match.games) < 400
     assert repr(tested).startswith("<TestedMatch mcts:100 against random: accept H1 after ")
     assert "the larger difference is accepted" in tested._repr_html_()
@@ -156,13 +156,17 @@ def test_tournament_folder_can_be_extended(tmp_path):
     folder = tmp_path / "t"
     zerolab.play_tournament(["random", "mcts:5"], game=GAME, games=4, folder=folder)
     report = zerolab.play_tournament(["mcts:50"], folder=folder)
-    assert {rating.player for rating in report.ratings.players} == {"random", "mcts:5", "mcts:50"}
+    assert {rating.player for rating in report.ratings.player_ratings} == {
+        "random",
+        "mcts:5",
+        "mcts:50",
+    }
 
 
 def test_winner_of_all_games_is_rated_higher():
     games = [("strong", "weak", 1), ("weak", "strong", -1)] * 20
     ratings = zerolab.rate(games)
-    assert ratings.players[0].player == "strong"
+    assert ratings.player_ratings[0].player == "strong"
     assert ratings.elo_difference("strong", "weak").interval.low > 0
 
 

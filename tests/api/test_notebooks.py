@@ -75,8 +75,8 @@ def test_every_public_object_has_a_short_repr(run, match, tournament, records):
     objects = [
         position, analysis, analysis.chosen_move, zerolab.load_agent("mcts:30", GAME), match,
         match.score, match.elo_difference(), *match.games, ratings, ratings.model,
-        *ratings.players, tournament, *tournament.pairs, tournament.ratings, run, run.network(),
-        *records, *zerolab.run_costs(run.path), zerolab.SearchSettings(),
+        *ratings.player_ratings, tournament, *tournament.pairs, tournament.ratings, run,
+        run.network(), *records, *zerolab.run_costs(run.path), zerolab.SearchSettings(),
         zerolab.SearchSettings(simulations=10, selection={"name": "uct", "c": 1.25}),
         zerolab.parse_game(GAME), zerolab.study_report(LEDGER), positions,
     ]  # fmt: skip
@@ -109,7 +109,7 @@ def test_ratings_and_tournament_show_tables_and_figures(tournament):
     shown = Shown(ratings._repr_html_())
     assert (shown.tables, shown.images) == (1, 1)
     assert list(ratings.to_pandas()["player"]) == ["strong", "weak"]
-    assert ratings.to_pandas()["elo"].iloc[0] == ratings.players[0].elo
+    assert ratings.to_pandas()["elo"].iloc[0] == ratings.player_ratings[0].elo
     shown = Shown(tournament._repr_html_())
     assert (shown.tables, shown.images) == (3, 1)
     assert {"random", "mcts:5", "mcts:50"} <= set(shown.cells)

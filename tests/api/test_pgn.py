@@ -35,7 +35,9 @@ def test_written_games_are_read_again(games):
     text = zerolab.format_pgn(recorded)
     assert all(len(line) < 80 for line in text.splitlines() if not line.startswith("["))
     again = zerolab.parse_pgn(text)
-    assert [each.position.history for each in again] == [each.position.history for each in recorded]
+    assert [each.last_position.history for each in again] == [
+        each.last_position.history for each in recorded
+    ]
     assert again == recorded
 
 
@@ -43,8 +45,8 @@ def test_file_has_results_of_finished_and_unfinished_games(tmp_path):
     end = Position.start("connect_four:4x4:3").random_playout(seed=2)
     zerolab.write_pgn(tmp_path / "games.pgn", [end, end.undo()])
     finished, unfinished = zerolab.read_pgn(tmp_path / "games.pgn")
-    assert (finished.position, finished.result) == (end, end.first_player_outcome)
-    assert (unfinished.position, unfinished.result) == (end.undo(), None)
+    assert (finished.last_position, finished.result) == (end, end.first_player_outcome)
+    assert (unfinished.last_position, unfinished.result) == (end.undo(), None)
     assert repr(finished) == f"<RecordedGame ? against ?, {end.ply} plies>"
 
 
@@ -52,7 +54,7 @@ def test_comments_and_annotations_are_skipped():
     text = """[White "A"]\n[Black "B"]\n[Result "1-0"]\n
     1.a1 {a corner} b1 $1 2. a2 ; the rest of the line\n b2 $14 3... a3 1-0\n"""
     (game,) = zerolab.parse_pgn(text, game="gobang:3x3:3")
-    assert [game.position.action_name(action) for action in game.position.history] == [
+    assert [game.last_position.action_name(action) for action in game.last_position.history] == [
         "a1", "b1", "a2", "b2", "a3",
     ]  # fmt: skip
     assert (game.first, game.second, game.result) == ("A", "B", 1)

@@ -104,6 +104,6 @@ def test_suites_of_learning_yield_a_result_for_each_game(monkeypatch):
     filled = list(measure_replay(rounds=1))
     assert [each.name for each in learnt] == [f"learn/tiny/{NAME}"] * 2
     assert [each.name for each in filled] == [f"replay/merge/{NAME}"] * 2
-    assert all(each.median > 0.0 < each.limit for each in [*learnt, *filled])
+    assert all(each.median > 0.0 < each.limit_median for each in [*learnt, *filled])
     # Two in five positions recur, though not all of them are still in the window.
     assert all(0 < int(each.note.split()[-3]) <= 50 for each in filled)

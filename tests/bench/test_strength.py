@@ -7,7 +7,7 @@ import json
 import pytest
 
 from zerolab.bench import strength_report
-from zerolab.bench.benchmarks import VARIANTS, StrengthSettings
+from zerolab.bench.benchmarks import STRENGTH_VARIANTS, StrengthSettings
 from zerolab.bench.strength_benchmark import spaced_checkpoints, timed_checkpoints
 from zerolab.bench.strength_report import AccuracyLog, NetworkAccuracy, TimedCheckpoint
 from zerolab.cli.main import main
@@ -36,7 +36,7 @@ def folder(tmp_path_factory):
 
 
 def test_every_variant_is_valid_with_preset():
-    for name, variant in VARIANTS.items():
+    for name, variant in STRENGTH_VARIANTS.items():
         assert resolve_settings("connect_four:6x7", variant.preset, variant.changes), name
 
 

@@ -11,7 +11,7 @@ import pytest
 from forks import wait_for
 from zerolab.cli import output, process, progress
 from zerolab.cli.output import Console
-from zerolab.cli.process import NOTICE, CompilationNotice, show_compilations
+from zerolab.cli.process import NOTICE, CompilationNotice, enable_compilation_notice
 from zerolab.cli.progress import new_rich_progress
 from zerolab.core import resources
 
@@ -89,6 +89,6 @@ def test_displays_show_the_notice_themselves(notice, monkeypatch):
 
 def test_observer_is_registered_once(monkeypatch):
     monkeypatch.setattr(resources, "compilation_observers", [])
-    show_compilations()
-    show_compilations()
+    enable_compilation_notice()
+    enable_compilation_notice()
     assert resources.compilation_observers == [process.compilation_notice]

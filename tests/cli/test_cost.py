@@ -35,7 +35,7 @@ def as_json(capsys, *arguments):
 
 
 def test_moves_are_measured_on_this_machine(reference):
-    (measured,) = zerolab.read_reference(reference).moves  # both networks have the same size
+    (measured,) = zerolab.read_cost_reference(reference).moves  # both networks have the same size
     assert measured.low <= measured.milliseconds <= measured.high
     assert (measured.rounds, measured.moves, measured.simulations_per_move) == (6, 3 * 32, 8)
 
@@ -47,11 +47,11 @@ def test_costs_of_every_iteration(run, reference, capsys):
     last = costs["iterations"][-1]
     played = zerolab.open_run(run).metrics("selfplay")
     assert last["moves"] == sum(each["positions"] for each in played)
-    (measured,) = zerolab.read_reference(reference).moves
+    (measured,) = zerolab.read_cost_reference(reference).moves
     hours = measured.milliseconds * last["moves"] / 3_600_000
     assert last["reference_hours"] == pytest.approx(hours)
     assert [each["cost"] for each in costs["reached"]] == [None, None, None]
-    api = zerolab.run_costs(run, zerolab.read_reference(reference))
+    api = zerolab.run_costs(run, zerolab.read_cost_reference(reference))
     assert api[-1].as_dict() == last
 
 

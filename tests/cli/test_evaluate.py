@@ -45,8 +45,8 @@ def test_accuracy_of_run_is_reported(smoke_run, positions, tmp_path, capsys):
         assert strong["samples"] == 80
         assert player["non_trivial"]["weak"]["samples"] < 80
         assert sum(each["strong"]["samples"] for each in player["by_ply"].values()) == 80
-        assert 0 < player["value"]["mean_squared_error"]["mean"] < 4
-    assert random["value"] is None
+        assert 0 < player["value_accuracy"]["mean_squared_error"]["mean"] < 4
+    assert random["value_accuracy"] is None
     assert random["all_positions"]["strong"]["low"] == random["all_positions"]["strong"]["mean"]
 
 

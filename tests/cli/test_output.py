@@ -17,7 +17,7 @@ from rich.text import Text
 import zerolab.cli
 from zerolab.cli.main import main
 from zerolab.cli.output import Console, print_lines
-from zerolab.cli.process import report_interruption, resume_advice, warnings_in_one_line
+from zerolab.cli.process import advise_resuming, one_line_warnings_only, report_interruption
 from zerolab.cli.progress import new_rich_progress
 from zerolab.core.errors import SlowerSubstituteWarning
 from zerolab.store.games import GameRecord, GameStore
@@ -90,11 +90,11 @@ def test_csv_and_json_contain_names_unchanged(tmp_path, capsys):
 
 
 def test_warnings_and_advice_are_escaped(capsys):
-    with pytest.warns(RuntimeWarning) as caught, warnings_in_one_line():
+    with pytest.warns(RuntimeWarning) as caught, one_line_warnings_only():
         warnings.warn(EVIL, SlowerSubstituteWarning, stacklevel=1)
         warnings.warn(EVIL, RuntimeWarning, stacklevel=1)
     assert [str(each.message) for each in caught] == [ESCAPED]
-    with pytest.raises(KeyboardInterrupt) as interruption, resume_advice("all is saved", EVIL):
+    with pytest.raises(KeyboardInterrupt) as interruption, advise_resuming("all is saved", EVIL):
         raise KeyboardInterrupt
     report_interruption(interruption.value)
     output = capsys.readouterr().err

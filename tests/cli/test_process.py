@@ -34,11 +34,11 @@ def test_signal_prints_command_to_resume(number, seconds_to_stop):
     result = run_script(f"""
         import sys, time, types
         from zerolab.cli import main as command
-        from zerolab.cli.process import resume_advice
+        from zerolab.cli.process import advise_resuming
 
         def train():
             try:
-                with resume_advice("finished stages are saved", "zerolab train --run runs/a"):
+                with advise_resuming("finished stages are saved", "zerolab train --run runs/a"):
                     signal.raise_signal({number:d})
             finally:
                 time.sleep({seconds_to_stop})

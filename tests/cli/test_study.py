@@ -142,10 +142,14 @@ def test_status_of_new_study_counts_all_games(capsys):
     assert main(["study", "table-5.1", "--scale", "paper", "--status", "--json"]) == 0
     status = json.loads(capsys.readouterr().out)
     assert (status["study"], status["scale"]) == ("table-5.1", "paper")
-    assert (status["runs"], status["games"], status["finished_games"]) == (0, 157_500, 0)
-    games = {part["part"]: part["games"] for part in status["parts"]}
+    assert (status["planned_runs"], status["planned_games"], status["finished_games"]) == (
+        0,
+        157_500,
+        0,
+    )
+    games = {part["part"]: part["planned_games"] for part in status["parts"]}
     assert games == dict.fromkeys(("gobang", "connect_four", "othello"), 52_500)
-    assert status["seconds"] > status["done_seconds"] == 0
+    assert status["planned_core_seconds"] > status["finished_core_seconds"] == 0
     assert status["failures"] == {}
     assert main(["study", "table-5.1", "--only", "othello", "--status"]) == 0
     printed = capsys.readouterr().out

@@ -131,7 +131,7 @@ def test_match_reports_score_and_elo(capsys):
 def test_sequential_test_stops_early(capsys):
     played = ["mcts:60", "random", "--game", "connect_four:4x4", "--games", "1000"]
     result = json.loads(output(capsys, "match", *played, "--sprt", "0", "100", "--json"))
-    assert result["sprt"]["state"] == "accept H1"
+    assert result["sprt"]["decision"] == "accept H1"
     assert result["games"] < 200
     assert result["games"] % 2 == 0
     printed = output(capsys, "match", *played, "--sprt", "0", "100")

@@ -11,7 +11,7 @@ import pytest
 
 from zerolab.cli.main import COMMANDS, main
 from zerolab.cli.output import Console, print_lines
-from zerolab.cli.process import wrapped
+from zerolab.cli.process import wrap_line
 from zerolab.cli.progress import new_rich_progress
 from zerolab.report.table import Column, Interval, Table
 from zerolab.report.text import print_table
@@ -121,7 +121,7 @@ def test_lines_are_wrapped_only_in_a_terminal(monkeypatch, capsys):
     output = capsys.readouterr().out
     assert output.count("\n    word") >= 1
     assert line.rsplit(maxsplit=1)[-1] in output.split()
-    assert wrapped(line, None) == line
+    assert wrap_line(line, None) == line
 
 
 @pytest.mark.parametrize("value", ["", "0", "-5", "eighty", "٨٠"])

@@ -1,6 +1,6 @@
-"""Commands in the documentation and in help texts, checked up to the point where they would start.
+"""`train`, `fit` and `league` in the documentation and in help texts, up to the start of the work.
 
-The commands are not run, so files that users must have are replaced by stubs.
+The commands do not run: files that users must have are stubs, and resumed runs count as new ones.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from zerolab.evaluation.accuracy import (
     non_trivial_mask,
     player_choices,
     ply_ranges,
-    random_accuracy_report,
+    random_move_accuracy_report,
 )
 from zerolab.evaluation.collecting import DatasetSettings, collect_positions
 from zerolab.evaluation.dataset import collect_in_memory
@@ -61,8 +61,8 @@ def graded_positions():
 
 def test_grades_agree_with_hand_computed_values():
     grades = grade_moves(graded_positions(), np.array([1, 2, 0, FORFEIT_ACTION]))
-    assert grades.strong.tolist() == [False, False, True, False]
-    assert grades.weak.tolist() == [True, False, True, False]
+    assert grades.is_best.tolist() == [False, False, True, False]
+    assert grades.preserves_result.tolist() == [True, False, True, False]
     assert grades.regret[:3].tolist() == [2, 1, 0]
     assert np.isnan(grades.regret[3])
     assert non_trivial_mask(graded_positions()).tolist() == [True, True, False, False]
@@ -82,10 +82,10 @@ def test_report_agrees_with_hand_computed_values():
         4: 1.0,
     }
     assert report.by_ply[2].strong.sample_count == 2
-    assert report.value.mean_squared_error.interval.value == pytest.approx(
+    assert report.value_accuracy.mean_squared_error.interval.value == pytest.approx(
         (0.25 + 0.25 + 0.25 + 4) / 4
     )
-    assert report.value.correct_sign_share.interval.value == pytest.approx(
+    assert report.value_accuracy.correct_sign_share.interval.value == pytest.approx(
         2 / 3
     )  # the drawn position is excluded
     low, high = report.all_positions.weak.interval.low, report.all_positions.weak.interval.high
@@ -93,7 +93,7 @@ def test_report_agrees_with_hand_computed_values():
 
 
 def test_random_report_agrees_with_hand_computed_values():
-    report = random_accuracy_report(graded_positions())
+    report = random_move_accuracy_report(graded_positions())
     assert report.all_positions.strong.interval.value == pytest.approx(
         (1 / 3 + 1 / 2 + 1 / 2 + 2 / 3) / 4
     )
@@ -115,11 +115,11 @@ def test_perfect_player_is_always_correct(solved):
     for accuracy in (report.all_positions, report.non_trivial, *report.by_ply.values()):
         assert accuracy.strong.interval.value == accuracy.weak.interval.value == 1.0
     assert report.all_positions.regret.interval.value == 0.0
-    assert report.value is None
+    assert report.value_accuracy is None
 
 
 def test_random_player_has_the_expected_accuracy(solved):
-    expected = random_accuracy_report(solved)
+    expected = random_move_accuracy_report(solved)
     seeds = range(40)
     reports = [
         accuracy_report(
@@ -148,13 +148,14 @@ def test_search_beats_random_and_predicts_winners(solved):
         for n in (5, 400)
     )
     assert (
-        random_accuracy_report(solved).all_positions.weak.interval.value
+        random_move_accuracy_report(solved).all_positions.weak.interval.value
         < few.all_positions.weak.interval.value
         < many.all_positions.weak.interval.low
     )
-    assert many.value.correct_sign_share.interval.value > 0.9
+    assert many.value_accuracy.correct_sign_share.interval.value > 0.9
     assert (
-        many.value.mean_squared_error.interval.value < few.value.mean_squared_error.interval.value
+        many.value_accuracy.mean_squared_error.interval.value
+        < few.value_accuracy.mean_squared_error.interval.value
     )
 
 
@@ -238,7 +239,7 @@ def test_every_ply_is_in_one_range(plies, limit):
 
 
 def test_ply_ranges_combine_their_plies(solved):
-    report = random_accuracy_report(solved)
+    report = random_move_accuracy_report(solved)
     for first, last, accuracy in report.by_ply_range:
         accuracies = [
             ply_accuracy for ply, ply_accuracy in report.by_ply.items() if first <= ply <= last
@@ -254,7 +255,7 @@ def test_ply_ranges_combine_their_plies(solved):
 
 
 def test_figure_shows_plies_with_enough_positions(solved):
-    figure = draw_accuracy("title", [random_accuracy_report(solved)])
+    figure = draw_accuracy("title", [random_move_accuracy_report(solved)])
     for axes in figure.axes:
         line = axes.lines[0]
         plies, counts = np.unique(solved.plies, return_counts=True)

@@ -81,7 +81,7 @@ def test_results_agree_with_judged_moves():
         game_moves = [move for move in moves if move.game_number == played.number]
         result = played.result if played.number % 2 == 0 else -played.result
         if game_moves:
-            assert result == np.sign(game_moves[-1].value)
+            assert result == np.sign(game_moves[-1].played_value)
             assert any(move.is_blunder for move in game_moves) == (
                 np.sign(game_moves[0].best_value) > result
             )
@@ -109,7 +109,7 @@ def test_moves_are_compared_with_the_best_move():
 def test_forfeit_is_a_blunder_unless_already_lost():
     played = [GameRecord(0, "x", "o", (0, 4, FORFEIT_ACTION), -1)]
     moves = solve_moves_of_player_a(GAME, played, ORACLE)
-    assert moves[-1].value is None
+    assert moves[-1].played_value is None
     assert moves[-1].is_blunder
     assert perfect_play_report(played, moves).blunders_by_ply == {2: 1}
     assert not SolvedMove(0, 2, -3, None).is_blunder

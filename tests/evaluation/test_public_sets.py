@@ -14,7 +14,7 @@ from zerolab.evaluation import solved_sets
 from zerolab.evaluation.accuracy import MoveChoices, accuracy_report
 from zerolab.evaluation.positions import read_positions
 from zerolab.evaluation.public_sets import is_public_set, read_public_set
-from zerolab.evaluation.solved_sets import PUBLISHED_ERRORS, SetResult, error_tables, solve_set
+from zerolab.evaluation.solved_sets import PUBLISHED_ERRORS, SetAccuracy, error_tables, solve_set
 from zerolab.oracles.oracle import ILLEGAL_VALUE
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.position import Position
@@ -296,7 +296,7 @@ def test_rates_are_those_of_the_worst_moves(tmp_path):
     best = solved.position_values
     values = solved.action_values[np.arange(20), worst]
     report = accuracy_report("search", solved, MoveChoices(worst, None))
-    entry = SetResult("set", "Begin-Hard", 20, [report]).as_dict()
+    entry = SetAccuracy("set", "Begin-Hard", 20, [report]).as_dict()
     (player,) = entry["players"]
     assert player["weak_errors"]["mean"] == pytest.approx((np.sign(values) != np.sign(best)).mean())
     assert player["strong_errors"]["mean"] == pytest.approx((values != best).mean())
@@ -311,7 +311,9 @@ def test_tables_have_a_row_per_set_and_published_rates_beside_searches(tmp_path)
     solved = solve_set(public, make_oracle=exhaustive)
     choices = MoveChoices(solved.action_values.argmax(axis=1), None)
     reports = [accuracy_report(name, solved, choices) for name in ("network", "search")]
-    results = [SetResult("set", name, 20, reports) for name in ("Begin-Hard", "Begin-Easy", "set")]
+    results = [
+        SetAccuracy("set", name, 20, reports) for name in ("Begin-Hard", "Begin-Easy", "set")
+    ]
     alone, searched = error_tables(results, 600)
     assert [row[0] for row in searched.rows] == ["Begin-Hard", "Begin-Easy", "set"]
     assert [row[2].value for row in searched.rows] == [0.0] * 3

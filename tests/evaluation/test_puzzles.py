@@ -119,7 +119,7 @@ def test_collection_has_no_repeated_positions_and_few_easy_ones(puzzles):
     collection = PuzzleCollection(6)
     start = Position.start(GAME)
     orders = [start.play("a1").play("b2").play("c3"), start.play("c3").play("b2").play("a1")]
-    assert [collection.is_new(each) for each in orders] == [True, False]
+    assert [collection.mark_seen_if_new(each) for each in orders] == [True, False]
     for puzzle in puzzles:
         collection.add(puzzle.model_copy(update={"misses": {"random": 0.0}}))
     assert len(collection.puzzles) == 3

@@ -7,7 +7,7 @@ import io
 import numpy as np
 from rich.console import Console
 
-from zerolab.evaluation.accuracy import MoveChoices, accuracy_report, random_accuracy_report
+from zerolab.evaluation.accuracy import MoveChoices, accuracy_report, random_move_accuracy_report
 from zerolab.evaluation.opponents import draw_accuracy, json_value, print_accuracy
 from zerolab.evaluation.positions import Positions
 
@@ -30,7 +30,7 @@ POSITIONS = long_games()
 CHOICES = MoveChoices(
     np.random.default_rng(1).integers(0, 2, len(POSITIONS)), np.zeros(len(POSITIONS), np.float32)
 )
-REPORTS = [accuracy_report("player", POSITIONS, CHOICES), random_accuracy_report(POSITIONS)]
+REPORTS = [accuracy_report("player", POSITIONS, CHOICES), random_move_accuracy_report(POSITIONS)]
 
 
 def printed_lines(reports):

@@ -256,7 +256,7 @@ class PlayoutAlwaysWon(GobangRules):
         return WIN
 
 
-@_broken("check_empties")
+@_broken("check_empty_count")
 class EmptiesCountsPieces(GobangSolverRules):
     @staticmethod
     def empty_count(game, state):
@@ -298,7 +298,7 @@ class DefenceOmitted(GobangSolverRules):
         return min(1, GobangSolverRules.solver_moves(game, state[::-1], out))
 
 
-@_broken("check_reference")
+@_broken("check_against_twin")
 class DrawScoredAsLoss(GobangRules):
     @staticmethod
     def outcome(game, state):
@@ -306,7 +306,7 @@ class DrawScoredAsLoss(GobangRules):
         return LOSS if result == DRAW else result
 
 
-@_broken("check_reference")
+@_broken("check_against_twin")
 class AbsoluteWinner(GobangRules):
     @staticmethod
     def outcome(game, state):
@@ -315,7 +315,7 @@ class AbsoluteWinner(GobangRules):
         return WIN if result == LOSS and not first_to_move else result
 
 
-@_broken("check_reference")
+@_broken("check_against_twin")
 class AbsoluteColours(CellEncoding):
     @staticmethod
     def encode(game, state, out):
@@ -331,8 +331,8 @@ def _error(name: str) -> str:
     """Return the message of the check that must catch a game, or an empty string."""
     check, game = CAUGHT_BY[name]
     try:
-        if check == "check_reference":
-            testing.check_reference(game, lambda: NaiveGobang(*game))
+        if check == "check_against_twin":
+            testing.check_against_twin(game, lambda: NaiveGobang(*game))
         else:
             run_check = next(each for each in testing.CHECKS if each.__name__ == check)
             playouts = _PLAYOUTS if check == "check_playout" else random_games._PLAYOUTS

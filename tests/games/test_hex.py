@@ -12,7 +12,7 @@ import pytest
 from games.spiel import spiel_start
 from zerolab import Position
 from zerolab.rules.catalogue import parse_game
-from zerolab.testing import CHECKS, check_reference
+from zerolab.testing import CHECKS, check_against_twin
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "hex.py"
 
@@ -31,7 +31,7 @@ def test_law(name: str, check: Callable[[Any], None]) -> None:
 @pytest.mark.parametrize("columns", range(3, 9))
 def test_agrees_with_open_spiel(rows: int, columns: int) -> None:
     spiel_twin = spiel_start(f"hex(num_rows={rows},num_cols={columns})")
-    check_reference(parse_game(f"hex:{rows}x{columns}"), spiel_twin, 1000)
+    check_against_twin(parse_game(f"hex:{rows}x{columns}"), spiel_twin, 1000)
 
 
 def test_first_player_connects_top_and_bottom() -> None:

@@ -14,7 +14,7 @@ from zerolab.games.connect_four import ConnectFour
 from zerolab.games.gobang import Gobang
 from zerolab.games.othello import Othello
 from zerolab.rules.catalogue import parse_game
-from zerolab.testing import check_reference
+from zerolab.testing import check_against_twin
 from zerolab.testing.random_games import ongoing_sample_positions, random_games, sample_positions
 
 OTHELLO_SIZES = [(rows, columns) for rows in range(4, 9) for columns in range(4, 9)]
@@ -36,18 +36,18 @@ def _sizes(smallest: int) -> list[tuple[int, int, int]]:
 
 @pytest.mark.parametrize(("rows", "columns"), OTHELLO_SIZES)
 def test_othello_agrees_with_its_naive_twin(rows: int, columns: int) -> None:
-    check_reference(Othello(rows, columns), partial(NaiveOthello, rows, columns), max_leaves=300)
+    check_against_twin(Othello(rows, columns), partial(NaiveOthello, rows, columns), max_leaves=300)
 
 
 @pytest.mark.parametrize(("rows", "columns", "length"), _sizes(smallest=4))
 def test_connect_four_agrees_with_its_naive_twin(rows: int, columns: int, length: int) -> None:
     start = partial(NaiveConnectFour, rows, columns, length)
-    check_reference(ConnectFour(rows, columns, length), start)
+    check_against_twin(ConnectFour(rows, columns, length), start)
 
 
 @pytest.mark.parametrize(("rows", "columns", "length"), _sizes(smallest=3))
 def test_gobang_agrees_with_its_naive_twin(rows: int, columns: int, length: int) -> None:
-    check_reference(Gobang(rows, columns, length), partial(NaiveGobang, rows, columns, length))
+    check_against_twin(Gobang(rows, columns, length), partial(NaiveGobang, rows, columns, length))
 
 
 def test_compared_othello_games_include_passes_and_all_results() -> None:
@@ -80,7 +80,7 @@ GOBANG = [(3, 3, 3), (3, 8, 3), (5, 5, 4), (6, 4, 3), (6, 6, 4), (7, 8, 5), (8, 
 @pytest.mark.parametrize(("rows", "columns", "length"), CONNECT_FOUR)
 def test_connect_four_agrees_with_open_spiel(rows: int, columns: int, length: int) -> None:
     spiel_name = f"connect_four(rows={rows},columns={columns},x_in_row={length})"
-    check_reference(
+    check_against_twin(
         parse_game(f"connect_four:{rows}x{columns}:{length}"), spiel_start(spiel_name), 2000
     )
 
@@ -88,11 +88,13 @@ def test_connect_four_agrees_with_open_spiel(rows: int, columns: int, length: in
 @pytest.mark.parametrize(("rows", "columns", "length"), GOBANG)
 def test_gobang_agrees_with_open_spiel(rows: int, columns: int, length: int) -> None:
     spiel_name = f"mnk(m={columns},n={rows},k={length})"
-    check_reference(parse_game(f"gobang:{rows}x{columns}:{length}"), spiel_start(spiel_name), 2000)
+    check_against_twin(
+        parse_game(f"gobang:{rows}x{columns}:{length}"), spiel_start(spiel_name), 2000
+    )
 
 
 def test_othello_agrees_with_open_spiel() -> None:
-    check_reference(parse_game("othello:8x8"), spiel_start("othello"), 2000)
+    check_against_twin(parse_game("othello:8x8"), spiel_start("othello"), 2000)
 
 
 def test_open_spiel_othello_has_same_first_player() -> None:

@@ -139,7 +139,7 @@ def test_outcome_targets_agree_with_hand_computed_mixtures(outcome, root, weight
     assert probabilities[0] - probabilities[2] == pytest.approx(value)
 
 
-def test_outcome_error_and_search_outputs():
+def test_outcome_error_and_evaluator_outputs():
     logits = [[0.0, math.log(2), math.log(5)], [0.0, 0.0, 0.0]]  # 1/8, 2/8, 5/8
     errors, gradient = error_and_gradient("outcome", logits, [[0.0, 1.0, 0.0], [0.5, 0.0, 0.5]])
     assert errors == pytest.approx([math.log(4), math.log(3)])
@@ -359,7 +359,7 @@ def test_invalid_head_lists_get_one_line_errors(heads_data, message):
         ((), 'heads: no head provides priors: expected "policy" in network.heads, which has none'),
     ],
 )
-def test_head_lists_without_search_outputs_are_refused(heads_data, message):
+def test_head_lists_without_evaluator_outputs_are_refused(heads_data, message):
     for kind in (NETWORKS["conv"], NETWORKS["resnet"]):
         with pytest.raises(UserError) as caught:
             validate(kind, {"heads": heads_data})

@@ -135,7 +135,7 @@ def made_up_results(scale, design, measure, elo, error=0.0):
     runs = [made_up_run(planned, **measure(planned)) for planned in design.runs]
     groups = {}
     for each in design.tournaments:
-        groups.setdefault(each.group, []).append(each)
+        groups.setdefault(each.group_name, []).append(each)
     played = {
         group: made_up_tournament(
             planned,

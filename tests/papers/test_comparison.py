@@ -14,7 +14,7 @@ from zerolab.papers.warm_start.comparison import (
 )
 from zerolab.ratings.results import MatchScore
 from zerolab.report.table import Z95
-from zerolab.studies.block_model import fit_games
+from zerolab.studies.block_model import fit_per_game_models
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_published_interval_is_a_wilson_interval():
 def model_of(elos):
     """Return a model of games in which variants have nearly the given Elo."""
     random = np.random.default_rng(0)
-    return fit_games(
+    return fit_per_game_models(
         {
             game: {
                 variant: {seed: elo + random.normal() for seed in range(8)}

@@ -122,14 +122,14 @@ def test_claims_compare_variants_at_equal_cost_and_at_their_ends(made_up):
         findings.EXTENDED_CLAIM: at("extended", 10) - at("baseline", 10),
         # Straight curves differ by their distance in the middle.
         findings.GROWING_CLAIM: (0.60 + 0.82) / 2 - (0.50 + 0.90) / 2,
-        findings.FREE_FEATURES_CLAIM: (2.0 * 0.70 + 7.9 * 0.84) / 9.9 - (0.50 + 0.90) / 2,
+        findings.FREE_FEATURES_NO_HELP_CLAIM: (2.0 * 0.70 + 7.9 * 0.84) / 9.9 - (0.50 + 0.90) / 2,
         # The small network costs 2: the curves overlap from 2.1 to 10, with a bend at 4.1.
-        findings.FEATURES_CLAIM: (
+        findings.FEATURES_DO_NOT_PAY_CLAIM: (
             (2.0 * 0.70 + 5.9 * (0.80 + 0.08 * 5.9 / 7.9 / 2)) / 7.9 - (0.50 + 0.40 * 5.95 / 9.9)
         ),
         findings.GROWING_EARLY_CLAIM: at("growing", 2.5) - at("extended", 2.5),
-        findings.LEAGUE_CLAIM: (0.50 + 0.87) / 2 - (0.50 + 0.90) / 2,
-        findings.ABLATIONS["no-merging"]: at("extended", 10) - at("no-merging", 10),
+        findings.LEAGUE_NO_BETTER_CLAIM: (0.50 + 0.87) / 2 - (0.50 + 0.90) / 2,
+        findings.ABLATION_CLAIMS["no-merging"]: at("extended", 10) - at("no-merging", 10),
         # The baseline's last fifth, 16 to 20, is on its second line.
         ends["extended-ends-higher"]: at("extended", 10) - (0.80 + 0.15 * 0.8),
         ends["growing-peaks-lower"]: at("growing", 10) - at("extended", 10),
@@ -171,8 +171,10 @@ def test_small_networks_cost_accuracy_and_variants_save_cost(made_up):
     paid = [0.60, 0.60 + steep * 2.0, 0.80 + flat * (10.0 - 4.1)]
     lost = [one - other for one, other in zip(free, paid, strict=True)]
     expected = (2.0 * (lost[0] + lost[1]) + 5.9 * (lost[1] + lost[2])) / 2 / 7.9
-    assert found[findings.SMALL_COST_CLAIM].value == pytest.approx(expected, abs=1e-9)
-    assert isinstance(found[findings.EXTENSIONS_CLAIM], MissingEstimate)  # without a service
+    assert found[findings.SMALL_NETWORK_COST_CLAIM].value == pytest.approx(expected, abs=1e-9)
+    assert isinstance(
+        found[findings.EXTENSIONS_GAIN_LITTLE_CLAIM], MissingEstimate
+    )  # without a service
 
 
 def test_savings_are_ratios_of_costs_at_an_accuracy_that_all_runs_reach():
@@ -181,10 +183,10 @@ def test_savings_are_ratios_of_costs_at_an_accuracy_that_all_runs_reach():
 
     slow = {seed: line(0.1 * (1.0 + 0.01 * seed), 10.0) for seed in range(3)}
     fast = {seed: line(0.2 * (1.0 + 0.01 * seed), 3.0) for seed in range(3)}
-    found = costs.cost_saving({"service": fast, "extended": slow}, "service", "extended")
+    found = costs.log2_cost_ratio({"service": fast, "extended": slow}, "service", "extended")
     # At 0.01 below 0.54, the lowest peak, smoothing shifts both costs by the same factor.
     assert found.value == pytest.approx(1.0, abs=1e-3)
-    assert costs.cost_saving({"extended": slow}, "service", "extended") == MissingEstimate(
+    assert costs.log2_cost_ratio({"extended": slow}, "service", "extended") == MissingEstimate(
         "service is not studied at this scale"
     )
 
@@ -206,7 +208,7 @@ def test_a_lead_in_one_part_of_the_costs_is_found():
 
 
 def test_curves_that_do_not_overlap_are_not_compared():
-    later = [point._replace(cost=point.cost + 30.0) for point in RUN]
+    later = [point._replace(core_hours=point.core_hours + 30.0) for point in RUN]
     runs = {"extended": {0: RUN}, "features": {0: later}, "small": {0: RUN}}
     found = costs.difference_along_curves(runs, "features", "extended")
     assert isinstance(found, MissingEstimate)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from zerolab.agents.specs import parse_agents
-from zerolab.evaluation.accuracy import random_grades
+from zerolab.evaluation.accuracy import random_move_grades
 from zerolab.evaluation.dataset import make_dataset
 from zerolab.evaluation.positions import read_positions
 from zerolab.papers import solved_accuracy
@@ -79,7 +79,7 @@ def test_networks_are_graded_on_easy_positions(results, finished):
     accuracies = smaller_findings.easy_accuracies(results)
     assert set(accuracies["extended"].values()) == {1.0}
     positions, _ = read_positions(easy_path(finished))
-    chance = np.mean(random_grades(positions).strong)
+    chance = np.mean(random_move_grades(positions).is_best)
     for seed in range(2):
         assert accuracies["baseline"][seed] == pytest.approx(chance, abs=0.15)
     (table,) = smaller_findings.easy_section(results, accuracies)
@@ -91,12 +91,13 @@ def test_networks_are_graded_on_easy_positions(results, finished):
 
 def test_easy_positions_are_compared_with_hard_ones(results):
     """The hard accuracy is 0.25 for all runs, and perfect play is always right on easy ones."""
-    found = smaller_findings.easy_statistics(results)[smaller_findings.EASY_CLAIM]
+    found = smaller_findings.easy_statistics(results)[smaller_findings.EASY_FOR_SELF_PLAY_CLAIM]
     baseline = smaller_findings.easy_accuracies(results)["baseline"].values()
     assert found.value == pytest.approx((1.0 + np.mean([*baseline])) / 2 - 0.25)
     bare = replace(results, runs=[replace(run, measurements={}) for run in results.runs])
     assert isinstance(
-        smaller_findings.easy_statistics(bare)[smaller_findings.EASY_CLAIM], MissingEstimate
+        smaller_findings.easy_statistics(bare)[smaller_findings.EASY_FOR_SELF_PLAY_CLAIM],
+        MissingEstimate,
     )
 
 
@@ -138,7 +139,9 @@ def test_final_accuracy_of_policy_and_search(finished, monkeypatch):
     found = solved_accuracy.measure_final_accuracy(finished[0])
     assert (found["search"], found["regret"]) == (1.0, 0.0)
     positions, _ = read_positions(easy_path(finished))
-    assert found["policy"] == pytest.approx(np.mean(random_grades(positions).strong), abs=0.15)
+    assert found["policy"] == pytest.approx(
+        np.mean(random_move_grades(positions).is_best), abs=0.15
+    )
 
 
 def test_policy_is_graded_by_ply_on_the_test_part(finished, monkeypatch):

@@ -20,17 +20,17 @@ from zerolab.papers.connect_four import (
 from zerolab.papers.connect_four.costs import AccuracyPoint, MeasuredMoveTimes
 from zerolab.papers.connect_four.findings import (
     DEEPER_CLAIMS,
-    EASY_SET_CLAIM,
-    EFFORT_CLAIM,
-    EXTENSIONS_CLAIM,
+    EXTENSIONS_GAIN_LITTLE_CLAIM,
+    EXTENSIONS_SAVE_EFFORT_CLAIM,
     LATE_POSITIONS_CLAIM,
     ONE_PER_GAME_CLAIM,
+    RANDOM_MOVES_HARDER_CLAIM,
     SUPERVISED_FEATURES_CLAIM,
 )
 from zerolab.papers.connect_four.smaller_findings import (
-    DROP_CLAIM,
-    LATE_DROP_CLAIM,
-    RECOVERY_CLAIM,
+    DROP_RECOVERY_CLAIM,
+    GROWTH_DROP_CLAIM,
+    LATER_GROWTH_DROP_CLAIM,
 )
 from zerolab.papers.connect_four.study import Connect4EfficiencyStudy, Connect4SupervisedStudy
 from zerolab.papers.connect_four.variants import (
@@ -184,7 +184,7 @@ def test_sets_are_compared_at_equal_depth_and_equal_plies():
     found = supervised.supervised_statistics(learned(is_claimed=True))
     assert found[ONE_PER_GAME_CLAIM].value == pytest.approx(0.01, abs=1e-3)
     assert len(found[ONE_PER_GAME_CLAIM].estimates) == 6
-    assert found[EASY_SET_CLAIM].value == pytest.approx(0.04, abs=1e-3)
+    assert found[RANDOM_MOVES_HARDER_CLAIM].value == pytest.approx(0.04, abs=1e-3)
     # 40 of 100 hard positions and 140 of 200 easy ones are late.
     hard, easy = (
         {"5": 0.5 + lead, "30": 0.8 + lead + late}
@@ -249,12 +249,12 @@ def test_most_and_second_most_effort_are_saved_by_two_of_three_extensions(judged
     found = costs.training_statistics(results, runs)
     counted = costs._with_cost_of_small_networks(runs)
     least, middle, most = sorted(
-        costs.cost_saving(counted, name, "extended").value
+        costs.log2_cost_ratio(counted, name, "extended").value
         for name in ("service", "features", "league")
     )
     assert least < middle < most
-    assert found[EFFORT_CLAIM].value == most
-    assert found[EXTENSIONS_CLAIM].value == middle
+    assert found[EXTENSIONS_SAVE_EFFORT_CLAIM].value == most
+    assert found[EXTENSIONS_GAIN_LITTLE_CLAIM].value == middle
 
 
 def test_all_variants_estimate_the_variance():
@@ -278,7 +278,7 @@ def test_all_variants_estimate_the_variance():
     assert difference.degrees_of_freedom == degrees_of_freedom
     # without an effect of seeds, REML drops the blocks and pools the variances of the variants
     variance = min(squares / degrees_of_freedom, by_variant)
-    assert difference.error == pytest.approx(np.sqrt(2 * variance / len(seeds)), rel=1e-3)
+    assert difference.standard_error == pytest.approx(np.sqrt(2 * variance / len(seeds)), rel=1e-3)
 
 
 def test_shorter_runs_do_not_estimate_the_variance():
@@ -303,7 +303,7 @@ def test_random_moves_of_the_best_player_follow_from_its_check_parameter(judged)
 def test_growth_is_reported_by_iteration(judged):
     is_claimed, _, results = judged
     run = results.runs_where(SELF_PLAY_PART, variant="growing")[0]
-    changes = smaller_findings.growth_changes(run)
+    changes = smaller_findings.accuracy_changes_at_growth(run)
     assert list(changes) == [at for at in run.planned.settings.growth.after if at < 20]
     (table,) = smaller_findings.growth_section(results)
     assert isinstance(table, Table)
@@ -318,7 +318,11 @@ def test_runs_that_end_before_they_grow_are_missing():
     short = replace(results, runs=[replace(run, records=run.records[:1]) for run in results.runs])
     found = smaller_findings.growth_statistics(short)
     note = MissingEstimate("some runs end before their network grows")
-    assert found == {DROP_CLAIM: note, LATE_DROP_CLAIM: note, RECOVERY_CLAIM: note}
+    assert found == {
+        GROWTH_DROP_CLAIM: note,
+        LATER_GROWTH_DROP_CLAIM: note,
+        DROP_RECOVERY_CLAIM: note,
+    }
 
 
 def test_recovery_is_measured_before_the_next_growth():
@@ -334,7 +338,9 @@ def test_recovery_is_measured_before_the_next_growth():
     ]
     run = TrainedRun(planned, records)
     assert planned.settings.growth.after[:2] == (4, 10)
-    assert list(smaller_findings.growth_changes(run).values()) == pytest.approx([-0.1, -0.4])
+    assert list(smaller_findings.accuracy_changes_at_growth(run).values()) == pytest.approx(
+        [-0.1, -0.4]
+    )
     assert smaller_findings.changes_until_next_growth(run) == pytest.approx([0.2, -0.05])
 
 

@@ -20,7 +20,7 @@ from zerolab.papers.loss_functions.analysis import (
 )
 from zerolab.papers.loss_functions.study import LOSS_SYMBOLS, LossFunctionsStudy
 from zerolab.report.table import Z95
-from zerolab.studies.block_model import fit_games, ranked_lead
+from zerolab.studies.block_model import fit_per_game_models, ranked_lead
 from zerolab.studies.claims import MissingEstimate
 from zerolab.training.records import GateRecord
 
@@ -93,7 +93,7 @@ def correlated(groups, seed_count=None):
     def measure(planned):
         return {**alike(planned), "elo": elo(planned) + 100 * noise(planned, 0.1, "training")}
 
-    design = design_of(LossFunctionsStudy, "mini", seed_count).of_parts(
+    design = design_of(LossFunctionsStudy, "mini", seed_count).restricted_to_parts(
         ["othello-5x5", "gobang-5x5"]
     )
     results = made_up_results("mini", design, measure, elo)
@@ -118,7 +118,7 @@ def test_correlation_needs_three_runs_per_group():
 
 
 def leads_of(values, rank):
-    return ranked_lead(fit_games(values), "a", ["b", "c"], [*values], rank)
+    return ranked_lead(fit_per_game_models(values), "a", ["b", "c"], [*values], rank)
 
 
 def table_of_leads(true_leads, seeds=4, spread=5.0, generator=None):

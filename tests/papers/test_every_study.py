@@ -59,7 +59,7 @@ def test_study_runs_and_reports(name, root):
     assert done.progress().is_unfinished
     assert done.perform_all(Here(), lambda view: None) == {}
     assert not done.progress().is_unfinished
-    document = done.document()
+    document = done.report()
     verdicts = verdicts_of(document)
     assert all(each.note for each in verdicts if each.word == "no data")
     assert document.limitations.startswith("Scale smoke")
@@ -78,8 +78,8 @@ def test_study_runs_and_reports(name, root):
 @pytest.mark.parametrize("name", registered_studies())
 def test_new_study_reports_missing_data(name, tmp_path):
     begun = StudyExecution.plan(registered_studies()[name], "smoke", tmp_path)
-    begun.begin()
-    verdicts = verdicts_of(begun.document())
+    begun.create_folder()
+    verdicts = verdicts_of(begun.report())
     assert {each.word for each in verdicts} == {"no data"}
     assert all(each.note for each in verdicts)
 

@@ -18,19 +18,19 @@ from zerolab.papers.hyperparameters import correlation as report
 from zerolab.papers.hyperparameters import regression
 from zerolab.papers.hyperparameters.correlation import grid_statistics
 from zerolab.papers.hyperparameters.grid import (
-    COMPOSITION_CLAIM,
-    EACH_CLAIMS,
+    EPOCHS_SATURATED_CLAIM,
     FEW_EPOCHS_CLAIM,
     GRID_CLAIMS,
     GRID_SYMBOLS,
-    LEAD_CLAIMS,
-    MORE_CLAIM,
-    OUTER_CLAIM,
-    OUTER_MATTERS_CLAIM,
+    ITERATIONS_AND_GAMES_CLAIM,
+    ITERATIONS_EQUAL_TIME_CLAIM,
+    ITERATIONS_LEAD_CLAIMS,
+    ITERATIONS_SUBSUME_CLAIM,
+    MORE_OF_ALL_CLAIM,
+    MORE_OF_EACH_CLAIMS,
+    MORE_TIME_HELPS_CLAIM,
     OVERTRAINED_CLAIM,
-    SATURATED_CLAIM,
-    SUBSUMED_CLAIM,
-    WORK_CLAIM,
+    POSITIVE_INTERACTION_CLAIM,
     counted_time_deviation,
     counted_work,
     fit_unit_costs,
@@ -98,17 +98,25 @@ def test_effects_of_doublings_are_recovered(results):
     """Seeds are 500 Elo apart, which must not affect coefficients."""
     found = regression.fit_grid(read_grid(results))
     for symbol in GRID_SYMBOLS:
-        assert found.elo[symbol].value == pytest.approx(WORTH[symbol], abs=5), symbol
-        assert found.elo[symbol].interval.low < WORTH[symbol] < found.elo[symbol].interval.high
-        assert found.measured_time[symbol].value == pytest.approx(COST[symbol], abs=1e-6)
-        assert found.counted_time[symbol].value == pytest.approx(COST[symbol], abs=1e-4)
+        assert found.elo_coefficients[symbol].value == pytest.approx(WORTH[symbol], abs=5), symbol
+        assert (
+            found.elo_coefficients[symbol].interval.low
+            < WORTH[symbol]
+            < found.elo_coefficients[symbol].interval.high
+        )
+        assert found.measured_time_coefficients[symbol].value == pytest.approx(
+            COST[symbol], abs=1e-6
+        )
+        assert found.counted_time_coefficients[symbol].value == pytest.approx(
+            COST[symbol], abs=1e-4
+        )
 
 
 def test_effects_at_equal_time_agree_with_normal_equations(results):
     """Levels are independent, so the normal equations only contain their variances."""
     found = regression.fit_grid(read_grid(results)).elo_at_equal_counted_time
     variance = {
-        symbol: np.var([math.log2(level) for level in results.levels(symbol)])
+        symbol: np.var([math.log2(level) for level in results.planned_levels(symbol)])
         for symbol in GRID_SYMBOLS
     }
     time_time = sum(COST[s] ** 2 * variance[s] for s in GRID_SYMBOLS)
@@ -125,18 +133,22 @@ def test_effects_at_equal_time_agree_with_normal_equations(results):
 def test_lead_is_the_difference_of_fitted_effects(results):
     grid = read_grid(results)
     found = regression.fit_grid(grid).elo_at_equal_counted_time
-    for symbol in LEAD_CLAIMS:
+    for symbol in ITERATIONS_LEAD_CLAIMS:
         difference = regression.lead_of_iterations(grid, regression.fit_grid(grid), symbol)
         expected = found["I"].value - found[symbol].value
         assert difference.value == pytest.approx(expected)
         assert difference.interval.low < expected < difference.interval.high
 
 
-CONTRADICTED = {MORE_CLAIM, EACH_CLAIMS["ep"]}
+CONTRADICTED = {MORE_OF_ALL_CLAIM, MORE_OF_EACH_CLAIMS["ep"]}
 """Claims that do not hold for the invented runs, because epochs make them weaker."""
 
 
-TIME_CLAIMS = (SUBSUMED_CLAIM, OUTER_CLAIM, *LEAD_CLAIMS.values())
+TIME_CLAIMS = (
+    ITERATIONS_SUBSUME_CLAIM,
+    ITERATIONS_EQUAL_TIME_CLAIM,
+    *ITERATIONS_LEAD_CLAIMS.values(),
+)
 
 
 def words_of(results):
@@ -150,10 +162,13 @@ def test_built_in_claims_hold(results):
     # Losing 10 Elo per doubling of epochs, or 6 from ep = 10 to 15, decides nothing in one cell.
     assert words.pop(OVERTRAINED_CLAIM) == "undecided"
     assert words.pop(FEW_EPOCHS_CLAIM) == "undecided"
-    assert words.pop(COMPOSITION_CLAIM) in ("equal", "undecided")  # the effects are additive
-    assert words[OUTER_MATTERS_CLAIM] == "holds"
+    assert words.pop(POSITIVE_INTERACTION_CLAIM) in (
+        "equal",
+        "undecided",
+    )  # the effects are additive
+    assert words[ITERATIONS_AND_GAMES_CLAIM] == "holds"
     # Examples come from games, which help, and from epochs, which do not.
-    assert words.pop(WORK_CLAIM) != "does not hold"
+    assert words.pop(MORE_TIME_HELPS_CLAIM) != "does not hold"
     assert {claim for claim, word in words.items() if word != "holds"} == CONTRADICTED
     assert {words[claim] for claim in CONTRADICTED} == {"does not hold"}
 
@@ -172,9 +187,9 @@ def test_epochs_that_stop_helping(turn):
         return worth + turn * (120 * (ep - math.log2(10)) + 100 * is_last)
 
     words = words_of(made_up_results("mini", design, measured, elo))
-    assert words[MORE_CLAIM] == "holds"
+    assert words[MORE_OF_ALL_CLAIM] == "holds"
     expected = "holds" if turn < 0 else "does not hold"
-    assert (words[SATURATED_CLAIM], words[OVERTRAINED_CLAIM]) == (expected, expected)
+    assert (words[EPOCHS_SATURATED_CLAIM], words[OVERTRAINED_CLAIM]) == (expected, expected)
 
 
 @pytest.mark.parametrize(("of_epochs", "word"), [(-60.0, "holds"), (60.0, "does not hold")])
@@ -187,7 +202,7 @@ def test_inner_hyperparameters_that_hurt_or_matter_most(of_epochs, word):
         return 30 * i + 30 * e + of_epochs * ep + strength_noise(planned)
 
     words = words_of(made_up_results("mini", design, measured, elo))
-    assert (words[FEW_EPOCHS_CLAIM], words[OUTER_MATTERS_CLAIM]) == (word, word)
+    assert (words[FEW_EPOCHS_CLAIM], words[ITERATIONS_AND_GAMES_CLAIM]) == (word, word)
 
 
 def test_late_epochs_are_those_of_the_largest_levels(results):
@@ -205,10 +220,10 @@ def test_late_epochs_are_those_of_the_largest_levels(results):
     most, middle = (
         np.mean([run.elo for run in grid.runs_at(I=6, E=30, m=24, ep=ep)]) for ep in (15, 10)
     )
-    step = regression.last_step_of_epochs(grid)
+    step = regression.elo_gain_of_most_epochs(grid)
     assert step.value == pytest.approx(most - middle)
     # Each mean is of two runs with noise of 10 Elo.
-    assert step.error == pytest.approx(10.0, rel=0.15)
+    assert step.standard_error == pytest.approx(10.0, rel=0.15)
     assert step.degrees_of_freedom == 162 - 17  # constant, 4 linear, 10 products, time, tournament
 
 
@@ -234,7 +249,7 @@ def test_iterations_and_games_are_compared_with_simulations_and_epochs(results):
     leads = regression.leads_of_iterations_and_games(read_grid(results))
     assert [each.value for each in leads] == pytest.approx([100.0, 130.0, 10.0, 40.0], abs=5)
     grid = read_grid(results)
-    fitted = regression.fit_grid(grid).elo
+    fitted = regression.fit_grid(grid).elo_coefficients
     assert leads[2].value == pytest.approx(fitted["E"].value - fitted["m"].value)
     means = [np.mean([run.elo for run in grid.runs_at(I=6, E=30, ep=ep)]) for ep in (5, 10, 15)]
     epochs = [each.value for each in regression.leads_of_few_epochs(grid)]
@@ -252,9 +267,9 @@ def test_iterations_are_worth_more_with_more_work_in_each(gain, word):
 
     results = made_up_results("mini", design, measured, elo)
     found = regression.interaction_of_iterations(read_grid(results))
-    assert found.value == pytest.approx(gain, abs=3 * found.error)
-    assert found.error < 6
-    assert words_of(results)[COMPOSITION_CLAIM] == word
+    assert found.value == pytest.approx(gain, abs=3 * found.standard_error)
+    assert found.standard_error < 6
+    assert words_of(results)[POSITIVE_INTERACTION_CLAIM] == word
 
 
 def test_cheap_long_runs_are_compared_at_equal_time_and_with_costly_ones(results):
@@ -343,7 +358,7 @@ def test_time_proportional_to_iterations_gives_no_estimate(results):
     grid = read_grid(made_up)
     fits = regression.fit_grid(grid)
     assert isinstance(regression.lead_of_iterations(grid, fits, "E"), MissingEstimate)
-    assert isinstance(grid_statistics(grid)[SUBSUMED_CLAIM], MissingEstimate)
+    assert isinstance(grid_statistics(grid)[ITERATIONS_SUBSUME_CLAIM], MissingEstimate)
     assert math.isinf(fits.elo_at_equal_measured_time["I"].interval.high)
     assert math.isinf(fits.elo_at_equal_counted_time["I"].interval.high)
 
@@ -386,9 +401,9 @@ def test_tournament_scales_are_removed(results):
     stretched = replace(tournament)
     by_name = {
         rating.player: rating._replace(
-            interval=Interval(*(model.scale * end for end in rating.interval))
+            interval=Interval(*(model.display_factor * end for end in rating.interval))
         )
-        for rating in ratings.players
+        for rating in ratings.player_ratings
     }
     stretched.__dict__["ratings"] = {key: Ratings([*by_name.values()], model)}
     tournaments = {**results.tournaments, "seed-100": stretched}

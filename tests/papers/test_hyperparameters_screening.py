@@ -11,13 +11,13 @@ from made_up_runs import design_of, made_up_results, noise
 
 from zerolab.papers.hyperparameters.findings import (
     EFFECT_CLAIMS,
+    GATE_THRESHOLD_CLAIM,
     IMPORTANT_LOSS_CLAIM,
     IMPORTANT_TIME_CLAIM,
-    RISE_CLAIM,
-    SENSITIVE_CLAIM,
-    THRESHOLD_CLAIM,
-    TIME_CLAIM,
+    LATE_LOSS_RISE_CLAIM,
+    LOSS_SENSITIVE_CLAIM,
     TIME_FRIENDLY_CLAIM,
+    TIME_SENSITIVE_CLAIM,
     TIME_SIGNS,
 )
 from zerolab.papers.hyperparameters.runs import (
@@ -31,7 +31,7 @@ from zerolab.papers.hyperparameters.runs import (
     leads_of_effects,
     log2_seconds,
     range_effects,
-    screened_runs,
+    screening_runs,
 )
 from zerolab.papers.hyperparameters.study import (
     HYPERPARAMETERS,
@@ -93,7 +93,7 @@ def of_first_seed(results):
 def test_runs_are_mirrored_pairs(results):
     """Settings are those of the levels, and the two runs of a pair have no level in common."""
     assert len(results.runs) == 96
-    runs = screened_runs(results)
+    runs = screening_runs(results)
     for pair in range(24):
         one, other = [
             run.trained_run.planned
@@ -109,11 +109,11 @@ def test_runs_are_mirrored_pairs(results):
 
 
 def test_effects_are_free_of_interactions(results):
-    runs = screened_runs(results)
+    runs = screening_runs(results)
     exponents = doubling_effects(runs, log2_seconds)
     for symbol, exponent in EXPONENTS.items():
         expected = exponent if symbol in TIME_SIGNS else 0.0
-        error = exponents[symbol].error
+        error = exponents[symbol].standard_error
         assert exponents[symbol].value == pytest.approx(expected, abs=4 * error), symbol
         # The change over the range, of two means of 48 runs, has an error of 0.05 sqrt(2 / 48).
         low, _, high = scaled_values("mini", symbol)
@@ -132,12 +132,12 @@ def test_published_effects_decide_every_claim(results, seeds):
     part = Results("mini", part.design, part.runs, results.tournaments)
     words = {each.claim: each.word for each in screening_verdicts(part)}
     # One seed shows no spread between seeds.
-    assert words.pop(SENSITIVE_CLAIM) == ("holds" if seeds == 2 else "no data")
+    assert words.pop(LOSS_SENSITIVE_CLAIM) == ("holds" if seeds == 2 else "no data")
     assert set(words) == set(EFFECT_CLAIMS)
     # The invented losses always fall and do not depend on I or u. Published times depend on rs more
     # than on ep.
-    assert words.pop(THRESHOLD_CLAIM) == "equal"
-    not_so = (RISE_CLAIM, IMPORTANT_TIME_CLAIM, IMPORTANT_LOSS_CLAIM)
+    assert words.pop(GATE_THRESHOLD_CLAIM) == "equal"
+    not_so = (LATE_LOSS_RISE_CLAIM, IMPORTANT_TIME_CLAIM, IMPORTANT_LOSS_CLAIM)
     assert {words.pop(claim) for claim in not_so} == {"does not hold"}
     assert set(words.values()) == {"holds"}
 
@@ -159,7 +159,7 @@ def test_late_losses_rise_and_fall():
 
 def test_two_values_are_compared_by_the_fit(results):
     """The screening has no defaults, so the largest difference is the size of the effect."""
-    runs = screened_runs(results)
+    runs = screening_runs(results)
     effect = range_effects("mini", runs, final_loss)["lr"]
     (least,), default, (most,) = (
         differences_between_values("mini", runs, final_loss, "lr", index) for index in range(3)
@@ -177,7 +177,7 @@ def test_leading_effects_are_compared_with_the_size_of_the_others():
     found = leads_of_effects(effects, ["a", "b"], -1.0)
     assert [each.value for each in found.estimates] == pytest.approx([1.5, 4.5, 0.5, 3.5])
     assert found.value == pytest.approx(0.5)
-    assert found.estimates[2].error == pytest.approx(0.5)
+    assert found.estimates[2].standard_error == pytest.approx(0.5)
 
 
 def test_opposite_effects_are_found(results):
@@ -189,7 +189,7 @@ def test_opposite_effects_are_found(results):
 
     made_up = made_up_results("mini", results.design, even, strength)
     words = {each.claim: each.word for each in screening_verdicts(made_up)}
-    assert (words[TIME_CLAIM], words[TIME_FRIENDLY_CLAIM]) == ("equal", "does not hold")
+    assert (words[TIME_SENSITIVE_CLAIM], words[TIME_FRIENDLY_CLAIM]) == ("equal", "does not hold")
 
 
 def test_report_is_complete(results):
@@ -215,5 +215,5 @@ def test_partial_results_are_reported(results, kept):
     assert f"{96 - kept} of 96 runs are not finished" in claims.verdicts[0].note
     assert bool(document.pictures) == bool(kept)
     if kept == 1:
-        effects = range_effects("mini", screened_runs(part), log2_seconds)
+        effects = range_effects("mini", screening_runs(part), log2_seconds)
         assert np.isinf([each.interval.high for each in effects.values()]).all()

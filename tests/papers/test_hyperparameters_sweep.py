@@ -17,13 +17,13 @@ from zerolab.papers.hyperparameters.effects import (
 )
 from zerolab.papers.hyperparameters.findings import (
     DEFAULT_ITERATIONS_CLAIM,
-    GATE_CLAIM,
-    LONG_EQUAL_CLAIM,
+    GATE_THRESHOLD_CLAIM,
+    GATE_TIME_CLAIM,
     LOSS_CLAIMS,
-    SIMULATIONS_LEVEL_CLAIM,
-    THRESHOLD_CLAIM,
-    TIME_CLAIM,
+    MOST_GAMES_LOSS_CLAIM,
+    MOST_SIMULATIONS_LOSS_CLAIM,
     TIME_FRIENDLY_CLAIM,
+    TIME_SENSITIVE_CLAIM,
     effect_statistics,
 )
 from zerolab.papers.hyperparameters.runs import (
@@ -112,7 +112,7 @@ def test_parameters_are_ranked_by_effect(results):
         np.var([sweep.elo_above_random(run) for run in runs], ddof=1) for runs in sweep.run_groups
     ]
     expected = 1.693 * math.sqrt(np.mean(variances) / 3)
-    assert elo["m"].size.expected_by_chance == pytest.approx(expected, rel=1e-3)
+    assert elo["m"].size.expected_range_by_chance == pytest.approx(expected, rel=1e-3)
     loss = hyperparameter_effects(sweep, final_loss)
     assert next(iter(loss)) == "ep"
     assert loss["ep"].size.value == pytest.approx(1.0, abs=0.05)
@@ -134,7 +134,7 @@ def test_times_are_as_published(results):
         each.claim: each.word
         for each in judge_claims(effect_statistics(results, sweep.varied_runs))
     }
-    assert verdicts[TIME_CLAIM] == "holds"
+    assert verdicts[TIME_SENSITIVE_CLAIM] == "holds"
     assert verdicts[LOSS_CLAIMS["ep"]] == "holds"
     assert verdicts[LOSS_CLAIMS["bs"]] == "holds"  # smaller after 85 % of the iterations
     # The published hours with the largest lr are log2(47.8 / 40.3) = 0.246 doublings lower, which
@@ -158,20 +158,20 @@ def test_values_in_the_middle_are_compared():
     to_least, to_default = differences_between_values("mini", runs, final_loss, "m", 2)
     assert (to_least.value, to_default.value) == pytest.approx((-0.3, -0.3), abs=0.02)
     assert to_least.degrees_of_freedom == 75 - 25
-    assert to_least.error == pytest.approx(0.01 * math.sqrt(2 / 3), rel=0.3)
+    assert to_least.standard_error == pytest.approx(0.01 * math.sqrt(2 / 3), rel=0.3)
     found = report.sweep_statistics(made_up)
     assert found[LOSS_CLAIMS["m"]].value == pytest.approx(-0.3, abs=0.02)
     assert found[LOSS_CLAIMS["d"]].value == pytest.approx(0.3, abs=0.02)
     assert found[LOSS_CLAIMS["n"]].value == pytest.approx(0.0, abs=0.03)
-    assert found[THRESHOLD_CLAIM].value == pytest.approx(0.4, abs=0.02)
+    assert found[GATE_THRESHOLD_CLAIM].value == pytest.approx(0.4, abs=0.02)
     assert found[DEFAULT_ITERATIONS_CLAIM].value == pytest.approx(0.0, abs=0.03)
-    assert found[SIMULATIONS_LEVEL_CLAIM].value == pytest.approx(-0.3, abs=0.02)
+    assert found[MOST_SIMULATIONS_LOSS_CLAIM].value == pytest.approx(-0.3, abs=0.02)
     # After half of the iterations, half of `fall` is left, times 4 / 3 for both losses.
-    assert found[LONG_EQUAL_CLAIM].value == pytest.approx(1.0 * 0.5 * 4 / 3, abs=0.03)
-    assert found[GATE_CLAIM].value == pytest.approx(0.1)
+    assert found[MOST_GAMES_LOSS_CLAIM].value == pytest.approx(1.0 * 0.5 * 4 / 3, abs=0.03)
+    assert found[GATE_TIME_CLAIM].value == pytest.approx(0.1)
     words = {each.claim: each.word for each in judge_claims(found)}
-    assert words[LOSS_CLAIMS["d"]] == words[LONG_EQUAL_CLAIM] == "does not hold"
-    assert words[LOSS_CLAIMS["n"]] == words[THRESHOLD_CLAIM] == "holds"
+    assert words[LOSS_CLAIMS["d"]] == words[MOST_GAMES_LOSS_CLAIM] == "does not hold"
+    assert words[LOSS_CLAIMS["n"]] == words[GATE_THRESHOLD_CLAIM] == "holds"
 
 
 def test_curves_have_a_point_per_epoch(results):

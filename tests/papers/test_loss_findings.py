@@ -41,14 +41,18 @@ def weakest(results):
 
 
 def bias(results):
-    return findings.correlations(results, results.design.parts)[curve_claims.BIAS_CLAIM]
+    return findings.correlations(results, results.design.parts)[
+        curve_claims.TRAINING_ELO_BIAS_CLAIM
+    ]
 
 
 def test_value_claims_follow_the_elo_of_value_and_sum():
     for advantage, word in ((300.0, "holds"), (-200.0, "does not hold")):
         found = words(findings.loss_statistics(losses_results(advantage)))
         assert found["value-loss-best"] == found["value-above-sum"] == word
-        assert {found[claim.key] for claim in findings.BEST_ON_BOARD.values()} == {word}
+        assert {found[claim.key] for claim in findings.VALUE_BEST_ON_BOARD_CLAIMS.values()} == {
+            word
+        }
         assert found["product-losses-like-sum"] == "holds"
         assert found["all-learn"] == "holds"
 
@@ -90,7 +94,7 @@ def test_usually_best_means_best_on_most_boards():
         assert words(statistics)["value-best-on-most-boards"] == word
         if count == 4:  # the sum is not best on these
             assert words(statistics)["sum-seldom-best"] == "holds"
-        mean = statistics[findings.EVERYWHERE_CLAIM].value
+        mean = statistics[findings.VALUE_ABOVE_SUM_ALL_CLAIM].value
         assert mean == pytest.approx((100 * count - 300 * (6 - count)) / 6, abs=15)
 
 
@@ -101,7 +105,7 @@ def test_value_loss_must_be_best_on_each_claimed_board():
 
     design = design_of(LossFunctionsStudy, "mini")
     found = findings.loss_statistics(made_up_results("mini", design, alike, elo))
-    assert found[findings.VALUE_CLAIM].value == pytest.approx(-100, abs=40)
+    assert found[findings.VALUE_LOSS_BEST_CLAIM].value == pytest.approx(-100, abs=40)
 
 
 @pytest.mark.parametrize(("gain", "word"), [(20.0, "holds"), (0.0, "does not hold")])
@@ -268,11 +272,11 @@ def run_with_losses(values, elos=(), **other):
 def test_shape_of_the_value_loss():
     early, late = map(run_with_losses, ([1.0, 0.2, 0.2, 0.2, 0.1], [1.0, 0.9, 0.9, 0.9, 0.1]))
     assert study.loss_fall("value", early, 0.25) == pytest.approx(0.8)
-    assert study.value_fall_lead(early) == pytest.approx(0.8)
-    assert study.early_fall_excess(early) == pytest.approx(0.7)
-    assert study.early_fall_excess(late) == pytest.approx(-0.7)
-    assert study.value_hump(run_with_losses([0.2, 0.4, 0.4, 0.4, 0.2])) == pytest.approx(0.2)
-    assert study.value_hump(run_with_losses([0.5, 0.4, 0.3, 0.2, 0.1])) == pytest.approx(0.0)
+    assert study.value_loss_fall_lead(early) == pytest.approx(0.8)
+    assert study.value_loss_early_fall_excess(early) == pytest.approx(0.7)
+    assert study.value_loss_early_fall_excess(late) == pytest.approx(-0.7)
+    assert study.value_loss_hump(run_with_losses([0.2, 0.4, 0.4, 0.4, 0.2])) == pytest.approx(0.2)
+    assert study.value_loss_hump(run_with_losses([0.5, 0.4, 0.3, 0.2, 0.1])) == pytest.approx(0.0)
 
 
 def test_loss_and_training_elo_are_correlated_over_iterations():
@@ -310,7 +314,7 @@ def test_strength_is_correlated_with_loss_over_all_runs_of_a_board():
 
     design = design_of(LossFunctionsStudy, "mini")
     found = findings.loss_statistics(made_up_results("mini", design, measure, elo))
-    assert found[curve_claims.STRENGTH_CLAIM].value == pytest.approx(-1)
+    assert found[curve_claims.LOSS_IS_NOT_STRENGTH_CLAIM].value == pytest.approx(-1)
     assert words(found)["small-loss-is-not-strength"] != "holds"
 
 
@@ -329,7 +333,7 @@ def test_weakest_combination_decides_the_learning_claim():
 
 def test_error_of_random_is_included():
     """Runs of equal strength in one tournament, with exact and inexact ratings of Random."""
-    design = design_of(LossFunctionsStudy, "paper").of_parts(["gobang-5x5"])
+    design = design_of(LossFunctionsStudy, "paper").restricted_to_parts(["gobang-5x5"])
     exact, rough = (
         made_up_results("paper", design, alike, noise, error=error) for error in (1.0, 200.0)
     )
@@ -372,20 +376,20 @@ def test_incomplete_studies_report_missing_data():
     analysis.loss_report(part)
     found = findings.loss_statistics(part)
     of_losses = {
-        findings.PRODUCT_CLAIM,
-        findings.TRAINING_CLAIM,
-        findings.ACCURACY_CLAIM,
+        findings.PRODUCT_LIKE_SUM_CLAIM,
+        findings.VALUE_TRAINING_ELO_CLAIM,
+        findings.VALUE_ACCURACY_CLAIM,
         curve_claims.LARGER_BOARDS_CLAIM,
-        curve_claims.START_CLAIM,
-        curve_claims.LEVELS_CLAIM,
-        curve_claims.TREND_CLAIM,
-        *curve_claims.TREND_CLAIMS.values(),
+        curve_claims.GOBANG_FIRST_LOSS_CLAIM,
+        curve_claims.FINAL_LOSSES_CLAIM,
+        curve_claims.LOSS_ELO_TREND_CLAIM,
+        *curve_claims.BOARD_TREND_CLAIMS.values(),
         *(each.claim for each in curve_claims.CURVE_CLAIMS),
         curve_claims.COMBINED_LOSS_CLAIM,
     }
     missing = {claim for claim, each in found.items() if isinstance(each, MissingEstimate)}
     assert found.keys() - of_losses <= missing
-    assert all(found[claim].note for claim in missing)
+    assert all(found[claim].reason for claim in missing)
 
 
 def test_removed_runs_are_reported_as_missing_data():

@@ -107,7 +107,7 @@ def test_all_scales_except_smoke_have_the_published_design():
     designs = {scale: Table51Study().planned_design(scale) for scale in SCALES}
     assert designs["mini"].digest == designs["small"].digest == designs["paper"].digest
     for each in designs["paper"].tournaments:
-        assert (each.games_per_pair, each.openings) == (500, 0)
+        assert (each.games_per_pair, each.opening_plies) == (500, 0)
         assert [*each.agent_specs] == [
             "random", "mcts:100?selection.name=puct", "rave:100", "rhea:100",
             "rave:100?selection.playout_moves=false", "rave:100?selection.reading=literal",
@@ -143,7 +143,7 @@ def played(part, scores, repeats=0):
 
 
 def results(*tournaments):
-    finished = {each.planned[0].group: each for each in tournaments}
+    finished = {each.planned_tournaments[0].group_name: each for each in tournaments}
     return Results("paper", Table51Study().planned_design("paper"), [], finished)
 
 
@@ -172,7 +172,7 @@ def test_pair_scores_are_for_the_first_player():
 
 def test_measured_numbers_are_listed_with_published_ones():
     scores = {(RAVE, MCTS): (300, 100, 100), (TREE_ONLY, MCTS): (230, 0, 270)}
-    found = Table51Study().document(results(played("othello", scores)))
+    found = Table51Study().report(results(played("othello", scores)))
     (row,) = (each for each in table(found, "score-rates") if each["pair"] == "RAVE against MCTS")
     assert [row[name] for name in ("won", "drawn", "lost")] == [300, 100, 100]
     assert (row["score rate"], row["published"], row["verdict"]) == (0.7, 0.46, "differ")
@@ -199,10 +199,10 @@ def all_played(changes, repeats=0):
 def test_order_is_decided_by_its_weakest_pair():
     weak = {("othello", MCTS, RHEA): (20, 0, 30)}
     for changes, word in (({}, "holds"), (weak, "undecided")):
-        found = verdicts(Table51Study().document(results(*all_played(changes))))
+        found = verdicts(Table51Study().report(results(*all_played(changes))))
         assert found["table-order"].word == word
     reversed_pair = {("othello", MCTS, RHEA): (5, 0, 45)}
-    found = verdicts(Table51Study().document(results(*all_played(reversed_pair))))
+    found = verdicts(Table51Study().report(results(*all_played(reversed_pair))))
     assert (found["table-order"].word, found["table-order"].estimate.value) == (
         "does not hold",
         0.1,
@@ -215,7 +215,7 @@ def test_every_claim_is_decided_by_some_outcome():
     for pair, each in TABLE_CLAIMS.items():
         wins = wins_by_direction[each.direction]
         scores[pair] = (wins, 0, 500 - wins)
-    found = verdicts(Table51Study().document(results(*all_played(scores))))
+    found = verdicts(Table51Study().report(results(*all_played(scores))))
     assert {each.word for each in found.values()} == {"holds"}
 
 
@@ -225,7 +225,7 @@ def test_one_sensitive_parameter_of_rhea_is_enough(wins, name):
     changed = (*CHANGED_RHEA, SINGLE_RHEA)
     even = {(part, RHEA, name): (250, 0, 250) for part in BOARDS for name in changed}
     sensitive = {("othello", RHEA, name): (wins, 0, 500 - wins)}
-    found = verdicts(Table51Study().document(results(*all_played(even | sensitive))))
+    found = verdicts(Table51Study().report(results(*all_played(even | sensitive))))
     assert found["rhea-is-not-sensitive"].word == "does not hold"
     assert found["rhea-is-not-sensitive"].estimate.value == pytest.approx(0.06)
 
@@ -234,7 +234,7 @@ def test_exceptions_in_othello_are_claims_of_their_own():
     published = {("othello", RHEA, RANDOM): (240, 0, 260), ("othello", RAVE, MCTS): (230, 0, 270)}
     uneven = {("othello", RHEA, RANDOM): (450, 0, 50), ("othello", RAVE, MCTS): (320, 0, 180)}
     for changes, word in ((published, "holds"), (uneven, "does not hold")):
-        found = verdicts(Table51Study().document(results(*all_played(changes))))
+        found = verdicts(Table51Study().report(results(*all_played(changes))))
         assert found["rhea-does-not-convincingly-beat-random-othello"].word == word
         assert found["rave-does-not-convincingly-beat-mcts-othello"].word == word
 
@@ -246,23 +246,23 @@ def test_claims_use_distinct_decisive_games():
     }
     once, twice = (all_played(scores, repeats) for repeats in (0, 5))
     for each in (once, twice):
-        found = verdicts(Table51Study().document(results(*each)))
+        found = verdicts(Table51Study().report(results(*each)))
         rave, rhea = found["rave-beats-mcts-gobang"], found["rhea-loses-to-mcts-gobang"]
         assert (rave.word, rhea.word) == ("holds", "holds")
         assert rave.estimate == BinomialEstimate(40, 50).interval
         assert (rhea.estimate.value, rhea.claim.direction) == (0.2, "below")
         nothing_won = found["mcts-beats-random-gobang"]
         assert (nothing_won.word, nothing_won.p) == ("undecided", 1.0)
-    text = "".join(each.text for each in paragraphs(Table51Study().document(results(*twice))))
+    text = "".join(each.text for each in paragraphs(Table51Study().report(results(*twice))))
     assert "1750 games repeat" in text
 
 
 def test_missing_work_is_reported():
-    nothing = Table51Study().document(results())
+    nothing = Table51Study().report(results())
     assert "tournaments not finished: gobang, connect_four, othello" in nothing.blocks[0].text
     assert {each.word for each in verdicts(nothing).values()} == {"no data"}
     assert "No runs; " in nothing.provenance.summary()
-    one = Table51Study().document(results(played("othello", {})))
+    one = Table51Study().report(results(played("othello", {})))
     found = verdicts(one)
     assert found["mcts-beats-random-othello"].word == "undecided"
     assert found["table-order"].word == "no data"

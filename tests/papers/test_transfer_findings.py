@@ -85,7 +85,7 @@ def results():
     """Invented results of the whole `mini` design."""
     groups = {}
     for each in MINI.tournaments:
-        groups.setdefault(each.group, []).append(each)
+        groups.setdefault(each.group_name, []).append(each)
     played = {
         group: made_up_tournament(
             tournaments,
@@ -167,10 +167,10 @@ def test_boards_of_a_game_with_one_size_have_no_near_pairs():
 
 
 def test_selected_board_includes_sources_of_others():
-    chosen = MINI.of_parts(["gobang-5x5"])
+    chosen = MINI.restricted_to_parts(["gobang-5x5"])
     methods = {(run.part, run.factors["way"]) for run in chosen.runs if run.part != "gobang-5x5"}
     assert methods == {("gobang-6x6", "scratch")}
-    assert {each.group for each in chosen.tournaments} == {"gobang-5x5"}
+    assert {each.group_name for each in chosen.tournaments} == {"gobang-5x5"}
 
 
 def test_positions_of_hard_boards_start_at_later_plies():
@@ -182,7 +182,7 @@ def test_positions_of_hard_boards_start_at_later_plies():
 
 
 def test_tournament_entrants():
-    games = next(each for each in MINI.tournaments if each.group == "gobang-5x5")
+    games = next(each for each in MINI.tournaments if each.group_name == "gobang-5x5")
     stages = {}
     for name, run in games.run_by_player.items():
         stages.setdefault(run.factors["way"], set()).add(games.iteration_by_player[name])
@@ -210,16 +210,16 @@ def test_claims_recover_built_in_effects(results):
     found = findings.transfer_statistics(results)
     area = 3.5 / 8
     expected = {
-        findings.BETTER_CLAIM: area * FAR,
+        findings.HELPS_TRAINING_CLAIM: area * FAR,
         findings.SAVED_ITERATIONS_CLAIM: 4 - 3,  # 0.28 + 0.04 i reaches 0.4 after three iterations
-        findings.STRONGER_CLAIM: 10.0,
+        findings.STRONGER_AT_END_CLAIM: 10.0,
         findings.FROZEN_WORSE_CLAIM: 70.0,
-        findings.NEAR_CLAIM: area * (NEAR - FAR),
-        findings.NOTHING_LEFT_CLAIM: 10.0,
-        findings.NOT_RANDOM_CLAIM: 140.0,
-        findings.SIZES_AT_ONCE_CLAIM: 150.0,
-        findings.GAMES_AT_ONCE_CLAIM: -100.0,
-        findings.LAYERS_CLAIM: 0.15 - 0.04,
+        findings.NEAR_HELPS_MORE_CLAIM: area * (NEAR - FAR),
+        findings.LEAD_DISAPPEARS_CLAIM: 10.0,
+        findings.FROZEN_BEATS_RANDOM_CLAIM: 140.0,
+        findings.MAPPED_SIZES_START_CLAIM: 150.0,
+        findings.MAPPED_GAMES_START_CLAIM: -100.0,
+        findings.FIRST_LAYERS_STAY_CLAIM: 0.15 - 0.04,
     }
     assert set(found) == set(expected) == set(findings.CLAIMS)
     for claim, value in expected.items():
@@ -238,7 +238,7 @@ def test_claims_recover_built_in_effects(results):
 def test_unfinished_parts_are_missing_and_others_are_reported(results):
     some = replace(results, runs=results.runs[:-1])
     found = findings.transfer_statistics(some)
-    assert {each.note for each in found.values()} == {"1 of 192 runs is not finished"}
+    assert {each.reason for each in found.values()} == {"1 of 192 runs is not finished"}
     unplayed = replace(results, tournaments={})
     found = findings.transfer_statistics(unplayed)
     missing = [claim.key for claim, each in found.items() if isinstance(each, MissingEstimate)]
@@ -246,7 +246,7 @@ def test_unfinished_parts_are_missing_and_others_are_reported(results):
         "stronger-at-the-end", "frozen-worse-late", "nothing-left", "frozen-not-random",
         "mapped-sizes-play-at-once", "mapped-games-play-at-once",
     ]  # fmt: skip
-    assert "tournaments not finished" in found[findings.SIZES_AT_ONCE_CLAIM].note
+    assert "tournaments not finished" in found[findings.MAPPED_SIZES_START_CLAIM].reason
     shown = [
         block for block in analysis.learning_section(some) if isinstance(block, Picture | Table)
     ]
@@ -330,18 +330,18 @@ def compared(tmp_path_factory):
 def test_unchanged_trunks_have_similarity_1(compared):
     found = similarity.compare_trunks(compared)
     assert found.layer_names == ["stem", "block 1"]
-    assert len(found.fine_tuned) == 4
-    for pair, by_seed in found.fine_tuned.items():
+    assert len(found.fine_tuned_cka) == 4
+    for pair, by_seed in found.fine_tuned_cka.items():
         assert by_seed[FIRST_SEED] == pytest.approx([1.0, 1.0], abs=1e-5)
-        first, *_, last = found.scratch[pair][FIRST_SEED]
+        first, *_, last = found.scratch_cka[pair][FIRST_SEED]
         assert found.excess_of_first_layer(pair)[FIRST_SEED] == pytest.approx(
             last - first, abs=1e-5
         )
-        assert max(found.scratch[pair][FIRST_SEED]) < 0.99
+        assert max(found.scratch_cka[pair][FIRST_SEED]) < 0.99
     one, other = ("gobang-4x4", "connect_four-4x4"), ("connect_four-4x4", "gobang-4x4")
-    assert {one, other} <= set(found.between_boards)
+    assert {one, other} <= set(found.between_boards_cka)
     assert not any(
-        board == another for board, another in found.between_boards
+        board == another for board, another in found.between_boards_cka
     )  # there is only one seed
     shown = similarity.similarity_section(compared, found)
     assert "cka-fine-tuned" in {each.name for each in shown if isinstance(each, Picture)}
@@ -367,8 +367,8 @@ def test_seeds_without_cka_are_left_out_of_the_first_layers():
 
 @pytest.mark.usefixtures("known_trunks")
 def test_sizes_alone_have_no_pairs_of_games(results):
-    some = replace(results, design=MINI.of_parts(["gobang-5x5"]))
+    some = replace(results, design=MINI.restricted_to_parts(["gobang-5x5"]))
     kept = [run for run in results.runs if run.planned.key in some.design.distinct_runs]
     found = findings.transfer_statistics(replace(some, runs=kept))
-    assert found[findings.BETTER_CLAIM].note == "the selected boards have no such pairs"
-    assert found[findings.SIZES_AT_ONCE_CLAIM].value == pytest.approx(150.0)
+    assert found[findings.HELPS_TRAINING_CLAIM].reason == "the selected boards have no such pairs"
+    assert found[findings.MAPPED_SIZES_START_CLAIM].value == pytest.approx(150.0)

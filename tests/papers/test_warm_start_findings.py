@@ -236,4 +236,4 @@ def test_unmeasured_networks_are_named():
     runs = [*measured, *(replace(run, measurements={}) for run in results.runs_where("gobang"))]
     found = findings.warm_start_statistics(replace(results, runs=runs))
     note = MissingEstimate("networks not measured on solved positions: gobang")
-    assert found[findings.ACCURACY_CLAIM] == note
+    assert found[findings.WRORA_ACCURACY_CLAIM] == note

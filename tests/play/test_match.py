@@ -115,7 +115,7 @@ def test_temperature_plies_make_games_differ():
 def test_small_matches_can_be_played(games):
     game = parse_game("gobang:3x3:3")
     match = play_match(game, *parse_agents(["random", "random"], game), games, seed=1)
-    assert match.score.games == games
+    assert match.score.game_count == games
 
 
 def test_forfeiting_player_loses():
@@ -214,7 +214,7 @@ def test_repeated_games_add_no_evidence():
     assert (
         MatchReport.from_match(repeated).pair.interval == MatchReport.from_match(once).pair.interval
     )
-    assert (repeated.score.games, repeated.distinct_count) == (40, 10)
+    assert (repeated.score.game_count, repeated.distinct_count) == (40, 10)
     test = Sprt(0, 50)
     assert test.judge_games("A", repeated.games)[1] == test.judge_games("A", once.games)[1]
 
@@ -261,5 +261,5 @@ def test_sequential_test_does_not_depend_on_games_per_round(monkeypatch):
         monkeypatch.setattr("zerolab.play.match._GAMES_PER_ROUND", count)
         results.append(play_sprt(game, *agents, Sprt(0, 100), 400, 3, openings=2))
     assert results[0] == results[1]
-    assert results[0].verdict.state == "accept H1"
+    assert results[0].verdict.decision == "accept H1"
     assert len(results[0].match.games) < 200

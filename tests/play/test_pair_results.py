@@ -27,7 +27,7 @@ def pair(first, second, wins, draws, losses):
     score = MatchScore(wins, draws, losses)
     if first > second:
         first, second, score = second, first, MatchScore(losses, draws, wins)
-    return PairResult(first, second, score, score, score.games // 2)
+    return PairResult(first, second, score, score, score.game_count // 2)
 
 
 ROCK_PAPER_SCISSORS = [

@@ -18,7 +18,7 @@ from zerolab.ratings.sprt import Sprt, cumulative_pair_counts, log_likelihood_ra
 
 
 def elos(ratings):
-    return {rating.player: rating.elo_model for rating in ratings.players}
+    return {rating.player: rating.elo_model for rating in ratings.player_ratings}
 
 
 def games(first, second, wins=0, draws=0, losses=0):
@@ -39,8 +39,8 @@ def test_strengths_are_recovered_and_intervals_cover_them(players, games_a_pair,
     for _ in range(rounds):
         truth, results = synthetic_tournament(random, players, games_a_pair)
         ratings = rate(results)
-        for rating in ratings.players:
-            true_elo = ratings.model.scale * truth[rating.player]
+        for rating in ratings.player_ratings:
+            true_elo = ratings.model.display_factor * truth[rating.player]
             is_covered.append(rating.interval.low <= true_elo <= rating.interval.high)
             errors.append(rating.elo_model - truth[rating.player])
         advantages.append(ratings.model.first_move_advantage)
@@ -123,10 +123,12 @@ def test_ratings_agree_with_bayeselo():
 def test_scale_agrees_with_bayeselo():
     """BayesElo's factor at its default draw_elo normalises the slope of the expected score."""
     ratings = rate(games("a", "b", 3, 3, 3), draw_elo=97.3, advantage=0)
-    assert ratings.model.scale == pytest.approx(0.92550, abs=1e-5)
+    assert ratings.model.display_factor == pytest.approx(0.92550, abs=1e-5)
     won, drawn, _ = probabilities(0.01, 97.3)
     slope = (won + drawn / 2 - 0.5) / 0.01
-    assert slope == pytest.approx(ratings.model.scale / (4 * ELO_PER_NATURAL_UNIT), rel=1e-4)
+    assert slope == pytest.approx(
+        ratings.model.display_factor / (4 * ELO_PER_NATURAL_UNIT), rel=1e-4
+    )
 
 
 def test_match_and_sequential_test_have_same_elo_scale():
@@ -145,8 +147,8 @@ def test_match_and_sequential_test_have_same_elo_scale():
     assert ratings.model.elo_difference("a", "b").los == difference.los
     assert difference.interval.high < 50
     ratio = log_likelihood_ratio(cumulative_pair_counts("a", played)[-1], 0, 50)
-    assert Sprt(0, 50).verdict(float(ratio)).state == "accept H0"
-    top = ratings.players[0]
+    assert Sprt(0, 50).verdict(float(ratio)).decision == "accept H0"
+    top = ratings.player_ratings[0]
     assert top.elo == pytest.approx(difference.elo / 2)
     assert top.elo_model == pytest.approx(ratings.model.elo_difference("a", "b").elo / 2)
 
@@ -154,11 +156,11 @@ def test_match_and_sequential_test_have_same_elo_scale():
 def test_reported_numbers_are_on_one_scale():
     _, played = synthetic_tournament(np.random.default_rng(8), 5, 20)
     ratings = rate(played)
-    report, scale = ratings_json(ratings), ratings.model.scale
+    report, scale = ratings_json(ratings), ratings.model.display_factor
     assert report["first_move_advantage"] == pytest.approx(
         scale * report["model"]["first_move_advantage"]
     )
-    for each, rating in zip(report["players"], ratings.players, strict=True):
+    for each, rating in zip(report["players"], ratings.player_ratings, strict=True):
         assert each["elo"] == pytest.approx(scale * each["elo_model"])
         assert each["elo"] == rating.elo == pytest.approx((each["low"] + each["high"]) / 2)
     first, last = report["players"][0], report["players"][-1]
@@ -216,14 +218,14 @@ def test_swapping_colours_negates_advantage(rows):
 @settings(max_examples=12)
 def test_superiority_and_covariance_are_consistent(rows):
     ratings = rate(connected_results(rows))
-    likelihoods, n = ratings.los(), len(ratings.players)
+    likelihoods, n = ratings.los(), len(ratings.player_ratings)
     assert likelihoods + likelihoods.T == pytest.approx(np.ones((n, n)))
     assert (likelihoods[np.triu_indices(n, 1)] >= 0.5).all()  # strongest first
     assert ratings.model.covariance[:n, :n].sum(axis=1) == pytest.approx(np.zeros(n), abs=1e-3)
     assert np.linalg.eigvalsh(ratings.model.covariance).min() > -1e-6
-    rating = ratings.players[0]
+    rating = ratings.player_ratings[0]
     assert rating.interval.high - rating.elo == pytest.approx(
-        1.96 * ratings.model.scale * ratings.model.covariance[0, 0] ** 0.5, rel=1e-3
+        1.96 * ratings.model.display_factor * ratings.model.covariance[0, 0] ** 0.5, rel=1e-3
     )
 
 
@@ -258,17 +260,17 @@ EXTREMES = {
 @pytest.mark.parametrize("name", EXTREMES)
 def test_extreme_results_have_finite_ratings(name):
     ratings = rate(EXTREMES[name])
-    numbers = [x for rating in ratings.players for x in [*rating.interval, *rating[2:]]]
+    numbers = [x for rating in ratings.player_ratings for x in [*rating.interval, *rating[2:]]]
     assert np.isfinite([*numbers, ratings.model.first_move_advantage, ratings.model.draw_elo]).all()
     assert 0 < ratings.model.draw_elo < 3000
     assert abs(ratings.model.first_move_advantage) < 3000
     assert all(
-        rating.interval.low < rating.elo < rating.interval.high for rating in ratings.players
+        rating.interval.low < rating.elo < rating.interval.high for rating in ratings.player_ratings
     )
 
 
 def test_extreme_results_have_plausible_ratings():
-    assert rate(EXTREMES["one wins everything"]).players[0].player == "a"
+    assert rate(EXTREMES["one wins everything"]).player_ratings[0].player == "a"
     assert rate(EXTREMES["all drawn"]).model.draw_elo > 500
     first = rate(EXTREMES["first player wins"])
     assert first.model.first_move_advantage > 200
@@ -287,7 +289,7 @@ def test_fixed_parameters_are_not_fitted():
 
 def test_rating_has_games_rates_and_mean_opponent():
     results = games("a", "b", 2, 1) + games("c", "a", 0, 0, 1) + games("b", "c", 1)
-    rated = {rating.player: rating for rating in rate(results).players}
+    rated = {rating.player: rating for rating in rate(results).player_ratings}
     assert (rated["a"].games, rated["a"].score_rate, rated["a"].draw_rate) == (4, 3.5 / 4, 0.25)
     assert rated["a"].mean_opponent_elo == pytest.approx((3 * rated["b"].elo + rated["c"].elo) / 4)
     assert rated["c"].score_rate == 0
@@ -330,8 +332,8 @@ def test_long_chain_of_players_is_rated():
     """The first player is 290,000 Elo ahead of the last, so Newton's method needs long steps."""
     row = [f"p{number:03}" for number in range(400)]
     ratings = rate([GameResult(*pair, 1) for pair in itertools.pairwise(row)])
-    assert [each.player for each in ratings.players] == row
-    elos = [each.elo for each in ratings.players]
+    assert [each.player for each in ratings.player_ratings] == row
+    elos = [each.elo for each in ratings.player_ratings]
     assert elos == pytest.approx([-elo for elo in reversed(elos)], rel=1e-6, abs=1e-3)
 
 
@@ -340,5 +342,5 @@ def test_lopsided_chains_of_players_are_rated():
     for number, games in enumerate([37280, 35056, 1252, 175, 1]):
         results += [GameResult(f"p{number}", f"p{number + 1}", 1)] * games
     ratings = rate(results)
-    assert [each.player for each in ratings.players] == [f"p{number}" for number in range(6)]
-    assert np.isfinite([each.interval for each in ratings.players]).all()
+    assert [each.player for each in ratings.player_ratings] == [f"p{number}" for number in range(6)]
+    assert np.isfinite([each.interval for each in ratings.player_ratings]).all()

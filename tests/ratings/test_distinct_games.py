@@ -37,7 +37,7 @@ def test_rating_counts_all_games_but_uses_distinct_ones():
     ratings, once = rate(GAMES), rate(distinct_games(GAMES))
     assert ratings.elo_difference("a", "b") == once.elo_difference("a", "b")
     assert ratings.model.elos.tolist() == once.model.elos.tolist()
-    rated = {each.player: each for each in ratings.players}
+    rated = {each.player: each for each in ratings.player_ratings}
     assert (rated["a"].games, rated["a"].distinct_games) == (6, 4)
     assert rated["b"].score_rate == 2.5 / 5
 

@@ -52,16 +52,16 @@ def test_error_rates_are_within_bounds(bias):
 
 
 def test_large_difference_is_decided_quickly():
-    verdicts = [verdict_on_pairs(Sprt(0, 50), [0, 0, 0, 0, n]).state for n in range(60)]
+    verdicts = [verdict_on_pairs(Sprt(0, 50), [0, 0, 0, 0, n]).decision for n in range(60)]
     assert verdicts[0] == "continue"
     assert verdicts[-1] == "accept H1"
-    lost = [verdict_on_pairs(Sprt(0, 50), [n, 0, 0, 0, 0]).state for n in range(60)]
+    lost = [verdict_on_pairs(Sprt(0, 50), [n, 0, 0, 0, 0]).decision for n in range(60)]
     assert lost[-1] == "accept H0"
 
 
 def test_even_pairs_favour_nearer_hypothesis():
-    assert verdict_on_pairs(Sprt(0, 50), [0, 0, 500, 0, 0]).state == "accept H0"
-    assert verdict_on_pairs(Sprt(-50, 0), [0, 0, 500, 0, 0]).state == "accept H1"
+    assert verdict_on_pairs(Sprt(0, 50), [0, 0, 500, 0, 0]).decision == "accept H0"
+    assert verdict_on_pairs(Sprt(-50, 0), [0, 0, 500, 0, 0]).decision == "accept H1"
     assert verdict_on_pairs(Sprt(-20, 20), [3, 7, 11, 7, 3]).llr == pytest.approx(0, abs=1e-9)
 
 
@@ -109,10 +109,10 @@ def test_pairs_with_repeated_games_are_ignored():
 def test_repeating_two_games_never_decides():
     repeated = games_of_a([1, 1] * 100, ["x", "y"] * 100)
     count, verdict = Sprt(0, 50).judge_games("a", repeated)
-    assert (count, verdict.state) == (200, "continue")
+    assert (count, verdict.decision) == (200, "continue")
     different = games_of_a([1, 1] * 100)
     count, verdict = Sprt(0, 50).judge_games("a", different)
-    assert verdict.state == "accept H1"
+    assert verdict.decision == "accept H1"
     assert count < 60
 
 
@@ -121,9 +121,9 @@ def test_judge_stops_at_deciding_pair():
     games = games_of_a(outcomes)
     count, verdict = Sprt(0, 50).judge_games("a", games)
     assert verdict == verdict_on_pairs(Sprt(0, 50), cumulative_pair_counts("a", games[:count])[-1])
-    assert verdict.state != "continue"
-    assert Sprt(0, 50).judge_games("a", games[: count - 2])[1].state == "continue"
-    assert Sprt(0, 50).judge_games("a", [])[1].state == "continue"
+    assert verdict.decision != "continue"
+    assert Sprt(0, 50).judge_games("a", games[: count - 2])[1].decision == "continue"
+    assert Sprt(0, 50).judge_games("a", [])[1].decision == "continue"
 
 
 def test_repeated_games_do_not_raise_error_rate():
@@ -134,7 +134,7 @@ def test_repeated_games_do_not_raise_error_rate():
         outcomes = random.choice([1, 0, -1], (30, 2))
         lines = random.integers(0, 30, 120)
         games = games_of_a(outcomes[lines].reshape(-1).tolist(), np.repeat(lines, 2).tolist())
-        is_wrong.append(Sprt(0, 50).judge_games("a", games)[1].state == "accept H1")
+        is_wrong.append(Sprt(0, 50).judge_games("a", games)[1].decision == "accept H1")
     assert np.mean(is_wrong) < 0.1  # 5 % plus three standard deviations
 
 
@@ -151,4 +151,4 @@ def test_repeated_games_do_not_raise_error_rate():
 )
 def test_invalid_tests_are_refused(wrong):
     with pytest.raises(UserError, match="expected"):
-        wrong.check()
+        wrong.validated()

@@ -99,7 +99,7 @@ def test_window_is_restored_from_the_first_needed_iteration(size, played):
     counts = [len(ids) for ids in played]
     first = size.first_needed_iteration(len(played), sum(counts), lambda number: counts[number - 1])
     restored = WindowContents(size, NoMerging())
-    restored.reset_after(first - 1, sum(counts[: first - 1]))
+    restored.resume_after(first - 1, sum(counts[: first - 1]))
     for iteration in range(first, len(played) + 1):
         restored.add(positions(played[iteration - 1], iteration))
     assert listed(restored) == listed(whole)

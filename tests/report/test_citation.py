@@ -9,11 +9,11 @@ import pytest
 
 from zerolab.report.claims import Claim, ClaimTable
 from zerolab.report.document import (
-    Citation,
     Document,
     Heading,
     Paragraph,
     Provenance,
+    ReportCitation,
     all_references,
     bibtex,
     cited_references,
@@ -28,7 +28,9 @@ from zerolab.studies.claims import MissingEstimate, judge_claims
 from zerolab.studies.statistics import estimate_mean
 
 PROVENANCE = Provenance(3, ["aa", "bb", "cc"], {"zerolab": "0.1.0"}, [0, 1, 2], "a machine", 1.0)
-CITATION = Citation("warm-start", "zerolab study warm-start --scale mini", "2026-01-31", "0.1.0")
+CITATION = ReportCitation(
+    "warm-start", "zerolab study warm-start --scale mini", "2026-01-31", "0.1.0"
+)
 CLEAR, NOISY = [10.0, 12.0, 11.0, 10.5, 12.5], [-10.0, 12.0, 1.0, -9.5, 8.5]
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from zerolab.report.board_colours import board_colours, style_sheet
-from zerolab.report.board_shapes import Drawing, board_shapes
+from zerolab.report.board_shapes import BoardStyle, board_shapes
 from zerolab.rules.catalogue import board_drawing, parse_game
 from zerolab.rules.position import Position, winning_cells
 
@@ -67,11 +67,11 @@ def test_games_choose_their_drawings() -> None:
 
 
 def test_unknown_drawing_is_refused() -> None:
-    assert Drawing().cells == "squares"
+    assert BoardStyle().cells == "squares"
     with pytest.raises(ValidationError, match="cells"):
-        Drawing(cells="triangles")  # type: ignore[arg-type]
+        BoardStyle(cells="triangles")  # type: ignore[arg-type]
     with pytest.raises(ValidationError, match="shape"):
-        Drawing(shape="squares")  # type: ignore[call-arg]
+        BoardStyle(shape="squares")  # type: ignore[call-arg]
 
 
 @pytest.mark.parametrize("pieces", ["red_and_blue", "red_and_yellow", "black_and_white"])
@@ -81,11 +81,11 @@ def test_every_shape_of_a_board_has_colours_in_images_and_on_pages(
     cells: Any, surface: Any, pieces: Any
 ) -> None:
     edges: Any = ("first", "second", "first", "second") if cells == "hexagons" else None
-    drawing = Drawing(cells=cells, surface=surface, pieces=pieces, edges=edges)
+    drawing = BoardStyle(cells=cells, surface=surface, pieces=pieces, edges=edges)
     board = board_shapes(drawing, 7, "abcdefg")
     used = [
-        *board.ground,
-        *board.front,
+        *board.shapes_below_pieces,
+        *board.shapes_above_pieces,
         *(each for shapes in board.symbols.values() for each in shapes),
     ]
     colours, sheet = board_colours(pieces), style_sheet()
@@ -96,14 +96,14 @@ def test_every_shape_of_a_board_has_colours_in_images_and_on_pages(
 
 
 def test_places_of_cells_and_labels_on_both_sides() -> None:
-    square = board_shapes(Drawing(), 2, "abc")
+    square = board_shapes(BoardStyle(), 2, "abc")
     assert [square.middle(cell) for cell in (0, 2, 5)] == [(0.5, 0.5), (2.5, 0.5), (2.5, 1.5)]
     assert [label.x for label in square.labels[:3]] == [0.5, 1.5, 2.5]
     assert [label.x for label in square.labels_behind[:3]] == [2.5, 1.5, 0.5]
     assert [(label.text, label.y) for label in square.labels_behind[3:]] == [("1", 1.5), ("2", 0.5)]
-    upright = board_shapes(Drawing(cells="holes"), 2, "abc")
+    upright = board_shapes(BoardStyle(cells="holes"), 2, "abc")
     assert [label.text for label in upright.labels] == ["a", "b", "c"]  # rows have no names
-    hexagons = board_shapes(Drawing(cells="hexagons"), 2, "abc")
+    hexagons = board_shapes(BoardStyle(cells="hexagons"), 2, "abc")
     (x, y), (above_x, above_y) = hexagons.middle(3), hexagons.middle(0)
     assert x - above_x == 0.5
     assert y - above_y == pytest.approx(3**0.5 / 2)  # centres of neighbours are 1 apart

@@ -60,7 +60,7 @@ def test_summary_has_latest_accuracy_and_scores(tmp_path):
     assert (summary.accuracy, summary.final_score_rates) == (0.75, {})
 
 
-@pytest.mark.parametrize("number", [float("nan"), float("inf"), "0.5", None])
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), 10**400, "0.5", None])
 def test_measurements_that_are_no_finite_numbers_are_left_out(tmp_path, number):
     run = train(tmp_path / "run", iterations=1)
     evaluation = {"stage": "final_evaluation", "iteration": 2, "opponent": "mcts:9"}

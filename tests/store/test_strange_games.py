@@ -212,7 +212,7 @@ def test_cells_of_wrong_type_are_reported(store, change_to, expected):
         store.stage_games(1, "gate")
 
 
-@pytest.mark.parametrize("change_to", ["number = -1", "actions = '-1 3'"])
+@pytest.mark.parametrize("change_to", ["iteration = -1", "number = -1", "actions = '-1 3'"])
 def test_negative_numbers_and_moves_are_reported(store, change_to):
     change(store, f"UPDATE games SET {change_to} WHERE iteration = 1 AND number = 0")
     with pytest.raises(UserError, match=r"games.sqlite is damaged .*negative"):

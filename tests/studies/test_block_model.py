@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from zerolab.studies.block_model import fit_blocks, fit_games, shrink_variances
+from zerolab.studies.block_model import fit_blocks, fit_per_game_models, shrink_variances
 from zerolab.studies.statistics import paired_difference
 
 VARIANTS = ("baseline", "rollout", "wrora")
@@ -46,12 +46,14 @@ def test_agrees_with_statsmodels(missing, block):
     theirs = mixed.MixedLM(y, design, groups).fit(reml=True)
     ours = fit_blocks(values)
     assert ours.means == pytest.approx(theirs.fe_params, rel=1e-3, abs=0.05)
-    assert ours.variance == pytest.approx(theirs.scale, rel=2e-3)
+    assert ours.error_variance == pytest.approx(theirs.scale, rel=2e-3)
     assert ours.block_variance == pytest.approx(float(theirs.cov_re[0, 0]), rel=5e-3, abs=1.0)
     contrast = np.array([-1.0, 0.0, 1.0])
     error = math.sqrt(contrast @ theirs.cov_params()[:3, :3] @ contrast)
     estimate = ours.contrast({"wrora": 1.0, "baseline": -1.0})
-    assert estimate.error == pytest.approx(error, rel=5e-3)  # statsmodels stops near the boundary
+    assert estimate.standard_error == pytest.approx(
+        error, rel=5e-3
+    )  # statsmodels stops near the boundary
 
 
 def test_balanced_contrasts_are_those_of_the_analysis_of_variance():
@@ -62,7 +64,7 @@ def test_balanced_contrasts_are_those_of_the_analysis_of_variance():
     mean_square = float((residuals**2).sum() / 22)
     estimate = fit_blocks(values).contrast({"wrora": 1.0, "baseline": -1.0})
     assert estimate.value == pytest.approx(table[2].mean() - table[0].mean())
-    assert estimate.error == pytest.approx(math.sqrt(2 * mean_square / 12), rel=1e-4)
+    assert estimate.standard_error == pytest.approx(math.sqrt(2 * mean_square / 12), rel=1e-4)
     assert estimate.degrees_of_freedom == 22
 
 
@@ -75,19 +77,19 @@ def test_two_variants_are_compared_in_pairs():
         pytest.approx(paired.value),
         paired.degrees_of_freedom,
     )
-    assert ours.error == pytest.approx(paired.error, rel=1e-4)
+    assert ours.standard_error == pytest.approx(paired.standard_error, rel=1e-4)
 
 
 def test_disconnected_seeds_leave_fewer_degrees_of_freedom():
     """Variants without common seeds are compared across blocks, with one mean per group."""
     apart = {"baseline": {0: 1.0, 1: 4.0, 2: 2.0}, "rollout": {3: 9.0, 4: 7.0}}
     assert fit_blocks(apart).degrees_of_freedom == 5 - 2 - 5 + 2
-    assert math.isinf(fit_blocks(apart).contrast({"rollout": 1.0, "baseline": -1.0}).error)
+    assert math.isinf(fit_blocks(apart).contrast({"rollout": 1.0, "baseline": -1.0}).standard_error)
 
 
 def test_single_seed_has_no_interval():
     estimate = fit_blocks({"a": {0: 1.0}, "b": {0: 5.0}}).contrast({"b": 1.0, "a": -1.0})
-    assert (estimate.value, math.isinf(estimate.error)) == (4.0, True)
+    assert (estimate.value, math.isinf(estimate.standard_error)) == (4.0, True)
     assert estimate.p_value(0.0) == 1.0
 
 
@@ -117,7 +119,7 @@ def test_intervals_of_pooled_contrasts_cover_the_truth(missing_share):
             for seed in range(6)
             if random.random() < missing_share / 2
         }
-        model = fit_games({game: without(values, lost) for game, values in games.items()})
+        model = fit_per_game_models({game: without(values, lost) for game, values in games.items()})
         interval = model.contrast({"wrora": 1.0, "baseline": -1.0}).interval
         covered += interval.low <= 50.0 <= interval.high
         trials += 1
@@ -127,19 +129,19 @@ def test_intervals_of_pooled_contrasts_cover_the_truth(missing_share):
 def test_shrinkage_pools_equal_variances_and_separates_different_ones():
     random = np.random.default_rng(5)
     equal = shrink_variances(random.chisquare(10, 200) / 10, [10] * 200)
-    assert equal.prior == pytest.approx(1.0, rel=0.1)
-    assert equal.prior_freedom > 60
+    assert equal.prior_variance == pytest.approx(1.0, rel=0.1)
+    assert equal.prior_degrees_of_freedom > 60
     true = 8.0 / random.chisquare(8, 400)  # the prior of the model, with 8 degrees of freedom
     different = shrink_variances(true * random.chisquare(10, 400) / 10, [10] * 400)
-    assert different.prior_freedom == pytest.approx(8.0, rel=0.35)
-    assert different.prior == pytest.approx(1.0, rel=0.15)
+    assert different.prior_degrees_of_freedom == pytest.approx(8.0, rel=0.35)
+    assert different.prior_variance == pytest.approx(1.0, rel=0.15)
 
 
 def test_shrunk_variances_lie_between_their_own_and_the_prior():
     shrunk = shrink_variances([1.0, 2.0, 3.0, 30.0], [10.0, 10.0, 10.0, 10.0])
     own = (1.0, 2.0, 3.0, 30.0)
     for variance, before in zip(shrunk.variances, own, strict=True):
-        low, high = sorted((before, shrunk.prior))
+        low, high = sorted((before, shrunk.prior_variance))
         assert low <= variance <= high
     assert all(10.0 < degrees <= 40.0 for degrees in shrunk.degrees_of_freedom)
     assert shrink_variances([5.0], [3.0]).variances == [5.0]
@@ -148,11 +150,11 @@ def test_shrunk_variances_lie_between_their_own_and_the_prior():
 def test_games_share_the_degrees_of_freedom_of_their_variances():
     """Pooled variances of two games with 3 variants and 3 seeds have 2 x 2 x 2 degrees."""
     random = np.random.default_rng(5)
-    model = fit_games({game: simulate(random, seeds=3) for game in ("one", "other")})
+    model = fit_per_game_models({game: simulate(random, seeds=3) for game in ("one", "other")})
     gain = {"wrora": 1.0, "baseline": -1.0}
     assert all(each.degrees_of_freedom <= 8 for each in model.models.values())
     assert model.contrast(gain).degrees_of_freedom <= 8
-    between = model.contrast_of_games({"one": gain, "other": {"wrora": -1.0, "baseline": 1.0}})
+    between = model.sum_of_contrasts({"one": gain, "other": {"wrora": -1.0, "baseline": 1.0}})
     one, other = (model.contrast(gain, [game]).value for game in ("one", "other"))
     assert between.value == pytest.approx(one - other)
     assert between.degrees_of_freedom <= 8
@@ -162,7 +164,7 @@ def test_games_of_different_spread_keep_their_degrees_of_freedom():
     """Different variances shrink little; their total degrees of freedom are kept."""
     random = np.random.default_rng(6)
     errors = {f"game {number}": 10.0**number for number in range(4)}
-    model = fit_games(
+    model = fit_per_game_models(
         {game: simulate(random, seeds=6, error=error) for game, error in errors.items()}
     )
     assert model.degrees_of_freedom == 4 * 2 * 5

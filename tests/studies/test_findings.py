@@ -64,7 +64,9 @@ def write(folder, gains, scale="mini", study="gains", **header):
     """Write a ledger of runs with the given gains and return its path."""
     design = STUDIES["gains"].design(scale, SEEDS)
     rows = [
-        LedgerRow("run", run.part, run.label, run.key, run.factors["seed"], numbers={"gain": gain})
+        LedgerRow(
+            "run", run.part, run.label, run.key, run.factors["seed"], measurements={"gain": gain}
+        )
         for run, gain in zip(design.runs, gains, strict=True)
     ]
     named = {"study": study, "scale": scale, "design": STUDIES["gains"].design_digest("mini")}
@@ -95,7 +97,7 @@ def test_verdicts_at_two_scales(tmp_path):
     write(tmp_path / "gains-small", [0.0, 0.1, -0.1, 0.0], "small")
     (gains, others), refused = judged(tmp_path)
     assert refused == []
-    assert (others.scales, others.largest) == ({}, None)
+    assert (others.scales, others.largest_scale) == ({}, None)
     words = {scale: [each.verdicts[claim].word for claim in gains.claims]
              for scale, each in gains.scales.items()}  # fmt: skip
     assert words == {"mini": ["holds", "does not hold"], "small": ["equal", "does not hold"]}
@@ -174,7 +176,7 @@ def test_ledger_without_its_measurements_is_refused(tmp_path):
     write(tmp_path / "gains", [1.0] * 4)
     path = tmp_path / "gains" / "ledger.parquet"
     ledger = read_ledger(path)
-    write_ledger(path, replace(ledger, rows=[replace(row, numbers={}) for row in ledger.rows]))
+    write_ledger(path, replace(ledger, rows=[replace(row, measurements={}) for row in ledger.rows]))
     (gains, _), refused = judged(tmp_path)
     assert gains.scales == {}
     assert [str(path) in message for message in refused] == [True]

@@ -167,7 +167,7 @@ def test_range_keeps_the_rejection_rate():
             rejected += estimate.p_value(0.0) < 0.05
         if number < 40:
             assert (estimate.interval.low > 0.0) == (estimate.p_value(0.0) < 0.05)
-        chance.append(estimate.expected_by_chance)
+        chance.append(estimate.expected_range_by_chance)
         ranges.append(estimate.value)
     assert 0.02 < rejected / 200 < 0.08
     assert np.mean(chance) == pytest.approx(np.mean(ranges), rel=0.05)
@@ -189,7 +189,11 @@ def test_contrast_agrees_with_hand_computed_values():
 
 def test_range_without_spread():
     unknown = range_of_means([[1.0], [3.0]], [[1.0], [3.0]])
-    assert (unknown.value, unknown.expected_by_chance, unknown.p_value(0.0)) == (2.0, None, 1.0)
+    assert (unknown.value, unknown.expected_range_by_chance, unknown.p_value(0.0)) == (
+        2.0,
+        None,
+        1.0,
+    )
     assert (unknown.interval.low, unknown.interval.high) == (-math.inf, math.inf)
     exact = range_of_means([[1.0, 1.0], [3.0, 3.0]], [[1.0, 1.0], [3.0, 3.0]])
     assert (exact.interval.low, exact.interval.high, exact.p_value(0.0)) == (2.0, 2.0, 0.25)
@@ -203,7 +207,7 @@ def test_weighted_sum_agrees_with_hand_computed_values():
         [(2.0, StudentEstimate(1.0, 0.5, 3)), (-3.0, StudentEstimate(2.0, 2 / 3, 8))]
     )
     assert estimate.value == -4.0
-    assert estimate.error == pytest.approx(math.sqrt(1 + 4))
+    assert estimate.standard_error == pytest.approx(math.sqrt(1 + 4))
     assert estimate.degrees_of_freedom == pytest.approx(25 / (1 / 3 + 16 / 8))
     known = weighted_sum([(1.0, StudentEstimate(0.0, 1.0, math.inf))] * 2)
     assert known.p_value(2.0) == pytest.approx(2 * scipy.stats.norm.sf(math.sqrt(2)))

@@ -29,7 +29,7 @@ from zerolab.studies import ledger
 from zerolab.studies.design import Design, PlannedComputation, PlannedTournament
 from zerolab.studies.execution import StudyExecution
 from zerolab.studies.ledger import Ledger, merge_ledgers, read_ledger, write_ledger
-from zerolab.studies.looks import TakenLook, last_level, nominal_levels
+from zerolab.studies.looks import TakenLook, level_at_last_look, nominal_levels
 from zerolab.studies.results import provenance, read_results, with_last_look
 
 CLAIM = Claim("value-best", "The value loss is best.", "nowhere", "Elo", 0.0, "above", 30.0)
@@ -53,7 +53,7 @@ class Blocks(Tiny):
         blocks = [
             PlannedTournament(
                 "a", GAME, {run.label: run for run in runs if run.factors["seed"] == seed},
-                games_per_pair=2, openings=1, seed=seed,
+                games_per_pair=2, opening_plies=1, seed=seed,
             )
             for seed in seeds
         ]  # fmt: skip
@@ -70,7 +70,7 @@ class Blocks(Tiny):
     def verdicts(self, results):
         return results.judge(self.statistics)
 
-    def document(self, results):
+    def report(self, results):
         measured = [run.measurements["weights"] for run in results]
         blocks = [ClaimTable(self.verdicts(results))]
         return Document("Blocks", f"Measured: {measured}", blocks, provenance(results))
@@ -87,7 +87,7 @@ def performed(root, seeds=()):
 
 def page(ledger):
     design = STUDY.design("smoke", ledger.seeds)
-    return markdown_page(STUDY.document(read_results(design, ledger)))
+    return markdown_page(STUDY.report(read_results(design, ledger)))
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +97,7 @@ def folders(tmp_path_factory):
     found = {}
     for name, seeds in (("all", ()), ("two", [100, 101]), ("one", [102])):
         execution = performed(root / name, seeds)
-        document = execution.document()
+        document = execution.report()
         save_document(document, root / f"{name}-report")
         found[name] = execution.folder.ledger_path
     return found
@@ -113,7 +113,7 @@ def test_merged_ledgers_give_the_report_of_one_folder(folders, tmp_path):
     assert page(merged) == page(whole)
     write_ledger(tmp_path / "merged.parquet", merged)
     assert (tmp_path / "merged.parquet").read_bytes() == folders["all"].read_bytes()
-    document = STUDY.document(read_results(STUDY.design("smoke", merged.seeds), merged))
+    document = STUDY.report(read_results(STUDY.design("smoke", merged.seeds), merged))
     save_document(document, tmp_path / "report")
     from_folder = folders["all"].parents[2] / "all-report"
     files = {path.name: path.read_bytes() for path in from_folder.iterdir()}
@@ -122,7 +122,7 @@ def test_merged_ledgers_give_the_report_of_one_folder(folders, tmp_path):
 
 def test_part_of_the_planned_seeds_is_not_tested(folders):
     two = read_ledger(folders["two"])
-    assert (two.looks, two.planned_count) == ([], 3)
+    assert (two.looks, two.planned_seed_count) == ([], 3)
     (verdict,) = STUDY.verdicts(read_results(STUDY.design("smoke", two.seeds), two))
     assert (verdict.word, verdict.note) == ("undecided", "not tested: 2 of 3 planned seeds")
     assert verdict.estimate is not None
@@ -138,7 +138,7 @@ def test_remaining_planned_seeds_complete_a_begun_series_of_looks(folders):
     assert hidden.damage_messages == ["seeds 102, until the next look"]
     complete = with_last_look(merged, design)
     assert complete.looks == [*first.looks, TakenLook([100, 101, 102], 3, [])]
-    assert last_level(0.05, complete.looks) == nominal_levels(0.05, (2 / 3, 1.0))[-1] < 0.05
+    assert level_at_last_look(0.05, complete.looks) == nominal_levels(0.05, (2 / 3, 1.0))[-1] < 0.05
     assert not read_results(design, complete).damage_messages
     assert with_last_look(complete, design) is complete
 
@@ -198,11 +198,13 @@ def test_ledgers_of_other_designs_are_refused(folders):
 def test_first_of_two_computations_counts(folders):
     first, second = (read_ledger(folders[name]) for name in ("one", "two"))
     rows = [
-        replace(row, numbers={"value": 2.0}) if row.kind == "computation" else row
+        replace(row, measurements={"value": 2.0}) if row.kind == "computation" else row
         for row in second.rows
     ]
     merged = merge_ledgers({Path("first"): first, Path("other"): replace(second, rows=rows)})
-    assert [row.numbers for row in merged.rows if row.kind == "computation"] == [{"value": 1.0}]
+    assert [row.measurements for row in merged.rows if row.kind == "computation"] == [
+        {"value": 1.0}
+    ]
 
 
 def test_different_games_of_the_same_players_are_refused(folders):
@@ -242,7 +244,7 @@ def test_tournament_of_all_seeds_needs_all_pairs(folders):
 
 def taken(seeds, planned_count=2, spent_shares=()):
     """Return a look as stored."""
-    return TakenLook(seeds, planned_count, list(spent_shares))._asdict()
+    return TakenLook(seeds, planned_count, list(spent_shares)).as_dict()
 
 
 def changed_header(path, target, **changes):
@@ -355,7 +357,7 @@ def test_long_strings_are_refused_before_they_are_read(tmp_path, monkeypatch):
 
 def test_verdicts_wait_for_the_end_of_a_study(tmp_path):
     execution = StudyExecution.plan(STUDY, "smoke", tmp_path)
-    execution.begin()
+    execution.create_folder()
     (verdict,) = STUDY.verdicts(execution.results())
     assert (verdict.word, verdict.note[:15]) == ("no data", "6 of 6 runs are")
 
@@ -420,7 +422,7 @@ def test_folder_with_other_seeds_is_refused(folders):
 
 def test_damaged_looks_are_reported(tmp_path):
     execution = StudyExecution.plan(STUDY, "smoke", tmp_path)
-    execution.begin()
+    execution.create_folder()
     (execution.folder.path / "looks.json").write_text('{"schema_version": 1, "looks": [5]}')
     with pytest.raises(UserError, match=r"looks\.json is damaged"):
         execution.results()

@@ -15,7 +15,7 @@ from zerolab.studies.claims import Look, judge_claims
 from zerolab.studies.looks import (
     TakenLook,
     format_seeds,
-    last_level,
+    level_at_last_look,
     look_sizes,
     nominal_levels,
     parse_seeds,
@@ -54,10 +54,10 @@ def test_earlier_levels_do_not_depend_on_later_looks():
 def test_looks_at_merged_ledgers_subtract_what_the_ledgers_spent():
     half, all_seeds = list(range(6)), list(range(12))
     first = TakenLook(half, 12, [])
-    merged = last_level(0.05, [first, TakenLook(all_seeds, 12, [0.5, 0.5])])
+    merged = level_at_last_look(0.05, [first, TakenLook(all_seeds, 12, [0.5, 0.5])])
     assert merged + 2 * spent_level(0.05, 0.5) == pytest.approx(0.05)
     assert 0.04 < merged < nominal_levels(0.05, (0.5, 1.0))[1]
-    assert last_level(0.05, [first, TakenLook(all_seeds, 12, [1.0, 0.5])]) == 0.0
+    assert level_at_last_look(0.05, [first, TakenLook(all_seeds, 12, [1.0, 0.5])]) == 0.0
 
 
 def test_decisions_keep_their_p_values():

@@ -56,7 +56,9 @@ def test_positions_are_planned_once_in_the_first_part_that_needs_them():
         "play: positions few",
         "learn: positions all",
     ]
-    assert [computation.title for computation in design.of_parts(["learn"]).datasets] == [
+    assert [
+        computation.title for computation in design.restricted_to_parts(["learn"]).datasets
+    ] == [
         "learn: positions all",
         "learn: positions few",
     ]
@@ -65,7 +67,11 @@ def test_positions_are_planned_once_in_the_first_part_that_needs_them():
 
 def test_runs_wait_for_their_positions_and_use_them(finished_execution):
     view = finished_execution.progress()
-    assert (view.computations, view.finished_computations, view.is_unfinished) == (2, 2, False)
+    assert (view.planned_computations, view.finished_computations, view.is_unfinished) == (
+        2,
+        2,
+        False,
+    )
     played, learnt = finished_execution.results().runs
     assert [record.positions for record in played.records_of(AccuracyRecord)] == [20, 20]
     saved = saved_settings(finished_run(finished_execution, learnt)).supervised.digest
@@ -108,7 +114,7 @@ def test_impossible_positions_are_reported(tmp_path):
 
 def test_progress_includes_positions_that_are_already_stored(tmp_path, monkeypatch):
     execution = execution_in(tmp_path, Solved())
-    assert execution.progress().done_seconds == pytest.approx(0.0)
+    assert execution.progress().finished_core_seconds == pytest.approx(0.0)
     monkeypatch.setattr(queues, "stored_share", lambda path, positions: positions / 400)
     expected = 200 / 400 * ALL.estimated_seconds + 20 / 400 * FEW.estimated_seconds
-    assert execution.progress().done_seconds == pytest.approx(expected)
+    assert execution.progress().finished_core_seconds == pytest.approx(expected)

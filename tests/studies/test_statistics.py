@@ -118,7 +118,7 @@ def test_equal_runs_use_a_sign_test():
 def test_one_constant_group():
     result = difference([1.0, 1.0, 1.0], [2.0, 2.5, 3.0])
     assert result.degrees_of_freedom == pytest.approx(2)
-    assert result.error == pytest.approx(0.5 / math.sqrt(3))
+    assert result.standard_error == pytest.approx(0.5 / math.sqrt(3))
 
 
 def test_sign_test_agrees_with_hand_computed_values():
@@ -259,9 +259,9 @@ def test_regression_agrees_with_scipy():
     result = linear_regression(np.array(x)[:, None], ONE, ["x"])
     assert list(result) == [INTERCEPT, "x"]
     assert result["x"].value == pytest.approx(expected.slope)
-    assert result["x"].error == pytest.approx(expected.stderr)
+    assert result["x"].standard_error == pytest.approx(expected.stderr)
     assert result["x"].p_value(0.0) == pytest.approx(expected.pvalue)
-    assert result[INTERCEPT].error == pytest.approx(expected.intercept_stderr)
+    assert result[INTERCEPT].standard_error == pytest.approx(expected.intercept_stderr)
 
 
 def test_factorial_regression_agrees_with_hand_computed_values():
@@ -273,7 +273,7 @@ def test_factorial_regression_agrees_with_hand_computed_values():
     assert result["b"].value == pytest.approx((18 - 14) / 8)
     fitted = [4 + 2.5 * a + 0.5 * b for a, b in X]
     rss = sum((v - f) ** 2 for v, f in zip(y, fitted, strict=True))
-    assert result["a"].error == pytest.approx(math.sqrt(rss / 5 / 8))
+    assert result["a"].standard_error == pytest.approx(math.sqrt(rss / 5 / 8))
     assert result["a"].degrees_of_freedom == 5
 
 
@@ -287,7 +287,7 @@ def test_regression_of_too_few_runs():
     flat = linear_regression(np.arange(9.0)[:, None], [3.3] * 9, ["a"])
     assert (flat["a"].value, flat["a"].p_value(0.0)) == (0.0, 1.0)
     none = linear_regression(np.empty((3, 0)), [1.0, 2, 3], [])
-    assert none[INTERCEPT].error == pytest.approx(1 / math.sqrt(3))
+    assert none[INTERCEPT].standard_error == pytest.approx(1 / math.sqrt(3))
 
 
 def test_spread_agrees_with_hand_computed_values():

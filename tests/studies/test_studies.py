@@ -93,7 +93,7 @@ def test_claims_do_not_depend_on_the_scale(name):
     """Claims that depend on the scale could be chosen after seeing results."""
     claims = []
     for scale in SCALES:
-        document = STUDIES[name].document(Results(scale, planned(name, scale), [], {}))
+        document = STUDIES[name].report(Results(scale, planned(name, scale), [], {}))
         (table,) = [each for each in document.blocks if isinstance(each, ClaimTable)]
         claims.append([verdict.claim for verdict in table.verdicts])
     assert claims[0]
@@ -104,7 +104,7 @@ def test_claims_do_not_depend_on_the_scale(name):
 def test_parts_can_be_selected(name):
     design = planned(name, "paper")
     for part in design.parts:
-        chosen = design.of_parts([part])
+        chosen = design.restricted_to_parts([part])
         own_runs = [run for run in chosen.runs if run.part == part]
         sources = {source.key for run in chosen.runs for source in run.source_runs}
         source_runs = [run for run in chosen.runs if run.part != part]

@@ -27,22 +27,22 @@ from zerolab.training.context import processor_model
 
 def test_finished_study_is_read_from_disk(undisturbed):
     view = undisturbed.progress()
-    assert (view.finished_runs, view.runs) == (4, 4)
-    assert (view.finished_games, view.games) == (40, 40)
-    assert view.done_seconds == pytest.approx(view.seconds)
+    assert (view.finished_runs, view.planned_runs) == (4, 4)
+    assert (view.finished_games, view.planned_games) == (40, 40)
+    assert view.finished_core_seconds == pytest.approx(view.planned_core_seconds)
     results = undisturbed.results()
     assert [run.planned.label for run in results] == [
         "sum/seed=100", "sum/seed=101", "value/seed=100", "value/seed=101",
     ]  # fmt: skip
     assert not results.unfinished_message()
     played = results.tournaments["a"]
-    assert {rating.player for rating in played.ratings["a"].players} == {
+    assert {rating.player for rating in played.ratings["a"].player_ratings} == {
         *(run.planned.label for run in results), "random",
     }  # fmt: skip
     rated = played.final_rating(results.runs[2])
     assert rated.player == "value/seed=100"
     assert len(results.runs_where(loss="value")) == 2
-    assert results.levels("loss") == ["sum", "value"]
+    assert results.planned_levels("loss") == ["sum", "value"]
 
 
 def test_provenance_combines_environments_of_runs(tmp_path):
@@ -165,9 +165,9 @@ def test_status_counts_the_games_of_each_part(tmp_path):
 def test_progress_of_runs_is_read_at_most_once_a_second(tmp_path, monkeypatch):
     small = execution_in(tmp_path, Small())
     updates, watched = [], []
-    update = RunQueue.update_progress
+    update = RunQueue.read_progress
     monkeypatch.setattr(
-        RunQueue, "update_progress", lambda self, key: updates.append(key) or update(self, key)
+        RunQueue, "read_progress", lambda self, key: updates.append(key) or update(self, key)
     )
     monkeypatch.setattr(scheduler, "_POLL_SECONDS", 1000.0)
 
@@ -198,7 +198,7 @@ def test_progress_of_a_part_shows_only_its_tasks(tmp_path, monkeypatch):
     active_tasks = []
     halves = execution_in(tmp_path, Halves())
     shown = halves.scheduler()
-    with halves.folder.locked("design", halves.seeds):
+    with halves.folder.begin_and_lock("design", halves.seeds):
         shown.perform_all(Two(), lambda view: None)
     assert (["a: sum/seed=100 (2/2)"], ["b: sum/seed=101 (2/2)"]) in active_tasks
 
@@ -213,7 +213,7 @@ def test_study_waits_for_a_run_trained_by_another(tmp_path):
 
         def watch(view):
             finished_counts.append(view.finished_runs)
-            waiting.extend(view.active)
+            waiting.extend(view.active_titles)
             if view.finished_runs == 1:
                 stack.close()  # the other study unlocks the run
 
@@ -221,7 +221,7 @@ def test_study_waits_for_a_run_trained_by_another(tmp_path):
     assert 1 in finished_counts
     assert f"waiting for {run.title} (another process)" in waiting
     assert small.progress().finished_runs == 2
-    assert small.progress().finished_games == small.progress().games
+    assert small.progress().finished_games == small.progress().planned_games
 
 
 def test_runs_are_trained_seed_by_seed_in_random_order(tmp_path):
@@ -257,7 +257,7 @@ def test_folder_of_another_design_is_refused(tmp_path):
         def design(self, scale, seeds):
             return Design([planned("sum", 7)])
 
-    StudyExecution.plan(Grown(), "smoke", tmp_path).begin()
+    StudyExecution.plan(Grown(), "smoke", tmp_path).create_folder()
     with pytest.raises(UserError, match="a different design of this study"):
         execution_in(tmp_path).perform_all(Reusing(), lambda view: None)
     with pytest.raises(UserError, match="a different design of this study"):
@@ -267,7 +267,7 @@ def test_folder_of_another_design_is_refused(tmp_path):
 def test_locked_study_is_refused(tmp_path):
     tiny = execution_in(tmp_path)
     with (
-        tiny.folder.locked(tiny.study.design_digest("smoke"), tiny.seeds),
+        tiny.folder.begin_and_lock(tiny.study.design_digest("smoke"), tiny.seeds),
         pytest.raises(UserError, match="in use by another process"),
     ):
         tiny.perform_all(Reusing(), lambda view: None)

@@ -97,8 +97,8 @@ def test_failures_of_other_parts_are_kept(tmp_path):
     assert listed == {"a: sum/seed=100", "b: value/seed=100"}
     status = halves.status()
     assert status["failures"] == halves.folder.read_failures()
-    assert status["failed"] == len(status["failures"])
-    assert [part["failed"] for part in status["parts"]] == [
+    assert status["failed_count"] == len(status["failures"])
+    assert [part["failed_count"] for part in status["parts"]] == [
         sum(name.startswith(f"{part}:") for name in status["failures"]) for part in "ab"
     ]
     assert halves.perform_all(Reusing(), lambda view: None) == {}
@@ -125,7 +125,7 @@ def test_obsolete_failures_are_forgotten(tmp_path):
 
 def test_damaged_failure_list_is_ignored(tmp_path):
     small = execution_in(tmp_path, Small())
-    small.begin()
+    small.create_folder()
     (small.folder.path / "failures.json").write_text('{"a: sum/seed=100": 5')
     assert small.status()["failures"] == {}
     assert small.perform_all(Reusing(), lambda view: None) == {}

@@ -100,12 +100,14 @@ def test_full_transfer_within_a_game_includes_optimizer_state(finished_execution
 
 def test_selected_part_includes_source_runs():
     design = Started().planned_design("smoke")
-    chosen = design.of_parts(["b"])
+    chosen = design.restricted_to_parts(["b"])
     assert [run.factors["way"] for run in chosen.runs] == ["frozen", "trunk", "all", "scratch"]
-    assert [run.factors["way"] for run in design.of_parts(["c"]).runs] == ["other"]
+    assert [run.factors["way"] for run in design.restricted_to_parts(["c"]).runs] == ["other"]
     chain = run_from_start("trunk", start=run_from_start("channels", start=scratch()), part="d")
     longer = Design([*design.runs, chain.start_run, chain])
-    assert [run.factors["way"] for run in longer.of_parts(["d"]).runs].count("scratch") == 1
+    assert [run.factors["way"] for run in longer.restricted_to_parts(["d"]).runs].count(
+        "scratch"
+    ) == 1
 
 
 def test_keys_depend_only_on_settings_and_source(finished_execution):
@@ -196,4 +198,4 @@ def test_optimizer_of_another_network_is_refused(finished_execution, tmp_path):
 
 def test_unknown_part_is_refused():
     with pytest.raises(UserError, match="unknown part"):
-        Started().planned_design("smoke").of_parts(["d"])
+        Started().planned_design("smoke").restricted_to_parts(["d"])

@@ -26,13 +26,13 @@ class Tiny(Study):
         runs = [planned(loss, seed) for loss in ("sum", "value") for seed in seeds]
         run_by_player = {run.label: run for run in runs}
         return Design(
-            runs, [PlannedTournament("a", GAME, run_by_player, games_per_pair=4, openings=2)]
+            runs, [PlannedTournament("a", GAME, run_by_player, games_per_pair=4, opening_plies=2)]
         )
 
     def verdicts(self, results):
         return []
 
-    def document(self, results):
+    def report(self, results):
         raise NotImplementedError
 
 

@@ -72,8 +72,8 @@ def test_accuracy_is_measured_in_every_second_iteration(trained, capsys):
     capsys.readouterr()
     assert main([*arguments, "--positions", positions]) == 0
     players = json.loads(capsys.readouterr().out)["accuracy"]["players"]
-    assert players[0]["all"]["strong"]["mean"] == measurements[-1]["network_strong"]
-    assert players[1]["all"]["weak"]["mean"] == measurements[-1]["search_weak"]
+    assert players[0]["all_positions"]["strong"]["mean"] == measurements[-1]["network_strong"]
+    assert players[1]["all_positions"]["weak"]["mean"] == measurements[-1]["search_weak"]
 
 
 def interrupt(*_, **options):

@@ -225,7 +225,9 @@ def test_measurements_agree_with_evaluation(fitted, positions):
         assert record.positions == len(part)
         assert (record.strong, record.strong_low) == report.all_positions.strong.interval[:2]
         assert record.weak == report.all_positions.weak.interval.value
-        assert record.value_error == pytest.approx(report.value.mean_squared_error.interval.value)
+        assert record.value_error == pytest.approx(
+            report.value_accuracy.mean_squared_error.interval.value
+        )
         assert (record.label, record.label_high) == (record.result, record.result_high)
 
 

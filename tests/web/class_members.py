@@ -39,7 +39,7 @@ class Members:
 
     def start(self, games=2, game=SMALL):
         """Let the teacher start a tournament."""
-        body = {"game": game, "games": games, "openings": 1}
+        body = {"game": game, "games_per_pair": games, "opening_plies": 1}
         return self.teacher.post("/api/v1/class/manage/start", json=body)
 
     def finished(self):

@@ -42,11 +42,11 @@ def client(folder, search_threads):
 def test_facets_list_stages_and_players(client, folder):
     facets = client.get(f"{PLAYED}/facets", params={"source": "runs/demo"}).json()
     store = RunFolder.open(folder / "runs/demo").games
-    assert facets["games"] == store.game_count()
+    assert facets["game_count"] == store.game_count()
     assert {each["stage"] for each in facets["stages"]} == {stage for _, stage in store.stages()}
     assert "runs/demo@0" in facets["players"]
     facets = client.get(f"{PLAYED}/facets", params={"source": "tournaments/first"}).json()
-    assert (facets["kind"], facets["game"], facets["games"]) == ("tournament", GAME, 12)
+    assert (facets["kind"], facets["game"], facets["game_count"]) == ("tournament", GAME, 12)
     assert facets["players"] == ["mcts:5", "perfect", "random"]
 
 
@@ -112,7 +112,8 @@ def test_games_are_filtered_by_both_players(client):
 
 def test_single_game_is_found_by_stage_and_number(client):
     first = client.get(PLAYED, params={"source": "runs/demo"}).json()["games"][0]
-    identity = {key: first[key] for key in ("source", "iteration", "stage", "number")}
+    identity = {key: first[key] for key in ("iteration", "stage", "number")}
+    identity["source"] = first["folder"]
     assert client.get(f"{PLAYED}/one", params=identity).json() == first
     unknown = client.get(f"{PLAYED}/one", params={**identity, "number": 10**9})
     assert unknown.status_code == 404
@@ -158,7 +159,7 @@ def test_given_plies_are_not_judged(client):
                      agent="mcts:10", simulations=10)  # fmt: skip
     judged = [each["judged"] for each in messages if "judged" in each]
     for judge_name in ("exact", "agent"):
-        plies = {each["ply"] for each in judged if each["judge"] == judge_name}
+        plies = {each["ply"] for each in judged if each["verdict_source"] == judge_name}
         assert plies == {2, 3, 4, 5, 6}
 
 
@@ -174,7 +175,7 @@ def test_solver_judges_every_move_of_tic_tac_toe(client):
             position.action_name(action): int(values[action]) for action in position.legal_actions
         }
         verdict = verdicts[ply]
-        assert (verdict["move"], verdict["best_value"], verdict["played_value"]) == (
+        assert (verdict["move"], verdict["value_before"], verdict["played_value"]) == (
             move, max(legal.values()), legal[move],
         )  # fmt: skip
         assert verdict["verdict"] == exact_verdict(max(legal.values()), legal[move])
@@ -190,8 +191,8 @@ def test_agent_judges_with_its_own_values(client):
     by_ply = {each["judged"]["ply"]: each["judged"] for each in messages if "judged" in each}
     assert sorted(by_ply) == list(range(len(moves)))
     for ply in range(len(moves) - 1):  # the next mover's value, negated
-        assert by_ply[ply]["played_value"] == -by_ply[ply + 1]["best_value"]
-    assert all(-1 <= each["best_value"] <= 1 for each in by_ply.values())
+        assert by_ply[ply]["played_value"] == -by_ply[ply + 1]["value_before"]
+    assert all(-1 <= each["value_before"] <= 1 for each in by_ply.values())
 
 
 def test_agent_without_values_leaves_judging_to_solver(client):

@@ -257,7 +257,7 @@ def test_malformed_requests_get_error_responses(client: TestClient) -> None:
         if rng.random() < 0.3:
             response = client.post(path, content=rng.randbytes(rng.randrange(60)))
         else:
-            keys = ["game", "moves", "position", "agent", "set_up", "seconds", "plies", "x"]
+            keys = ["game", "moves", "position", "agent", "starting_board", "seconds", "plies", "x"]
             body = {key: rng.choice(pieces) for key in rng.sample(keys, 3)}
             response = client.post(path, json=rng.choice([body, *pieces]))
         assert 400 <= response.status_code < 500, (path, response.text)

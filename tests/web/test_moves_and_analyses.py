@@ -77,7 +77,7 @@ def test_impossible_moves_get_one_line(
 
 def test_set_up_positions_can_be_searched(client: TestClient) -> None:
     rows = ["....", "....", "...O", "XX.O"]
-    position = {"game": GAME, "set_up": {"board": rows, "first_to_move": True}}
+    position = {"game": GAME, "starting_board": {"board": rows, "first_to_move": True}}
     for agent in ("mcts:200", "perfect", f"{RUN}?simulations=200"):
         response = client.post("/api/v1/analysis", json={"position": position, "agent": agent})
         assert response.json()["chosen_move"] == "2", response.text

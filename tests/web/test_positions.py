@@ -79,7 +79,7 @@ def test_unreachable_boards_are_refused(
     client: TestClient, game: str, rows: list[str], first: bool, reason: str
 ) -> None:
     set_up = {"board": rows, "first_to_move": first}
-    response = client.post("/api/v1/position", json={"game": game, "set_up": set_up})
+    response = client.post("/api/v1/position", json={"game": game, "starting_board": set_up})
     assert response.status_code == 400
     assert reason in response.json()["error"]
 
@@ -97,11 +97,11 @@ def test_forced_pass_is_explained(client: TestClient) -> None:
     rows = ["XO..", "....", "....", "...."]  # O to move has no capture; X has one at c1
     set_up = {"board": rows, "first_to_move": False}
     response = client.post(
-        "/api/v1/position", json={"game": "othello:4x4", "set_up": set_up}
+        "/api/v1/position", json={"game": "othello:4x4", "starting_board": set_up}
     ).json()
     assert [move["name"] for move in response["legal_moves"]] == ["pass"]
     assert "no move" in response["pass_note"] and "pass" in response["pass_note"]
-    after = {"game": "othello:4x4", "set_up": set_up, "moves": ["pass"]}
+    after = {"game": "othello:4x4", "starting_board": set_up, "moves": ["pass"]}
     response = client.post("/api/v1/position", json=after).json()
     assert "O had no move" in response["pass_note"]
     assert response["last_cell"] is None

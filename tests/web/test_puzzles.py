@@ -28,7 +28,7 @@ from zerolab.rules.catalogue import parse_game
 from zerolab.rules.position import Position
 from zerolab.web import puzzle_maker
 from zerolab.web.folders import Folders
-from zerolab.web.puzzle_maker import PuzzleMaker, grader_specs, possible_puzzles
+from zerolab.web.puzzle_maker import PuzzleMaker, candidate_positions, grader_specs
 from zerolab.web.requests import Client
 from zerolab.web.solving import SolverEndedError
 
@@ -97,8 +97,8 @@ def test_every_puzzle_has_exactly_one_best_result(client):
         results = np.sign(oracle.values_at(position)[position.legal_actions])
         assert (results == results.max()).sum() == 1
         assert {"win": 1, "draw": 0}[shown["goal"]] == results.max()
-        assert summary["measured"]
-        assert set(shown["misses"]) == set(BASELINE_GRADERS)
+        assert summary["is_grade_measured"]
+        assert set(shown["miss_shares"]) == set(BASELINE_GRADERS)
         answer = position.legal_moves[results.argmax()]
         for move in position.legal_moves:
             body = {"game": SMALL, "key": summary["key"], "move": move}
@@ -126,9 +126,9 @@ def _check_line(oracle, verdict, move):
 def test_puzzles_of_a_run_are_graded_by_its_network(client):
     listed = _complete(client, GAME)
     shown = _get(client, "/one", game=GAME, key=listed["puzzles"][0]["key"])
-    (network,) = set(shown["misses"]) - set(BASELINE_GRADERS)
+    (network,) = set(shown["miss_shares"]) - set(BASELINE_GRADERS)
     assert network.startswith("runs/tiny@")
-    assert listed["puzzles"][0]["grade"] == np.mean(list(shown["misses"].values()))
+    assert listed["puzzles"][0]["grade"] == np.mean(list(shown["miss_shares"].values()))
 
 
 def test_restarted_server_has_same_puzzles_without_solving_again(client):
@@ -136,7 +136,7 @@ def test_restarted_server_has_same_puzzles_without_solving_again(client):
     with new_client(workers=0) as restarted:
         after = _complete(restarted, SMALL)
     assert after["puzzles"] == before["puzzles"]
-    assert after["tried"] == 0
+    assert after["tried_position_count"] == 0
 
 
 @pytest.mark.parametrize(
@@ -170,7 +170,7 @@ def test_possible_puzzles_come_from_files_and_stored_games(here, tmp_path):
     try:
         write_puzzles(folders.puzzles / "mine.jsonl", [puzzle])
         (folders.puzzles / "damaged.jsonl").write_text("{")
-        positions = possible_puzzles(folders, game)
+        positions = candidate_positions(folders, game)
         assert next(positions) == puzzle_position(puzzle)
         stored = next(positions)
     finally:
@@ -197,7 +197,7 @@ def test_one_page_cannot_start_work_on_many_games(tmp_path, monkeypatch):
         assert (await maker.puzzles_for(other, third)).state == "solving"
         maker.close()
 
-    monkeypatch.setattr(puzzle_maker, "possible_puzzles", positions)
+    monkeypatch.setattr(puzzle_maker, "candidate_positions", positions)
     asyncio.run(ask())
 
 
@@ -235,7 +235,7 @@ def test_solver_that_ends_or_fails_is_not_asked_for_ever(
         return game_puzzles
 
     monkeypatch.setattr(
-        puzzle_maker, "possible_puzzles", lambda folders, game: iter([Position.start(game)])
+        puzzle_maker, "candidate_positions", lambda folders, game: iter([Position.start(game)])
     )
     game_puzzles = asyncio.run(asyncio.wait_for(ask(), 120))
     assert (solver.asked, game_puzzles.state, game_puzzles.problem) == (asked, state, problem)

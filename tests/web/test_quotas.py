@@ -26,7 +26,7 @@ def test_pages_share_quota_of_their_address() -> None:
     with pytest.raises(BusyError, match="the server is busy with things"):
         quota.acquire(Client("b", "x"))
     quota.release(Client("a", "x"))
-    with quota.held(Client("a", "z")):
+    with quota.hold(Client("a", "z")):
         assert quota.in_use == 4
     assert quota.in_use == 3
 

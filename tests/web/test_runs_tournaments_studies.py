@@ -55,8 +55,8 @@ def folder(tmp_path_factory, no_figures):
         execution = StudyExecution.plan(
             registered_studies()["warm-start"], "smoke", folder / "studies"
         )
-        execution.begin()
-        save_document(execution.document(), execution.folder.report_path)
+        execution.create_folder()
+        save_document(execution.report(), execution.folder.report_path)
         yield folder
 
 
@@ -78,7 +78,7 @@ def test_runs_agree_with_command(client, capsys):
     served = get(client, "/runs")
     assert [each["run"] for each in served] == ["runs/one", "runs/two"]
     for run, expected in zip(served, listed, strict=True):
-        own = {"run", "problem", "latest_progress", "trend"}
+        own = {"run", "problem", "latest_progress_time", "trend"}
         assert run.keys() - own == expected.keys() - {"path"}
         for key in expected.keys() - {"path"}:
             assert run[key] == expected[key]
@@ -117,7 +117,7 @@ def test_run_details_agree_with_folder(client, folder):
     assert [each["iteration"] for each in details["networks"]] == run.network_iterations()
     (best,) = [each for each in details["networks"] if each["is_best"]]
     assert (best["iteration"], best["training_elo"]) == (run.progress.best, run.progress.elo)
-    assert details["games"] == run.games.game_count()
+    assert details["game_count"] == run.games.game_count()
     assert details["environments"][0]["first_iteration"] == 1
     assert {each["wins"] + each["draws"] + each["losses"] for each in details["baselines"]} == {2}
 
@@ -208,7 +208,7 @@ def test_tournament_ratings_agree_with_report(client, folder):
     assert tournament is not None
     report = TournamentReport.from_tournament(tournament)
     assert [each["player"] for each in details["ratings"]] == report.players
-    for row, rating in zip(details["ratings"], report.ratings.players, strict=True):
+    for row, rating in zip(details["ratings"], report.ratings.player_ratings, strict=True):
         assert (row["elo"], row["low"], row["high"]) == rating.interval
     for i, row in enumerate(details["table"]):
         assert row[i] is None
@@ -244,7 +244,7 @@ def test_study_progress_agrees_with_command(client, capsys):
     status = json.loads(capsys.readouterr().out)
     details = get(client, "/studies/one", name="warm-start", scale="smoke")
     assert [each["part"] for each in details["parts"]] == [each["part"] for each in status["parts"]]
-    assert details["whole"]["runs"] == status["runs"] > 0
+    assert details["whole"]["planned_runs"] == status["planned_runs"] > 0
     assert details["whole"]["finished_runs"] == 0
     assert details["command"] == "zerolab study warm-start --scale smoke"
     assert {each["verdict"] for each in details["claims"]} == {"no data"}

@@ -13,7 +13,7 @@ from zerolab.web import live_search, search_process
 from zerolab.web.folders import Folders
 from zerolab.web.live_search import SearchRequest, find_agent, search_bytes
 from zerolab.web.requests import BusyError, Client
-from zerolab.web.search_process import BeginCommand, LookCommand, TaskUpdate
+from zerolab.web.search_process import BeginCommand, NodeCommand, TaskUpdate
 
 START = Position.start(GAME)
 
@@ -46,8 +46,8 @@ def test_trees_share_memory_of_process(monkeypatch: pytest.MonkeyPatch) -> None:
         assert step_until_done(number) is None
     searcher.execute(begin(3, 20_000, is_low_priority=True))  # urgent requests run first
     searcher.step()
-    searcher.execute(LookCommand(4, 1, ()))
-    searcher.execute(LookCommand(5, 2, ()))
+    searcher.execute(NodeCommand(4, 1, ()))
+    searcher.execute(NodeCommand(5, 2, ()))
     errors = {each.task_number: each.error for each in updates if each.task_number in (4, 5)}
     assert "analyse the position again" in str(errors[4])  # evicted for search 3
     assert errors[5] is None

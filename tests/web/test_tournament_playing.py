@@ -17,7 +17,7 @@ from zerolab.play.tournament import TOURNAMENT_FOLDER_KIND, Tournament, Tourname
 from zerolab.web import folders, laboratory
 
 API = "/api/v1/tournaments"
-NEW = {"name": "demo", "game": "gobang:3x3:3", "players": ["random", "mcts:5"], "games": 4}
+NEW = {"name": "demo", "game": "gobang:3x3:3", "players": ["random", "mcts:5"], "games_per_pair": 4}
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def listed(client):
 
 @pytest.mark.usefixtures("no_figures")
 def test_started_command_plays_the_requested_tournament(client, commands):
-    request = {**NEW, "openings": 1, "seed": 7}
+    request = {**NEW, "opening_plies": 1, "seed": 7}
     response = client.post(f"{API}/start", json=request)
     assert response.status_code == 200, response.text
     assert response.json()["tournament"] == "tournaments/demo"
@@ -47,7 +47,7 @@ def test_started_command_plays_the_requested_tournament(client, commands):
     summary = listed(client)["tournaments/demo"]
     ratings = client.get(f"{API}/one", params={"tournament": "tournaments/demo"}).json()["ratings"]
     assert summary["winner"] == ratings[0]["player"]
-    assert summary["latest_progress"] == Path("tournaments/demo/games.sqlite").stat().st_mtime
+    assert summary["latest_progress_time"] == Path("tournaments/demo/games.sqlite").stat().st_mtime
     again = client.post(f"{API}/start", json=request)
     assert (again.status_code, "already exists" in again.json()["error"]) == (400, True)
     finished = client.post(f"{API}/resume", json={"tournament": "tournaments/demo"})
@@ -114,8 +114,8 @@ def test_playing_needs_permission(empty_folder):
         ({"players": ["random", "/etc/passwd"]}, 403), ({"players": ["random", "../x"]}, 403),
         ({"players": ["random", "runs/none"]}, 400),
         ({"players": ["random", "mcts:999999999"]}, 400), ({"players": ["random"] * 25}, 422),
-        ({"games": 3}, 400), ({"games": 0}, 422), ({"games": 1002}, 422),
-        ({"openings": 9}, 400), ({"openings": -1}, 422), ({"seed": -1}, 422),
+        ({"games_per_pair": 3}, 400), ({"games_per_pair": 0}, 422), ({"games_per_pair": 1002}, 422),
+        ({"opening_plies": 9}, 400), ({"opening_plies": -1}, 422), ({"seed": -1}, 422),
         ({"surprise": 1}, 422),
     ],
 )  # fmt: skip
@@ -143,7 +143,7 @@ def test_only_tournaments_in_their_folder_are_resumed(client, commands, name):
 
 @pytest.mark.usefixtures("no_figures")
 def test_damaged_ratings_have_no_winner(client, commands):
-    client.post(f"{API}/start", json={**NEW, "games": 2})
+    client.post(f"{API}/start", json={**NEW, "games_per_pair": 2})
     assert main(commands[0]) == 0
     ratings = Path("tournaments/demo/ratings.json")
     undamaged = ratings.read_text()

@@ -197,7 +197,7 @@ _RESULTS = ("1-0", "0-1", "1/2-1/2", "*")
 class RecordedGame(NamedTuple):
     """A game as recorded in a PGN file."""
 
-    position: Position
+    last_position: Position
     """Last position; its `line` contains all earlier ones."""
     first: str = "?"
     """Name of the player who moved first, White in PGN."""
@@ -210,7 +210,7 @@ class RecordedGame(NamedTuple):
     """Number of plies at the start that no player chose, such as those of a random opening."""
 
     def __repr__(self) -> str:
-        return f"<RecordedGame {self.first} against {self.second}, {self.position.ply} plies>"
+        return f"<RecordedGame {self.first} against {self.second}, {self.last_position.ply} plies>"
 
 
 def format_pgn(games: Iterable[RecordedGame | Position]) -> str:
@@ -224,7 +224,7 @@ def format_pgn(games: Iterable[RecordedGame | Position]) -> str:
     for number, each in enumerate(games, start=1):
         require_type(f"game {number}", each, (RecordedGame, Position), "a RecordedGame or Position")
         recorded = each if isinstance(each, RecordedGame) else _recorded(each)
-        texts.extend(as_pgn(recorded.position.game, [_exported(recorded, number)]))
+        texts.extend(as_pgn(recorded.last_position.game, [_exported(recorded, number)]))
     return "".join(texts)
 
 
@@ -264,7 +264,7 @@ def _recorded(position: Position) -> RecordedGame:
 
 
 def _exported(game: RecordedGame, number: int) -> ExportedGame:
-    position = game.position
+    position = game.last_position
     require_type(f"position of game {number}", position, Position, "a zerolab.Position")
     for name in (game.first, game.second, game.event):
         require_type(f"name in game {number}", name, str, "text")

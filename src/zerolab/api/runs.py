@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CumulativeCost", "Record", "ReferenceMoveTimes", "Run", "StudyReport", "cost_to_reach",
-    "export_network", "open_run", "read_reference", "run_costs", "study_report", "train",
+    "export_network", "open_run", "read_cost_reference", "run_costs", "study_report", "train",
 ]  # fmt: skip
 
 
@@ -57,7 +57,7 @@ class Run(NotebookView):
         lines = RunFolder.open(self.path).metrics()
         return [line for line in lines if stage in (None, line["stage"])]
 
-    def networks(self) -> list[int]:
+    def network_iterations(self) -> list[int]:
         """Return the iterations with saved networks; 0 is the initial network."""
         return RunFolder.open(self.path).network_iterations()
 
@@ -167,7 +167,7 @@ def export_network(
     return exporting.export_to_file(run, Path(file), half=half, overwrite=overwrite).path
 
 
-def read_reference(path: Path | str) -> ReferenceMoveTimes:
+def read_cost_reference(path: Path | str) -> ReferenceMoveTimes:
     """Read the move times of a reference machine, as written by `zerolab cost --measure`.
 
     Raises UserError if the file is missing or damaged, or was written by a newer version.
@@ -186,7 +186,9 @@ def run_costs(
     run's networks.
     """
     require_path("path", path)
-    require_type("reference", reference, ReferenceMoveTimes | None, "a result of read_reference")
+    require_type(
+        "reference", reference, ReferenceMoveTimes | None, "a result of read_cost_reference"
+    )
     return costs.run_costs(RunFolder.open(Path(path)), reference)
 
 
@@ -229,7 +231,7 @@ def study_report(ledger: Path | str) -> StudyReport:
         results = read_results(
             study.design(study.scale_of_ledger(file, read.header), read.seeds), read
         )
-        return StudyReport(study.document(results))
+        return StudyReport(study.report(results))
 
 
 _SECONDS = 0.2

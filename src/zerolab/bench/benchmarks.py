@@ -34,10 +34,10 @@ class BenchmarkResult:
 
     name: str
     unit: str
-    """Unit of `median` and `limit`, such as ``simulations/s``, ``s`` or ``MiB``."""
+    """Unit of `median` and `limit_median`, such as ``simulations/s``, ``s`` or ``MiB``."""
     median: float
     """Median of the subject over the rounds."""
-    limit: float
+    limit_median: float
     """Median of the limit over the rounds."""
     limit_of: str
     """Description of the limit."""
@@ -52,7 +52,7 @@ class BenchmarkResult:
 
         Higher is better for rates, lower for times and memory.
         """
-        return self.median / self.limit
+        return self.median / self.limit_median
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fields for JSON, rounded to a reproducible precision."""
@@ -60,7 +60,7 @@ class BenchmarkResult:
             "name": self.name,
             "unit": self.unit,
             "median": float(f"{self.median:.4g}"),
-            "limit": float(f"{self.limit:.4g}"),
+            "limit": float(f"{self.limit_median:.4g}"),
             "ratio": round(self.ratio, 3),
             "limit_of": self.limit_of,
         }
@@ -163,7 +163,7 @@ def _plain_and(description: str, *changes: str) -> StrengthVariant:
     return StrengthVariant(description, (*unchanged, *changes))
 
 
-VARIANTS: Mapping[str, StrengthVariant] = {
+STRENGTH_VARIANTS: Mapping[str, StrengthVariant] = {
     "strong": StrengthVariant("the strong preset"),
     "plain": _plain_and("the outcome as value target, none of the features below"),
     "discount": _plain_and("plain, values discounted by 0.97 per ply", "search.discount=0.97"),
@@ -194,8 +194,8 @@ VARIANTS: Mapping[str, StrengthVariant] = {
 
 
 def strength_variant(name: str) -> StrengthVariant:
-    """Return one of `VARIANTS` or, for any other name, the preset of that name unchanged."""
-    return VARIANTS.get(name) or StrengthVariant(preset_title(name), preset=name)
+    """Return one of `STRENGTH_VARIANTS` or, for another name, the preset of that name unchanged."""
+    return STRENGTH_VARIANTS.get(name) or StrengthVariant(preset_title(name), preset=name)
 
 
 class StrengthSettings(Settings):
@@ -205,7 +205,7 @@ class StrengthSettings(Settings):
     """Game to learn."""
 
     variants: tuple[str, ...] = ("plain", "strong")
-    """Variants to compare: names in `VARIANTS` or names of presets."""
+    """Variants to compare: names in `STRENGTH_VARIANTS` or names of presets."""
 
     seeds: int = Field(default=2, ge=1, le=1000)
     """Runs per variant."""
@@ -238,11 +238,11 @@ class StrengthSettings(Settings):
     @field_validator("variants")
     @classmethod
     def _known_variants(cls, names: tuple[str, ...]) -> tuple[str, ...]:
-        known = [*VARIANTS, *(name for name in preset_names() if name != "supervised")]
+        known = [*STRENGTH_VARIANTS, *(name for name in preset_names() if name != "supervised")]
         for name in names:
             if name not in known:
                 raise ValueError(
                     f"unknown variant {quoted(name)}: expected a preset or one of"
-                    f" {', '.join(VARIANTS)}{did_you_mean(name, known)}"
+                    f" {', '.join(STRENGTH_VARIANTS)}{did_you_mean(name, known)}"
                 )
         return tuple(dict.fromkeys(names))

@@ -281,7 +281,7 @@ class _SameRuns(Study):
         """Return no verdicts, because there are no claims."""
         return []
 
-    def document(self, results: Results) -> Document:
+    def report(self, results: Results) -> Document:
         """Raise NotImplementedError, because the benchmark needs no report."""
         raise NotImplementedError
 

@@ -213,7 +213,7 @@ def measure_search_service(rounds: int) -> Iterator[BenchmarkResult]:
         yield BenchmarkResult(
             f"service/resnet4x32/{_GAME}/{title}", "moves/s", rate, limit_rate,
             "moves/s of plain self-play, without tree reuse", served.time_shares(),
-            f"{percent(served.saved_share, 0)} of the searches saved",
+            f"{percent(served.unsearched_move_share, 0)} of the searches saved",
         )  # fmt: skip
 
 
@@ -240,7 +240,7 @@ class PlainSelfPlay(SelfPlay):
 class ServedSelfPlay(PlainSelfPlay):
     """Iterations of the same self-play through the search service."""
 
-    saved_share = 0.0
+    unsearched_move_share = 0.0
     """Share of moves in the last iteration that needed no search."""
 
     def __init__(self, random_opening_plies: int) -> None:
@@ -251,7 +251,9 @@ class ServedSelfPlay(PlainSelfPlay):
         episodes = play_with_service(
             self._game, self._settings, self._search, self._evaluator, 0, self._iteration
         )
-        self.saved_share = 1 - episodes.search_counts["searched"] / episodes.search_counts["asked"]
+        self.unsearched_move_share = (
+            1 - episodes.search_counts["searched"] / episodes.search_counts["asked"]
+        )
         return episodes
 
 

@@ -259,7 +259,7 @@ def _measure(
     for checkpoint in spaced_checkpoints(
         timed_checkpoints(run), settings.every, settings.hours, is_finished=run.progress.finished
     ):
-        measured = accuracy_log.of_run(variant, seed)
+        measured = accuracy_log.run_entries(variant, seed)
         if any(each.due == checkpoint.due for each in measured):
             continue
         if known := next((x for x in measured if x.network == checkpoint.network), None):

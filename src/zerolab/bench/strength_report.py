@@ -46,7 +46,7 @@ def _parse_share(table: Any) -> Any:
     return {("value" if key == "mean" else key): number for key, number in table.items()}
 
 
-Share = Annotated[Interval, BeforeValidator(_parse_share), PlainSerializer(_share_dict)]
+ShareWithInterval = Annotated[Interval, BeforeValidator(_parse_share), PlainSerializer(_share_dict)]
 """Share of moves with its 95 % interval."""
 
 
@@ -61,13 +61,13 @@ class NetworkAccuracy(Settings):
     """Due time in hours; the network is the first one finished at or after this time."""
     hours: float
     """Hours of self-play, learning and gates until the network was finished."""
-    strong: Share
+    strong: ShareWithInterval
     """Share of the search's moves that are best moves."""
-    weak: Share
+    weak: ShareWithInterval
     """Share of the search's moves that preserve the result."""
-    network_strong: Share
+    network_strong: ShareWithInterval
     """Share of the network's moves without search that are best moves."""
-    network_weak: Share
+    network_weak: ShareWithInterval
     """Share of the network's moves without search that preserve the result."""
 
 
@@ -86,7 +86,7 @@ class AccuracyLog:
                 raise UserError(f"{self._path} is damaged: expected JSON lines") from None
             yield validate(NetworkAccuracy, table, source=str(self._path))
 
-    def of_run(self, variant: str, seed: int) -> list[NetworkAccuracy]:
+    def run_entries(self, variant: str, seed: int) -> list[NetworkAccuracy]:
         """Return the entries of one run."""
         return [each for each in self.entries if (each.variant, each.seed) == (variant, seed)]
 

@@ -133,7 +133,7 @@ def listed_agents() -> Iterator[AgentWithCard]:
 
 def agents_table(listed: Sequence[AgentWithCard]) -> Table:
     """Return the table of agents with the most important numbers on their cards."""
-    shares = [each.shares for each in listed]
+    shares = [each.measured_shares for each in listed]
     shown = dict.fromkeys(
         what for each in shares for what in each if not what.startswith(_NOT_IN_TABLE)
     )
@@ -156,9 +156,9 @@ def agents_table(listed: Sequence[AgentWithCard]) -> Table:
 def _as_json(listed: AgentWithCard) -> dict[str, Any]:
     return {
         "name": listed.name,
-        "spec": listed.stored.name,
+        "spec": listed.stored_agent.name,
         "game": listed.game,
-        "digest": listed.stored.agent.digest,
+        "digest": listed.stored_agent.agent.digest,
         "bytes": listed.size_bytes,
         "simulations": listed.simulations,
         "card": None if listed.card is None else listed.card.model_dump(mode="json"),
@@ -170,10 +170,11 @@ def _show(listed: AgentWithCard) -> None:
     console = Console()
     size = f"{listed.size_bytes / 1024:,.0f} KiB"
     console.print(
-        f"{listed.stored.name}: {listed.game}, {size}, digest {listed.stored.agent.digest}"
+        f"{listed.stored_agent.name}: {listed.game}, {size},"
+        f" digest {listed.stored_agent.agent.digest}"
     )
     if listed.card is None:
-        console.print(f"no card: expected {quoted(card_path(listed.stored.path))}")
+        console.print(f"no card: expected {quoted(card_path(listed.stored_agent.path))}")
         return
     card = listed.card
     for line in _training_lines(card.training):
@@ -239,7 +240,7 @@ def _verify(listed: Sequence[AgentWithCard], json: bool) -> None:
     console = Console(quiet=json)
     cards = [(each, _required_card(each)) for each in listed]
     for each, stated in cards:
-        agent = _measured_agent(each.stored.path, stated.options)
+        agent = _measured_agent(each.stored_agent.path, stated.options)
         compared = compare_cards(stated, remeasure(stated, agent, progress_bar))
         results[each.name] = compared
         rows: list[list[Cell]] = [
@@ -263,7 +264,7 @@ def _verify(listed: Sequence[AgentWithCard], json: bool) -> None:
 def _required_card(agent: AgentWithCard) -> AgentCard:
     if agent.card is None:
         raise UserError(
-            f"{agent.name} has no card: expected {quoted(card_path(agent.stored.path))}"
+            f"{agent.name} has no card: expected {quoted(card_path(agent.stored_agent.path))}"
         )
     return agent.card
 

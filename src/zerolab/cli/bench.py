@@ -11,7 +11,7 @@ import tyro
 from zerolab.bench.benchmarks import SUITES, BenchmarkResult, run_suite
 from zerolab.cli.output import Console, print_json, print_lines
 from zerolab.cli.parse import Assignments
-from zerolab.cli.process import resume_advice
+from zerolab.cli.process import advise_resuming
 from zerolab.cli.progress import PlainReporter, TerminalReporter, progress_bar
 from zerolab.core.errors import UserError, did_you_mean, quoted
 from zerolab.report.table import Cell, Column, Interval, Table, percent
@@ -312,7 +312,7 @@ def strength(
     display = BenchmarkDisplay(
         console.print, lambda: reporter(console, RunClock(None)), progress_bar
     )
-    with resume_advice("finished stages are saved", "the same command"):
+    with advise_resuming("finished stages are saved", "the same command"):
         curves = run_strength_benchmark(folder, settings, display)
     if json:
         print_json(strength_report.curves_as_dict(curves))
@@ -367,7 +367,7 @@ def _speed_table(measured: Sequence[BenchmarkResult]) -> Table:
             f"{part} {percent(share, 0)}" for part, share in each.time_shares.items()
         )
         remarks = ", ".join(filter(None, (shares, each.note)))
-        rows.append([each.name, each.median, each.unit, each.limit, each.ratio, remarks])
+        rows.append([each.name, each.median, each.unit, each.limit_median, each.ratio, remarks])
     columns: list[str | Column] = [
         "name", Column("median", ",.0f"), "unit", Column("limit", ",.0f"), Column("ratio", ".2f"),
         "time by part, remarks",

@@ -13,7 +13,7 @@ from zerolab.agents.agent import Agent
 from zerolab.agents.specs import parse_agent
 from zerolab.cli.output import Console, print_json, print_lines
 from zerolab.cli.parse import AgentSpec
-from zerolab.cli.process import resume_advice
+from zerolab.cli.process import advise_resuming
 from zerolab.cli.progress import ProgressCallback, progress_bar
 from zerolab.core.config import validate
 from zerolab.core.errors import UserError, checked_whole_number, quoted
@@ -43,10 +43,10 @@ from zerolab.evaluation.opponents import (
 from zerolab.evaluation.positions import Positions, read_positions
 from zerolab.evaluation.public_sets import USUAL_GAME, PublicSet, is_public_set, read_public_set
 from zerolab.evaluation.solved_sets import (
-    SetResult,
+    SetAccuracy,
     cache_folder,
     error_tables,
-    set_name,
+    public_set_name,
     solve_set,
     solved_set_lines,
     write_solved_set,
@@ -245,10 +245,10 @@ def _errors(
     solved = [solve_public_set(each) if isinstance(each, PublicSet) else each for each in files]
     results = []
     for path, file, positions in zip(paths, files, solved, strict=True):
-        name = set_name(file) if isinstance(file, PublicSet) else path.name
+        name = public_set_name(file) if isinstance(file, PublicSet) else path.name
         with progress_bar(f"choosing moves in {name}", len(positions), "positions") as update:
             reports = agent_accuracy_reports(agent, positions, seed, update)
-        results.append(SetResult(path.name, name, len(positions), reports))
+        results.append(SetAccuracy(path.name, name, len(positions), reports))
         if figure is not None:
             save_accuracy_figure(figure, f"{agent.name}, {name}", reports)
             console.print(str(figure))
@@ -323,7 +323,7 @@ def dataset(
     path = out or Path(f"{name.replace(':', '-')}-{positions}.parquet")
     check_dataset_path(path)
     with (
-        resume_advice("finished chunks are saved", "the same command"),
+        advise_resuming("finished chunks are saved", "the same command"),
         progress_bar(f"solving {name}", positions, "positions") as update,
     ):
         manifest = make_dataset(
@@ -372,7 +372,7 @@ def _write_public_set(
 def solve_public_set(public: PublicSet, processes: int | None = None) -> Positions:
     """Return the solved positions of a test set, from the cache if possible, showing progress."""
     with (
-        resume_advice("solved positions are cached", "the same command"),
+        advise_resuming("solved positions are cached", "the same command"),
         progress_bar(f"solving {public.path.name}", len(public), "positions") as update,
     ):
         workers = processes or available_cores()

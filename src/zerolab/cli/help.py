@@ -23,7 +23,7 @@ _WIDTH_OF_FILES = 80
 
 _COMMA = "\ue000"  # private-use character in place of commas at which Tyro would break a word
 DESCRIPTION_PLACEHOLDER = "\ue001"
-"""Placeholder given to Tyro as the description. `wrapped_help` replaces it with the real text,
+"""Placeholder given to Tyro as the description. `wrap_tyro_help` replaces it with the real text,
 whose lines Tyro would join."""
 ANSI_CODE = re.compile(r"\x1b\[[\d;]*m")
 """Code that switches text colours and weights in Tyro's output."""
@@ -62,9 +62,9 @@ def _presets() -> list[str]:
 
 
 def _strength_variants() -> list[str]:
-    from zerolab.bench.benchmarks import VARIANTS
+    from zerolab.bench.benchmarks import STRENGTH_VARIANTS
 
-    return _lines({name: variant.description for name, variant in VARIANTS.items()})
+    return _lines({name: variant.description for name, variant in STRENGTH_VARIANTS.items()})
 
 
 def _lines(descriptions: Mapping[str, str]) -> list[str]:
@@ -138,8 +138,8 @@ def _wrapped_command(line: str) -> str:
     return "\n".join([*lines, current.rstrip()])
 
 
-def keep_commas(text: str) -> str:
-    """Replace commas so that Tyro does not break words such as ``[1,4]``; see `wrapped_help`."""
+def hide_commas_from_tyro(text: str) -> str:
+    """Replace commas so that Tyro does not break words such as ``[1,4]``; see `wrap_tyro_help`."""
     return re.sub(r",(?=\S)", _COMMA, text)
 
 
@@ -159,7 +159,7 @@ class _HelpOutput(io.StringIO):
 
 
 @contextlib.contextmanager
-def wrapped_help(text: str) -> Iterator[None]:
+def wrap_tyro_help(text: str) -> Iterator[None]:
     """Wrap and print the help that Tyro writes in this context, with `text` as the description."""
     output = _HelpOutput()
     try:

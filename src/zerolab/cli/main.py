@@ -106,10 +106,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     if arguments is not None:
         return _run_reporting_errors(arguments)
-    from zerolab.cli.process import prepare_streams, run_interruptibly, show_compilations
+    from zerolab.cli.process import enable_compilation_notice, prepare_streams, run_interruptibly
 
     prepare_streams()
-    show_compilations()
+    enable_compilation_notice()
     return run_interruptibly(lambda: _run_reporting_errors(sys.argv[1:]))
 
 
@@ -138,14 +138,14 @@ def _run_reporting_errors(arguments: Sequence[str]) -> int:
     from zerolab.cli.process import (
         INTERRUPTED_EXIT_CODE,
         drop_output,
+        one_line_warnings_only,
         report_interruption,
-        warnings_in_one_line,
     )
     from zerolab.core.errors import UserError, one_line
 
     try:
         try:
-            with warnings_in_one_line():
+            with one_line_warnings_only():
                 _run(arguments)
         finally:
             sys.stdout.flush()
@@ -167,13 +167,13 @@ def _run_reporting_errors(arguments: Sequence[str]) -> int:
 
 
 def _report(message: str, exit_code: int = USAGE_ERROR) -> int:
-    from zerolab.cli.process import terminal_width, wrapped
+    from zerolab.cli.process import terminal_width, wrap_line
     from zerolab.core.errors import escape_unprintable
 
     width = terminal_width(sys.stderr) if sys.stderr.isatty() else None
     for line in message.strip("\n").split("\n"):
         shortened = _LONG_WORD.sub(r"\1...", line)
-        print(wrapped(f"zerolab: {escape_unprintable(shortened)}", width), file=sys.stderr)
+        print(wrap_line(f"zerolab: {escape_unprintable(shortened)}", width), file=sys.stderr)
     return exit_code
 
 

@@ -12,7 +12,7 @@ import rich.status
 from rich.segment import Segment
 from rich.text import Text
 
-from zerolab.cli.process import compilation_notice, terminal_width, wrapped
+from zerolab.cli.process import compilation_notice, terminal_width, wrap_line
 from zerolab.core.errors import escape_unprintable
 
 WIDTH = 160
@@ -40,7 +40,7 @@ class Console(rich.console.Console):
         """Print objects; a line of text is wrapped between words, and long words remain whole."""
         if len(objects) == 1 and isinstance(objects[0], str) and not self.soft_wrap:
             lines = objects[0].split("\n")
-            objects = ("\n".join(wrapped(line, self.width) for line in lines),)
+            objects = ("\n".join(wrap_line(line, self.width) for line in lines),)
             options = {"soft_wrap": True, **options}
         super().print(*objects, **options)
 
@@ -98,7 +98,7 @@ def print_lines(*lines: object, end: str = "\n", error: bool = False) -> None:
     stream = sys.stderr if error else sys.stdout
     width = terminal_width(stream) if stream.isatty() else None
     texts = (escape_unprintable(str(line), "\t") for line in lines)
-    print("\n".join(wrapped(each, width) for each in texts), end=end, file=stream)
+    print("\n".join(wrap_line(each, width) for each in texts), end=end, file=stream)
 
 
 def print_csv(text: str) -> None:

@@ -25,8 +25,8 @@ from zerolab.cli.help import (
     ANSI_CODE,
     DESCRIPTION_PLACEHOLDER,
     expand_placeholders,
-    keep_commas,
-    wrapped_help,
+    hide_commas_from_tyro,
+    wrap_tyro_help,
 )
 from zerolab.core.errors import UserError, did_you_mean, one_line, quoted
 
@@ -54,9 +54,9 @@ def call_command(function: Callable[..., Any], command: str, arguments: Sequence
         text = expand_placeholders(inspect.getdoc(function) or "")
     errors = io.StringIO()
     try:
-        with contextlib.redirect_stderr(errors), wrapped_help(text):
+        with contextlib.redirect_stderr(errors), wrap_tyro_help(text):
             bound = tyro.cli(
-                _binding(function, keep_commas(text)),
+                _binding(function, hide_commas_from_tyro(text)),
                 args=list(arguments),
                 prog=f"zerolab {command}",
                 description=DESCRIPTION_PLACEHOLDER,

@@ -283,7 +283,7 @@ def serve(
         studies: Folder that contains studies.
         tournaments: Tournament or folder that contains tournaments.
         workers: Number of search processes.
-        allow_training: Allow pages to start, stop and resume runs.
+        allow_training: Allow pages to start, stop and resume runs and tournaments.
         open: Open the home page in the default browser.
         class_: File with one pupil's name per line, or the number of pupils.
         class_links: File to which the class's links are written instead of being printed; only the

@@ -42,7 +42,7 @@ _reported = threading.Event()
 
 
 @contextmanager
-def resume_advice(saved: str, command: str) -> Iterator[None]:
+def advise_resuming(saved: str, command: str) -> Iterator[None]:
     """On interruption, tell the user what is saved and which command resumes the work.
 
     KeyboardInterrupt is raised again with this advice as the message.
@@ -179,7 +179,7 @@ def prepare_streams() -> None:
 
 
 @contextmanager
-def warnings_in_one_line() -> Iterator[None]:
+def one_line_warnings_only() -> Iterator[None]:
     """Print each warning about a missing package or a broken plug-in once, as one line."""
     from zerolab.core.errors import PluginWarning, SlowerSubstituteWarning, escape_unprintable
 
@@ -286,10 +286,10 @@ class CompilationNotice:
 
 
 compilation_notice = CompilationNotice()
-"""Notice of this process, once `show_compilations` has been called."""
+"""Notice of this process, once `enable_compilation_notice` has been called."""
 
 
-def show_compilations() -> None:
+def enable_compilation_notice() -> None:
     """Show the notice while kernels are being compiled in this process."""
     if compilation_notice not in resources.compilation_observers:
         resources.compilation_observers.append(compilation_notice)
@@ -316,7 +316,7 @@ def terminal_width(stream: TextIO | None = None) -> int | None:
         return None
 
 
-def wrapped(line: str, width: int | None, indent: int | None = None) -> str:
+def wrap_line(line: str, width: int | None, indent: int | None = None) -> str:
     """Return a line wrapped between words to a width.
 
     `indent` is the indentation of continuation lines in columns, by default that of the line.

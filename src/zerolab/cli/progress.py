@@ -22,7 +22,7 @@ from rich.table import Column
 from rich.text import Text
 
 from zerolab.cli.output import Console
-from zerolab.cli.process import compilation_notice, wrapped
+from zerolab.cli.process import compilation_notice, wrap_line
 from zerolab.core.config import Settings, VariantSettings
 from zerolab.training.records import Record
 from zerolab.training.reporting import RunClock
@@ -205,7 +205,7 @@ def describe_record(record: Record) -> str:
 
 
 def _print(console: Console, line: str) -> None:
-    console.print(line if console.soft_wrap else wrapped(line, console.width))
+    console.print(line if console.soft_wrap else wrap_line(line, console.width))
 
 
 def print_run_header(
@@ -222,7 +222,7 @@ def print_run_header(
     width = max(map(len, lines))
     for title, text in lines.items():
         line = f"{title:{width}}  {text}"
-        console.print(wrapped(line, None if console.soft_wrap else console.width, width + 2))
+        console.print(wrap_line(line, None if console.soft_wrap else console.width, width + 2))
     progress = run.progress
     resumed = f"resumed at iteration {progress.iteration}, {progress.stage}"
     state = "new run" if progress == RunProgress() else resumed

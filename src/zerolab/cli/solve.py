@@ -265,7 +265,7 @@ def _found(candidates: Iterable[Position], count: int, oracle: Oracle) -> Iterat
     """Yield up to `count` puzzles among new positions that can be solved in time."""
     collection = PuzzleCollection(count)
     for position in candidates:
-        if not collection.is_new(position):
+        if not collection.mark_seen_if_new(position):
             continue
         try:
             puzzle = make_puzzle(position, oracle)

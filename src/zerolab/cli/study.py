@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from zerolab.cli.output import Console, print_json, print_lines
-from zerolab.cli.process import resume_advice
+from zerolab.cli.process import advise_resuming
 from zerolab.cli.progress import format_duration, progress_bar
 from zerolab.core import __version__
 from zerolab.core.errors import UserError, quoted
@@ -175,11 +175,12 @@ def _perform(
     pool = _create_workers(workers, ray, execution.folder.root)
     if hours is not None:
         execution.require_time_for_round(pool.count, hours)
-    execution.begin()
+    execution.create_folder()
+    seconds = round(before.planned_core_seconds)
     _announce(execution, before, pool.count)
     with (
-        resume_advice("finished tasks are saved", repeat),
-        progress_bar(execution.folder.path.name, round(before.seconds), "s of work") as update,
+        advise_resuming("finished tasks are saved", repeat),
+        progress_bar(execution.folder.path.name, seconds, "s of work") as update,
     ):
 
         def report(view: StudyProgress) -> None:
@@ -217,12 +218,12 @@ def _create_workers(count: int | None, ray: str, folder: Path) -> Workers:
 def _announce(execution: StudyExecution, view: StudyProgress, workers: int) -> None:
     """Print the remaining work with estimates of the time and disk space needed."""
     work = (
-        (view.runs - view.finished_runs, view.runs, "runs to train"),
-        (view.games - view.finished_games, view.games, "games to play"),
-        (view.computations - view.finished_computations, view.computations, "computations to do"),
+        (view.finished_runs, view.planned_runs, "runs to train"),
+        (view.finished_games, view.planned_games, "games to play"),
+        (view.finished_computations, view.planned_computations, "computations to do"),
     )
-    parts = ", ".join(f"{left:,} of {total:,} {unit}" for left, total, unit in work if total)
-    seconds = (view.seconds - view.done_seconds) / workers
+    parts = ", ".join(f"{n - done:,} of {n:,} {unit}" for done, n, unit in work if n)
+    seconds = (view.planned_core_seconds - view.finished_core_seconds) / workers
     message = (
         f"{execution.folder.path.name}: {parts} with {workers} worker{'s' if workers > 1 else ''};"
         f" about {format_duration(seconds)} and"
@@ -233,17 +234,19 @@ def _announce(execution: StudyExecution, view: StudyProgress, workers: int) -> N
 
 def _progress(view: StudyProgress, before: StudyProgress) -> tuple[int, str]:
     """Return the progress in seconds of work, on the scale of `before`, and a note for the bar."""
-    share = view.done_seconds / view.seconds if view.seconds else 1.0
-    share *= view.runs / before.runs if before.runs else 1.0  # a round covers only some runs
-    failed = f", {view.failed} failed" if view.failed else ""
+    planned = view.planned_core_seconds
+    share = view.finished_core_seconds / planned if planned else 1.0
+    if before.planned_runs:
+        share *= view.planned_runs / before.planned_runs  # a round covers only some runs
+    failed = f", {view.failed_count} failed" if view.failed_count else ""
     work = (
-        (view.finished_runs, view.runs, "runs"),
-        (view.finished_games, view.games, "games"),
-        (view.finished_computations, view.computations, "computations"),
+        (view.finished_runs, view.planned_runs, "runs"),
+        (view.finished_games, view.planned_games, "games"),
+        (view.finished_computations, view.planned_computations, "computations"),
     )
     parts = ", ".join(f"{done:,}/{total:,} {unit}" for done, total, unit in work if total)
-    note = f"{parts}{failed}; {', '.join(view.active)}"
-    return round(share * before.seconds), note
+    note = f"{parts}{failed}; {', '.join(view.active_titles)}"
+    return round(share * before.planned_core_seconds), note
 
 
 def _show_status(execution: StudyExecution, json: bool) -> None:
@@ -254,10 +257,10 @@ def _show_status(execution: StudyExecution, json: bool) -> None:
     rows: list[list[Cell]] = [
         [
             part["part"],
-            f"{part['finished_runs']}/{part['runs']}",
-            f"{part['finished_games']:,}/{part['games']:,}",
-            f"{part['finished_computations']}/{part['computations']}",
-            (part["seconds"] - part["done_seconds"]) / 3600,
+            f"{part['finished_runs']}/{part['planned_runs']}",
+            f"{part['finished_games']:,}/{part['planned_games']:,}",
+            f"{part['finished_computations']}/{part['planned_computations']}",
+            (part["planned_core_seconds"] - part["finished_core_seconds"]) / 3600,
         ]
         for part in status["parts"]
     ]
@@ -270,7 +273,7 @@ def _show_status(execution: StudyExecution, json: bool) -> None:
     ]
     console = Console()
     print_table(console, Table("status", "", columns, rows))
-    hours = (status["seconds"] - status["done_seconds"]) / 3600
+    hours = (status["planned_core_seconds"] - status["finished_core_seconds"]) / 3600
     console.print(
         f"{execution.folder.path}: {hours:.2f} core hours left,"
         f" {execution.remaining_bytes() / 2**20:,.0f} MiB of disk"
@@ -284,7 +287,7 @@ def show_report(execution: StudyExecution, output: Path, json: bool) -> None:
     numbers = {run.title: number for number, run in enumerate(execution.design.runs)}
     with progress_bar(f"report on {execution.folder.path.name}", len(numbers), "runs") as update:
         results = execution.results(lambda title: update(numbers[title], title))
-        document = execution.study.document(results)
+        document = execution.study.report(results)
     _show_document(execution.study, execution.scale, document, results, output, json)
 
 
@@ -292,12 +295,12 @@ def _show_document(
     study: Study, scale: Scale, document: Document, results: Results, output: Path, json: bool
 ) -> None:
     """Write and print the report on the given results, with the facts needed to cite it."""
-    from zerolab.report.document import Citation
+    from zerolab.report.document import ReportCitation
     from zerolab.report.html import save_document
     from zerolab.report.text import print_document
 
     command = repeating_command(study, scale, results.design.seeds)
-    citation = Citation(study.name, command, date.today().isoformat(), __version__)
+    citation = ReportCitation(study.name, command, date.today().isoformat(), __version__)
     document = dataclasses.replace(document, citation=citation)
     for message in results.damage_messages:
         print_lines(f"left out of the report: {message}", error=True)
@@ -396,6 +399,6 @@ def _report_from_ledgers(
     with user_errors_on_read(files[0]):
         ledger = with_last_look(merged, design)
         results = read_results(design, ledger)
-        document = study.document(results)
+        document = study.report(results)
     _show_document(study, scales[0], document, results, output, json)
     write_ledger(output / LEDGER_FILE_NAME, ledger)

@@ -13,7 +13,7 @@ import tyro
 from zerolab.agents.agent import Agent
 from zerolab.agents.specs import is_program_spec, parse_agents
 from zerolab.cli.output import Console, print_csv, print_json, print_lines
-from zerolab.cli.process import resume_advice
+from zerolab.cli.process import advise_resuming
 from zerolab.cli.progress import progress_bar
 from zerolab.core.config import validate
 from zerolab.core.errors import UserError
@@ -167,7 +167,7 @@ def _default_folder(settings: TournamentSettings) -> Path:
 def _play(folder: Path, settings: TournamentSettings, agents: Sequence[Agent]) -> TournamentReport:
     """Play the remaining games and write the results."""
     with (
-        resume_advice("finished blocks of games are saved", resume_command(folder, settings)),
+        advise_resuming("finished blocks of games are saved", resume_command(folder, settings)),
         Tournament.open_locked(folder, settings) as tournament,
     ):
         if total := tournament.remaining_game_count():

@@ -13,7 +13,7 @@ import tyro
 
 from zerolab.cli.output import print_lines
 from zerolab.cli.parse import Assignments
-from zerolab.cli.process import resume_advice
+from zerolab.cli.process import advise_resuming
 from zerolab.core.errors import UserError
 from zerolab.core.resources import peak_memory_mib
 from zerolab.training.shorthands import TransferOption, preset_name
@@ -271,7 +271,7 @@ def train_run(
     has_bar = console.is_terminal and not console.quiet
     reporter_type = TerminalReporter if has_bar else PlainReporter
     command = resume_command(run.path, settings, cluster, copies.uri if copies else "", loggers)
-    with resume_advice("finished stages are saved", command), run.locked():
+    with advise_resuming("finished stages are saved", command), run.locked():
         with reporter_type(console, RunClock.of_run(run, settings)) as reporter:
             Trainer(
                 run, settings, reporter, copies.on_record if copies else lambda _: None,

@@ -10,7 +10,7 @@ import tyro
 
 from zerolab.cli.output import Console, print_json, print_lines
 from zerolab.cli.parse import Assignments
-from zerolab.cli.process import resume_advice
+from zerolab.cli.process import advise_resuming
 from zerolab.cli.progress import PlainReporter, TerminalReporter, progress_bar
 from zerolab.core.errors import MissingExtraError
 
@@ -92,7 +92,7 @@ def tune(
         lambda clock: reporter(console, clock),
         progress_bar,
     )
-    with resume_advice("finished trials and stages are saved", "the same command"):
+    with advise_resuming("finished trials and stages are saved", "the same command"):
         report = search(folder, settings, trials, workers, display)
     if json:
         print_json(report.as_dict())
@@ -151,7 +151,7 @@ def league(
     network = league_network(agent, parsed_game)
     settings = resolve_settings(parsed_game, network, seed, set)
     with (
-        resume_advice("finished batches of games are saved", "the same command"),
+        advise_resuming("finished batches of games are saved", "the same command"),
         League.open_locked(out, settings) as league_folder,
     ):
         with progress_bar(str(out), games, "games") as update:

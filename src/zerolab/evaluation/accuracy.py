@@ -95,7 +95,7 @@ def player_choices(
     slots = min(slots_per_thread_in_memory([agent], threads), max(_MIN_SLOTS, part_size))
     setup = EngineSetup(positions.game, [agent], seed, 0, threads, slots, (streams.EVALUATION,))
     pairings = [
-        Pairing(row, agent.name, agent.name, row, positions.line(row), max_plies=1)
+        Pairing(row, agent.name, agent.name, row, positions.moves_to_row(row), max_plies=1)
         for row in range(len(positions))
     ]
     chunks = min(chunks or threads, len(positions))
@@ -153,9 +153,9 @@ class _ChoiceRecorder:
 class Grades(NamedTuple):
     """Grades of the moves chosen in n positions, or expected grades of random moves."""
 
-    strong: NDArray[Any]
+    is_best: NDArray[Any]
     """[n], True for a best move; for random moves, a float64 probability."""
-    weak: NDArray[Any]
+    preserves_result: NDArray[Any]
     """[n], True for a move that preserves the result; for random moves, a float64 probability."""
     regret: NDArray[np.float64]
     """[n], value of the best move minus value of the move; NaN if the player forfeited."""
@@ -165,7 +165,10 @@ class Grades(NamedTuple):
     def take(self, rows: NDArray[np.bool_]) -> Grades:
         """Return the grades of the positions selected by `rows`, bool[n]."""
         return Grades(
-            self.strong[rows], self.weak[rows], self.regret[rows], self.game_numbers[rows]
+            self.is_best[rows],
+            self.preserves_result[rows],
+            self.regret[rows],
+            self.game_numbers[rows],
         )
 
 
@@ -183,7 +186,7 @@ def grade_moves(positions: Positions, actions: NDArray[np.int64]) -> Grades:
     )
 
 
-def random_grades(positions: Positions) -> Grades:
+def random_move_grades(positions: Positions) -> Grades:
     """Return the exact expected grades of uniformly random legal moves."""
     best, legal = positions.position_values[:, None], positions.legal
     values = np.where(legal, positions.action_values, 0)
@@ -228,7 +231,7 @@ class ValueAccuracy(NamedTuple):
     """Share of won and lost positions for which the value has the correct sign."""
 
 
-class PlyRange(NamedTuple):
+class PlyRangeAccuracy(NamedTuple):
     """Accuracy of moves in a range of plies."""
 
     first_ply: int
@@ -244,9 +247,9 @@ class AccuracyReport(NamedTuple):
     non_trivial: MoveAccuracy
     """Accuracy in positions where some legal move worsens the result (see `non_trivial_mask`)."""
     by_ply: dict[int, MoveAccuracy]
-    by_ply_range: list[PlyRange]
+    by_ply_range: list[PlyRangeAccuracy]
     """Accuracy in at most MAX_PLY_RANGES ranges with similar numbers of positions."""
-    value: ValueAccuracy | None
+    value_accuracy: ValueAccuracy | None
     """Accuracy of the player's estimates of position values; None if there are no estimates."""
 
     @property
@@ -264,22 +267,26 @@ def accuracy_report(name: str, positions: Positions, choices: MoveChoices) -> Ac
     return _report(name, positions, grades, _estimate_accuracy, value)
 
 
-def random_accuracy_report(positions: Positions) -> AccuracyReport:
+def random_move_accuracy_report(positions: Positions) -> AccuracyReport:
     """Return the exact expected accuracy of uniformly random moves."""
-    return _report("random, expected", positions, random_grades(positions), _exact_accuracy, None)
+    return _report(
+        "random, expected", positions, random_move_grades(positions), _exact_accuracy, None
+    )
 
 
 def _estimate_accuracy(grades: Grades) -> MoveAccuracy:
     return MoveAccuracy(
-        proportion_estimate(grades.strong, grades.game_numbers),
-        proportion_estimate(grades.weak, grades.game_numbers),
+        proportion_estimate(grades.is_best, grades.game_numbers),
+        proportion_estimate(grades.preserves_result, grades.game_numbers),
         mean_estimate(grades.regret, grades.game_numbers),
     )
 
 
 def _exact_accuracy(grades: Grades) -> MoveAccuracy:
     return MoveAccuracy(
-        exact_estimate(grades.strong), exact_estimate(grades.weak), exact_estimate(grades.regret)
+        exact_estimate(grades.is_best),
+        exact_estimate(grades.preserves_result),
+        exact_estimate(grades.regret),
     )
 
 
@@ -293,7 +300,7 @@ def _report(
     plies = positions.plies
     by_ply = {int(ply): measure(grades.take(plies == ply)) for ply in np.unique(plies)}
     ranges = [
-        PlyRange(first, last, measure(grades.take((first <= plies) & (plies <= last))))
+        PlyRangeAccuracy(first, last, measure(grades.take((first <= plies) & (plies <= last))))
         for first, last in ply_ranges(plies)
     ]
     in_non_trivial = measure(grades.take(non_trivial_mask(positions)))
@@ -342,4 +349,4 @@ def agent_accuracy_reports(
         name = "player" if agent.load_evaluator is None else "search"
         choices = player_choices(agent, positions, seed, progress)
         reports.append(accuracy_report(name, positions, choices))
-    return [*reports, random_accuracy_report(positions)]
+    return [*reports, random_move_accuracy_report(positions)]

@@ -299,7 +299,7 @@ def measure_perfect_play(
 
 
 def _score(pair: PairResult) -> MeasuredShare:
-    return MeasuredShare.from_interval(pair.interval, pair.distinct_score.games)
+    return MeasuredShare.from_interval(pair.interval, pair.distinct_score.game_count)
 
 
 def remeasure(card: AgentCard, agent: Agent, bar: ProgressBarFactory) -> AgentCard:
@@ -327,32 +327,32 @@ def remeasure(card: AgentCard, agent: Agent, bar: ProgressBarFactory) -> AgentCa
 class AgentWithCard(NamedTuple):
     """Agent in a file, and its card if it has one."""
 
-    stored: StoredAgent
+    stored_agent: StoredAgent
     card: AgentCard | None
 
     @property
     def name(self) -> str:
         """Name of the agent, taken from the file."""
-        return self.stored.path.stem
+        return self.stored_agent.path.stem
 
     @property
     def game(self) -> str:
         """Name of the game."""
-        return game_name(self.stored.agent.game)
+        return game_name(self.stored_agent.agent.game)
 
     @property
     def size_bytes(self) -> int:
         """Size of the file."""
-        return self.stored.path.stat().st_size
+        return self.stored_agent.path.stat().st_size
 
     @property
     def simulations(self) -> int:
         """Simulations per move, as in the measurements if there is a card."""
-        own = self.stored.agent.search_settings.simulations
+        own = self.stored_agent.agent.search_settings.simulations
         return own if self.card is None else self.card.simulations
 
     @property
-    def shares(self) -> dict[str, MeasuredShare]:
+    def measured_shares(self) -> dict[str, MeasuredShare]:
         """Numbers on the card, by meaning."""
         return {} if self.card is None else dict(card_shares(self.card))
 

@@ -20,7 +20,7 @@ from zerolab.agents.agent import Actions, Agent, Slots, StatelessPlayer
 from zerolab.core import streams
 from zerolab.core.config import Settings
 from zerolab.evaluation.positions import (
-    UNSOLVED,
+    UNKNOWN_BEST_ACTION,
     Positions,
     legal_masks,
     solve_first_best_actions,
@@ -40,7 +40,7 @@ class SolvedPosition(NamedTuple):
     """Position with the exact value of every move."""
 
     game_number: int
-    line: tuple[int, ...]
+    moves: tuple[int, ...]
     """Moves from the start of the game to the position."""
     state: NDArray[np.uint64]
     """[words]"""
@@ -141,7 +141,7 @@ class _LazySolvingPlayer(_SolverPlayer):
         rows = np.flatnonzero(perfect)
         orders = streams.permutations(keys[rows], best.shape[1])
         actions = solve_first_best_actions(self._oracle, states[rows], orders)
-        is_solved = actions != UNSOLVED
+        is_solved = actions != UNKNOWN_BEST_ACTION
         best[rows[is_solved], actions[is_solved]] = True
         return best
 
@@ -276,9 +276,12 @@ class _OnePerGameCollector(Collector):
         return collected
 
 
-EVERY_POSITION: tuple[type[_SolverPlayer], type[Collector]] = (_SolvingPlayer, _AllCollector)
+EVERY_POSITION_CLASSES: tuple[type[_SolverPlayer], type[Collector]] = (
+    _SolvingPlayer,
+    _AllCollector,
+)
 """Player and collector that keep every position."""
-ONE_PER_GAME: tuple[type[_SolverPlayer], type[Collector]] = (
+ONE_PER_GAME_CLASSES: tuple[type[_SolverPlayer], type[Collector]] = (
     _LazySolvingPlayer,
     _OnePerGameCollector,
 )
@@ -362,7 +365,9 @@ def collect_positions(
     The positions of a game depend only on its number, unless the oracle has a budget and its work
     depends on positions solved earlier.
     """
-    new_player, new_collector = ONE_PER_GAME if settings.one_per_game else EVERY_POSITION
+    new_player, new_collector = (
+        ONE_PER_GAME_CLASSES if settings.one_per_game else EVERY_POSITION_CLASSES
+    )
     agent = Agent(
         "solver", lambda: new_player(game, oracle, settings.first_ply, settings.perfect), game=game
     )
@@ -373,7 +378,9 @@ def collect_positions(
     setup = EngineSetup(game, [agent], settings.seed, 0, 1, len(pairings), (streams.DATASET_MOVE,))
     collector = new_collector(game, oracle, settings.seed, settings.last_ply)
     play_pairings(setup, [pairings] if pairings else [], move_observers=[collector])
-    rows = sorted(collector.collected_positions(), key=lambda row: (row.game_number, len(row.line)))
+    rows = sorted(
+        collector.collected_positions(), key=lambda row: (row.game_number, len(row.moves))
+    )
     counts = CollectionCounts(len(game_numbers), collector.all_optimal, collector.unsolved)
     return CollectedPositions(_as_positions(game, rows), counts)
 
@@ -383,8 +390,8 @@ def _as_positions(game: Game, rows: list[SolvedPosition]) -> Positions:
     return Positions(
         game,
         np.array([row.game_number for row in rows], np.int64),
-        np.array([move for row in rows for move in row.line], np.int16),
-        np.cumsum([0, *(len(row.line) for row in rows)], dtype=np.int64),
+        np.array([move for row in rows for move in row.moves], np.int16),
+        np.cumsum([0, *(len(row.moves) for row in rows)], dtype=np.int64),
         np.array([row.state for row in rows], np.uint64).reshape(len(rows), len(state)),
         np.array([row.action_values for row in rows], np.int32).reshape(
             len(rows), action_count(game)

@@ -20,7 +20,7 @@ import numpy as np
 from zerolab.core.errors import UserError, quoted
 from zerolab.core.files import check_output_path, check_valid_path, write_text
 from zerolab.core.processes import map_in_processes
-from zerolab.evaluation.accuracy import non_trivial_mask, random_grades
+from zerolab.evaluation.accuracy import non_trivial_mask, random_move_grades
 from zerolab.evaluation.collecting import (
     CollectedPositions,
     CollectionCounts,
@@ -52,7 +52,7 @@ def dataset_manifest(positions: Positions, about: Mapping[str, Any]) -> dict[str
     best = positions.position_values
     best_move_counts = (positions.action_values == best[:, None]).sum(axis=1)
     plies, ply_counts = np.unique(positions.plies, return_counts=True)
-    random = random_grades(positions)
+    random = random_move_grades(positions)
     return {
         "schema": SCHEMA,
         "game": game_name(positions.game),
@@ -60,8 +60,8 @@ def dataset_manifest(positions: Positions, about: Mapping[str, Any]) -> dict[str
         **dict(sorted(about.items())),
         "non_trivial": int(non_trivial_mask(positions).sum()),
         "correct_moves": _mean(best_move_counts),
-        "random_strong": _mean(random.strong),
-        "random_weak": _mean(random.weak),
+        "random_strong": _mean(random.is_best),
+        "random_weak": _mean(random.preserves_result),
         "won": int((best > 0).sum()),
         "drawn": int((best == 0).sum()),
         "lost": int((best < 0).sum()),
@@ -100,7 +100,7 @@ GAMES_PER_CHUNK = 32
 """Games per chunk. The games of a chunk are played together, and each process of a killed command
 loses at most one chunk."""
 
-PATIENCE = 64
+MAX_CHUNKS_WITHOUT_NEW = 64
 """Consecutive chunks without a new position after which collection ends."""
 
 _PROBES = range(3)
@@ -276,7 +276,7 @@ class _DatasetBuilder:
     @property
     def is_over(self) -> bool:
         """True if there are enough positions, or if recent parts had no new ones."""
-        return self.is_full or self._parts_without_new >= PATIENCE
+        return self.is_full or self._parts_without_new >= MAX_CHUNKS_WITHOUT_NEW
 
     def collection(self) -> CollectedPositions:
         """Return the positions added so far, with the counts of all games."""

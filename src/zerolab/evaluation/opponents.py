@@ -58,13 +58,13 @@ class SolvedMove(NamedTuple):
     ply: int
     best_value: int
     """Value of the best move."""
-    value: int | None
+    played_value: int | None
     """Value of the move; None if the player forfeited."""
 
     @property
     def is_blunder(self) -> bool:
         """True if the move worsens the result under perfect play."""
-        result = -1 if self.value is None else np.sign(self.value)
+        result = -1 if self.played_value is None else np.sign(self.played_value)
         return bool(result < np.sign(self.best_value))
 
 
@@ -148,7 +148,11 @@ def perfect_play_report(
     """Summarise the games and moves returned by `play_against_perfect`."""
     distinct = {record.number for record in distinct_games(games)}
     counted = [move for move in moves if move.game_number in distinct]
-    regrets = [(m.best_value - m.value, m.game_number) for m in counted if m.value is not None]
+    regrets = [
+        (m.best_value - m.played_value, m.game_number)
+        for m in counted
+        if m.played_value is not None
+    ]
     return PerfectPlayReport(
         pair_result(games[0].first, games[0].second, games),
         _blunder_rate(counted),
@@ -204,8 +208,8 @@ def print_accuracy(console: Console, reports: Sequence[AccuracyReport]) -> None:
     columns.append(Column("regret per move", ".3f"))
     print_table(console, Table("accuracy", "", columns, rows))
     for report in reports:
-        if report.value is not None:
-            error, sign = report.value
+        if report.value_accuracy is not None:
+            error, sign = report.value_accuracy
             console.print(
                 f"{report.name}: squared error of the value {_number(error)}; correct winner in"
                 f" {percent_text(sign)} of the won and lost positions"
@@ -265,7 +269,7 @@ def describe_score(pair: PairResult) -> str:
     return (
         f"{percent(score_rate)} (95 % interval {percent(low)} to {percent(high)}),"
         f" {score.wins} won, {score.draws} drawn, {score.losses} lost,"
-        f" {pair.distinct_score.games} distinct games"
+        f" {pair.distinct_score.game_count} distinct games"
     )
 
 

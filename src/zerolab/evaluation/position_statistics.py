@@ -135,9 +135,9 @@ class Diversity(NamedTuple):
     """Number of positions in all games, including repetitions."""
     distinct_count: int
     """Number of distinct positions in all games."""
-    positions_by_ply: list[int]
+    position_counts_by_ply: list[int]
     """Number of positions at each ply, including repetitions."""
-    distinct_by_ply: list[int]
+    distinct_counts_by_ply: list[int]
     """Number of distinct positions at each ply; a position that occurs at two plies is counted at
     both."""
     new_by_game: NDArray[np.int64]
@@ -171,8 +171,8 @@ class Diversity(NamedTuple):
             "distinct_per_game": self.distinct_per_game,
             "distinct_per_hour": self.distinct_per_hour,
             "wall_seconds": self.self_play_seconds,
-            "positions_by_ply": self.positions_by_ply,
-            "distinct_by_ply": self.distinct_by_ply,
+            "positions_by_ply": self.position_counts_by_ply,
+            "distinct_by_ply": self.distinct_counts_by_ply,
             "distinct_by_games": np.cumsum(self.new_by_game).tolist(),
         }
 
@@ -232,8 +232,8 @@ def _count_positions(
         game_count=game_count,
         position_count=len(hashes),
         distinct_count=len(first),
-        positions_by_ply=[len(each) for each in by_ply],
-        distinct_by_ply=[len(np.unique(each)) for each in by_ply],
+        position_counts_by_ply=[len(each) for each in by_ply],
+        distinct_counts_by_ply=[len(np.unique(each)) for each in by_ply],
         new_by_game=np.bincount(reached.game_indices[order][first], minlength=game_count),
         self_play_seconds=self_play_seconds,
     )
@@ -251,7 +251,9 @@ def draw_diversity(runs: Sequence[Diversity]) -> Figure:
         distinct = np.concatenate([[0], np.cumsum(run.new_by_game)])
         games = np.unique(np.linspace(0, run.game_count, _MAX_POINTS).astype(int))
         against_games.plot(games, distinct[games], **style)
-        by_ply.plot(range(len(run.distinct_by_ply)), run.distinct_by_ply, marker=".", **style)
+        by_ply.plot(
+            range(len(run.distinct_counts_by_ply)), run.distinct_counts_by_ply, marker=".", **style
+        )
     against_games.set(xlabel="self-play games", ylabel="distinct positions")
     by_ply.set(xlabel="ply", ylabel="distinct positions at this ply")
     for axes in (against_games, by_ply):

@@ -29,7 +29,7 @@ from zerolab.store.parquet import read_table, write_table
 _ALL_LEGAL_LINES = -1
 
 
-def play_lines(
+def replay_move_sequences(
     game: Game, moves: NDArray[np.int16], offsets: NDArray[np.int64]
 ) -> tuple[NDArray[np.uint64], NDArray[np.bool_], int | None]:
     """Play the moves of n positions from the start of the game.
@@ -78,7 +78,7 @@ def _write_legal(game: Any, states: Any, masks: Any) -> None:
         rules.legal(game, states[i], masks[i])
 
 
-UNSOLVED = -1
+UNKNOWN_BEST_ACTION = -1
 """Placeholder for an unknown best action."""
 
 
@@ -112,9 +112,10 @@ def solve_first_best_actions(
 ) -> NDArray[np.int64]:
     """Return one best action of each ongoing state, int64[n]: the first in the state's order.
 
-    `orders` is int64[n, actions]. The action is UNSOLVED if the oracle's budget is exhausted.
+    `orders` is int64[n, actions]. The action is UNKNOWN_BEST_ACTION if the oracle's
+    budget is exhausted.
     """
-    actions = np.full(len(states), UNSOLVED, np.int64)
+    actions = np.full(len(states), UNKNOWN_BEST_ACTION, np.int64)
     for row in range(len(states)):
         with suppress(NotSolvedError):
             actions[row] = oracle.first_best_actions(states[row : row + 1], orders[row : row + 1])[
@@ -175,7 +176,7 @@ class Positions:
         """Exact value of each position for the side to move, int32[n]."""
         return np.asarray(self.action_values.max(axis=1))
 
-    def line(self, row: int) -> tuple[int, ...]:
+    def moves_to_row(self, row: int) -> tuple[int, ...]:
         """Return the moves from the start of the game to the position in a row."""
         return tuple(self.moves[self.offsets[row] : self.offsets[row + 1]].tolist())
 
@@ -268,7 +269,7 @@ def _restore(path: Path, game: Game, table: pa.Table) -> Positions:
     # np.array() makes a writable copy.
     moves = np.array(lines.flatten().fill_null(_NO_MOVE), np.int16)
     offsets = lines.offsets.to_numpy().astype(np.int64)
-    states, masks, invalid = play_lines(game, moves, offsets - offsets[0])
+    states, masks, invalid = replay_move_sequences(game, moves, offsets - offsets[0])
     if invalid is not None:
         raise damaged_file_error(
             path, f"the moves of position {invalid} are not legal in {game_name(game)}"

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from zerolab.core.errors import UserError, quoted
 from zerolab.core.files import check_valid_path, read_text
-from zerolab.evaluation.positions import play_lines
+from zerolab.evaluation.positions import replay_move_sequences
 from zerolab.games.connect_four import ConnectFour
 from zerolab.oracles.oracle import ILLEGAL_VALUE
 from zerolab.rules import rules
@@ -72,7 +72,7 @@ class PublicSet(NamedTuple):
         arrays = (self.moves, self.offsets, self.scores, given)
         return hex_digest(game_name(self.game).encode(), *(each.tobytes() for each in arrays))
 
-    def error(self, row: int, reason: str) -> UserError:
+    def line_error(self, row: int, reason: str) -> UserError:
         """Return an error that names the line of a position."""
         return _line_error(self.path, int(self.line_numbers[row]), reason)
 
@@ -105,7 +105,7 @@ def read_public_set(path: Path, game: Game) -> PublicSet:
     plies = [len(each.actions) for each in entries]
     moves = np.array([action for each in entries for action in each.actions], np.int16)
     offsets = np.cumsum([0, *plies], dtype=np.int64)
-    states, _, invalid = play_lines(game, moves, offsets)
+    states, _, invalid = replay_move_sequences(game, moves, offsets)
     if invalid is not None:
         reason = _illegal_move(game, entries[invalid].actions)
         raise _line_error(path, lines[invalid][0], reason)

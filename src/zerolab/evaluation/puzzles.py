@@ -139,7 +139,7 @@ class PuzzleCollection:
         """True if no more puzzles are needed."""
         return len(self.puzzles) >= self.count
 
-    def is_new(self, position: Position) -> bool:
+    def mark_seen_if_new(self, position: Position) -> bool:
         """Return whether a position is ongoing and has not been seen here; mark it as seen."""
         key = position.state.tobytes()
         if position.outcome is not None or key in self._seen:

@@ -171,7 +171,7 @@ def _check_scores(public: PublicSet, values: NDArray[np.int32]) -> None:
         )
     count = int(wrong.sum())
     others = f" ({count} of {len(public)} lines {'disagrees' if count == 1 else 'disagree'})"
-    raise public.error(row, reason + others)
+    raise public.line_error(row, reason + others)
 
 
 def write_solved_set(path: Path, public: PublicSet, positions: Positions) -> dict[str, Any]:
@@ -233,12 +233,12 @@ PUBLISHED_ERRORS: tuple[PublishedErrors, ...] = (
 )
 
 
-def set_name(public: PublicSet) -> str:
+def public_set_name(public: PublicSet) -> str:
     """Return the name of a known test set, otherwise the name of its file."""
     return PONS_SETS.get(public.digest, public.path.name)
 
 
-class SetResult(NamedTuple):
+class SetAccuracy(NamedTuple):
     """Accuracy of an agent's players on one test set."""
 
     file: str
@@ -279,7 +279,7 @@ def _complement(estimate: MeanEstimate | None) -> MeanEstimate | None:
     return MeanEstimate(Interval(value, high, low), estimate.sample_count)
 
 
-def error_tables(results: Sequence[SetResult], simulations: int | None) -> list[Table]:
+def error_tables(results: Sequence[SetAccuracy], simulations: int | None) -> list[Table]:
     """Return one table per player, with one row per set.
 
     The tables of players that search include the published rates for the sets. `simulations` is the
@@ -292,7 +292,7 @@ def error_tables(results: Sequence[SetResult], simulations: int | None) -> list[
     ]
 
 
-def _error_table(results: Sequence[SetResult], player: str, simulations: int | None) -> Table:
+def _error_table(results: Sequence[SetAccuracy], player: str, simulations: int | None) -> Table:
     is_alone = player == "network"
     title = "network alone" if is_alone else player
     if simulations and not is_alone:
@@ -320,7 +320,7 @@ def _error_table(results: Sequence[SetResult], player: str, simulations: int | N
     return Table("errors", title, columns, rows, "; ".join(notes))
 
 
-def _player_cells(result: SetResult, player: str) -> list[Cell]:
+def _player_cells(result: SetAccuracy, player: str) -> list[Cell]:
     report = next(each for each in result.reports if each.name == player)
     estimates = (
         _complement(report.all_positions.weak),

@@ -11,7 +11,7 @@ from pydantic import Field
 from zerolab.core import streams
 from zerolab.core.compiled import inlined
 from zerolab.core.errors import UserError
-from zerolab.report.board_shapes import Drawing
+from zerolab.report.board_shapes import BoardStyle
 from zerolab.rules import boards, cells, rules
 from zerolab.rules.bits import isolate_nth_bit
 from zerolab.rules.catalogue import Notation, register_game
@@ -294,6 +294,6 @@ register_game(
     ConnectFourEncoding,
     ConnectFourNotation,
     ConnectFourSolverRules,
-    Drawing(cells="holes", surface="frame", pieces="red_and_yellow", decided_by="line"),
+    BoardStyle(cells="holes", surface="frame", pieces="red_and_yellow", decided_by="line"),
     default_size=(6, 7),
 )

@@ -7,7 +7,7 @@ from typing import Annotated, NamedTuple
 from pydantic import Field
 
 from zerolab.core import streams
-from zerolab.report.board_shapes import Drawing
+from zerolab.report.board_shapes import BoardStyle
 from zerolab.rules import boards, cells, rules
 from zerolab.rules.catalogue import register_game
 from zerolab.rules.cells import (
@@ -114,5 +114,5 @@ register_game(
     CellEncoding,
     PlacementNotation,
     GobangSolverRules,
-    Drawing(cells="points", surface="wood", pieces="black_and_white", decided_by="line"),
+    BoardStyle(cells="points", surface="wood", pieces="black_and_white", decided_by="line"),
 )

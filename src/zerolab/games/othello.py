@@ -14,7 +14,7 @@ from pydantic import Field
 
 from zerolab.core import streams
 from zerolab.core.compiled import inlined
-from zerolab.report.board_shapes import Drawing
+from zerolab.report.board_shapes import BoardStyle
 from zerolab.rules import boards, rules
 from zerolab.rules.bits import (
     and_lanes,
@@ -310,6 +310,6 @@ register_game(
     CellEncoding,
     OthelloNotation,
     OthelloSolverRules,
-    Drawing(surface="felt", pieces="black_and_white", decided_by="count"),
+    BoardStyle(surface="felt", pieces="black_and_white", decided_by="count"),
     default_size=(8, 8),
 )

@@ -22,7 +22,7 @@ from zerolab.agents.specs import parse_agent
 from zerolab.core.config import validate
 from zerolab.core.errors import UserError, quoted
 from zerolab.core.nested_tables import assign, parse_assignments
-from zerolab.league.league_settings import CHANGEABLE_SETTINGS, LeagueSettings
+from zerolab.league.league_settings import CHANGEABLE_LEAGUE_SETTINGS, LeagueSettings
 from zerolab.league.playing import play_league_games, player_number
 from zerolab.league.population import (
     Population,
@@ -216,7 +216,7 @@ class League:
         """Begin or resume a league.
 
         Raises UserError if another process is using the league, if settings other than
-        `CHANGEABLE_SETTINGS` differ, or if the folder contains anything other than a league.
+        `CHANGEABLE_LEAGUE_SETTINGS` differ, or if the folder contains anything other than a league.
         """
         with LEAGUE_FOLDER_KIND.locked(path):
             league = cls.load(path)
@@ -226,7 +226,7 @@ class League:
             else:
                 saved, requested = league.settings.model_dump(), settings.model_dump()
                 LEAGUE_FOLDER_KIND.require_equal_settings(
-                    path, saved, requested, CHANGEABLE_SETTINGS
+                    path, saved, requested, CHANGEABLE_LEAGUE_SETTINGS
                 )
                 league.settings = settings
             league.store.rewind(league.state.batch_count)

@@ -275,5 +275,5 @@ class LeagueSettings(EvolutionSettings):
         return frozenset((*self.search.extra_outputs, *draws))
 
 
-CHANGEABLE_SETTINGS = ("parallel_games", "threads", "batch")
+CHANGEABLE_LEAGUE_SETTINGS = ("parallel_games", "threads", "batch")
 """Settings that may change when a league is resumed."""

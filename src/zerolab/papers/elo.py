@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from zerolab.ratings.ratings import Rating
 from zerolab.report.figures import RunSample
 from zerolab.report.table import Z95, Cell, Column, Table
-from zerolab.studies.block_model import GamesModel, fit_games
+from zerolab.studies.block_model import PerGameModels, fit_per_game_models
 from zerolab.studies.claims import MissingEstimate
 from zerolab.studies.design import Level
 from zerolab.studies.finished_work import PlayedTournament, TrainedRun
@@ -99,7 +99,7 @@ def unfinished_tournaments_note(results: Results, keys: Sequence[str]) -> Missin
 
     Other unfinished work in the same parts is ignored.
     """
-    planned = {each.group for each in results.design.tournaments}
+    planned = {each.group_name for each in results.design.tournaments}
     unplanned = [key for key in keys if key not in planned]
     if unplanned:
         return MissingEstimate(f"not studied at this scale: {', '.join(unplanned)}")
@@ -109,7 +109,7 @@ def unfinished_tournaments_note(results: Results, keys: Sequence[str]) -> Missin
     trained = {run.planned.key for run in results}
     run_keys = {
         run.key
-        for each in results.design.tournaments if each.group in unfinished_keys
+        for each in results.design.tournaments if each.group_name in unfinished_keys
         for run in each.run_by_player.values()
     }  # fmt: skip
     untrained = len(run_keys - trained)
@@ -128,7 +128,7 @@ def removed_runs_note(results: Results, part: str | None = None) -> MissingEstim
 
 def fit_elo(
     results: Results, parts: Sequence[str], factor: str, levels: Sequence[Level], *, name: str = ""
-) -> GamesModel | MissingEstimate:
+) -> PerGameModels | MissingEstimate:
     """Fit the Elo of the final networks of several parts, with seeds as random blocks.
 
     `levels` are the levels of `factor` to compare; all of them contribute to the estimate of the
@@ -151,7 +151,7 @@ def fit_elo(
         for part, group in groups.items()
     }
     empty = [part for part, by_level in values.items() if not all(by_level.values())]
-    return removed_runs_note(results, empty[0]) if empty else fit_games(values)
+    return removed_runs_note(results, empty[0]) if empty else fit_per_game_models(values)
 
 
 def weakest_elo(
@@ -281,7 +281,7 @@ def fit_measure(
     factor: str,
     levels: Sequence[Level],
     measure: Callable[[TrainedRun], float],
-) -> GamesModel | MissingEstimate:
+) -> PerGameModels | MissingEstimate:
     """Fit a measure of the runs of several parts, with seeds as random blocks.
 
     `levels` are the levels of `factor` to compare; all of them contribute to the estimate of the
@@ -297,10 +297,10 @@ def fit_measure(
     for part, by_level in values.items():
         if part not in results.design.parts or not all(by_level.values()):
             return MissingEstimate(results.unfinished_message(part) or f"no runs of {part}")
-    return fit_games(values)
+    return fit_per_game_models(values)
 
 
-class Term(NamedTuple):
+class WeightedMean(NamedTuple):
     """Weighted mean of a measure over the runs of a part with one level of a factor."""
 
     weight: float
@@ -310,7 +310,7 @@ class Term(NamedTuple):
 
 
 def sum_of_means(
-    results: Results, factor: str, terms: Sequence[Term]
+    results: Results, factor: str, terms: Sequence[WeightedMean]
 ) -> StudentEstimate | MissingEstimate:
     """Return the sum of the weighted means, or why one of them is missing.
 
@@ -333,7 +333,7 @@ def sum_of_means(
 
 
 def mean_contrast(
-    model: GamesModel | MissingEstimate,
+    model: PerGameModels | MissingEstimate,
     weights: Mapping[Any, float],
     parts: Sequence[str] = (),
 ) -> StudentEstimate | MissingEstimate:
@@ -342,7 +342,7 @@ def mean_contrast(
 
 
 def smallest_lead(
-    model: GamesModel | MissingEstimate,
+    model: PerGameModels | MissingEstimate,
     level: Level,
     rivals: Sequence[Level],
     parts: Sequence[str] = (),
@@ -357,7 +357,10 @@ def smallest_lead(
 
 
 def mean_leads(
-    model: GamesModel, levels: Sequence[Level], rivals: Sequence[Level], parts: Sequence[str] = ()
+    model: PerGameModels,
+    levels: Sequence[Level],
+    rivals: Sequence[Level],
+    parts: Sequence[str] = (),
 ) -> list[StudentEstimate]:
     """Return the mean lead of each level over each rival in `parts`, by default all."""
     return [

@@ -17,7 +17,7 @@ from zerolab.studies.study import Scale
 _TINY: Mapping[str, Any] = {"network.channels": 8, "network.hidden": [32, 16]}
 _SMALL: Mapping[str, Any] = {"network.channels": 32, "network.hidden": [128, 64]}
 
-CHANGES: Mapping[Scale, Mapping[str, Any]] = {
+PRESET_CHANGES: Mapping[Scale, Mapping[str, Any]] = {
     "smoke": {
         **_TINY, "iterations": 1, "selfplay.episodes": 2, "search.simulations": 2,
         "learn.window": 2, "learn.epochs": 2, "learn.batch_size": 32,
@@ -40,7 +40,7 @@ OPENING_PLIES: Mapping[Scale, int] = {"smoke": 1, "mini": 2, "small": 2, "paper"
 
 The papers use none, so two networks play the same few games repeatedly."""
 
-WANG2019_SEEDS: Mapping[Scale, int] = {"smoke": 1, "mini": 8, "small": 6, "paper": 8}
+WANG2019_SEED_COUNTS: Mapping[Scale, int] = {"smoke": 1, "mini": 8, "small": 6, "paper": 8}
 """Runs per loss function in the studies based on [Wang2019]."""
 _WANG2019_ITERATIONS: Mapping[Scale, Mapping[str, int]] = {
     "smoke": {"5x5": 1, "6x6": 1},
@@ -56,7 +56,7 @@ _LONGER: Mapping[tuple[Scale, str, str], int] = {("mini", "connect_four", "6x6")
 def wang2019_changes(scale: Scale, game: str, size: str) -> dict[str, Any]:
     """Return the changes to the `wang2019` preset for a scale, game and board size."""
     iterations = _LONGER.get((scale, game, size), _WANG2019_ITERATIONS[scale][size])
-    return {**CHANGES[scale], "iterations": iterations}
+    return {**PRESET_CHANGES[scale], "iterations": iterations}
 
 
 class _Limits(NamedTuple):
@@ -80,7 +80,7 @@ _LIMITS: Mapping[str, _Limits] = {
 _FROM_THE_START = _Limits(0, 0.03)
 
 
-def planned_positions(board: str, count: int, part: str = "") -> PlannedDataset:
+def planned_dataset(board: str, count: int, part: str = "") -> PlannedDataset:
     """Plan the solved positions of a board, each from a different game.
 
     For a data set of the report, `part` is the part whose networks are measured on it.

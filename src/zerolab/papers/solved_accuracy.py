@@ -18,7 +18,7 @@ from zerolab.report.document import Block, Heading, Paragraph, Picture
 from zerolab.report.interval_plots import draw_grouped_runs
 from zerolab.report.table import Cell, Column, Table
 from zerolab.rules.catalogue import parse_game
-from zerolab.studies.block_model import GamesModel
+from zerolab.studies.block_model import PerGameModels
 from zerolab.studies.claims import MissingEstimate
 from zerolab.studies.design import Level
 from zerolab.studies.results import Results
@@ -96,7 +96,7 @@ def measure_test_accuracy(run: FinishedRun) -> AccuracyByPly | None:
     settings = run.planned.settings
     options = parse_search_options(NetworkOptions, "simulations=0", settings.search)
     agent = agent_of_run(run.folder, run.folder.progress.best, options)
-    strong = grade_moves(test, player_choices(agent, test, settings.seed).actions).strong
+    strong = grade_moves(test, player_choices(agent, test, settings.seed).actions).is_best
     return {
         str(ply): [int((test.plies == ply).sum()), float(strong[test.plies == ply].mean())]
         for ply in np.unique(test.plies).tolist()
@@ -123,7 +123,7 @@ def part_due_to_plies(hard: AccuracyByPly, easy: AccuracyByPly) -> float | None:
 
 def fit_accuracy(
     results: Results, parts: Sequence[str], factor: str, levels: Sequence[str], measure: str
-) -> GamesModel | MissingEstimate:
+) -> PerGameModels | MissingEstimate:
     """Fit a measure of the final networks of several parts, with seeds as random blocks.
 
     `measure` is a key of the result of `measure_final_accuracy`.

@@ -96,8 +96,8 @@ class Match(NotebookView):
     def __repr__(self) -> str:
         score = self.score
         return (
-            f"<Match {shorten_name(self.a)} against {shorten_name(self.b)}: {score.games} games,"
-            f" score rate {score.score_rate:.3f}>"
+            f"<Match {shorten_name(self.a)} against {shorten_name(self.b)}:"
+            f" {score.game_count} games, score rate {score.score_rate:.3f}>"
         )
 
 
@@ -157,7 +157,7 @@ class TestedMatch(NamedTuple):
     def __repr__(self) -> str:
         players = f"{shorten_name(self.match.a)} against {shorten_name(self.match.b)}"
         count = len(self.match.games)
-        return f"<TestedMatch {players}: {self.verdict.state} after {count} games>"
+        return f"<TestedMatch {players}: {self.verdict.decision} after {count} games>"
 
     def _repr_html_(self) -> str:
         """Return the score and the verdict as HTML for notebooks."""
@@ -190,10 +190,10 @@ def play_sprt(
     played in parallel. Pairs with a repeated game are ignored (see `ratings.sprt`). Raises
     UserError for invalid bounds and for deterministic agents without openings.
     """
-    test.check()
+    test.validated()
     require_variety(a, b, openings)
     match, verdict = None, test.judge_games(a.name, [])[1]
-    while match is None or (verdict.state == "continue" and len(match.games) < games):
+    while match is None or (verdict.decision == "continue" and len(match.games) < games):
         begin = len(match.games) if match else 0
         note = f"log-likelihood ratio {verdict.llr:.2f}" if match else ""
         more = play_match(

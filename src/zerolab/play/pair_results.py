@@ -59,7 +59,7 @@ class PairResult(NamedTuple):
             "score_rate": score_rate,
             "low": low,
             "high": high,
-            "distinct_games": self.distinct_score.games,
+            "distinct_games": self.distinct_score.game_count,
         }
 
 
@@ -136,7 +136,7 @@ class CycleStatistics(NamedTuple):
     """Number of decided triples that form a cycle on points, whether significant or not."""
     significant_cycles: list[Cycle]
     """Cycles in which all three sign tests reject equality, strongest evidence first."""
-    expected_by_chance_limit: float
+    max_expected_by_chance: float
     """Upper bound on the expected number of significant cycles if all players are equal."""
 
     @property
@@ -222,16 +222,6 @@ class Residual(NamedTuple):
     standardised_difference: float
     """Points minus expected points, in standard errors of the expectation."""
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the fields for JSON."""
-        return {
-            "first": self.first,
-            "second": self.second,
-            "points": self.total_points,
-            "expected": self.expected_points,
-            "deviation": self.standardised_difference,
-        }
-
 
 class GoodnessOfFit(NamedTuple):
     """Goodness of fit of the ratings to pairwise results."""
@@ -258,7 +248,7 @@ def goodness_of_fit(pairs: Sequence[PairResult], ratings: Ratings) -> GoodnessOf
     All strengths but one are fitted. The advantage of the first player cancels in a pair that plays
     both colours, and draw_elo hardly changes its expected points.
     """
-    elo = {rating.player: rating.elo_model for rating in ratings.players}
+    elo = {rating.player: rating.elo_model for rating in ratings.player_ratings}
     residuals = sorted(
         (_residual(pair, elo[pair.first] - elo[pair.second], ratings) for pair in pairs),
         key=lambda each: -abs(each.standardised_difference),
@@ -269,11 +259,11 @@ def goodness_of_fit(pairs: Sequence[PairResult], ratings: Ratings) -> GoodnessOf
 
 def _residual(pair: PairResult, difference: float, ratings: Ratings) -> Residual:
     moved_first, mean_1, variance_1 = pair.moved_first_count, *_expectation(difference, ratings)
-    moved_second = pair.distinct_score.games - pair.moved_first_count
+    moved_second = pair.distinct_score.game_count - pair.moved_first_count
     mean_2, variance_2 = _expectation(-difference, ratings)
     expected = moved_first * mean_1 + moved_second * (1.0 - mean_2)
     spread = math.sqrt(moved_first * variance_1 + moved_second * variance_2)
-    points = pair.distinct_score.score_rate * pair.distinct_score.games
+    points = pair.distinct_score.score_rate * pair.distinct_score.game_count
     return Residual(pair.first, pair.second, points, expected, (points - expected) / spread)
 
 

@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 
-REPORT_FILE_NAME = "ratings.json"
+RATINGS_FILE_NAME = "ratings.json"
 """Name of the file in a tournament folder that contains the complete report."""
 
 _MAX_NAME_LENGTH = 30
@@ -146,7 +146,7 @@ class MatchReport:
         """Return the lines to print in a terminal."""
         (a, b, score), elo, counts = self.pair[:3], self.elo_difference, self.game_counts
         (score_rate, low, high), (lead, lowest, highest) = self.pair.interval, elo.interval
-        has_repeats = self.pair.distinct_score.games < score.games
+        has_repeats = self.pair.distinct_score.game_count < score.game_count
         distinct = (
             f", of distinct games {percent(self.pair.distinct_score.score_rate)}"
             if has_repeats
@@ -195,7 +195,7 @@ class TournamentReport(NotebookView):
         """Return the report on the stored games of a tournament."""
         games = tournament.games()
         ratings, pairs = rate(games), pair_results(games)
-        table = cross_table([each.player for each in ratings.players], pairs)
+        table = cross_table([each.player for each in ratings.player_ratings], pairs)
         return cls(
             tournament, ratings, count_games(games), pairs, table, find_cycles(pairs),
             goodness_of_fit(pairs, ratings),
@@ -204,7 +204,7 @@ class TournamentReport(NotebookView):
     @property
     def players(self) -> list[str]:
         """Player names from strongest to weakest."""
-        return [rating.player for rating in self.ratings.players]
+        return [rating.player for rating in self.ratings.player_ratings]
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fields for JSON, with ratings as in `zerolab rate --json`."""
@@ -232,7 +232,7 @@ class TournamentReport(NotebookView):
                 "chi_square": self.goodness_of_fit.chi_square,
                 "freedom": self.goodness_of_fit.degrees_of_freedom,
                 "p_value": self.goodness_of_fit.p_value,
-                "residuals": [each.as_dict() for each in self.goodness_of_fit.residuals],
+                "residuals": [each._asdict() for each in self.goodness_of_fit.residuals],
             },
         }
 
@@ -240,7 +240,7 @@ class TournamentReport(NotebookView):
         """Write tables and figures to the tournament folder."""
         folder = self.tournament.path
         title = f"{self.tournament.settings.game}, {self.game_counts.game_count} games"
-        write_text(folder / REPORT_FILE_NAME, json.dumps(self.as_dict(), indent=1) + "\n")
+        write_text(folder / RATINGS_FILE_NAME, json.dumps(self.as_dict(), indent=1) + "\n")
         write_text(folder / "ratings.csv", ratings_csv(self.ratings))
         write_text(folder / "crosstable.csv", self._cross_table_csv())
         pairs = [_pair_dict(pair) for pair in self.pairs]
@@ -310,7 +310,7 @@ class TournamentReport(NotebookView):
         rows: list[list[Cell]] = [
             [
                 pair.first, pair.second, *pair.score, pair.interval,
-                f"{pair.distinct_score.games} of {pair.score.games}",
+                f"{pair.distinct_score.game_count} of {pair.score.game_count}",
             ]
             for pair in self.pairs
         ]  # fmt: skip
@@ -343,7 +343,7 @@ class TournamentReport(NotebookView):
             f"cycles: {cycles.triple_count} triples of players, {cycles.decided_count} without tied"
             f" pairs, {cycles.cyclic_count} cyclic by score{rate}",
             f"significant cycles: {count} (three exact tests, each at the 5 % level, repeated games"
-            f" counted once; at most {cycles.expected_by_chance_limit:.2g} expected by chance among"
+            f" counted once; at most {cycles.max_expected_by_chance:.2g} expected by chance among"
             " equal players)",
         ]
         for players, values in cycles.significant_cycles[:_MAX_CYCLES]:

@@ -188,8 +188,8 @@ def _player_ratings(model: RatingFit, played: Tally, counted: Tally) -> list[Rat
     wins = (played.wins.sum(axis=1) + played.losses.sum(axis=0))[order]
     draws = (played.draws.sum(axis=1) + played.draws.sum(axis=0))[order]
     distinct = counted.game_counts.sum(axis=1)[order]
-    elos = model.scale * model.elos
-    margin = Z95 * model.scale * np.sqrt(np.diag(model.covariance)[: len(order)])
+    elos = model.display_factor * model.elos
+    margin = Z95 * model.display_factor * np.sqrt(np.diag(model.covariance)[: len(order)])
     intervals = zip(*(ends.tolist() for ends in (elos, elos - margin, elos + margin)), strict=True)
     columns = (
         games, distinct,
@@ -225,9 +225,9 @@ class Posterior(NamedTuple):
     depends only on draw_elo.
     """
 
-    first: Ints
+    first_indices: Ints
     """int64[m]: index of the first player."""
-    second: Ints
+    second_indices: Ints
     """int64[m]: index of the second player, which can be the first player (see `posterior_of`)."""
     wins_and_draws: Floats
     """float64[m]: wins plus draws of the first player, including virtual games."""
@@ -238,7 +238,7 @@ class Posterior(NamedTuple):
 
     def lead(self, point: Floats) -> Floats:
         """Return float64[m]: the lead of the first player, including the first-move advantage."""
-        lead: Floats = point[self.first] - point[self.second] + point[-2]
+        lead: Floats = point[self.first_indices] - point[self.second_indices] + point[-2]
         return lead
 
     def log_density(self, point: Floats) -> float:
@@ -262,8 +262,8 @@ class Posterior(NamedTuple):
         draw_slope = self.draw_count * (1.0 + 1.0 / math.tanh(draw_elo)) if draw_elo else 0.0
         by_draw_elo = draw_slope - (won + lost).sum()
         n = len(point) - 2
-        by_strength = _sum_by_player(by_lead, self.first, n)
-        by_strength -= _sum_by_player(by_lead, self.second, n)
+        by_strength = _sum_by_player(by_lead, self.first_indices, n)
+        by_strength -= _sum_by_player(by_lead, self.second_indices, n)
         return np.array([*by_strength, by_lead.sum(), by_draw_elo])
 
     def information(self, point: Floats) -> Floats:
@@ -273,14 +273,16 @@ class Posterior(NamedTuple):
         lost = self.losses_and_draws * _logistic(draw_elo + lead) * _logistic(-draw_elo - lead)
         both, skew = won + lost, lost - won
         n = len(point) - 2
-        as_first = _sum_by_player(both, self.first, n)
-        as_second = _sum_by_player(both, self.second, n)
+        as_first = _sum_by_player(both, self.first_indices, n)
+        as_second = _sum_by_player(both, self.second_indices, n)
         matrix = np.zeros((n + 2, n + 2))
-        matrix[self.first, self.second] = -both
+        matrix[self.first_indices, self.second_indices] = -both
         matrix[:n, :n] += matrix[:n, :n].T
         matrix[range(n), range(n)] += as_first + as_second
         matrix[:n, n] = matrix[n, :n] = as_first - as_second
-        by_skew = _sum_by_player(skew, self.first, n) - _sum_by_player(skew, self.second, n)
+        by_skew = _sum_by_player(skew, self.first_indices, n) - _sum_by_player(
+            skew, self.second_indices, n
+        )
         matrix[:n, n + 1] = matrix[n + 1, :n] = by_skew
         matrix[n, n] = both.sum()
         matrix[n, n + 1] = matrix[n + 1, n] = skew.sum()

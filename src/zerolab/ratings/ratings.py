@@ -120,7 +120,7 @@ class RatingFit:
     """
 
     @property
-    def scale(self) -> float:
+    def display_factor(self) -> float:
         """Elo as BayesElo displays it, divided by Elo on the model scale.
 
         The factor is 4 x / (1 + x)^2 with x = 10^(-draw_elo / 400). Near equality, one point of
@@ -158,7 +158,7 @@ class RatingFit:
 class Ratings(NotebookView):
     """Ratings of players on BayesElo's scale, and the fitted model."""
 
-    players: list[Rating]
+    player_ratings: list[Rating]
     """One rating per player, strongest first."""
     model: RatingFit
     """Fitted parameters on the model scale."""
@@ -166,11 +166,11 @@ class Ratings(NotebookView):
     @property
     def first_move_advantage(self) -> float:
         """First-move advantage in Elo."""
-        return self.model.scale * self.model.first_move_advantage
+        return self.model.display_factor * self.model.first_move_advantage
 
     def elo_difference(self, player: str, other: str) -> EloDifference:
         """Return the lead of `player` over `other`; raise ValueError for unknown names."""
-        return self.model.elo_difference(player, other).scaled_by(self.model.scale)
+        return self.model.elo_difference(player, other).scaled_by(self.model.display_factor)
 
     def los(self) -> Floats:
         """Return float64[n, n]: the probability that i is stronger than j; 0.5 on the diagonal."""
@@ -181,15 +181,15 @@ class Ratings(NotebookView):
 
         Raises MissingExtraError if pandas is not installed.
         """
-        return data_frame([rating.as_dict() for rating in self.players])
+        return data_frame([rating.as_dict() for rating in self.player_ratings])
 
     def _blocks(self) -> Iterable[Block]:
         table = ratings_table(self)
         return [table, Picture("ratings-figure", draw_ratings(self), table.note)]
 
     def __repr__(self) -> str:
-        best = shorten_name(self.players[0].player)
-        return f"<Ratings of {len(self.players)} players, strongest {best}>"
+        best = shorten_name(self.player_ratings[0].player)
+        return f"<Ratings of {len(self.player_ratings)} players, strongest {best}>"
 
 
 _MAX_PLAYERS = 300
@@ -198,7 +198,7 @@ _MAX_PLAYERS = 300
 
 def draw_ratings(ratings: Ratings, title: str = "") -> Figure:
     """Draw Elo with error bars, one line per player, strongest at the top."""
-    players = ratings.players[:_MAX_PLAYERS]
+    players = ratings.player_ratings[:_MAX_PLAYERS]
     figure = new_figure(8, 1.4 + 0.26 * len(players))
     axes = figure.subplots()
     elos = [rating.elo for rating in players]
@@ -208,7 +208,7 @@ def draw_ratings(ratings: Ratings, title: str = "") -> Figure:
     # Without parse_math=False, a dollar sign in a name would begin a formula.
     axes.set_yticks(rows, [shorten_name(each.player) for each in players], parse_math=False)
     axes.set_ylim(len(players) - 0.5, -0.5)
-    total = len(ratings.players)
+    total = len(ratings.player_ratings)
     selection = f", the {_MAX_PLAYERS} strongest of {total:,}" if total > len(players) else ""
     axes.set_xlabel(f"Elo with 95 % intervals{selection}")
     axes.grid(axis="x", alpha=0.3)
@@ -235,13 +235,13 @@ def ratings_json(ratings: Ratings) -> dict[str, Any]:
     likelihoods = ratings.los().tolist()
     players = [
         {**rating.as_dict(), "los": likelihood}
-        for rating, likelihood in zip(ratings.players, likelihoods, strict=True)
+        for rating, likelihood in zip(ratings.player_ratings, likelihoods, strict=True)
     ]
     model = ratings.model
     parameters = {
         "first_move_advantage": model.first_move_advantage,
         "draw_elo": model.draw_elo,
-        "scale": model.scale,
+        "scale": model.display_factor,
     }
     return {
         "first_move_advantage": ratings.first_move_advantage,
@@ -254,22 +254,22 @@ def ratings_csv(ratings: Ratings) -> str:
     """Return CSV text with a header line and one line per player."""
     rows = (
         [rank, *(f"{x:.6g}" if isinstance(x, float) else x for x in rating.as_dict().values())]
-        for rank, rating in enumerate(ratings.players, start=1)
+        for rank, rating in enumerate(ratings.player_ratings, start=1)
     )
-    return rows_as_csv([["rank", *ratings.players[0].as_dict()], *rows])
+    return rows_as_csv([["rank", *ratings.player_ratings[0].as_dict()], *rows])
 
 
 def ratings_table(ratings: Ratings) -> Table:
     """Return a table with one row per player and the common parameters in a note."""
     likelihoods = ratings.los()
-    last = len(ratings.players) - 1
+    last = len(ratings.player_ratings) - 1
     rows: list[list[Cell]] = [
         [
             i + 1, rating.player, rating.interval,
             float(likelihoods[i, i + 1]) if i < last else None, rating.games,
             rating.distinct_games, rating.score_rate, rating.draw_rate, rating.mean_opponent_elo,
         ]
-        for i, rating in enumerate(ratings.players)
+        for i, rating in enumerate(ratings.player_ratings)
     ]  # fmt: skip
     columns: list[str | Column] = [
         "rank", "player", Column("Elo (95 % interval)", "+.0f"),

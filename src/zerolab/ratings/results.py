@@ -25,14 +25,14 @@ class MatchScore(NamedTuple):
     losses: int
 
     @property
-    def games(self) -> int:
+    def game_count(self) -> int:
         """Number of games."""
         return sum(self)
 
     @property
     def score_rate(self) -> float:
         """Points per game; a draw counts half. 0.5 if there are no games."""
-        return (self.wins + 0.5 * self.draws) / self.games if self.games else 0.5
+        return (self.wins + 0.5 * self.draws) / self.game_count if self.game_count else 0.5
 
     def interval(self, z: float = Z95) -> Interval:
         """Return the score rate with its Wilson interval, at 95 % by default.
@@ -40,7 +40,7 @@ class MatchScore(NamedTuple):
         The interval assumes independent games, so the score of a match should cover only its
         distinct games (`distinct_games`).
         """
-        return wilson_interval(self.score_rate, self.games, z)
+        return wilson_interval(self.score_rate, self.game_count, z)
 
 
 IntMatrix = NDArray[np.int64]

@@ -36,7 +36,7 @@ _BISECTIONS = 60
 class SprtVerdict(NamedTuple):
     """State of a test and the numbers that determine it."""
 
-    state: SprtDecision
+    decision: SprtDecision
     llr: float
     """Log-likelihood ratio of H1 to H0."""
     lower: float
@@ -46,7 +46,7 @@ class SprtVerdict(NamedTuple):
 
     def __repr__(self) -> str:
         bounds = f"{self.lower:.2f} to {self.upper:.2f}"
-        return f"<SprtVerdict {self.state}, llr {self.llr:.2f} in {bounds}>"
+        return f"<SprtVerdict {self.decision}, llr {self.llr:.2f} in {bounds}>"
 
 
 def verdict_text(verdict: SprtVerdict) -> str:
@@ -57,7 +57,7 @@ def verdict_text(verdict: SprtVerdict) -> str:
         "continue": "sequential test undecided: play more games",
     }
     return (
-        f"{conclusions[verdict.state]} (log-likelihood ratio {verdict.llr:.2f},"
+        f"{conclusions[verdict.decision]} (log-likelihood ratio {verdict.llr:.2f},"
         f" bounds {verdict.lower:.2f} and {verdict.upper:.2f})"
     )
 
@@ -74,7 +74,7 @@ class Sprt(NamedTuple):
     beta: float = 0.05
     """Probability of accepting H0 although H1 is true."""
 
-    def check(self) -> Sprt:
+    def validated(self) -> Sprt:
         """Return the test itself; raise UserError for invalid bounds or error probabilities."""
         if not -MAX_ABS_ELO <= self.elo0 < self.elo1 <= MAX_ABS_ELO:
             raise UserError(
@@ -98,7 +98,7 @@ class Sprt(NamedTuple):
         verdict = self.verdict(0.0)
         for pair, llr in enumerate(ratios.tolist()):
             verdict = self.verdict(llr)
-            if verdict.state != "continue":
+            if verdict.decision != "continue":
                 return 2 * pair + 2, verdict
         return len(games), verdict
 

@@ -215,14 +215,14 @@ class Merger:
         if not repeated.size:
             return
         rows, indices = np.unique(found_rows[repeated], return_inverse=True)
-        shares = self._merging.new_position_weights(occurrences[repeated])
+        weights = self._merging.new_position_weights(occurrences[repeated])
         for name, column in columns.items():
             if name == STATE_COLUMN or not column.size:
                 continue
             stored = self._rows.columns[name]
             merged = stored[rows].astype(np.float32).reshape(len(rows), -1)
             new = column[repeated].astype(np.float32).reshape(len(repeated), -1)
-            _blend(merged, new, indices, shares)
+            _blend(merged, new, indices, weights)
             stored[rows] = merged.reshape(stored[rows].shape)
 
 
@@ -235,12 +235,12 @@ def _count_occurrences(rows, counts, occurrences):
 
 
 @kernel
-def _blend(merged, new, indices, shares):
+def _blend(merged, new, indices, weights):
     """Merge rows `new`, float32[N, width], into the rows `indices`, int64[N], of `merged`."""
     for i in range(new.shape[0]):
-        row, share = merged[indices[i]], shares[i]
+        row, weight = merged[indices[i]], weights[i]
         for j in range(new.shape[1]):
             if np.isnan(row[j]):
                 row[j] = new[i, j]
             elif not np.isnan(new[i, j]):
-                row[j] = (np.float32(1) - share) * row[j] + share * new[i, j]
+                row[j] = (np.float32(1) - weight) * row[j] + weight * new[i, j]

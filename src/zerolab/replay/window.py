@@ -53,7 +53,7 @@ class WindowContents:
         overhead += self._merger.bytes_per_row if self._merger else 0
         return overhead + sum(column[:1].nbytes for column in self.columns.values())
 
-    def reset_after(self, iteration: int, position_count: int) -> None:
+    def resume_after(self, iteration: int, position_count: int) -> None:
         """Resume with an empty window after `iteration`, `position_count` positions into a run."""
         self.iteration, self.added_count = iteration, position_count
 
@@ -226,9 +226,9 @@ class Window:
             {STATE_COLUMN: columns[STATE_COLUMN], _SCALAR_COLUMNS: scalars, **vectors}
         )
 
-    def reset_after(self, iteration: int, position_count: int) -> None:
+    def resume_after(self, iteration: int, position_count: int) -> None:
         """Resume with an empty window after `iteration`, `position_count` positions into a run."""
-        self.contents.reset_after(iteration, position_count)
+        self.contents.resume_after(iteration, position_count)
 
     @property
     def added_count(self) -> int:

@@ -65,13 +65,13 @@ class Merging(VariantSettings):
     Self-play games often share their openings. Without merging, these positions fill the window,
     and the network has to learn different targets for the same input.
 
-    Every column of a row, such as its policy, becomes (1 - share) * old + share * new.
+    Every column of a row, such as its policy, becomes (1 - weight) * old + weight * new.
     """
 
     is_active: ClassVar[bool] = True
     """True if positions are merged."""
     needs_float32: ClassVar[bool] = False
-    """True if columns must be float32 because shares can be too small for float16."""
+    """True if columns must be float32 because weights can be too small for float16."""
 
     @property
     def is_symmetric(self) -> bool:

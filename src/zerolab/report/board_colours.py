@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
-THEMES: Mapping[str, tuple[str, str]] = {
+THEME_COLOUR_PAIRS: Mapping[str, tuple[str, str]] = {
     "paper": ("#fbfaf7", "#14181a"),
     "panel": ("#ffffff", "#1c2225"),
     "ink": ("#1d2427", "#e8ebe9"),
@@ -43,7 +43,7 @@ THEMES: Mapping[str, tuple[str, str]] = {
 }
 """Colours of the light and the dark theme, which meet WCAG 2.1 AA."""
 
-PAPER, INK = THEMES["paper"][0], THEMES["ink"][0]
+PAPER, INK = THEME_COLOUR_PAIRS["paper"][0], THEME_COLOUR_PAIRS["ink"][0]
 """Colours of the background and text of images, which use the light theme."""
 
 _PIECES: Mapping[str, Mapping[str, tuple[str, str]]] = {
@@ -113,7 +113,7 @@ _PAINTS: Mapping[str, Mapping[str, str]] = {
     "heat best": {"stroke": "hint-best", "stroke-width": "0.07"},
     "note": {"fill": "on-hint", "font-weight": "600"},
 }  # fmt: skip
-"""SVG attributes by class; a colour is named as in `THEMES` or `_PIECES`."""
+"""SVG attributes by class; a colour is named as in `THEME_COLOUR_PAIRS` or `_PIECES`."""
 
 _HINT_RULES = """\
 .wins { --kind: var(--hint-wins); }
@@ -132,7 +132,9 @@ _HINT_RULES = """\
 @lru_cache
 def board_colours(pieces: str) -> Mapping[str, Mapping[str, str]]:
     """Return the light theme's SVG attributes by class of shapes; `pieces` names a palette."""
-    colours = {name: light for name, (light, _) in {**THEMES, **_PIECES[pieces]}.items()}
+    colours = {
+        name: light for name, (light, _) in {**THEME_COLOUR_PAIRS, **_PIECES[pieces]}.items()
+    }
     return {
         name: {attribute: colours.get(value, value) for attribute, value in paint.items()}
         for name, paint in _PAINTS.items()
@@ -147,7 +149,7 @@ def style_sheet() -> str:
 
 def _theme_rules() -> Iterator[str]:
     sets: dict[str, Mapping[str, tuple[str, str]]]
-    sets = {":root": {**THEMES, **_PIECES["red_and_blue"]}}
+    sets = {":root": {**THEME_COLOUR_PAIRS, **_PIECES["red_and_blue"]}}
     sets |= {f".{name}": colours for name, colours in _PIECES.items()}
     for selector, colours in sets.items():
         dark = ':root[data-theme="dark"]' + ("" if selector == ":root" else f" {selector}")
@@ -157,7 +159,7 @@ def _theme_rules() -> Iterator[str]:
 
 def _paint_rule(name: str) -> str:
     """Return the rule for a class of shapes on boards and in text."""
-    colours = THEMES.keys() | _PIECES["red_and_blue"].keys()
+    colours = THEME_COLOUR_PAIRS.keys() | _PIECES["red_and_blue"].keys()
     values = {
         attribute: f"var(--{value})" if value in colours else value
         for attribute, value in _PAINTS[name].items()
@@ -178,7 +180,7 @@ def hint_fill(kind: str | None, certainty: float, strength: float) -> str:
     [0, 1] is the share of the kind's colour in the tone; the rest is the colour of draws.
     `strength` in [0, 1] is the share of the tone in the result.
     """
-    light = {name: colours[0] for name, colours in THEMES.items()}
+    light = {name: colours[0] for name, colours in THEME_COLOUR_PAIRS.items()}
     tone = light["hint-most"]
     if kind is not None:
         tone = _mixed(light[f"hint-{kind}"], certainty, light["hint-draws"])

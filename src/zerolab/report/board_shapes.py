@@ -25,7 +25,7 @@ _ENTRY = -0.33  # height at which a piece is half hidden by the frame
 _OWNERS = {"first": "X", "second": "O"}
 
 
-class Drawing(BaseModel):
+class BoardStyle(BaseModel):
     """Appearance of a game's board; by default, squares with red and blue pieces."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -78,17 +78,17 @@ class BoardShapes(BaseModel):
     columns: int
     origin: Point
     """Middle of the first cell."""
-    down: Point
+    row_step: Point
     """Step from a cell to the cell in the next row; the step to the next column is (1, 0)."""
     bounds: tuple[float, float, float, float]
     """Left, top, width and height of the board with its labels."""
     frame: tuple[float, float, float, float]
     """Left, top, width and height of the board without its labels."""
-    entry: float | None
+    drop_height: float | None
     """Height from which pieces fall into columns; None if they are placed directly in cells."""
-    ground: list[Shape]
+    shapes_below_pieces: list[Shape]
     """Board below the pieces; rotated by half a turn when seen from the other side."""
-    front: list[Shape]
+    shapes_above_pieces: list[Shape]
     """Frame in front of the pieces."""
     labels: list[Label]
     labels_behind: list[Label]
@@ -97,16 +97,17 @@ class BoardShapes(BaseModel):
     """Drawings around the middle of a cell: pieces ``first`` and ``second``, marks
     ``last first``, ``last second`` and ``win``, the plate of a ``hint``, and the clickable
     ``area``."""
-    fades: bool
+    fades_other_pieces: bool
     """True if a winning line is highlighted by fading all other pieces."""
 
     def middle(self, cell: int) -> Point:
         """Return the coordinates of the middle of a cell."""
         row, column = divmod(cell, self.columns)
-        return self.origin[0] + column + row * self.down[0], self.origin[1] + row * self.down[1]
+        (left, top), (right, down) = self.origin, self.row_step
+        return left + column + row * right, top + row * down
 
 
-def board_shapes(drawing: Drawing, rows: int, labels: Sequence[str]) -> BoardShapes:
+def board_shapes(drawing: BoardStyle, rows: int, labels: Sequence[str]) -> BoardShapes:
     """Return the shapes of a board, given the labels of its columns."""
     return _Builder(drawing, rows, labels).build()
 
@@ -114,7 +115,7 @@ def board_shapes(drawing: Drawing, rows: int, labels: Sequence[str]) -> BoardSha
 class _Builder:
     """Builder of the shapes of a board."""
 
-    def __init__(self, drawing: Drawing, rows: int, labels: Sequence[str]) -> None:
+    def __init__(self, drawing: BoardStyle, rows: int, labels: Sequence[str]) -> None:
         self._drawing, self._rows, self._labels = drawing, rows, labels
         self._columns = len(labels)
         self._is_hexagonal = drawing.cells == "hexagons"
@@ -135,16 +136,17 @@ class _Builder:
             rows=self._rows,
             columns=self._columns,
             origin=self._middle(0, 0),
-            down=(0.5, _HEX_STEP) if self._is_hexagonal else (0.0, 1.0),
+            row_step=(0.5, _HEX_STEP) if self._is_hexagonal else (0.0, 1.0),
             bounds=(-left, -top, self._width + left + right, self._height + top + bottom),
             frame=self._frame,
-            entry=_ENTRY if self._is_upright else None,
-            ground=self._ground(),
-            front=self._front(),
+            drop_height=_ENTRY if self._is_upright else None,
+            shapes_below_pieces=self._ground(),
+            shapes_above_pieces=self._front(),
             labels=list(self._names(is_behind=False)),
             labels_behind=list(self._names(is_behind=True)),
             symbols=self._symbols(),
-            fades=self._drawing.surface != "wood",  # lines would show through pieces on points
+            # Lines would show through pieces on points.
+            fades_other_pieces=self._drawing.surface != "wood",
         )
 
     def _middle(self, row: float, column: float) -> Point:

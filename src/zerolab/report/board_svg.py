@@ -21,7 +21,7 @@ _STATUS = 0.5  # height of the line below the board
 _LETTER = 0.165  # mean width of a letter in that line
 _MIN_SHARE = 0.005  # smallest share that is shown, as 1 %
 
-Kind = Literal["wins", "draws", "loses"]
+HintResult = Literal["wins", "draws", "loses"]
 
 
 class Hint(NamedTuple):
@@ -36,7 +36,7 @@ class Hint(NamedTuple):
     """Exact score, which replaces the value."""
 
     @property
-    def kind(self) -> Kind | None:
+    def kind(self) -> HintResult | None:
         """Result under perfect play, if it is known."""
         if self.score is None:
             return None
@@ -80,15 +80,15 @@ class BoardImage:
 
     shapes: BoardShapes
     colours: str
-    """Colours of the pieces, as in `report.board_shapes.Drawing.pieces`."""
+    """Colours of the pieces, as in `report.board_shapes.BoardStyle.pieces`."""
     pieces: Sequence[int]
     """Content of each cell: 1 for the first player's pieces, -1 for the second player's, 0 if
     empty."""
     status: str
     """Sentence below the board."""
-    side: int
+    status_side: int
     """Side whose piece is next to the sentence: 1, -1, or 0 for none."""
-    summary: str
+    alt_text: str
     """Description for people who cannot see the image."""
     last_cell: int | None = None
     """Cell of the last placed piece."""
@@ -113,7 +113,7 @@ def draw_board(board: BoardImage) -> str:
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{round(CELL_PIXELS * width)}"'
         f' height="{round(CELL_PIXELS * height)}"'
-        f' viewBox="{view}" role="img" aria-label="{escape(board.summary)}"'
+        f' viewBox="{view}" role="img" aria-label="{escape(board.alt_text)}"'
         ' font-family="system-ui, sans-serif" text-anchor="middle" dominant-baseline="central">'
         f"{''.join(picture.elements())}</svg>"
     )
@@ -138,7 +138,7 @@ class _Picture:
         below = left + width / 2, top + height - _STATUS / 2 - 0.05
         yield self._element(Shape(tag="rect", css_class="", attributes=paper))
         yield from self._swatch(*below)
-        yield from map(self._element, shapes.ground)
+        yield from map(self._element, shapes.shapes_below_pieces)
         for label in shapes.labels:
             place = {"x": label.x, "y": label.y}
             yield self._element(
@@ -147,7 +147,7 @@ class _Picture:
         for cell, piece in enumerate(board.pieces):
             if piece:
                 yield self._in_cell(cell, shapes.symbols[_OWNERS[piece]], self._paleness(cell))
-        yield from map(self._element, shapes.front)
+        yield from map(self._element, shapes.shapes_above_pieces)
         for cell in range(len(board.pieces)):
             yield self._marks(cell)
         for cell, hint in sorted(board.hints.items()):
@@ -159,15 +159,19 @@ class _Picture:
 
     def _swatch(self, x: float, y: float) -> Iterator[str]:
         """Yield a small piece to the left of the sentence; the sentence's width is estimated."""
-        if self._board.side:
+        if self._board.status_side:
             circle = {"cx": x - _LETTER * len(self._board.status) / 2 - 0.36, "cy": y, "r": 0.15}
-            name = f"body of-{_OWNERS[self._board.side]}"
+            name = f"body of-{_OWNERS[self._board.status_side]}"
             yield self._element(Shape(tag="circle", css_class=name, attributes=circle))
 
     def _paleness(self, cell: int) -> Mapping[str, str]:
         """Return attributes that fade a piece outside a winning line; empty for other pieces."""
         board = self._board
-        is_pale = board.winning_cells and self._shapes.fades and cell not in board.winning_cells
+        is_pale = (
+            board.winning_cells
+            and self._shapes.fades_other_pieces
+            and cell not in board.winning_cells
+        )
         return self._colours["faded"] if is_pale else {}
 
     def _marks(self, cell: int) -> str:

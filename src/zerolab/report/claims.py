@@ -35,7 +35,7 @@ class Claim:
     """Value with which the claim compares the statistic."""
     direction: Direction
     """Relation to the threshold for which the claim holds."""
-    smallest: float
+    smallest_effect: float
     """Smallest difference from the threshold that is worth knowing, above 0."""
     gatekeeper: str = ""
     """Key of the primary claim that must be decided before this claim is tested; empty for a
@@ -44,8 +44,10 @@ class Claim:
     """Name of the report's figure that shows the statistic; empty for the report as a whole."""
 
     def __post_init__(self) -> None:
-        if not self.smallest > 0.0:
-            raise ValueError(f"{self.key}: smallest = {self.smallest}: expected a positive number")
+        if not self.smallest_effect > 0.0:
+            raise ValueError(
+                f"{self.key}: smallest_effect = {self.smallest_effect}: expected a positive number"
+            )
 
     @property
     def is_primary(self) -> bool:
@@ -58,9 +60,9 @@ class Claim:
         return not self.source.startswith("zerolab")
 
     @property
-    def claimed(self) -> str:
+    def claimed_relation(self) -> str:
         """Claimed relation in words, such as ``above 0`` or ``equal to 0 within 50``."""
-        within = "" if self.direction in ("above", "below") else f" within {self.smallest:g}"
+        within = "" if self.direction in ("above", "below") else f" within {self.smallest_effect:g}"
         return f"{self.direction} {self.threshold:g}{within}"
 
     @property
@@ -72,11 +74,11 @@ class Claim:
             case "below":
                 return -math.inf, self.threshold
             case "not below":
-                return self.threshold - self.smallest, math.inf
+                return self.threshold - self.smallest_effect, math.inf
             case "not above":
-                return -math.inf, self.threshold + self.smallest
+                return -math.inf, self.threshold + self.smallest_effect
             case "equal to":
-                return self.threshold - self.smallest, self.threshold + self.smallest
+                return self.threshold - self.smallest_effect, self.threshold + self.smallest_effect
 
 
 @dataclass(frozen=True)
@@ -97,10 +99,10 @@ class Verdict:
     """Reason for a missing test, for missing data, or for no decision despite a small `p`."""
     power: float | None = None
     """Probability of the correct decision if the true statistic differs from the threshold by
-    `Claim.smallest` or, for claims of equality and non-inferiority, equals the threshold. None if
-    unknown."""
+    `Claim.smallest_effect` or, for claims of equality and non-inferiority, equals the threshold.
+    None if unknown."""
     detectable_effect: float | None = None
-    """Value of `Claim.smallest` for which `power` would be 80 %; None if unknown."""
+    """Value of `Claim.smallest_effect` for which `power` would be 80 %; None if unknown."""
     needed_seeds: int | None = None
     """Number of seeds with which `power` would be 80 %; None if decided or unknown."""
     needed_hours: float | None = None
@@ -117,7 +119,7 @@ class Verdict:
         if self.word != "equal":
             return self.word
         threshold = f" to {self.claim.threshold:g}" if self.claim.threshold else ""
-        return f"equal{threshold} within {self.claim.smallest:g}"
+        return f"equal{threshold} within {self.claim.smallest_effect:g}"
 
     def as_dict(self) -> dict[str, Any]:
         """Return all fields for JSON; unknown ends of intervals are None."""
@@ -129,7 +131,7 @@ class Verdict:
             "statistic": self.claim.statistic,
             "threshold": self.claim.threshold,
             "direction": self.claim.direction,
-            "smallest": self.claim.smallest,
+            "smallest": self.claim.smallest_effect,
             "primary": self.claim.is_primary,
             "value": None if estimate is None else estimate.value,
             "low": None if estimate is None else _finite_number(estimate.low),
@@ -168,8 +170,9 @@ class ClaimTable:
         rows: list[list[Cell]] = [
             [
                 each.claim.key, each.claim.text, each.claim.source, each.claim.statistic,
-                each.claim.claimed, "yes" if each.claim.is_primary else "no", each.estimate, each.p,
-                each.adjusted_p, each.title, each.note, each.claim.smallest, each.power,
+                each.claim.claimed_relation, "yes" if each.claim.is_primary else "no",
+                each.estimate, each.p, each.adjusted_p, each.title, each.note,
+                each.claim.smallest_effect, each.power,
                 each.detectable_effect, each.needed_seeds, each.needed_hours,
             ]
             for each in self.verdicts

@@ -139,7 +139,7 @@ class Document:
     """Headings, paragraphs, pictures and tables in order."""
     provenance: Provenance
     """Origin of the results."""
-    citation: Citation | None = None
+    citation: ReportCitation | None = None
     """Origin of the report; None for a page that is not meant to be cited. Such a page has neither
     a summary nor a list of references."""
 
@@ -210,7 +210,7 @@ _SPECIAL_IN_TEX = re.compile(r"([#$%&_{}])")
 _NO_DATA = "no data"
 
 
-class Citation(NamedTuple):
+class ReportCitation(NamedTuple):
     """Origin of a report."""
 
     name: str
@@ -266,7 +266,7 @@ def _clearest(verdicts: Sequence[Verdict]) -> str:
     equals = "" if p_value.startswith("<") else "= "
     return (
         f"The clearest verdict, {clearest.title}, is on \u201c{claim.text.rstrip('.')}\u201d"
-        f" {claim.source} (claimed {claim.claimed}, found {found}, p {equals}{p_value})."
+        f" {claim.source} (claimed {claim.claimed_relation}, found {found}, p {equals}{p_value})."
     )
 
 
@@ -286,7 +286,7 @@ def document_references(document: Document) -> list[Reference]:
     return cited_references(texts)
 
 
-def bibtex(document: Document, citation: Citation) -> str:
+def bibtex(document: Document, citation: ReportCitation) -> str:
     """Return a BibTeX entry for a report."""
     year = citation.date[:4]
     has_runs = document.provenance.run_count > 0

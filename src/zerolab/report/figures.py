@@ -132,7 +132,7 @@ class RunSample(NamedTuple):
     """One value per run."""
     standard_errors: Sequence[float] = ()
     """Standard error of measuring each value; empty if the values are exact."""
-    published: float | None = None
+    published_value: float | None = None
     """Published value, or None if there is none."""
     mean: Interval | None = None
     """Mean of the values with its 95 % interval over runs; None without values."""

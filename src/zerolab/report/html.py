@@ -247,7 +247,7 @@ def _verdict(verdict: Verdict) -> list[str]:
         f'<span class="verdict {css_class}">{escape(verdict.title)}</span>{note}',
         f'{escape(claim.text)} <span class="source">{escape(claim.source)}</span>'
         f'<span class="statistic">{escape(claim.statistic)}</span>',
-        escape(claim.claimed),
+        escape(claim.claimed_relation),
         _cell(verdict.estimate),
         escape(p_value_text(verdict.adjusted_p)),
         _bar(claim, verdict.estimate, css_class) if verdict.estimate else "",
@@ -269,7 +269,7 @@ def _bar(claim: Claim, estimate: Interval, css_class: str) -> str:
 
     middle, half = _HEIGHT // 2, _WIDTH // 2
     left, right = x_position(claimed_low), x_position(claimed_high)
-    title = f"{cell_text(estimate)}; claimed {claim.claimed}"
+    title = f"{cell_text(estimate)}; claimed {claim.claimed_relation}"
     return (
         f'<svg class="bar {css_class}" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img">'
         f"<title>{escape(title)}</title>"

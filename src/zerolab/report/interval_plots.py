@@ -56,7 +56,7 @@ def draw_grouped_runs(
     axes = figure.subplots()
     width = _GROUP_FILL / len(series)
     has_published = any(
-        each.published is not None for group in groups.values() for each in group.values()
+        each.published_value is not None for group in groups.values() for each in group.values()
     )
     for index, group in enumerate(groups.values()):
         for number, name in enumerate(series):
@@ -87,8 +87,8 @@ def _draw_sample(
     mean = sample.mean
     assert mean is not None  # because there are values
     half = 0.4 * width
-    if sample.published is not None:
-        axes.plot([middle + 0.38 * width], [sample.published], zorder=4, **PUBLISHED_STYLE)
+    if sample.published_value is not None:
+        axes.plot([middle + 0.38 * width], [sample.published_value], zorder=4, **PUBLISHED_STYLE)
     if has_published:
         middle, half = middle - 0.12 * width, 0.32 * width
     ends = (middle - half, middle + half)
@@ -121,7 +121,7 @@ def _cut_intervals(
             each.values, margins_of_error(each.standard_errors), strict=False
         )  # no ends if there are no errors
         numbers += [value + side * margin for value, margin in ends for side in (-1, 1)]
-        numbers += [] if each.published is None else [each.published]
+        numbers += [] if each.published_value is None else [each.published_value]
     numbers += [] if baseline is None else [baseline]
     reach = _REACH * (max(numbers) - min(numbers)) if numbers else 0.0
     low, high = axes.get_ylim()
@@ -153,7 +153,7 @@ def _group_legend_handles(
     handles += [run_legend_handle(), series_legend_handle("0.8", interval)]
     if any(sample.standard_errors for sample in samples):
         handles.append(error_legend_handle())
-    if any(sample.published is not None for sample in samples):
+    if any(sample.published_value is not None for sample in samples):
         handles.append(published_legend_handle())
     return handles
 

@@ -158,7 +158,7 @@ def _print_verdict(verdict: Verdict, console: Console) -> None:
         result = verdict.note
     else:
         result = f"{cell_text(verdict.estimate)}, adjusted p {p_value_text(verdict.adjusted_p)}"
-    line = f"{claim.statistic}: {result}; claimed {claim.claimed}"
+    line = f"{claim.statistic}: {result}; claimed {claim.claimed_relation}"
     grid = rich.table.Table.grid(padding=(0, 2, 0, 0))
     grid.add_column(width=_WIDEST_WORD)
     grid.add_column()
@@ -261,7 +261,7 @@ def _claim_table(verdicts: Sequence[Verdict]) -> str:
             f"**{each.title}**" + (f": {escape_markdown(each.note)}" if each.note else ""),
             escape_markdown(f"{each.claim.text} {each.claim.source}"),
             escape_markdown(each.claim.statistic),
-            escape_markdown(each.claim.claimed),
+            escape_markdown(each.claim.claimed_relation),
             escape_markdown(cell_text(each.estimate)),
             escape_markdown(p_value_text(each.adjusted_p)),
         ]

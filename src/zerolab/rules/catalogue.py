@@ -19,7 +19,7 @@ from pydantic import BaseModel
 from zerolab.core.config import validate, variant_settings_class
 from zerolab.core.errors import UserError, quoted, require_type
 from zerolab.core.registry import Registry, import_modules, load_plugins
-from zerolab.report.board_shapes import Drawing
+from zerolab.report.board_shapes import BoardStyle
 from zerolab.rules import compiled_rules, rules
 from zerolab.rules.encoding import ENCODING_INTERFACE, Encoding
 from zerolab.rules.rules import (
@@ -109,7 +109,7 @@ class GameRegistration(NamedTuple):
     encoding: type[Encoding]
     notation: type[Notation]
     solver_rules: type[SolverRules]
-    drawing: Drawing
+    drawing: BoardStyle
     settings_class: type[Any]
     default_size: tuple[int, int]
     """Rows and columns of a game that is named without a size."""
@@ -136,7 +136,7 @@ def register_game(
     encoding: type[Encoding],
     notation: type[Notation] = Notation,
     solver_rules: type[SolverRules] = SolverRules,
-    drawing: Drawing = Drawing(),  # noqa: B008 -- it is immutable
+    drawing: BoardStyle = BoardStyle(),  # noqa: B008 -- it is immutable
     default_size: tuple[int, int] = (6, 6),
 ) -> None:
     """Register `game_type`, a NamedTuple, under `name`.
@@ -230,7 +230,7 @@ def notation_of(game: Game) -> type[Notation]:
     return _registered(game)[1].notation
 
 
-def board_drawing(game: Game) -> Drawing:
+def board_drawing(game: Game) -> BoardStyle:
     """Return the drawing of a game's board."""
     return _registered(game)[1].drawing
 

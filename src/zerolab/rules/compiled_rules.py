@@ -111,11 +111,11 @@ def symmetry_tables(game: Game) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
 
 def empty_count(game: Game, state: State) -> int:
     """Return the maximum number of pieces that can still be placed."""
-    return int(_empties(game, state))
+    return int(_empty_count(game, state))
 
 
 @kernel
-def _empties(game, state):
+def _empty_count(game, state):
     return rules.empty_count(game, state)
 
 

@@ -32,9 +32,9 @@ kernels, call the functions of `rules.compiled_rules`.
 
 Terms of solver rules, in addition to those of ``docs/glossary.md``:
 
-score     an integer for a finished game; its sign is the outcome for the mover, and its magnitude
-          is the margin or the speed of the win
-empty_count   the number of pieces that can still be placed, a measure of the remaining search
+score        an integer for a finished game; its sign is the outcome for the mover, and its
+             magnitude is the margin or the speed of the win
+empty_count  the number of pieces that can still be placed, a measure of the remaining search
 
 Every solver rule has a default, so every game can be solved.
 """

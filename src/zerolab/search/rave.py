@@ -51,7 +51,7 @@ class Rave(NamedTuple):
     reading: Literal["literal"] | None = None
 
 
-class RaveAsPublished(NamedTuple):
+class LiteralReadingRave(NamedTuple):
     """`Rave` with reading = "literal", a separate type so that other kernels compile without it.
 
     c, equivalence and playout_moves are the same as in `Rave`.
@@ -131,7 +131,7 @@ class _RaveRule(SelectionRule):
     def with_simulations(rule, simulations):
         k = float(simulations) if rule.equivalence is None else rule.equivalence
         if rule.reading == "literal":
-            return RaveAsPublished(rule.c, k, rule.playout_moves)
+            return LiteralReadingRave(rule.c, k, rule.playout_moves)
         return rule._replace(equivalence=k)
 
     @staticmethod
@@ -244,7 +244,7 @@ class _RaveAsPublishedRule(_RaveRule):
                     _credit_ancestors(tree, b, leaf, action, backup_value)
 
 
-SELECTION_INTERFACE.implement(RaveAsPublished, _RaveAsPublishedRule)
+SELECTION_INTERFACE.implement(LiteralReadingRave, _RaveAsPublishedRule)
 
 
 class RavePolicyRoot(NamedTuple):

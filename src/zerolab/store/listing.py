@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -113,7 +113,7 @@ def _accuracy(metrics: Iterable[Mapping[str, Any]]) -> float | None:
 
 def _is_finite(number: Any) -> TypeGuard[float]:
     """Return whether a value of a metrics file is a number that JSON can represent."""
-    return isinstance(number, float | int) and abs(number) < math.inf
+    return isinstance(number, float | int) and abs(number) <= sys.float_info.max
 
 
 def _start_network(start: Any) -> str:
@@ -339,8 +339,8 @@ def _found_game(
     is_forfeited = actions[-1:] == (-1,)
     names = store.full_name(first), store.full_name(second)
     moves = actions[:-1] if is_forfeited else actions
-    if number < 0 or any(move < 0 for move in moves):
-        raise ValueError(f"game {number} has a negative number or move")
+    if min(iteration, number, *moves) < 0:
+        raise ValueError(f"game {number} has a negative iteration, number or move")
     if not 0 <= given_plies <= len(moves):
         raise ValueError(f"game {number} has {given_plies} given plies")
     return FoundGame(iteration, stage, number, *names, moves, is_forfeited, result, given_plies)

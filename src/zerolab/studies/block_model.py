@@ -38,9 +38,9 @@ class ShrunkVariances(NamedTuple):
     """Posterior variance of each group."""
     degrees_of_freedom: list[float]
     """Degrees of freedom of each posterior variance."""
-    prior: float
+    prior_variance: float
     """Prior variance."""
-    prior_freedom: float
+    prior_degrees_of_freedom: float
     """Degrees of freedom of the prior; infinite if the variances differ only by chance."""
 
 
@@ -106,7 +106,7 @@ class BlockModel:
     """float64[variants]: estimated means."""
     unscaled_covariance: NDArray[np.float64]
     """float64[variants, variants]: covariance of the means divided by the error variance."""
-    variance: float
+    error_variance: float
     """Variance of the errors."""
     degrees_of_freedom: float
     """Degrees of freedom of the error variance: runs minus variants minus blocks plus groups of
@@ -119,7 +119,7 @@ class BlockModel:
     def mean(self, variant: Hashable) -> StudentEstimate:
         """Return the mean of a variant; its error includes the error of the blocks."""
         index = self.variants.index(variant)
-        error = math.sqrt(self.variance * self.unscaled_covariance[index, index])
+        error = math.sqrt(self.error_variance * self.unscaled_covariance[index, index])
         return StudentEstimate(float(self.means[index]), error, self.block_count - 1)
 
     def contrast(self, weights: Mapping[Any, float]) -> StudentEstimate:
@@ -136,7 +136,7 @@ class BlockModel:
             vector[self.variants.index(variant)] = weight
         if self.degrees_of_freedom <= 0:
             return StudentEstimate(float(vector @ self.means), math.inf, 0)
-        error = math.sqrt(self.variance * float(vector @ self.unscaled_covariance @ vector))
+        error = math.sqrt(self.error_variance * float(vector @ self.unscaled_covariance @ vector))
         return StudentEstimate(float(vector @ self.means), error, self.degrees_of_freedom)
 
 
@@ -214,7 +214,7 @@ class _Fit:
         return float(self._freedom * math.log(max(squares, 1e-300)) + log_determinants)
 
 
-class GamesModel(NamedTuple):
+class PerGameModels(NamedTuple):
     """Models of several games, with error variances shrunk towards each other."""
 
     models: Mapping[Hashable, BlockModel]
@@ -227,9 +227,9 @@ class GamesModel(NamedTuple):
         """Return the mean over `games`, by default all, of a contrast between variants."""
         chosen = games or tuple(self.models)
         shares = {variant: weight / len(chosen) for variant, weight in weights.items()}
-        return self.contrast_of_games(dict.fromkeys(chosen, shares))
+        return self.sum_of_contrasts(dict.fromkeys(chosen, shares))
 
-    def contrast_of_games(
+    def sum_of_contrasts(
         self, weights_by_game: Mapping[Any, Mapping[Any, float]]
     ) -> StudentEstimate:
         """Return the sum of contrasts between variants, each within a game.
@@ -246,25 +246,25 @@ class GamesModel(NamedTuple):
         )
 
 
-def fit_games(values: Mapping[Any, Mapping[Any, Mapping[Any, float]]]) -> GamesModel:
+def fit_per_game_models(values: Mapping[Any, Mapping[Any, Mapping[Any, float]]]) -> PerGameModels:
     """Fit a model per game and shrink the error variances of all games towards each other."""
     models = {game: fit_blocks(of_game) for game, of_game in values.items()}
     estimated = {
         game: model
         for game, model in models.items()
-        if model.degrees_of_freedom > 0 and model.variance > 0.0
+        if model.degrees_of_freedom > 0 and model.error_variance > 0.0
     }
     total_freedom = sum(model.degrees_of_freedom for model in models.values())
     if len(estimated) < 2:
-        return GamesModel(models, total_freedom)
+        return PerGameModels(models, total_freedom)
     shrunk = shrink_variances(
-        [model.variance for model in estimated.values()],
+        [model.error_variance for model in estimated.values()],
         [model.degrees_of_freedom for model in estimated.values()],
     )
     shrunk_by_game = zip(estimated, shrunk.variances, shrunk.degrees_of_freedom, strict=True)
     for game, variance, degrees in shrunk_by_game:
-        models[game] = replace(estimated[game], variance=variance, degrees_of_freedom=degrees)
-    return GamesModel(models, total_freedom)
+        models[game] = replace(estimated[game], error_variance=variance, degrees_of_freedom=degrees)
+    return PerGameModels(models, total_freedom)
 
 
 _Choices = Sequence[Sequence[tuple[int, StudentEstimate]]]
@@ -319,7 +319,7 @@ def _p_above(choices: _Choices, threshold: float) -> float:
 
 
 def ranked_lead(
-    model: GamesModel, level: Any, rivals: Sequence[Any], parts: Sequence[str], rank: int
+    model: PerGameModels, level: Any, rivals: Sequence[Any], parts: Sequence[str], rank: int
 ) -> RankedLead:
     """Return a level's lead with a given rank among `parts`; the largest lead has rank 1."""
     lead = {
@@ -329,7 +329,7 @@ def ranked_lead(
 
     def mean(pairs: Sequence[tuple[str, Any]], sign: float) -> StudentEstimate:
         size = sign / len(pairs)
-        return model.contrast_of_games({part: {level: size, rival: -size} for part, rival in pairs})
+        return model.sum_of_contrasts({part: {level: size, rival: -size} for part, rival in pairs})
 
     above = [
         [(min(2, len(pairs)), mean(pairs, 1.0)), *((2 * len(pairs), lead[pair]) for pair in pairs)]

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from zerolab.report.claims import Claim, Direction, Verdict, VerdictWord
 from zerolab.report.table import Z95
-from zerolab.studies.looks import TakenLook, last_level
+from zerolab.studies.looks import TakenLook, level_at_last_look
 from zerolab.studies.statistics import (
     SIGNIFICANCE_LEVEL,
     BinomialEstimate,
@@ -40,11 +40,11 @@ _MAX_DEGREES_OF_FREEDOM = 1e6  # makes Student's t distribution practically norm
 class MissingEstimate(NamedTuple):
     """Reason for a missing estimate."""
 
-    note: str
+    reason: str
     """Reason in words, such as ``3 of 32 runs are not finished``."""
 
 
-Statistics = Mapping[Claim, ClaimEstimate | MissingEstimate | None]
+ClaimStatistics = Mapping[Claim, ClaimEstimate | MissingEstimate | None]
 """Statistic of each claim of a study, or the reason why it is missing."""
 
 
@@ -60,9 +60,9 @@ class Look(NamedTuple):
     untested_note: str = ""
     """Reason why nothing is tested, such as seeds that are still missing; empty at a look."""
 
-    def nominal_level(self, level: float) -> float:
+    def level_at_this_look(self, level: float) -> float:
         """Return the level of a test at this look, given the total `level` of all looks."""
-        return last_level(level, self.taken_looks) if self.taken_looks else level
+        return level_at_last_look(level, self.taken_looks) if self.taken_looks else level
 
 
 ONLY_LOOK = Look()
@@ -70,7 +70,7 @@ ONLY_LOOK = Look()
 
 
 def judge_claims(
-    statistics: Statistics, look: Look = ONLY_LOOK, earlier: Sequence[Verdict] = ()
+    statistics: ClaimStatistics, look: Look = ONLY_LOOK, earlier: Sequence[Verdict] = ()
 ) -> list[Verdict]:
     """Return a verdict on each claim of a study, in the order of `statistics`.
 
@@ -102,7 +102,7 @@ def judge_claims(
 
 
 def _judge_family(
-    statistics: Statistics, look: Look, kept: Mapping[Claim, Verdict], untested_note: str
+    statistics: ClaimStatistics, look: Look, kept: Mapping[Claim, Verdict], untested_note: str
 ) -> dict[Claim, Verdict]:
     """Judge the claims of a family by Holm's step-down procedure.
 
@@ -125,7 +125,7 @@ def _judge_family(
         remaining = len(statistics) - rank
         largest = max(largest, min(1.0, remaining * smallest[claim]))
         adjusted[claim] = largest
-        level = look.nominal_level(SIGNIFICANCE_LEVEL / remaining)
+        level = look.level_at_this_look(SIGNIFICANCE_LEVEL / remaining)
         word = _decision(p_values[claim], level)
         stopped = stopped or word is None
         words[claim] = "undecided" if stopped or word is None else word
@@ -136,7 +136,7 @@ def _judge_family(
             continue
         if claim not in estimates:
             note = (
-                estimate.note if isinstance(estimate, MissingEstimate) else "nothing was measured"
+                estimate.reason if isinstance(estimate, MissingEstimate) else "nothing was measured"
             )
             verdicts[claim] = Verdict(claim, None, None, None, "no data", note)
             continue
@@ -159,7 +159,7 @@ def decision_p_values(claim: Claim, estimate: ClaimEstimate) -> dict[VerdictWord
     For any true statistic, at most one wrong decision has a boundary close to it, so each decision
     can be tested at the full level. Equality is tested by two one-sided tests [Schuirmann1987].
     """
-    threshold, smallest = claim.threshold, claim.smallest
+    threshold, smallest = claim.threshold, claim.smallest_effect
     match claim.direction:
         case "above" | "below":
             is_above = estimate.value > threshold
@@ -182,8 +182,8 @@ def decision_p_values(claim: Claim, estimate: ClaimEstimate) -> dict[VerdictWord
 def _equality_p(claim: Claim, estimate: ClaimEstimate) -> float:
     """Return the p-value of the two one-sided tests for a difference below the smallest effect."""
     return max(
-        _one_sided_p(estimate, claim.threshold - claim.smallest, 1.0),
-        _one_sided_p(estimate, claim.threshold + claim.smallest, -1.0),
+        _one_sided_p(estimate, claim.threshold - claim.smallest_effect, 1.0),
+        _one_sided_p(estimate, claim.threshold + claim.smallest_effect, -1.0),
     )
 
 
@@ -214,7 +214,7 @@ def power(estimate: ClaimEstimate, claim: Claim, level: float) -> float | None:
         return None
     if error == 0.0:
         return 1.0
-    return _found(claim.smallest / error, degrees_of_freedom, claim.direction, level)
+    return _found(claim.smallest_effect / error, degrees_of_freedom, claim.direction, level)
 
 
 def detectable_effect(estimate: ClaimEstimate, claim: Claim, level: float) -> float | None:
@@ -287,7 +287,7 @@ def _with_needs(verdict: Verdict, estimate: ClaimEstimate, level: float, look: L
         return verdict
     certain = StudentEstimate(0.0, error, _MAX_DEGREES_OF_FREEDOM)
     detectable = detectable_effect(certain, verdict.claim, level) or 0.0
-    needed = math.ceil(look.seed_count * (detectable / verdict.claim.smallest) ** 2)
+    needed = math.ceil(look.seed_count * (detectable / verdict.claim.smallest_effect) ** 2)
     needed = max(needed, look.seed_count + 1)
     hours = (needed - look.seed_count) * look.core_hours / look.seed_count
     return replace(verdict, needed_seeds=needed, needed_hours=hours)
@@ -303,7 +303,7 @@ def _error_and_degrees_of_freedom(estimate: ClaimEstimate, claim: Claim) -> tupl
         share = min(max(claim.threshold, 0.0), 1.0)
         variance = share * (1.0 - share) / estimate.trials if estimate.trials else math.inf
         return math.sqrt(variance), _MAX_DEGREES_OF_FREEDOM
-    error = getattr(estimate, "error", None)
+    error = getattr(estimate, "standard_error", None)
     degrees_of_freedom = getattr(estimate, "degrees_of_freedom", math.inf)
     if error is None:
         interval = estimate.interval

@@ -170,7 +170,7 @@ class PlannedTournament:
     agent_specs: Sequence[str] = ("random",)
     """Specs of agents without a run."""
     games_per_pair: int = 20
-    openings: int = 0
+    opening_plies: int = 0
     """Number of random plies at the start of each game."""
     options: str = ""
     """Search options of all networks, in the syntax that follows ? in an agent spec. By default,
@@ -183,14 +183,14 @@ class PlannedTournament:
     A tournament of one seed can be played on any machine, and seeds are independent blocks."""
 
     @property
-    def group(self) -> str:
+    def group_name(self) -> str:
         """Name shared by the tournaments of all seeds."""
         return "-".join(filter(None, (self.part, self.name)))
 
     @property
     def key(self) -> str:
         """Name of the tournament within the study."""
-        return self.group if self.seed is None else f"{self.group}-seed-{self.seed}"
+        return self.group_name if self.seed is None else f"{self.group_name}-seed-{self.seed}"
 
     @property
     def title(self) -> str:
@@ -213,7 +213,7 @@ class PlannedTournament:
             "after": dict(self.iteration_by_player),
             "agents": self.agent_specs,
             "games": self.games_per_pair,
-            "openings": self.openings,
+            "openings": self.opening_plies,
             "options": self.options,
             "name": self.name,
             "seed": self.seed,
@@ -237,7 +237,7 @@ class PlannedComputation:
     part: str
     label: str
     """Name within the part."""
-    function: str
+    function_path: str
     """Function that returns a dictionary of numbers, in the form ``module:name``."""
     arguments: Mapping[str, Any]
     """Keyword arguments, which determine the result."""
@@ -252,7 +252,7 @@ class PlannedComputation:
     @cached_property
     def key(self) -> str:
         """Digest of the function name and the arguments."""
-        identity = json.dumps([self.function, dict(self.arguments)], sort_keys=True)
+        identity = json.dumps([self.function_path, dict(self.arguments)], sort_keys=True)
         return hex_digest(identity.encode())[:_KEY_LENGTH]
 
 
@@ -279,7 +279,7 @@ class Design:
             distinct.setdefault(dataset.key, dataset)
         return list(distinct.values())
 
-    def of_seeds(self, seeds: Iterable[int]) -> Design:
+    def restricted_to_seeds(self, seeds: Iterable[int]) -> Design:
         """Return the design without runs of other seeds and the tournaments in which those play."""
         chosen = set(seeds)
         return replace(
@@ -304,7 +304,7 @@ class Design:
         names += [computation.part for computation in self.computations]
         return list(dict.fromkeys(names))
 
-    def of_parts(self, parts: Sequence[str]) -> Design:
+    def restricted_to_parts(self, parts: Sequence[str]) -> Design:
         """Return the design of the selected parts and of the runs on which they depend.
 
         Empty `parts` select all parts. An unknown part raises UserError.

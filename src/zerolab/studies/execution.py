@@ -62,7 +62,7 @@ class StudyExecution:
             raise UserError(f"{study.name} has no runs: leave out --seeds")
         seeds = seeds or folder.saved_seeds() or planned
         design = study.design(scale, seeds)
-        design.of_parts(selected_parts)
+        design.restricted_to_parts(selected_parts)
         return cls(study, scale, folder, seeds, design, selected_parts)
 
     @cached_property
@@ -72,7 +72,7 @@ class StudyExecution:
     @property
     def selected_design(self) -> Design:
         """Design of the selected parts."""
-        return self.design.of_parts(self.selected_parts)
+        return self.design.restricted_to_parts(self.selected_parts)
 
     def progress(self) -> StudyProgress:
         """Return the progress of the study, even if another process is working on it."""
@@ -112,15 +112,15 @@ class StudyExecution:
                 f" {_gib(free)} left: choose a --folder on another disk, or a smaller --scale"
             )
 
-    def begin(self) -> None:
+    def create_folder(self) -> None:
         """Create the study folder; raise UserError if `perform_all` could not begin."""
-        with self.folder.locked(self._design_digest, self.seeds):
+        with self.folder.begin_and_lock(self._design_digest, self.seeds):
             pass
 
     def forget_failures(self) -> None:
-        """Forget all stored failures of the selected parts; see `begin` for errors."""
+        """Forget all stored failures of the selected parts; see `create_folder` for errors."""
         if self.folder.read_failures():
-            with self.folder.locked(self._design_digest, self.seeds):
+            with self.folder.begin_and_lock(self._design_digest, self.seeds):
                 self.scheduler().forget_failures()
 
     def results(self, on_run: Callable[[str], None] = lambda title: None) -> Results:
@@ -142,9 +142,9 @@ class StudyExecution:
         results = read_results(self.design, ledger)
         return replace(results, damage_messages=[*damage_messages, *results.damage_messages])
 
-    def document(self) -> Document:
+    def report(self) -> Document:
         """Return the report on the results so far."""
-        return self.study.document(self.results())
+        return self.study.report(self.results())
 
     def blocked_tournaments(self) -> list[str]:
         """Return the keys of selected tournaments that need untrained runs of unselected parts."""
@@ -184,7 +184,7 @@ class StudyExecution:
         self, design: Design, workers: Workers, on_progress: Callable[[StudyProgress], None]
     ) -> Failures:
         """Perform the remaining tasks of a part of the design."""
-        with self.folder.locked(self._design_digest, self.seeds), workers:
+        with self.folder.begin_and_lock(self._design_digest, self.seeds), workers:
             return Scheduler(self.folder, design).perform_all(workers, on_progress)
 
     def _record_look(self, seeds: Sequence[int]) -> None:
@@ -241,7 +241,7 @@ class StudyExecution:
             needed = self._hours_left(seeds, workers.count)
             if needed > (deadline - time.monotonic()) / 3600:
                 return {}, f"the round up to seed {seeds[-1]} needs about {needed:.2g} more hours"
-            design = self.design.of_seeds(seeds)
+            design = self.design.restricted_to_seeds(seeds)
             if failures := self._perform(design, workers, on_progress):
                 return failures, f"tasks of the first {size} seeds failed"
             self._record_look(seeds)
@@ -256,8 +256,8 @@ class StudyExecution:
 
     def _hours_left(self, seeds: Sequence[int], workers: int) -> float:
         """Estimate the hours until the runs, games and computations of some seeds are finished."""
-        view = Scheduler(self.folder, self.design.of_seeds(seeds)).progress()
-        return (view.seconds - view.done_seconds) / workers / 3600
+        view = Scheduler(self.folder, self.design.restricted_to_seeds(seeds)).progress()
+        return (view.planned_core_seconds - view.finished_core_seconds) / workers / 3600
 
     def status(self) -> dict[str, Any]:
         """Return the total progress, the progress of each part, and the failures, for JSON."""

@@ -27,7 +27,7 @@ _COUNTED: Mapping[VerdictWord, str] = {
     "no data": "not measured yet",
 }
 
-FigureLink = Callable[[Path, str], str]
+FigureLinker = Callable[[Path, str], str]
 """Function that maps a ledger's path and a figure's name (empty for the whole report) to the target
 of a link (empty if there is no such file)."""
 
@@ -50,7 +50,7 @@ class JudgedStudy:
     scales: Mapping[Scale, JudgedScale]
 
     @property
-    def largest(self) -> JudgedScale | None:
+    def largest_scale(self) -> JudgedScale | None:
         """Verdicts at the largest scale; None if there is no ledger."""
         return next((self.scales[each] for each in reversed(SCALES) if each in self.scales), None)
 
@@ -122,7 +122,7 @@ def claims_of(study: Study) -> list[Claim]:
 
 
 def findings_document(
-    studies: Sequence[JudgedStudy], link: FigureLink, refused: Sequence[str] = ()
+    studies: Sequence[JudgedStudy], link: FigureLinker, refused: Sequence[str] = ()
 ) -> Document:
     """Return a page with a sentence for each of the strongest verdicts and one row per finding.
 
@@ -181,14 +181,14 @@ def _counting_studies(studies: Sequence[JudgedStudy]) -> dict[Claim, JudgedStudy
 
 
 def _power(study: JudgedStudy, claim: Claim) -> float:
-    verdict = study.largest.verdicts[claim] if study.largest else None
+    verdict = study.largest_scale.verdicts[claim] if study.largest_scale else None
     return -1.0 if verdict is None or verdict.word == "no data" else verdict.power or 0.0
 
 
 def _summary(studies: Sequence[JudgedStudy]) -> str:
     """Return the number of primary findings by verdict, at the largest scale of each study."""
     words: dict[Claim, VerdictWord] = {
-        claim: study.largest.verdicts[claim].word if study.largest else "no data"
+        claim: study.largest_scale.verdicts[claim].word if study.largest_scale else "no data"
         for claim, study in _counting_studies(studies).items()
     }
     published = {claim: word for claim, word in words.items() if claim.is_published}
@@ -222,7 +222,7 @@ def strongest_verdict_sentences(studies: Sequence[JudgedStudy]) -> list[str]:
         ]
         for study in studies
         for scale, each in study.scales.items()
-        if each is study.largest
+        if each is study.largest_scale
     ]
     turns = zip_longest(*by_study)
     return [each for turn in turns for each in turn if each is not None][:_MAX_MEMORABLE]
@@ -239,11 +239,11 @@ def _sentence(verdict: Verdict, judged: JudgedScale, scale: Scale) -> str:
     seeds = f", {judged.seed_count} seeds" if judged.seed_count else ""
     return (
         f"{title}: {claim.text} {claim.source} Found {cell_text(verdict.estimate)}, claimed"
-        f" {claim.claimed}: {claim.statistic} ({scale}{seeds})."
+        f" {claim.claimed_relation}: {claim.statistic} ({scale}{seeds})."
     )
 
 
-def _table(judged: JudgedStudy, link: FigureLink) -> Table:
+def _table(judged: JudgedStudy, link: FigureLinker) -> Table:
     """Return a table with a row for each finding of a study and the verdict at each scale."""
     columns: list[str | Column] = [
         "finding", "source", "statistic", "claimed", Column("worth knowing", "g"), "primary"
@@ -258,15 +258,16 @@ def _table(judged: JudgedStudy, link: FigureLink) -> Table:
         columns.append("verdict")
     rows = [
         [
-            claim.text, claim.source, claim.statistic, claim.claimed, claim.smallest,
-            "yes" if claim.is_primary else "", *_verdict_cells(claim, judged, link),
+            claim.text, claim.source, claim.statistic, claim.claimed_relation,
+            claim.smallest_effect, "yes" if claim.is_primary else "",
+            *_verdict_cells(claim, judged, link),
         ]
         for claim in judged.claims
     ]  # fmt: skip
     return Table("", f"Findings of {judged.study.name}", columns, rows)
 
 
-def _verdict_cells(claim: Claim, judged: JudgedStudy, link: FigureLink) -> list[Cell]:
+def _verdict_cells(claim: Claim, judged: JudgedStudy, link: FigureLinker) -> list[Cell]:
     cells: list[Cell] = []
     for each in judged.scales.values():
         verdict = each.verdicts[claim]

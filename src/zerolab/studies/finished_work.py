@@ -71,7 +71,7 @@ class TrainedRun:
             if record.stage in TRAINING_TIME_STAGES
         )
 
-    def seconds_of(self, record: Record) -> float:
+    def record_seconds(self, record: Record) -> float:
         """Return the processor time of a record of `TRAINING_TIME_STAGES`, or its duration.
 
         For a run begun by an earlier version, all times are durations, so the two kinds are never
@@ -84,11 +84,11 @@ class TrainedRun:
 
     @cached_property
     def seconds_by_stage(self) -> dict[str, float]:
-        """Seconds of self-play, learning and gates, by stage; see `seconds_of`."""
+        """Seconds of self-play, learning and gates, by stage; see `record_seconds`."""
         totals = dict.fromkeys(TRAINING_TIME_STAGES, 0.0)
         for record in self.records:
             if record.stage in totals:
-                totals[record.stage] += self.seconds_of(record)
+                totals[record.stage] += self.record_seconds(record)
         return totals
 
     @property
@@ -111,7 +111,7 @@ class TrainedRun:
 class PlayedTournament:
     """Finished tournament, or finished tournaments of several seeds."""
 
-    planned: Sequence[PlannedTournament]
+    planned_tournaments: Sequence[PlannedTournament]
     """The tournament, or one tournament per seed."""
     scores: Mapping[str, Sequence[PairScore]]
     """Score of every player against every opponent, by key of the tournament."""
@@ -119,36 +119,40 @@ class PlayedTournament:
     @cached_property
     def ratings(self) -> dict[str, Ratings]:
         """Bayesian Elo of all players, from distinct games, by key of the tournament."""
-        return {each.key: _rate(self.scores[each.key]) for each in self.planned}
+        return {each.key: _rate(self.scores[each.key]) for each in self.planned_tournaments}
 
     @cached_property
     def rating_by_player(self) -> dict[str, Rating]:
         """Ratings of all networks by name; names include the seed."""
         return {
             rating.player: rating
-            for planned in self.planned
-            for rating in self.ratings[planned.key].players
+            for planned in self.planned_tournaments
+            for rating in self.ratings[planned.key].player_ratings
             if rating.player in planned.run_by_player
         }
 
     def agent_ratings(self, spec: str = "random") -> list[Rating]:
         """Return the rating of an agent in each tournament."""
         return [
-            next(each for each in ratings.players if each.player == spec)
+            next(each for each in ratings.player_ratings if each.player == spec)
             for ratings in self.ratings.values()
         ]
 
     @cached_property
     def run_by_player(self) -> dict[str, PlannedRun]:
         """Run of each network by name."""
-        return {name: run for each in self.planned for name, run in each.run_by_player.items()}
+        return {
+            name: run
+            for each in self.planned_tournaments
+            for name, run in each.run_by_player.items()
+        }
 
     @cached_property
     def iteration_by_player(self) -> dict[str, int]:
         """Iteration whose best network plays, by name; see `PlannedTournament`."""
         return {
             name: iteration
-            for each in self.planned
+            for each in self.planned_tournaments
             for name, iteration in each.iteration_by_player.items()
         }
 
@@ -180,7 +184,7 @@ class PlayedTournament:
         """Return the Elo of a run's final network relative to an agent in the same tournament."""
         rating = self.final_rating(run)
         for ratings in self.ratings.values():
-            by_player = {each.player: each for each in ratings.players}
+            by_player = {each.player: each for each in ratings.player_ratings}
             if rating.player in by_player:
                 return rating.elo - by_player[spec].elo
         raise KeyError(rating.player)
@@ -218,13 +222,13 @@ def _sum(one: MatchScore, other: MatchScore) -> MatchScore:
     return MatchScore(*(a + b for a, b in zip(one, other, strict=True)))
 
 
-def finished_groups(
+def finished_tournaments(
     design: Design, scores: Mapping[str, Sequence[PairScore]]
 ) -> dict[str, PlayedTournament]:
     """Return the tournaments in which every pair of every seed has scores, by group."""
     groups: dict[str, list[PlannedTournament]] = {}
     for planned in design.tournaments:
-        groups.setdefault(planned.group, []).append(planned)
+        groups.setdefault(planned.group_name, []).append(planned)
     return {
         group: PlayedTournament(each, {planned.key: scores[planned.key] for planned in each})
         for group, each in groups.items()

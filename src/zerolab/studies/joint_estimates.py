@@ -98,7 +98,7 @@ def estimate_ranked(
     return RankedEstimate(tuple(estimates), rank)
 
 
-def unless_missing(
+def estimate_unless_missing(
     estimate: Callable[[Sequence[StudentEstimate]], ClaimEstimate],
     parts: Sequence[StudentEstimate | MissingEstimate],
 ) -> ClaimEstimate | MissingEstimate:
@@ -127,7 +127,7 @@ class RangeEstimate(NamedTuple):
     """
 
     value: float
-    error: float
+    standard_error: float
     """Standard error of a mean, infinite if the variance is unknown."""
     group_count: int
     """Number of groups."""
@@ -142,18 +142,18 @@ class RangeEstimate(NamedTuple):
         return Interval(self.value, low, self.value + margin)
 
     @property
-    def expected_by_chance(self) -> float | None:
+    def expected_range_by_chance(self) -> float | None:
         """Expected range if all true means are equal, or None if the variance is unknown.
 
         For n normal values, it is n / sqrt(pi) standard deviations, exact for n = 2 and n = 3.
         """
-        expected = self.group_count / math.sqrt(math.pi) * self.error
+        expected = self.group_count / math.sqrt(math.pi) * self.standard_error
         return expected if self.degrees_of_freedom else None
 
     def _margin(self) -> float:
-        if not self.degrees_of_freedom or not self.error:
-            return self.error
-        return _range_quantile(self.group_count, self.degrees_of_freedom) * self.error
+        if not self.degrees_of_freedom or not self.standard_error:
+            return self.standard_error
+        return _range_quantile(self.group_count, self.degrees_of_freedom) * self.standard_error
 
     def p_value(self, threshold: float) -> float:
         """Return the p-value of the hypothesis that the range is the threshold.
@@ -163,11 +163,11 @@ class RangeEstimate(NamedTuple):
         distance = abs(self.value - threshold)
         if not self.degrees_of_freedom or not distance:
             return 1.0
-        if not self.error:
+        if not self.standard_error:
             return math.exp2(-self.degrees_of_freedom)
         from scipy.stats import studentized_range  # noqa: PLC0415  slow to import
 
-        ratio = distance / self.error
+        ratio = distance / self.standard_error
         return float(studentized_range.sf(ratio, self.group_count, self.degrees_of_freedom))
 
 

@@ -22,7 +22,7 @@ from zerolab.ratings.results import MatchScore, RatedGame, distinct_games
 from zerolab.store.checks import damaged_file_error, user_errors_on_read
 from zerolab.store.folder import RunEnvironment
 from zerolab.store.parquet import read_table, write_table
-from zerolab.studies.looks import TakenLook, check_looks, check_seeds
+from zerolab.studies.looks import TakenLook, check_seeds, parse_looks
 from zerolab.training.records import Record
 from zerolab.training.reporting import parse_records
 
@@ -77,7 +77,7 @@ class LedgerRow:
     """Records of a run's stages."""
     scores: Sequence[PairScore] = ()
     """Tournament games of a run's networks or of a player."""
-    numbers: Mapping[str, Any] = field(default_factory=dict)
+    measurements: Mapping[str, Any] = field(default_factory=dict)
     """Result of a computation, or measurements of a run for the report, by name."""
 
     @property
@@ -103,7 +103,7 @@ class Ledger:
     seeds: Sequence[int]
     """Planned seeds, in ascending order; empty for a study without runs."""
     rows: Sequence[LedgerRow]
-    planned_count: int
+    planned_seed_count: int
     """Number of seeds required for the last look; see `Study.last_look_size`."""
     looks: Sequence[TakenLook] = ()
     """Looks at the claims so far."""
@@ -121,8 +121,8 @@ def write_ledger(path: Path, ledger: Ledger) -> None:
     }
     header = {
         "kind": LEDGER_FILE_KIND, "schema": SCHEMA, **ledger.header._asdict(),
-        "seeds": list(ledger.seeds), "planned_count": ledger.planned_count,
-        "looks": [look._asdict() for look in ledger.looks],
+        "seeds": list(ledger.seeds), "planned_count": ledger.planned_seed_count,
+        "looks": [look.as_dict() for look in ledger.looks],
     }  # fmt: skip
     write_table(path, pa.table(columns, schema=_COLUMNS), header)
 
@@ -136,7 +136,7 @@ def read_ledger(path: Path) -> Ledger:
     with user_errors_on_read(path):
         identified = LedgerHeader(*(str(header[name]) for name in LedgerHeader._fields))
         seeds = check_seeds(header["seeds"])
-        looks = check_looks(header["looks"], seeds)
+        looks = parse_looks(header["looks"], seeds)
         planned_count = int(header["planned_count"])
         rows = [_readable_row(path, values) for values in table.to_pylist()]
         if len({row.kind_part_and_label for row in rows}) < len(rows):
@@ -166,7 +166,7 @@ def merge_ledgers(ledgers: Mapping[Path, Ledger]) -> Ledger:
                 merged[row.kind_part_and_label] = known_path, _joined(known, row, known_path, path)
     seeds = sorted({seed for ledger in ledgers.values() for seed in ledger.seeds})
     rows = [row for _, row in merged.values()]
-    planned_count = max(len(seeds), *(ledger.planned_count for ledger in ledgers.values()))
+    planned_count = max(len(seeds), *(ledger.planned_seed_count for ledger in ledgers.values()))
     return Ledger(first.header, seeds, rows, planned_count, _merged_looks(list(ledgers.values())))
 
 
@@ -202,8 +202,8 @@ def _merged_looks(ledgers: Sequence[Ledger]) -> list[TakenLook]:
     if len(last) == 1:
         return list(largest.looks)
     seeds = sorted({seed for look in last for seed in look.seeds})
-    planned_count = max(len(seeds), *(look.planned_count for look in last))
-    return [*largest.looks, TakenLook(seeds, planned_count, [look.share for look in last])]
+    planned_count = max(len(seeds), *(look.planned_seed_count for look in last))
+    return [*largest.looks, TakenLook(seeds, planned_count, [look.seed_share for look in last])]
 
 
 def _describe(header: LedgerHeader) -> str:
@@ -217,7 +217,7 @@ def _details(row: LedgerRow) -> str:
         "environments": [each.model_dump() for each in row.environments],
         "records": [each.as_dict() for each in row.records],
         "scores": [[*each[:3], *map(list, each[3:])] for each in row.scores],
-        "numbers": dict(row.numbers),
+        "numbers": dict(row.measurements),
     }
     return json.dumps(table, separators=(",", ":"), allow_nan=False)
 

@@ -31,18 +31,26 @@ class TakenLook(NamedTuple):
 
     seeds: list[int]
     """Seeds of all results seen, including those of earlier looks, in ascending order."""
-    planned_count: int
+    planned_seed_count: int
     """Number of seeds that were planned at that time."""
     spent_shares: list[float]
-    """`share` of each ledger's last look if ledgers were merged; otherwise empty."""
+    """`seed_share` of each ledger's last look if ledgers were merged; otherwise empty."""
 
     @property
-    def share(self) -> float:
+    def seed_share(self) -> float:
         """Share of the planned seeds, in (0, 1]."""
-        return len(self.seeds) / self.planned_count
+        return len(self.seeds) / self.planned_seed_count
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the look as stored in ledgers and study folders; see `parse_looks`."""
+        return {
+            "seeds": self.seeds,
+            "planned_count": self.planned_seed_count,
+            "spent_shares": self.spent_shares,
+        }
 
 
-def check_looks(tables: Any, seeds: Sequence[int]) -> list[TakenLook]:
+def parse_looks(tables: Any, seeds: Sequence[int]) -> list[TakenLook]:
     """Parse the looks in a file; raise one of the `DECODING_ERRORS` if they are invalid.
 
     Each look must include the seeds of the previous look, and `seeds` those of all looks.
@@ -60,13 +68,13 @@ def check_looks(tables: Any, seeds: Sequence[int]) -> list[TakenLook]:
             raise ValueError("a look does not include the one before")
     if looks and not set(looks[-1].seeds) <= set(seeds):
         raise ValueError("a look includes seeds that are not planned")
-    shares = [share for look in looks for share in (look.share, *look.spent_shares)]
+    shares = [share for look in looks for share in (look.seed_share, *look.spent_shares)]
     if not all(0.0 < share <= 1.0 for share in shares):
         raise ValueError("a look has a share outside 0 to 1")
     return looks
 
 
-def last_level(level: float, looks: Sequence[TakenLook]) -> float:
+def level_at_last_look(level: float, looks: Sequence[TakenLook]) -> float:
     """Return the significance level of a two-sided test at the last of `looks`.
 
     For a look at merged ledgers, the level spent up to their last looks is subtracted.
@@ -74,8 +82,8 @@ def last_level(level: float, looks: Sequence[TakenLook]) -> float:
     *_, last = looks
     if last.spent_shares:
         spent = sum(spent_level(level, share) for share in last.spent_shares)
-        return max(0.0, spent_level(level, last.share) - spent)
-    return nominal_levels(level, tuple(look.share for look in looks))[-1]
+        return max(0.0, spent_level(level, last.seed_share) - spent)
+    return nominal_levels(level, tuple(look.seed_share for look in looks))[-1]
 
 
 @cache

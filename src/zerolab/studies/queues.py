@@ -55,7 +55,7 @@ class RunQueue:
         }
         self._correction = TimeCorrection()
         self._shares = {key: self._readable_share(run) for key, run in self._planned.items()}
-        """Completed fraction of each run at the last `update_progress`."""
+        """Completed fraction of each run at the last `read_progress`."""
         self._sources = {source.key for run in self._planned.values() for source in run.source_runs}
         unfinished = (run for key, run in self._planned.items() if self._shares[key] < 1)
         self._queue = sorted(
@@ -160,7 +160,7 @@ class RunQueue:
         self._elsewhere = [run for run in self._elsewhere if run not in unlocked]
         self._queue = [*unlocked, *self._queue]
 
-    def update_progress(self, key: str) -> str:
+    def read_progress(self, key: str) -> str:
         """Read the progress of an active run and return it as ``iteration/iterations``."""
         run, iterations = self._planned[key], self._planned[key].settings.iterations
         try:
@@ -260,7 +260,9 @@ class ComputationQueue:
 
     def _task(self, planned: _Planned) -> ComputationTask | DatasetTask:
         if isinstance(planned, PlannedComputation):
-            return ComputationTask(planned.title, planned.key, planned.function, planned.arguments)
+            return ComputationTask(
+                planned.title, planned.key, planned.function_path, planned.arguments
+            )
         path = str(self._folder.dataset_path(planned).absolute())
         return DatasetTask(
             planned.title,
@@ -362,7 +364,7 @@ class TournamentQueue:
             game=self.planned.game,
             participants=[self._participants[name] for name in sorted(names)],
             pairings=pairings,
-            openings=self.planned.openings,
+            opening_plies=self.planned.opening_plies,
             seed=self.planned.game_seed,
         )
 
@@ -375,7 +377,7 @@ class TournamentQueue:
         settings = {
             "game": self.planned.game,
             "games": self.planned.games_per_pair,
-            "openings": self.planned.openings,
+            "openings": self.planned.opening_plies,
             "seed": self.planned.game_seed,
             "players": {agent.name: agent.identity for agent in agents},
         }

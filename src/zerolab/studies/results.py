@@ -18,9 +18,9 @@ from zerolab.networks.inference import default_device
 from zerolab.report.claims import ClaimTable, Verdict
 from zerolab.report.document import Block, Heading, Paragraph, Provenance
 from zerolab.store.folder import RunEnvironment
-from zerolab.studies.claims import Look, Statistics, judge_claims
+from zerolab.studies.claims import ClaimStatistics, Look, judge_claims
 from zerolab.studies.design import Design, Level, PlannedRun
-from zerolab.studies.finished_work import PlayedTournament, TrainedRun, finished_groups
+from zerolab.studies.finished_work import PlayedTournament, TrainedRun, finished_tournaments
 from zerolab.studies.ledger import Ledger, LedgerRow, PairScore
 from zerolab.studies.looks import TakenLook, format_seeds
 from zerolab.training.context import processor_model
@@ -39,7 +39,7 @@ class Results:
     """Results of finished computations by title, such as ``part: label``."""
     looks: Sequence[TakenLook] = ()
     """Looks at the claims so far; empty if all seeds of the design form a single look."""
-    planned_count: int = 0
+    planned_seed_count: int = 0
     """Number of seeds at the last look; 0 if it covers exactly the seeds of the design."""
     damage_messages: Sequence[str] = ()
     """Messages about unreadable files, which do not count as finished, and about seeds that are not
@@ -56,7 +56,7 @@ class Results:
             and all(run.factors.get(name) == level for name, level in factors.items())
         ]  # fmt: skip
 
-    def levels(self, factor: str, part: str | None = None) -> list[Level]:
+    def planned_levels(self, factor: str, part: str | None = None) -> list[Level]:
         """Return the planned levels of a factor, in the order of the design."""
         runs = (run for run in self.design.runs if part in (None, run.part))
         return list(dict.fromkeys(run.factors[factor] for run in runs if factor in run.factors))
@@ -69,7 +69,7 @@ class Results:
         untrained = len(planned) - len(self.runs_where(part))
         tournaments = [each for each in self.design.tournaments if part in (None, each.part)]
         unplayed = dict.fromkeys(
-            each.group for each in tournaments if each.group not in self.tournaments
+            each.group_name for each in tournaments if each.group_name not in self.tournaments
         )
         messages = []
         if untrained:
@@ -98,10 +98,10 @@ class Results:
         """Total training time of all distinct runs, in seconds."""
         return sum({run.planned.key: run.total_seconds for run in self.runs}.values())
 
-    def of_seeds(self, seeds: Iterable[int]) -> Results:
+    def restricted_to_seeds(self, seeds: Iterable[int]) -> Results:
         """Return the results of the runs with the given seeds, and of their tournaments."""
         chosen = set(seeds)
-        design = self.design.of_seeds(chosen)
+        design = self.design.restricted_to_seeds(chosen)
         scores = {
             key: scores for each in self.tournaments.values() for key, scores in each.scores.items()
         }
@@ -109,10 +109,10 @@ class Results:
             self,
             design=design,
             runs=[run for run in self.runs if run.seed in chosen],
-            tournaments=finished_groups(design, scores),
+            tournaments=finished_tournaments(design, scores),
         )
 
-    def judge(self, statistics: Callable[[Results], Statistics]) -> list[Verdict]:
+    def judge(self, statistics: Callable[[Results], ClaimStatistics]) -> list[Verdict]:
         """Return the verdicts on the claims of a study.
 
         `statistics` computes the statistic of each claim. Decisions are made only at the looks, in
@@ -123,15 +123,15 @@ class Results:
         if not self.looks:
             look = Look((), len(self.design.seeds), self.training_seconds / 3600)
             unfinished = self.unfinished_message()
-            if not unfinished and len(self.design.seeds) < self.planned_count:
-                unfinished = f"{len(self.design.seeds)} of {self.planned_count} planned seeds"
+            if not unfinished and len(self.design.seeds) < self.planned_seed_count:
+                unfinished = f"{len(self.design.seeds)} of {self.planned_seed_count} planned seeds"
             if unfinished and self.design.seeds:
                 look = look._replace(untested_note=unfinished)
             return judge_claims(statistics(self), look)
         verdicts: list[Verdict] = []
         for number, taken in enumerate(self.looks, start=1):
             is_whole = taken.seeds == self.design.seeds
-            part = self if is_whole else self.of_seeds(taken.seeds)
+            part = self if is_whole else self.restricted_to_seeds(taken.seeds)
             look = Look(
                 tuple(self.looks[:number]), len(taken.seeds), part.training_seconds / 3600,
                 part.missing_runs_message(),
@@ -149,7 +149,7 @@ def read_results(design: Design, ledger: Ledger) -> Results:
     """
     messages = []
     if ledger.looks and ledger.looks[-1].seeds != list(ledger.seeds):
-        design = design.of_seeds(ledger.looks[-1].seeds)
+        design = design.restricted_to_seeds(ledger.looks[-1].seeds)
         unseen = sorted(set(ledger.seeds) - set(ledger.looks[-1].seeds))
         messages.append(f"seeds {format_seeds(unseen)}, until the next look")
     rows = {row.kind_part_and_label: row for row in ledger.rows}
@@ -163,15 +163,15 @@ def read_results(design: Design, ledger: Ledger) -> Results:
         for score in row.scores:
             scores.setdefault(score.tournament, []).append(score)
     computed = {
-        planned.title: row.numbers
+        planned.title: row.measurements
         for planned in design.computations
         if (row := rows.get(("computation", planned.part, planned.label)))
         and row.key == planned.key
     }
-    played = finished_groups(design, scores)
+    played = finished_tournaments(design, scores)
     return Results(
-        ledger.header.scale, design, runs, played, computed, ledger.looks, ledger.planned_count,
-        messages,
+        ledger.header.scale, design, runs, played, computed, ledger.looks,
+        ledger.planned_seed_count, messages,
     )  # fmt: skip
 
 
@@ -190,13 +190,13 @@ def with_last_look(ledger: Ledger, design: Design) -> Ledger:
     `design` must cover all seeds of the ledger.
     """
     seeds = list(ledger.seeds)
-    latest = ledger.looks[-1] if ledger.looks else TakenLook([], ledger.planned_count, [])
-    is_planned = len(seeds) == ledger.planned_count == latest.planned_count
+    latest = ledger.looks[-1] if ledger.looks else TakenLook([], ledger.planned_seed_count, [])
+    is_planned = len(seeds) == ledger.planned_seed_count == latest.planned_seed_count
     if not seeds or not is_planned or latest.seeds == seeds or latest.spent_shares:
         return ledger
     if read_results(design, replace(ledger, looks=[])).unfinished_message():
         return ledger
-    return replace(ledger, looks=[*ledger.looks, TakenLook(seeds, ledger.planned_count, [])])
+    return replace(ledger, looks=[*ledger.looks, TakenLook(seeds, ledger.planned_seed_count, [])])
 
 
 def _trained_run(planned: PlannedRun, row: LedgerRow) -> TrainedRun:
@@ -205,7 +205,7 @@ def _trained_run(planned: PlannedRun, row: LedgerRow) -> TrainedRun:
             f"{planned.title} was trained with settings from a different version of the study"
             f" ({row.key}): expected a ledger from this version of zerolab, with {planned.key}"
         )
-    return TrainedRun(planned, row.records, row.weights_digest, row.environments, row.numbers)
+    return TrainedRun(planned, row.records, row.weights_digest, row.environments, row.measurements)
 
 
 def provenance(results: Results) -> Provenance:

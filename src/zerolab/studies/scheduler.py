@@ -34,29 +34,29 @@ _POLL_SECONDS = 1.0
 class StudyProgress(NamedTuple):
     """Progress of a study or of one of its parts."""
 
-    runs: int
+    planned_runs: int
     """Number of planned runs."""
     finished_runs: int
-    games: int
+    planned_games: int
     """Number of planned tournament games."""
     finished_games: int
-    computations: int
+    planned_computations: int
     """Number of computations and data sets."""
     finished_computations: int
-    active: list[str]
+    active_titles: list[str]
     """Titles of active tasks, those of runs with the iteration, and of runs in other processes."""
-    failed: int
+    failed_count: int
     """Number of failed tasks that have not succeeded since."""
-    seconds: float
+    planned_core_seconds: float
     """Estimated time of all planned work on one core, in seconds."""
-    done_seconds: float
+    finished_core_seconds: float
     """Estimated time of finished work on one core, in seconds."""
 
     @property
     def is_unfinished(self) -> bool:
         """True if any work remains."""
         finished = self.finished_runs, self.finished_games, self.finished_computations
-        return finished != (self.runs, self.games, self.computations)
+        return finished != (self.planned_runs, self.planned_games, self.planned_computations)
 
 
 class Scheduler:
@@ -208,16 +208,16 @@ class Scheduler:
         remaining += factor * sum(each.remaining_seconds for each in tournaments)
         computing, computing_remaining = self._computations.total_and_remaining_seconds(part)
         return StudyProgress(
-            runs=len(keys),
+            planned_runs=len(keys),
             finished_runs=sum(self._runs.is_trained(key) for key in keys),
-            games=sum(each.game_count for each in tournaments),
+            planned_games=sum(each.game_count for each in tournaments),
             finished_games=sum(each.game_count - each.games_left for each in tournaments),
-            computations=computations,
+            planned_computations=computations,
             finished_computations=computations - uncomputed,
-            active=list(self._describe_active(part)),
-            failed=len(self.failures(part)),
-            seconds=total + computing,
-            done_seconds=total + computing - remaining - computing_remaining,
+            active_titles=list(self._describe_active(part)),
+            failed_count=len(self.failures(part)),
+            planned_core_seconds=total + computing,
+            finished_core_seconds=total + computing - remaining - computing_remaining,
         )
 
     def _describe_active(self, part: str | None) -> Iterator[str]:
@@ -238,7 +238,7 @@ class Scheduler:
         if time.monotonic() >= self._update_due:
             self._computations.update_progress()
             self._iterations = {
-                title: self._runs.update_progress(task.key)
+                title: self._runs.read_progress(task.key)
                 for title, (task, _) in self._active.items()
                 if isinstance(task, TrainTask)
             }

@@ -50,7 +50,7 @@ class StudentEstimate(NamedTuple):
     """Estimate whose error, divided by the standard error, has Student's t distribution."""
 
     value: float
-    error: float
+    standard_error: float
     """Standard error: infinite if unknown, 0 if all numbers are equal."""
     degrees_of_freedom: float
     """Degrees of freedom; if not positive, the error is unknown."""
@@ -68,21 +68,21 @@ class StudentEstimate(NamedTuple):
         """Return half the length of the confidence interval with coverage 1 - level."""
         if not self._is_known():
             return math.inf
-        if self.error == 0.0:
+        if self.standard_error == 0.0:
             return 0.0 if math.exp2(-self.degrees_of_freedom) < level else math.inf
-        return student_quantile(self.degrees_of_freedom, level) * self.error
+        return student_quantile(self.degrees_of_freedom, level) * self.standard_error
 
     def p_value(self, threshold: float) -> float:
         """Return the two-sided p-value of a t-test."""
         if not self._is_known():
             return 1.0
         distance = abs(self.value - threshold)
-        if self.error == 0.0:
+        if self.standard_error == 0.0:
             return 1.0 if distance == 0.0 else math.exp2(-self.degrees_of_freedom)
-        return 2.0 * _student_tail(self.degrees_of_freedom, distance / self.error)
+        return 2.0 * _student_tail(self.degrees_of_freedom, distance / self.standard_error)
 
     def _is_known(self) -> bool:
-        return self.degrees_of_freedom > 0 and self.error < math.inf
+        return self.degrees_of_freedom > 0 and self.standard_error < math.inf
 
 
 class BootstrapEstimate(NamedTuple):
@@ -230,7 +230,7 @@ def weighted_sum(terms: Sequence[tuple[float, StudentEstimate]]) -> StudentEstim
     if not terms:
         raise ValueError("expected at least one estimate")
     value = sum(weight * estimate.value for weight, estimate in terms)
-    errors = [abs(weight) * estimate.error for weight, estimate in terms]
+    errors = [abs(weight) * estimate.standard_error for weight, estimate in terms]
     error = math.hypot(*errors)
     if math.isinf(error):
         return StudentEstimate(value, math.inf, 0)

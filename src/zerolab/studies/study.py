@@ -1,7 +1,7 @@
 """Base class of studies, scales of studies, and the caveats at the top of reports.
 
 A study plans its runs and tournaments (`Study.design`) and turns the results into a report
-(`Study.document`). This package does everything else: it schedules tasks on processes or machines,
+(`Study.report`). This package does everything else: it schedules tasks on processes or machines,
 resumes unfinished work, estimates times and judges claims. The docstring of the class is the help
 text of ``zerolab study NAME``, and its first line appears in the list printed by ``zerolab study``.
 """
@@ -119,7 +119,7 @@ class Study(ABC):
         """Return the verdicts on the claims of the paper."""
 
     @abstractmethod
-    def document(self, results: Results) -> Document:
+    def report(self, results: Results) -> Document:
         """Return the report on the finished part, including claims without data."""
 
 

@@ -38,7 +38,7 @@ from zerolab.studies.design import (
     run_key,
 )
 from zerolab.studies.ledger import Ledger, LedgerHeader, LedgerRow, PairScore, pair_scores
-from zerolab.studies.looks import TakenLook, check_looks, check_seeds, format_seeds
+from zerolab.studies.looks import TakenLook, check_seeds, format_seeds, parse_looks
 from zerolab.studies.study import LEDGER_FILE_NAME, REPORT_FOLDER, Scale, Study
 from zerolab.training.configure import saved_settings
 from zerolab.training.inputs import read_feature_network_files, read_initial_weights_files
@@ -67,7 +67,7 @@ class StudyFolder:
         self._settings = {"study": study, "scale": scale}
 
     @contextmanager
-    def locked(self, design_digest: str, seeds: Sequence[int]) -> Iterator[None]:
+    def begin_and_lock(self, design_digest: str, seeds: Sequence[int]) -> Iterator[None]:
         """Begin or resume the study, and lock its folder against other processes.
 
         Raises UserError if the folder contains other files, or a study with another design or other
@@ -202,7 +202,7 @@ class StudyFolder:
         path = self._computation_path(computation)
         make_folder(path.parent)
         table = {
-            "schema_version": SCHEMA, "function": computation.function,
+            "schema_version": SCHEMA, "function": computation.function_path,
             "arguments": dict(computation.arguments), "result": dict(result),
         }  # fmt: skip
         write_text(path, json.dumps(table, indent=1, allow_nan=False) + "\n")
@@ -227,11 +227,11 @@ class StudyFolder:
         with user_errors_on_read(self._looks_path):
             table = json.loads(content)
             check_schema_version(self._looks_path, table["schema_version"], SCHEMA)
-            return check_looks(table["looks"], seeds)
+            return parse_looks(table["looks"], seeds)
 
     def save_looks(self, looks: Sequence[TakenLook]) -> None:
         """Store the looks at the claims."""
-        table = {"schema_version": SCHEMA, "looks": [look._asdict() for look in looks]}
+        table = {"schema_version": SCHEMA, "looks": [look.as_dict() for look in looks]}
         write_text(self._looks_path, json.dumps(table) + "\n")
 
     @property
@@ -313,7 +313,7 @@ def collect_ledger(
             for spec in planned.agent_specs
         ]
     rows += [
-        LedgerRow("computation", planned.part, planned.label, planned.key, numbers=result)
+        LedgerRow("computation", planned.part, planned.label, planned.key, measurements=result)
         for planned, result in _readable(folder.computation_result, design.computations, messages)
     ]
     header = LedgerHeader(study.name, scale, study.design_digest(scale))

@@ -210,13 +210,13 @@ class TournamentSliceTask:
     participants: Sequence[Participant]
     """Participants that play in the slice."""
     pairings: Sequence[Pairing]
-    openings: int
+    opening_plies: int
     """Number of random plies at the start of each game."""
     seed: int
 
     def perform(self) -> list[GameRecord]:
         agents = [participant.create_agent(self.game) for participant in self.participants]
-        return play_slice(agents, self.pairings, self.openings, self.seed)
+        return play_slice(agents, self.pairings, self.opening_plies, self.seed)
 
 
 @dataclass(frozen=True)
@@ -226,12 +226,12 @@ class ComputationTask:
     title: str
     key: str
     """Key of the computation."""
-    function: str
+    function_path: str
     """Function in the form ``module:name``."""
     arguments: Mapping[str, Any]
 
     def perform(self) -> dict[str, float]:
-        module, _, name = self.function.partition(":")
+        module, _, name = self.function_path.partition(":")
         result: dict[str, float] = getattr(importlib.import_module(module), name)(**self.arguments)
         return result
 

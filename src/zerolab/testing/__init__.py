@@ -17,7 +17,7 @@ from zerolab.testing.laws import (
     check_action_names,
     check_apply,
     check_drawing,
-    check_empties,
+    check_empty_count,
     check_games_end,
     check_legal,
     check_max_plies,
@@ -26,16 +26,16 @@ from zerolab.testing.laws import (
     check_planes,
     check_registration,
     check_scores,
-    check_set_up,
     check_solver_moves,
     check_start,
+    check_state_of_board,
 )
 from zerolab.testing.random_games import (
-    ReferencePosition,
+    TwinPosition,
+    check_against_twin,
     check_playout,
     check_playout_mean,
     check_random_action,
-    check_reference,
 )
 from zerolab.testing.symmetry import (
     check_action_layout,
@@ -44,7 +44,7 @@ from zerolab.testing.symmetry import (
     check_symmetry_tables,
 )
 
-__all__ = ["CHECKS", "ReferencePosition", "check_game", "check_reference"]
+__all__ = ["CHECKS", "TwinPosition", "check_against_twin", "check_game"]
 
 CHECKS: tuple[Callable[[Game], None], ...] = (
     check_registration,
@@ -56,7 +56,7 @@ CHECKS: tuple[Callable[[Game], None], ...] = (
     check_planes,
     check_action_names,
     check_drawing,
-    check_set_up,
+    check_state_of_board,
     check_symmetry_tables,
     check_symmetric_positions,
     check_symmetries_invert,
@@ -65,7 +65,7 @@ CHECKS: tuple[Callable[[Game], None], ...] = (
     check_random_action,
     check_playout,
     check_playout_mean,
-    check_empties,
+    check_empty_count,
     check_max_plies,
     check_scores,
     check_solver_moves,
@@ -73,7 +73,7 @@ CHECKS: tuple[Callable[[Game], None], ...] = (
 """All checks, starting with the most fundamental ones."""
 
 
-def check_game(game: Game | str, twin: Callable[[], ReferencePosition] | None = None) -> None:
+def check_game(game: Game | str, twin: Callable[[], TwinPosition] | None = None) -> None:
     """Run all checks on a game, given as a value or by name.
 
     `twin` returns the initial position of an independent implementation. If it is given, random
@@ -84,4 +84,4 @@ def check_game(game: Game | str, twin: Callable[[], ReferencePosition] | None = 
     for check in CHECKS:
         check(game_value)
     if twin is not None:
-        check_reference(game_value, twin)
+        check_against_twin(game_value, twin)

@@ -164,7 +164,7 @@ def check_drawing(game: Game) -> None:
         expect(is_complete, sample, "the drawing does not show every cell")
 
 
-def check_set_up(game: Game) -> None:
+def check_state_of_board(game: Game) -> None:
     """Check that the state set up from a board has the pieces of that board.
 
     Boards for which `state_of_board` raises UserError are not checked.
@@ -189,7 +189,7 @@ def check_set_up(game: Game) -> None:
             )
 
 
-def check_empties(game: Game) -> None:
+def check_empty_count(game: Game) -> None:
     """Check that `empty_count` never increases and is not negative."""
     for samples in random_games(game):
         previous = compiled_rules.empty_count(game, samples[0].state)

@@ -85,14 +85,14 @@ def garbage_state(game: Game) -> State:
     return np.full(rules.word_count(game), 0xDEAD_BEEF_DEAD_BEEF, np.uint64)
 
 
-class ReferencePosition(Protocol):
+class TwinPosition(Protocol):
     """A position of an independent implementation, which should be as simple as possible."""
 
     def legal_actions(self) -> Sequence[int]:
         """Return the legal actions of an ongoing game in ascending order."""
         ...
 
-    def play(self, action: int) -> ReferencePosition:
+    def play(self, action: int) -> TwinPosition:
         """Return the position after an action, without changing this one."""
         ...
 
@@ -108,8 +108,8 @@ class ReferencePosition(Protocol):
         ...
 
 
-def check_reference(
-    game: Game, start: Callable[[], ReferencePosition], max_leaves: int = 500
+def check_against_twin(
+    game: Game, start: Callable[[], TwinPosition], max_leaves: int = 500
 ) -> None:
     """Compare random games move by move, and perft counts of up to about `max_leaves` leaves."""
     for samples in random_games(game):
@@ -121,7 +121,7 @@ def check_reference(
     _compare_counts(game, start, max_leaves)
 
 
-def _compare(sample: SamplePosition, twin: ReferencePosition) -> None:
+def _compare(sample: SamplePosition, twin: TwinPosition) -> None:
     game, sign = sample.game, 1 if len(sample.history) % 2 == 0 else -1
     result = twin.result()
     expected = ONGOING if result is None else sign * result
@@ -143,8 +143,8 @@ def _compare(sample: SamplePosition, twin: ReferencePosition) -> None:
         )
 
 
-def _compare_counts(game: Game, start: Callable[[], ReferencePosition], max_leaves: int) -> None:
-    level: list[ReferencePosition] = [start()]
+def _compare_counts(game: Game, start: Callable[[], TwinPosition], max_leaves: int) -> None:
+    level: list[TwinPosition] = [start()]
     branching = len(level[0].legal_actions())
     for count in perft(game, depth=20):
         level = [

@@ -229,7 +229,7 @@ class NoEffectRule(NamedTuple):
 
 
 def _when(key: str, value: object) -> Callable[[TrainSettings], str]:
-    """Return a `find_cause` of a rule for settings in which a key, or its variant, has a value."""
+    """Return a `NoEffectRule.find_cause` for settings whose `key`, or its variant, has `value`."""
 
     def find_cause(settings: TrainSettings) -> str:
         actual: Any = settings

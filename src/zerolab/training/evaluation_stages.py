@@ -117,8 +117,8 @@ def measure_solved_positions(
     labels = outcome_labels(positions, context.enabled_bugs)
     exact = np.sign(positions.position_values)
     estimates = {
-        "strong": proportion_estimate(grades.strong, positions.game_numbers),
-        "weak": proportion_estimate(grades.weak, positions.game_numbers),
+        "strong": proportion_estimate(grades.is_best, positions.game_numbers),
+        "weak": proportion_estimate(grades.preserves_result, positions.game_numbers),
         "label": proportion_estimate(predictions.outcomes == labels, positions.game_numbers),
         "result": proportion_estimate(predictions.outcomes == exact, positions.game_numbers),
     }
@@ -186,7 +186,7 @@ def _accuracy_fields(report: AccuracyReport) -> dict[str, float]:
         **_interval_fields(f"{report.name}_strong", report.all_positions.strong),
         **_interval_fields(f"{report.name}_weak", report.all_positions.weak),
     }
-    error = report.value and report.value.mean_squared_error
+    error = report.value_accuracy and report.value_accuracy.mean_squared_error
     return fields | ({f"{report.name}_value_error": error.interval.value} if error else {})
 
 
@@ -304,7 +304,7 @@ def _evaluate(context: TrainingContext, baseline: Baseline) -> Record:
         opponent=name,
         asked=baseline.requested_spec,
         **match.score._asdict(),
-        distinct_games=pair.distinct_score.games,
+        distinct_games=pair.distinct_score.game_count,
         score_rate=score_rate,
         low=low,
         high=high,

@@ -42,7 +42,7 @@ from zerolab.training.transfer import (
     untrained_network,
 )
 from zerolab.training.window_facts import (
-    SolvedPositionParts,
+    SolvedPositionSplit,
     later_features,
     later_states,
     read_solved_split,
@@ -55,7 +55,7 @@ class RunInputs(NamedTuple):
     game: Game
     accuracy_positions: Positions | None = None
     """Solved positions on which accuracy is measured, if any."""
-    solved_split: SolvedPositionParts | None = None
+    solved_split: SolvedPositionSplit | None = None
     """Solved positions to learn from; None if the run learns from its own games."""
     feature_network: FeatureNetwork | None = None
     """The network whose features are learnt, if any."""

@@ -54,10 +54,10 @@ _SEARCH_RULES = "selection", "fpu", "root"
 """Search rules whose names affect the cost of a search, but whose parameters do not."""
 
 
-class MoveWorkload(Settings):
+class MoveKind(Settings):
     """A kind of move, defined by game, network and search; all its moves have equal cost.
 
-    Cost references identify measurements by the kind of move. Settings that affect only the choice
+    References identify measurements by the kind of move. Settings that affect only the choice
     of moves, such as PUCT's c, are excluded, and so is the number of parallel games.
     """
 
@@ -75,9 +75,9 @@ class MoveWorkload(Settings):
         return f"{self.network.get('name')} ({numbers}), {self.game}, {simulations} simulations"
 
 
-def move_kind(settings: TrainSettings, iteration: int) -> MoveWorkload:
+def move_kind(settings: TrainSettings, iteration: int) -> MoveKind:
     """Return the kind of move that a run's network from an iteration makes."""
-    return MoveWorkload(
+    return MoveKind(
         game=settings.game,
         network=_json_round_trip(_network_cost_settings(settings.network_at(iteration))),
         search=_json_round_trip(_search_cost_settings(settings.search)),
@@ -125,7 +125,7 @@ class Machine(Settings):
 class MoveTime(Settings):
     """The measured time of fully searched moves."""
 
-    kind: MoveWorkload
+    kind: MoveKind
     milliseconds: float = Field(gt=0)
     """Wall-clock time per move when using the whole machine: the median over all rounds."""
     low: float = Field(gt=0)
@@ -150,7 +150,7 @@ class MoveTime(Settings):
 class MoveTimes(Protocol):
     """Source of move times measured on one machine."""
 
-    def find(self, kind: MoveWorkload) -> MoveTime | None:
+    def find(self, kind: MoveKind) -> MoveTime | None:
         """Return the measurement for a kind of move, if any."""
         ...
 
@@ -164,7 +164,7 @@ class ReferenceMoveTimes(Settings):
     def __repr__(self) -> str:
         return f"<ReferenceMoveTimes with {len(self.moves)} kinds of moves>"
 
-    def find(self, kind: MoveWorkload) -> MoveTime | None:
+    def find(self, kind: MoveKind) -> MoveTime | None:
         """Return the measurement for a kind of move, if any."""
         return next((move for move in self.moves if move.kind == kind), None)
 

@@ -190,7 +190,7 @@ class Trainer:
             first = learn.window.first_needed_iteration(latest, total, count)
         iterations = range(first, latest + 1)
         skipped = 0 if first == 1 else total - sum(map(count, iterations))
-        context.window.reset_after(first - 1, skipped)
+        context.window.resume_after(first - 1, skipped)
         for iteration in iterations:
             context.load_examples_into_window(iteration)
 

@@ -14,8 +14,8 @@ from zerolab.core.errors import UserError, quoted
 from zerolab.evaluation.positions import (
     Positions,
     content_digest,
-    play_lines,
     read_positions,
+    replay_move_sequences,
 )
 from zerolab.networks.heads import FeaturesHead
 from zerolab.networks.network_settings import NetworkSettings
@@ -135,7 +135,7 @@ def later_states(positions: Positions, ply: int) -> tuple[NDArray[np.int64], NDA
     ]
     moves = np.concatenate([np.empty(0, np.int16), *lines])
     offsets = np.concatenate([[0], np.cumsum(lengths[rows])])
-    states, _, invalid = play_lines(positions.game, moves, offsets)
+    states, _, invalid = replay_move_sequences(positions.game, moves, offsets)
     assert invalid is None  # the moves lead to a solved position
     return rows, states
 
@@ -171,7 +171,7 @@ def solved_file_settings(path: Path) -> dict[str, str]:
     }
 
 
-class SolvedPositionParts(NamedTuple):
+class SolvedPositionSplit(NamedTuple):
     """The parts of a file of solved positions. All positions of a game are in the same part."""
 
     training: Positions
@@ -181,7 +181,7 @@ class SolvedPositionParts(NamedTuple):
 
 def read_solved_split(
     settings: SupervisedSettings, game: Game, locate: Callable[[str], Path] = Path
-) -> SolvedPositionParts | None:
+) -> SolvedPositionSplit | None:
     """Return the positions to learn from; None if the run learns from its own games.
 
     `locate` maps a file name in the settings to a path, as `RunFolder.solved_positions_path`
@@ -206,7 +206,7 @@ def read_solved_split(
     return parts
 
 
-def split_by_game(positions: Positions) -> SolvedPositionParts:
+def split_by_game(positions: Positions) -> SolvedPositionSplit:
     """Split positions by game; if the file is extended, every game stays in its part."""
     keys = streams.stream_keys(
         0, 0, positions.game_numbers, np.zeros_like(positions.game_numbers), streams.DATASET_SPLIT
@@ -214,7 +214,7 @@ def split_by_game(positions: Positions) -> SolvedPositionParts:
     share = (keys >> np.uint64(11)).astype(np.float64) * 2.0**-53
     ends = [_TRAINING_SHARE, _TRAINING_SHARE + _VALIDATION_SHARE]
     parts = np.searchsorted(ends, share, side="right")
-    return SolvedPositionParts(
+    return SolvedPositionSplit(
         *(positions.take(np.flatnonzero(parts == part)) for part in range(3))
     )
 

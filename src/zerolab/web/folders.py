@@ -93,7 +93,7 @@ class Folders:
         return path
 
 
-def new_folder(folders: Folders, name: str, parent: Path, example: str) -> Path:
+def new_folder_path(folders: Folders, name: str, parent: Path, example: str) -> Path:
     """Return the path of a new folder in `parent`, which is one of the served folders.
 
     Raises UserError if `name` is already used or, with `example` in the message, if it is invalid.
@@ -189,10 +189,10 @@ def list_runs(folders: Folders) -> list[RunSummary]:
 
 def newest_run(folders: Folders) -> RunSummary | None:
     """Return the run with the most recent progress, or None if there are no runs."""
-    return max(list_runs(folders), key=latest_progress, default=None)
+    return max(list_runs(folders), key=latest_progress_time, default=None)
 
 
-def latest_progress(run: RunSummary) -> float:
+def latest_progress_time(run: RunSummary) -> float:
     """Return the time of a run's most recent progress, or 0 if the run is incomplete."""
     return modification_time(Path(run.path) / "state.json")
 

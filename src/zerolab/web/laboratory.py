@@ -143,7 +143,7 @@ _PS_SECONDS = 5
 _starting = threading.Lock()
 
 
-def begin_command(
+def start_command_process(
     path: Path, arguments: Sequence[str], others: Collection[Path], busy: str
 ) -> None:
     """Start a zerolab command that works on the folder at `path`.
@@ -153,20 +153,22 @@ def begin_command(
     the error message, `busy` follows their number, as in "4 runs are already being trained".
     """
     with _starting:
-        process = process_file(path)
+        process = process_record_path(path)
         if is_process_alive(process):
             raise UserError(f"another process is already working on {path.as_posix()}")
         if sum(map(is_process_alive, {*others, *process.parent.glob("*.json")})) >= _MAX_RUNNING:
             raise BusyError(f"{_MAX_RUNNING} {busy}: stop one of them first")
-        launch_detached([sys.executable, "-m", "zerolab", *arguments], output_file(path), process)
+        launch_detached(
+            [sys.executable, "-m", "zerolab", *arguments], process_output_path(path), process
+        )
 
 
-def process_file(path: Path) -> Path:
+def process_record_path(path: Path) -> Path:
     """Return the file of the process that works on a run or tournament folder."""
     return server_files_in(path.parent) / f"{path.name}.json"
 
 
-def output_file(path: Path) -> Path:
+def process_output_path(path: Path) -> Path:
     """Return the file with the output of the process that works on a folder."""
     return server_files_in(path.parent) / f"{path.name}.log"
 

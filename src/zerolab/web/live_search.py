@@ -65,7 +65,7 @@ class SearchRequest(NamedTuple):
     shows_progress: bool = False
     """True to return analyses before the search ends."""
 
-    def new_work(self) -> LiveSearch:
+    def create_work(self) -> LiveSearch:
         """Return the requested search."""
         return LiveSearch(self)
 

@@ -43,7 +43,7 @@ from zerolab.rules.rules import Game
 from zerolab.store.games import GameStore
 from zerolab.store.listing import FoundGame, GameFilter, list_matching_games
 from zerolab.store.run_folder import RunFolder
-from zerolab.web.folders import Folders, latest_progress, list_runs
+from zerolab.web.folders import Folders, latest_progress_time, list_runs
 from zerolab.web.live_search import SearchRequest
 from zerolab.web.requests import BusyError, Client, MissingError, Quota, error_message
 from zerolab.web.searches import SearchPool
@@ -59,8 +59,8 @@ _SOLVER_TRIES = 2  # attempts at a position that crashes the solver process
 _PAUSE = 0.1
 _CLIENT = Client("", "puzzles")
 
-PuzzleState = Literal["waiting", "solving", "grading", "complete", "stopped"]
-_TO_DO: tuple[PuzzleState, ...] = ("waiting", "solving", "grading")
+PuzzleMakingState = Literal["waiting", "solving", "grading", "complete", "stopped"]
+_TO_DO: tuple[PuzzleMakingState, ...] = ("waiting", "solving", "grading")
 
 _Result = TypeVar("_Result")
 
@@ -72,7 +72,7 @@ class GamePuzzles:
         self.game = game
         self.collection = PuzzleCollection(PUZZLES_PER_GAME, puzzles)
         is_complete = self.collection.is_complete and all(each.misses for each in puzzles)
-        self.state: PuzzleState = "complete" if is_complete else "waiting"
+        self.state: PuzzleMakingState = "complete" if is_complete else "waiting"
         self.tried = 0
         """Number of positions tried since the server started."""
         self.problem = ""
@@ -155,7 +155,7 @@ class PuzzleMaker:
             game_puzzles.state, game_puzzles.problem = "stopped", error_message(error)
 
     async def _make(self, game_puzzles: GamePuzzles) -> None:
-        positions = possible_puzzles(self._folders, game_puzzles.game)
+        positions = candidate_positions(self._folders, game_puzzles.game)
         unsolved = 0
         while not game_puzzles.collection.is_complete and unsolved < _MAX_UNSOLVED:
             position = await asyncio.to_thread(_next_new, positions, game_puzzles)
@@ -229,7 +229,9 @@ class PuzzleMaker:
 
 def _next_new(positions: Iterator[Position], game_puzzles: GamePuzzles) -> Position | None:
     """Return the next position that has not been tried, or None at the end."""
-    return next((each for each in positions if game_puzzles.collection.is_new(each)), None)
+    return next(
+        (each for each in positions if game_puzzles.collection.mark_seen_if_new(each)), None
+    )
 
 
 _MAX_FILES = 50
@@ -239,7 +241,7 @@ _MAX_RANDOM = 1500
 _MAX_RUNS = 6  # maximum number of runs whose networks grade puzzles
 
 
-def possible_puzzles(folders: Folders, game: Game) -> Iterator[Position]:
+def candidate_positions(folders: Folders, game: Game) -> Iterator[Position]:
     """Yield positions of a game that may be puzzles; damaged files and folders are skipped."""
     yield from _from_files(folders, game)
     yield from _from_solved_sets(folders, game)
@@ -255,7 +257,7 @@ def possible_puzzles(folders: Folders, game: Game) -> Iterator[Position]:
 def grader_specs(folders: Folders, game: Game) -> list[str]:
     """Return specs of the agents that grade puzzles: the best networks of runs, and baselines."""
     runs = [each for each in list_runs(folders) if each.game == game_name(game)]
-    runs.sort(key=latest_progress, reverse=True)
+    runs.sort(key=latest_progress_time, reverse=True)
     networks = []
     for run in runs[:_MAX_RUNS]:
         with suppress(UserError):
@@ -280,7 +282,7 @@ def _from_solved_sets(folders: Folders, game: Game) -> Iterator[Position]:
         with suppress(UserError):
             positions, _ = read_positions(path, game)
             for row in range(min(len(positions), _MAX_SOLVED)):
-                yield Position(game, positions.states[row], positions.line(row))
+                yield Position(game, positions.states[row], positions.moves_to_row(row))
 
 
 def _solved_sets(folders: Folders) -> list[Path]:
@@ -294,7 +296,7 @@ def _solved_sets(folders: Folders) -> list[Path]:
 def _stores(folders: Folders, game: Game) -> Iterator[GameStore]:
     """Yield the game stores of a game's runs, latest first, then of its tournaments."""
     runs = [each for each in list_runs(folders) if each.game == game_name(game)]
-    for run in sorted(runs, key=latest_progress, reverse=True):
+    for run in sorted(runs, key=latest_progress_time, reverse=True):
         with suppress(UserError):
             yield RunFolder.open(Path(run.path)).games
     if not folders.tournaments.is_dir():

@@ -46,7 +46,7 @@ class RequestModel(BaseModel):
 class Client(NamedTuple):
     """Sender of a request."""
 
-    limited_address: str
+    quota_address: str
     """Address to which limits apply; for a pupil in a class, see `pupil_address`."""
     page: str = ""
     """Name that a page chooses for itself. All pages at an address share the limits of the
@@ -55,7 +55,7 @@ class Client(NamedTuple):
     @property
     def is_pupil(self) -> bool:
         """True for a pupil in a class, whose pages all share the limits of one page."""
-        return is_pupil_address(self.limited_address)
+        return is_pupil_address(self.quota_address)
 
 
 def pupil_address(name: str) -> str:
@@ -122,7 +122,7 @@ class Quota:
 
     def acquire(self, client: Client) -> None:
         """Add a unit of work to a client's count; raise BusyError if a limit is reached."""
-        counts = self._pages[client], self._addresses[client.limited_address]
+        counts = self._pages[client], self._addresses[client.quota_address]
         per_address = self._per_page if client.is_pupil else self._per_address
         for count, most in zip(counts, (self._per_page, per_address), strict=True):
             if count >= most:
@@ -132,15 +132,15 @@ class Quota:
         if self.in_use >= self._total:
             raise BusyError(f"the server is busy with {self._work}: try again in a moment")
         self._pages[client] += 1
-        self._addresses[client.limited_address] += 1
+        self._addresses[client.quota_address] += 1
 
     def release(self, client: Client) -> None:
         """Remove a unit of work from a client's count."""
         _decrement(self._pages, client)
-        _decrement(self._addresses, client.limited_address)
+        _decrement(self._addresses, client.quota_address)
 
     @contextmanager
-    def held(self, client: Client) -> Iterator[None]:
+    def hold(self, client: Client) -> Iterator[None]:
         """Count a unit of work during the context; raise BusyError if a limit is reached."""
         self.acquire(client)
         try:

@@ -93,11 +93,11 @@ class TaskQueue:
         pages = (
             spent
             for each, spent in self._page_seconds.items()
-            if each.limited_address == client.limited_address
+            if each.quota_address == client.quota_address
         )
         self._page_seconds.setdefault(client, min(pages, default=0.0))
         least = min(self._address_seconds.values(), default=0.0)
-        self._address_seconds.setdefault(client.limited_address, least)
+        self._address_seconds.setdefault(client.quota_address, least)
         self._tasks[number] = _Task(number, client, steps, is_low_priority)
 
     def remove(self, number: int) -> None:
@@ -108,8 +108,8 @@ class TaskQueue:
         remaining = {each.client for each in self._tasks.values()}
         if task.client not in remaining:
             del self._page_seconds[task.client]
-        if all(each.limited_address != task.client.limited_address for each in remaining):
-            del self._address_seconds[task.client.limited_address]
+        if all(each.quota_address != task.client.quota_address for each in remaining):
+            del self._address_seconds[task.client.quota_address]
 
     def step(self) -> TaskUpdate | None:
         """Run one step of the next task; return an update if one is due."""
@@ -126,7 +126,7 @@ class TaskQueue:
         spent = time.thread_time() - began
         task.seconds += spent
         self._page_seconds[task.client] += spent
-        self._address_seconds[task.client.limited_address] += spent
+        self._address_seconds[task.client.quota_address] += spent
         if result is not None:
             task.result = result
         return self._update(task)
@@ -139,7 +139,7 @@ class TaskQueue:
             self._tasks.values(),
             key=lambda each: (
                 by_level and each.level,
-                self._address_seconds[each.client.limited_address],
+                self._address_seconds[each.client.quota_address],
                 self._page_seconds[each.client],
                 each.level,
             ),
@@ -164,7 +164,7 @@ _MAX_PROCESS_BYTES = 2 << 30
 """Memory limit for a process's trees and cached evaluations."""
 
 
-class Work(Protocol):
+class ClientWork(Protocol):
     """Work that a client has requested, such as a search."""
 
     memory_bytes: int
@@ -181,7 +181,7 @@ class Work(Protocol):
 class WorkRequest(Protocol):
     """Request that a client sends to a search process."""
 
-    def new_work(self) -> Work:
+    def create_work(self) -> ClientWork:
         """Return the requested work."""
         ...
 
@@ -242,7 +242,7 @@ class _Searcher:
         self._queue = TaskQueue()
         self._agents = AgentCache()
         self._sent = time.monotonic()
-        self._works: OrderedDict[int, Work] = OrderedDict()
+        self._works: OrderedDict[int, ClientWork] = OrderedDict()
 
     @property
     def is_busy(self) -> bool:
@@ -252,7 +252,7 @@ class _Searcher:
     def execute(self, command: Command) -> None:
         """Execute a command, or queue the search that it requests."""
         if isinstance(command, BeginCommand):
-            work = command.request.new_work()
+            work = command.request.create_work()
             self._works[command.task_number] = work
             steps = work.steps(self._agents, self._require_memory)
             self._queue.add(

@@ -135,7 +135,7 @@ _SILENT_SECONDS = 60.0
 class SearchWorker:
     """Owner of one search process from start to end, after which a new worker replaces this one.
 
-    All methods except `end_if_silent` must be called from the event loop's thread.
+    All methods except `kill_if_unresponsive` must be called from the event loop's thread.
     """
 
     def __init__(self) -> None:
@@ -185,7 +185,7 @@ class SearchWorker:
         self._updates.pop(number, None)
         self._outbox.withdraw_node_command(number)
 
-    def end_if_silent(self) -> None:
+    def kill_if_unresponsive(self) -> None:
         """Kill the process if it is busy but silent; waiting asyncio tasks receive an error.
 
         A separate thread calls this method, so that it works even while the event loop is blocked.

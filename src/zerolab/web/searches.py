@@ -62,7 +62,7 @@ class SearchPool:
         while not self._closing.wait(_WATCH_SECONDS):
             for worker in self._workers:
                 if worker is not None:
-                    worker.end_if_silent()
+                    worker.kill_if_unresponsive()
 
     def close(self) -> None:
         """End the processes."""
@@ -167,7 +167,7 @@ class SearchHandle:
     async def node(self, path: Sequence[str]) -> TreeNode:
         """Return a node of the search tree; raise BusyError or the errors of `LiveSearch.node`."""
         number = next(self._numbers)
-        with self._quota.held(self._client):
+        with self._quota.hold(self._client):
             try:
                 pending = self._worker.send(NodeCommand(number, self._number, tuple(path)))
                 update = await pending.next()
@@ -210,12 +210,12 @@ class GameValuesRequest(NamedTuple):
     """Final position, from which all earlier positions can be reconstructed."""
     folders: Folders
 
-    def new_work(self) -> GameValues:
+    def create_work(self) -> GameValuesWork:
         """Return the requested work."""
-        return GameValues(self)
+        return GameValuesWork(self)
 
 
-class GameValues:
+class GameValuesWork:
     """Work that evaluates all positions of a game from the first player's point of view."""
 
     def __init__(self, request: GameValuesRequest) -> None:
@@ -286,7 +286,7 @@ class SimulationRequest(NamedTuple):
     number: int
     """Number of the simulation; number 0 evaluates the root."""
 
-    def new_work(self) -> SimulationWork:
+    def create_work(self) -> SimulationWork:
         """Return the requested work."""
         return SimulationWork(self)
 

@@ -248,7 +248,7 @@ _ROUTERS: tuple[APIRouter, ...] = (
     live_analysis.router,
     agents.router,
     runs.router,
-    runs.sockets,
+    runs.socket_router,
     games.router,
     judging.router,
     puzzles.router,
@@ -291,7 +291,7 @@ def make_app(
     app.state.laboratory = laboratory
     for router in _ROUTERS:
         app.include_router(router, prefix=API)
-    app.include_router(studies.reports)
+    app.include_router(studies.report_router)
     _add_pages(app)
     add_error_handlers(app)
     classroom = laboratory.classroom

@@ -65,7 +65,7 @@ class SolverProcess:
         if key in self._solved:
             self._solved.move_to_end(key)
             return self._solved[key]
-        with self._quota.held(client):
+        with self._quota.hold(client):
             scores = await self._solve(position, min(seconds, MAX_SECONDS))
         self._solved[key] = scores
         if len(self._solved) > _MAX_SOLVED:
@@ -76,7 +76,7 @@ class SolverProcess:
         self, client: Client, position: Position, seconds: float
     ) -> Puzzle | None:
         """Return a position as a puzzle, or None if it is not one; raise errors like `solve`."""
-        with self._quota.held(client):
+        with self._quota.hold(client):
             puzzle: Puzzle | None = await self._run(_puzzle, position, seconds)
         return puzzle
 

@@ -98,7 +98,7 @@ def test_damaged_tournaments_are_apart(page: Page) -> None:
     sound = {
         "tournament": "/far/away/study-mini/tournaments/sound", "winner": "mcts:50", "game": GAME,
         "player_count": 2, "stored_games": 4, "planned_games": 4, "is_running": False,
-        "problem": "", "latest_progress": 1_700_000_000.0,
+        "problem": "", "latest_progress_time": 1_700_000_000.0,
     }  # fmt: skip
     damaged = {**sound, "tournament": "tournaments/bad", "problem": "no games", "winner": ""}
 

@@ -30,7 +30,7 @@ def test_latest_run_comes_first_with_its_trend(page: Page) -> None:
         dates = {"runs/old": 1_700_000_000.0, "runs/new": 1_800_000_000.0}
         trends = {"runs/old": [], "runs/new": [3.0, 1.0, 2.0]}
         route.fulfill(json=[
-            {**run, "run": name, "latest_progress": date,
+            {**run, "run": name, "latest_progress_time": date,
              "trend": {"name": "loss", "values": trends[name]}}
             for name, date in dates.items()
         ])  # fmt: skip
@@ -153,7 +153,9 @@ def test_redrawn_list_keeps_the_focus(page: Page) -> None:
         latest["date"] = next(dates, latest["date"])
         others = {"runs/a": 1_750_000_000.0, "runs/b": latest["date"]}
         route.fulfill(
-            json=[{**run, "run": name, "latest_progress": date} for name, date in others.items()]
+            json=[
+                {**run, "run": name, "latest_progress_time": date} for name, date in others.items()
+            ]
         )
 
     page.route("**/api/v1/runs", answer)

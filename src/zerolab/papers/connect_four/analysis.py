@@ -20,32 +20,32 @@ from zerolab.papers.connect_four.costs import (
     training_statistics,
 )
 from zerolab.papers.connect_four.findings import (
-    ABLATIONS,
-    EFFORT_CLAIM,
+    ABLATION_CLAIMS,
     END_CLAIMS,
     EXTENDED_CLAIM,
-    EXTENSIONS_CLAIM,
-    FEATURES_CLAIM,
-    FREE_FEATURES_CLAIM,
+    EXTENSIONS_GAIN_LITTLE_CLAIM,
+    EXTENSIONS_SAVE_EFFORT_CLAIM,
+    FEATURES_DO_NOT_PAY_CLAIM,
+    FREE_FEATURES_NO_HELP_CLAIM,
     GROWING_CLAIM,
     GROWING_EARLY_CLAIM,
-    LEAGUE_CLAIM,
+    LEAGUE_NO_BETTER_CLAIM,
     PEAK_CLAIMS,
+    SERVICE_ABOVE_BASELINE_CLAIM,
     SERVICE_CLAIM,
-    SERVICE_OR_BASELINE_CLAIM,
-    SMALL_COST_CLAIM,
+    SMALL_NETWORK_COST_CLAIM,
 )
 from zerolab.papers.connect_four.study import MAIN_VARIANTS, TimedMoveKind, timed_move_kinds
 from zerolab.papers.connect_four.variants import (
     BASELINE,
     EXTENDED,
     FEATURES,
-    GROWING,
-    LEAGUE,
-    LIGHT_MERGING,
+    GROWING_VARIANTS,
+    LEAGUE_VARIANTS,
+    OTHER_WEIGHT_VARIANTS,
     SELF_PLAY_PART,
     SMALL,
-    TREES,
+    TREE_VARIANTS,
     VARIANTS,
 )
 from zerolab.report.claims import Claim
@@ -54,7 +54,7 @@ from zerolab.report.interval_plots import IntervalRow, draw_intervals
 from zerolab.report.table import Cell, Column, Interval, Table, TimeUnit, time_unit
 from zerolab.report.xy_plots import Curve, draw_curves
 from zerolab.rules.catalogue import parse_game
-from zerolab.studies.claims import MissingEstimate, Statistics
+from zerolab.studies.claims import ClaimStatistics, MissingEstimate
 from zerolab.studies.results import Results, finding_section, provenance
 from zerolab.studies.statistics import ClaimEstimate, estimate_mean
 from zerolab.studies.study import scale_caveats
@@ -74,9 +74,9 @@ _HOUR = 3600.0  # seconds
 
 _FIGURES: Mapping[str, tuple[str, Sequence[str]]] = {
     "accuracy": ("Baseline and extended version", (EXTENDED, BASELINE)),
-    "accuracy-trees": ("Games as trees", (EXTENDED, *TREES)),
-    "accuracy-growing": ("Growing networks", (EXTENDED, *GROWING)),
-    "accuracy-league": ("Leagues of search settings", (EXTENDED, *LEAGUE)),
+    "accuracy-trees": ("Games as trees", (EXTENDED, *TREE_VARIANTS)),
+    "accuracy-growing": ("Growing networks", (EXTENDED, *GROWING_VARIANTS)),
+    "accuracy-league": ("Leagues of search settings", (EXTENDED, *LEAGUE_VARIANTS)),
     "accuracy-features": ("Features of a small network", (EXTENDED, FEATURES, SMALL)),
     "accuracy-ablation": (
         "Extended version with one ingredient removed",
@@ -84,19 +84,20 @@ _FIGURES: Mapping[str, tuple[str, Sequence[str]]] = {
     ),
     "accuracy-merging": (
         "Weight of the newer of two equal positions",
-        (EXTENDED, *LIGHT_MERGING, "no-merging"),
+        (EXTENDED, *OTHER_WEIGHT_VARIANTS, "no-merging"),
     ),
 }
 """Title and variants of each figure of accuracy against cost, by name of the figure."""
 
 
 _EXTENSION_CLAIMS = frozenset({
-    EXTENDED_CLAIM, SERVICE_CLAIM, SERVICE_OR_BASELINE_CLAIM, diversity.FILTER_CLAIM, GROWING_CLAIM,
-    GROWING_EARLY_CLAIM, FEATURES_CLAIM, FREE_FEATURES_CLAIM, SMALL_COST_CLAIM, LEAGUE_CLAIM,
-    EFFORT_CLAIM, EXTENSIONS_CLAIM,
-    smaller_findings.EVOLVED_CLAIM, smaller_findings.EVOLVED_WINS_CLAIM,
-    smaller_findings.EASY_CLAIM, smaller_findings.DROP_CLAIM,
-    smaller_findings.LATE_DROP_CLAIM, smaller_findings.RECOVERY_CLAIM,
+    EXTENDED_CLAIM, SERVICE_CLAIM, SERVICE_ABOVE_BASELINE_CLAIM, diversity.DUPLICATE_FILTER_CLAIM,
+    GROWING_CLAIM, GROWING_EARLY_CLAIM, FEATURES_DO_NOT_PAY_CLAIM, FREE_FEATURES_NO_HELP_CLAIM,
+    SMALL_NETWORK_COST_CLAIM, LEAGUE_NO_BETTER_CLAIM, EXTENSIONS_SAVE_EFFORT_CLAIM,
+    EXTENSIONS_GAIN_LITTLE_CLAIM,
+    smaller_findings.EVOLVED_PLAY_WORSE_CLAIM, smaller_findings.EVOLVED_WINS_CLAIM,
+    smaller_findings.EASY_FOR_SELF_PLAY_CLAIM, smaller_findings.GROWTH_DROP_CLAIM,
+    smaller_findings.LATER_GROWTH_DROP_CLAIM, smaller_findings.DROP_RECOVERY_CLAIM,
     *(
         claim for claim, pair in {**PEAK_CLAIMS, **END_CLAIMS}.items()
         if set(pair) <= set(MAIN_VARIANTS)
@@ -136,7 +137,9 @@ def extension_report(results: Results) -> Document:
     return _report("Extensions on Connect Four, with more seeds", results, extension_statistics)
 
 
-def _report(title: str, results: Results, statistics: Callable[[Results], Statistics]) -> Document:
+def _report(
+    title: str, results: Results, statistics: Callable[[Results], ClaimStatistics]
+) -> Document:
     subject = (
         "which training method is cheapest for networks of other sizes or for accuracies beyond the"
         " reach of these runs"
@@ -155,7 +158,9 @@ def _report(title: str, results: Results, statistics: Callable[[Results], Statis
     ]
     return Document(
         title,
-        scale_caveats(results.scale, len(results.levels("seed")), subject, symmetries=False),
+        scale_caveats(
+            results.scale, len(results.planned_levels("seed")), subject, symmetries=False
+        ),
         blocks,
         provenance(results),
     )
@@ -221,12 +226,12 @@ def _curves(runs: PointsByVariant, title: str) -> Figure:
     """Draw accuracy over the range of costs that all runs of a variant cover."""
     curves, unit = {}, _unit_of(runs)
     for name, by_seed in runs.items():
-        first = max(run[0].cost for run in by_seed.values())
-        last = min(run[-1].cost for run in by_seed.values())
+        first = max(run[0].core_hours for run in by_seed.values())
+        last = min(run[-1].core_hours for run in by_seed.values())
         costs = np.linspace(first, last, _POINTS)
         accuracies = [
             np.interp(
-                costs, [point.cost for point in run], [point.strong_accuracy for point in run]
+                costs, [point.core_hours for point in run], [point.strong_accuracy for point in run]
             ).tolist()
             for run in by_seed.values()
         ]
@@ -236,7 +241,7 @@ def _curves(runs: PointsByVariant, title: str) -> Figure:
 
 def _unit_of(runs: PointsByVariant) -> TimeUnit:
     """Return the unit in which to show the costs of runs, which are stored in hours."""
-    longest = (run[-1].cost for by_seed in runs.values() for run in by_seed.values())
+    longest = (run[-1].core_hours for by_seed in runs.values() for run in by_seed.values())
     return time_unit(hours * _HOUR for hours in longest)
 
 
@@ -245,7 +250,7 @@ def _effects(runs: PointsByVariant) -> Iterator[Block]:
         VARIANTS[name].title.removeprefix("without "): difference_at_equal_cost(
             runs, EXTENDED, name
         )
-        for name in ABLATIONS
+        for name in ABLATION_CLAIMS
         if name in runs and EXTENDED in runs
     }
     rows = {
@@ -277,7 +282,7 @@ def _costs(runs: PointsByVariant) -> Table:
         published = VARIANTS[name].published
         row: list[Cell] = [VARIANTS[name].title, len(by_seed)]
         last = [run[-1] for run in by_seed.values()]
-        row.append(estimate_mean([factor * point.cost for point in last]).interval)
+        row.append(estimate_mean([factor * point.core_hours for point in last]).interval)
         row.append(estimate_mean([point.operations for point in last]).interval)
         peaks = [
             100 * highest

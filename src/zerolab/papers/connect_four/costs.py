@@ -28,8 +28,8 @@ from zerolab.papers.connect_four.variants import (
     EXTENDED,
     FEATURES,
     LEAGUE_BY_RESULTS,
-    LIGHT_MERGING,
-    MOVE_TIMING,
+    MOVE_TIMING_FUNCTION,
+    OTHER_WEIGHT_VARIANTS,
     SELF_PLAY_PART,
     SMALL,
     TIMED_PLIES,
@@ -45,16 +45,16 @@ from zerolab.studies.joint_estimates import (
     estimate_largest,
     estimate_ranked,
     estimate_smallest,
-    unless_missing,
+    estimate_unless_missing,
 )
 from zerolab.studies.results import Results
 from zerolab.studies.statistics import ClaimEstimate, StudentEstimate, estimate_mean
 from zerolab.training.costs import iteration_costs
 from zerolab.training.move_times import (
     MeasurementSubject,
+    MoveKind,
     MoveTime,
     MoveTimes,
-    MoveWorkload,
     measure_move_times,
 )
 from zerolab.training.train_settings import TrainSettings
@@ -67,7 +67,7 @@ _POINTS = 50  # smoothed accuracies per run
 class AccuracyPoint(NamedTuple):
     """Point on the accuracy curve of a run: cost and accuracy after an iteration."""
 
-    cost: float
+    core_hours: float
     """Cost of all self-play so far, in core hours on the reference machine."""
     strong_accuracy: float
     """Share of solved positions in which search chooses a best move, from 0 to 1."""
@@ -93,11 +93,11 @@ def accuracy_at_cost(points: Sequence[AccuracyPoint], cost: float) -> float | No
     iterations.
     """
     first = (1 - _LAST_SHARE) * cost
-    if first < points[0].cost:
+    if first < points[0].core_hours:
         return None
     costs = np.linspace(first, cost, 21)
     accuracies = np.interp(
-        costs, [point.cost for point in points], [point.strong_accuracy for point in points]
+        costs, [point.core_hours for point in points], [point.strong_accuracy for point in points]
     )
     return float(accuracies.mean())
 
@@ -108,7 +108,8 @@ def cost_to_reach(points: Sequence[AccuracyPoint], strong_accuracy: float) -> fl
     `strong_accuracy` ranges from 0 to 1.
     """
     smoothed = _smoothed(points)
-    return next((each.cost for each in smoothed if each.strong_accuracy >= strong_accuracy), None)
+    reached = (each.core_hours for each in smoothed if each.strong_accuracy >= strong_accuracy)
+    return next(reached, None)
 
 
 def peak_accuracy(points: Sequence[AccuracyPoint]) -> float | None:
@@ -118,11 +119,11 @@ def peak_accuracy(points: Sequence[AccuracyPoint]) -> float | None:
 
 def final_accuracy(points: Sequence[AccuracyPoint]) -> float | None:
     """Return the accuracy at the end of a run, or None if its measurements start too late."""
-    return accuracy_at_cost(points, points[-1].cost)
+    return accuracy_at_cost(points, points[-1].core_hours)
 
 
 def _smoothed(points: Sequence[AccuracyPoint], count: int = _POINTS) -> list[AccuracyPoint]:
-    costs = np.linspace(0, points[-1].cost, count + 1)[1:].tolist()
+    costs = np.linspace(0, points[-1].core_hours, count + 1)[1:].tolist()
     accuracies = ((cost, accuracy_at_cost(points, cost)) for cost in costs)
     return [AccuracyPoint(cost, each) for cost, each in accuracies if each is not None]
 
@@ -134,7 +135,7 @@ class MeasuredMoveTimes:
         """Wrap `numbers`, the result of `measure`."""
         self._numbers = numbers
 
-    def find(self, kind: MoveWorkload) -> MoveTime | None:
+    def find(self, kind: MoveKind) -> MoveTime | None:
         """Return the measurement of a kind of move, or None if there is none."""
         prefix = f"{move_kind_key(kind)}."
         fields = {
@@ -171,7 +172,7 @@ def measured_move_times(results: Results) -> MeasuredMoveTimes | None:
     computed = (
         results.computation_results.get(planned.title)
         for planned in results.design.computations
-        if planned.function == MOVE_TIMING
+        if planned.function_path == MOVE_TIMING_FUNCTION
     )
     numbers = next(computed, None)
     return None if numbers is None else MeasuredMoveTimes(numbers)
@@ -196,7 +197,7 @@ _COMPARED: Mapping[Claim, tuple[str, str, float]] = {
     findings.TREE_EARLY_CLAIM: ("big-tree", "service", _EARLY_SHARE),
     **{
         claim: (EXTENDED, name, 1.0)
-        for name, claim in findings.ABLATIONS.items()
+        for name, claim in findings.ABLATION_CLAIMS.items()
         if name not in ("no-cycle", "no-reply")
     },
     **{claim: (name, "service", 1.0) for name, claim in findings.TREE_CLAIMS.items()},
@@ -205,11 +206,11 @@ _COMPARED: Mapping[Claim, tuple[str, str, float]] = {
 
 _AVERAGED: Mapping[Claim, tuple[str, str]] = {
     findings.SERVICE_CLAIM: ("service", EXTENDED),
-    findings.SERVICE_OR_BASELINE_CLAIM: ("service", BASELINE),
-    findings.ABLATIONS["no-cycle"]: (EXTENDED, "no-cycle"),
+    findings.SERVICE_ABOVE_BASELINE_CLAIM: ("service", BASELINE),
+    findings.ABLATION_CLAIMS["no-cycle"]: (EXTENDED, "no-cycle"),
     findings.GROWING_CLAIM: ("growing", EXTENDED),
-    findings.LEAGUE_CLAIM: (LEAGUE_BY_RESULTS, EXTENDED),
-    findings.FREE_FEATURES_CLAIM: (FEATURES, EXTENDED),
+    findings.LEAGUE_NO_BETTER_CLAIM: (LEAGUE_BY_RESULTS, EXTENDED),
+    findings.FREE_FEATURES_NO_HELP_CLAIM: (FEATURES, EXTENDED),
 }
 """Pair of variants whose curves each claim compares."""
 
@@ -236,20 +237,21 @@ def training_statistics(
     if unfinished_message := results.unfinished_message(SELF_PLAY_PART):
         claims = (*_COMPARED, *_AVERAGED, *findings.PEAK_CLAIMS, *findings.END_CLAIMS)
         others = (
-            findings.FEATURES_CLAIM, findings.SMALL_COST_CLAIM, findings.EFFORT_CLAIM,
-            findings.EXTENSIONS_CLAIM, findings.NEWER_WEIGHT_CLAIM,
-            findings.ABLATIONS["no-reply"],
+            findings.FEATURES_DO_NOT_PAY_CLAIM, findings.SMALL_NETWORK_COST_CLAIM,
+            findings.EXTENSIONS_SAVE_EFFORT_CLAIM, findings.EXTENSIONS_GAIN_LITTLE_CLAIM,
+            findings.NEWER_WEIGHT_CLAIM, findings.ABLATION_CLAIMS["no-reply"],
         )  # fmt: skip
         return dict.fromkeys((*claims, *others), MissingEstimate(unfinished_message))
     counted = _with_cost_of_small_networks(runs)
-    savings = [cost_saving(counted, name, EXTENDED) for name in _EXTENSIONS]
+    savings = [log2_cost_ratio(counted, name, EXTENDED) for name in _EXTENSIONS]
+    second_largest = partial(estimate_ranked, rank=2)
     return {
         **{
             claim: difference_at_equal_cost(runs, one, other, share)
             for claim, (one, other, share) in _COMPARED.items()
         },
         **{claim: difference_along_curves(runs, *pair) for claim, pair in _AVERAGED.items()},
-        findings.FEATURES_CLAIM: difference_along_curves(counted, FEATURES, EXTENDED),
+        findings.FEATURES_DO_NOT_PAY_CLAIM: difference_along_curves(counted, FEATURES, EXTENDED),
         **{
             claim: _difference(runs, *pair, peak_accuracy)
             for claim, pair in findings.PEAK_CLAIMS.items()
@@ -258,19 +260,19 @@ def training_statistics(
             claim: _difference(runs, *pair, final_accuracy)
             for claim, pair in findings.END_CLAIMS.items()
         },
-        findings.SMALL_COST_CLAIM: _loss_by_cost(runs, counted),
-        findings.ABLATIONS["no-reply"]: unless_missing(
+        findings.SMALL_NETWORK_COST_CLAIM: _loss_by_cost(runs, counted),
+        findings.ABLATION_CLAIMS["no-reply"]: estimate_unless_missing(
             estimate_largest,
             [
                 difference_along_curves(runs, EXTENDED, "no-reply", (part / 4, (part + 1) / 4))
                 for part in range(4)
             ],
         ),
-        findings.EFFORT_CLAIM: unless_missing(estimate_largest, savings),
-        findings.EXTENSIONS_CLAIM: unless_missing(partial(estimate_ranked, rank=2), savings),
-        findings.NEWER_WEIGHT_CLAIM: unless_missing(
+        findings.EXTENSIONS_SAVE_EFFORT_CLAIM: estimate_unless_missing(estimate_largest, savings),
+        findings.EXTENSIONS_GAIN_LITTLE_CLAIM: estimate_unless_missing(second_largest, savings),
+        findings.NEWER_WEIGHT_CLAIM: estimate_unless_missing(
             estimate_smallest,
-            [difference_at_equal_cost(runs, EXTENDED, name) for name in LIGHT_MERGING],
+            [difference_at_equal_cost(runs, EXTENDED, name) for name in OTHER_WEIGHT_VARIANTS],
         ),
     }
 
@@ -283,12 +285,12 @@ def difference_at_equal_cost(
     The cost is `share` times the total cost of the cheapest run of either variant.
     """
     pair = [points for name in (one, other) for points in runs.get(name, {}).values()]
-    cost = share * min((points[-1].cost for points in pair), default=0.0)
+    cost = share * min((points[-1].core_hours for points in pair), default=0.0)
     return _difference(runs, one, other, partial(_accuracy_within_run, cost=cost))
 
 
 def _accuracy_within_run(points: Sequence[AccuracyPoint], cost: float) -> float | None:
-    return accuracy_at_cost(points, cost) if cost <= points[-1].cost else None
+    return accuracy_at_cost(points, cost) if cost <= points[-1].core_hours else None
 
 
 def difference_along_curves(
@@ -307,11 +309,13 @@ def difference_along_curves(
 
 def _common_costs(runs: Sequence[Sequence[AccuracyPoint]]) -> tuple[float, float]:
     """Return the ends of the range of costs that all runs cover; both are 0 without runs."""
-    first = max((points[0].cost for points in runs), default=0.0)
-    return first, min((points[-1].cost for points in runs), default=0.0)
+    first = max((points[0].core_hours for points in runs), default=0.0)
+    return first, min((points[-1].core_hours for points in runs), default=0.0)
 
 
-def cost_saving(runs: PointsByVariant, one: str, other: str) -> StudentEstimate | MissingEstimate:
+def log2_cost_ratio(
+    runs: PointsByVariant, one: str, other: str
+) -> StudentEstimate | MissingEstimate:
     """Return log2 of the cost of variant `other` divided by that of `one`, at equal accuracy.
 
     This accuracy is `_BELOW_PEAK` less than the highest smoothed accuracy that all runs of both
@@ -339,14 +343,14 @@ def _log_saving(points: Sequence[AccuracyPoint], level: float) -> float | None:
         return None
     steps = smoothed[max(0, reached[0] - 1) : reached[0] + 1]
     accuracies = [point.strong_accuracy for point in steps]
-    return -math.log2(float(np.interp(level, accuracies, [point.cost for point in steps])))
+    return -math.log2(float(np.interp(level, accuracies, [point.core_hours for point in steps])))
 
 
 def _mean_accuracy(points: Sequence[AccuracyPoint], first: float, last: float) -> float | None:
     """Return the mean accuracy between two costs, or None if a run does not span them."""
-    if not points[0].cost <= first < last <= points[-1].cost:
+    if not points[0].core_hours <= first < last <= points[-1].core_hours:
         return None
-    measured = [point.cost for point in points]
+    measured = [point.core_hours for point in points]
     costs = [first, *(cost for cost in measured if first < cost < last), last]
     accuracies = np.interp(costs, measured, [point.strong_accuracy for point in points])
     return float(np.trapezoid(accuracies, costs)) / (last - first)
@@ -359,7 +363,10 @@ def _with_cost_of_small_networks(runs: PointsByVariant) -> PointsByVariant:
     """
     small = runs.get(SMALL, {})
     counted = {
-        seed: [point._replace(cost=point.cost + small[seed][-1].cost) for point in points]
+        seed: [
+            point._replace(core_hours=point.core_hours + small[seed][-1].core_hours)
+            for point in points
+        ]
         for seed, points in runs.get(FEATURES, {}).items()
         if seed in small
     }

@@ -13,15 +13,15 @@ from zerolab.league.league_report import PARAMETER_TITLES
 from zerolab.league.league_settings import ParameterRanges
 from zerolab.league.playing import random_move_probability
 from zerolab.league.population import ranking
-from zerolab.papers.connect_four.findings import LEAGUE_CLAIM, SERVICE_CLAIM
+from zerolab.papers.connect_four.findings import LEAGUE_NO_BETTER_CLAIM, SERVICE_CLAIM
 from zerolab.papers.connect_four.variants import (
-    BIG_TREES,
+    BIG_TREE_VARIANTS,
     EXTENDED,
-    LEAGUE,
     LEAGUE_BY_NOVELTY,
+    LEAGUE_VARIANTS,
     LEAGUE_WITH_CHECK,
     SELF_PLAY_PART,
-    TREES,
+    TREE_VARIANTS,
     VARIANTS,
 )
 from zerolab.report.claims import Claim, Direction
@@ -38,7 +38,7 @@ from zerolab.training.records import SelfPlayRecord
 
 _POINTS = 40  # points per curve
 
-FILTER_CLAIM = Claim(
+DUPLICATE_FILTER_CLAIM = Claim(
     "service-filters-duplicates",
     "A service can filter out duplicate evaluations.",
     "[Clausen2021, section 4.1]",
@@ -58,7 +58,7 @@ CHECK_PARAMETER_CLAIM = Claim(
     0.0,
     "not above",
     0.05,
-    LEAGUE_CLAIM.key,
+    LEAGUE_NO_BETTER_CLAIM.key,
     "league-parameters",
 )
 
@@ -76,13 +76,13 @@ def _diversity_claim(
         f" {VARIANTS[name].title} minus {VARIANTS[EXTENDED].title}, by seed, where N is the number"
         " of games in the shortest run of either"
     )
-    figure = "diversity-league" if gatekeeper is LEAGUE_CLAIM else "diversity"
+    figure = "diversity-league" if gatekeeper is LEAGUE_NO_BETTER_CLAIM else "diversity"
     return Claim(
         key, text, source, statistic, 0.0, direction, _SMALLEST_DIVERSITY, gatekeeper.key, figure
     )
 
 
-_TREE, _, _TREE_WITH_LARGE_C = BIG_TREES
+_TREE, _, _TREE_WITH_LARGE_C = BIG_TREE_VARIANTS
 _FIG_9, _FIG_13 = "[Clausen2021, section 4.1, Fig. 9]", "[Clausen2021, section 4.3, Fig. 13]"
 
 _DIVERSITY_ROWS: Sequence[tuple[str, str, str, str, str, Direction, Claim]] = (
@@ -96,13 +96,13 @@ _DIVERSITY_ROWS: Sequence[tuple[str, str, str, str, str, Direction, Claim]] = (
      SERVICE_CLAIM),
     ("novelty-is-no-more-diverse-early", "Early in training, even pure novelty search produces"
      " no more novel games than the original settings.", _FIG_13, LEAGUE_BY_NOVELTY, _EARLY,
-     "not above", LEAGUE_CLAIM),
+     "not above", LEAGUE_NO_BETTER_CLAIM),
     ("novelty-is-more-diverse-later", "Towards the end of training, novelty search produces"
      " more novel games than the original settings.", _FIG_13, LEAGUE_BY_NOVELTY, _LATE,
-     "above", LEAGUE_CLAIM),
+     "above", LEAGUE_NO_BETTER_CLAIM),
     ("novelty-is-more-diverse", "Novelty search finds (marginally) more new positions than the"
      " original settings.", "[Clausen2021, section 4.3]", LEAGUE_BY_NOVELTY, _WHOLE, "above",
-     LEAGUE_CLAIM),
+     LEAGUE_NO_BETTER_CLAIM),
 )  # fmt: skip
 DIVERSITY_CLAIMS: Mapping[Claim, tuple[str, str]] = {
     _diversity_claim(key, text, source, name, phase, direction, gatekeeper): (name, phase)
@@ -113,11 +113,12 @@ DIVERSITY_CLAIMS: Mapping[Claim, tuple[str, str]] = {
 Diversities = Mapping[str, Mapping[Cell, Diversity]]
 """Diversity by variant (as name or title) and seed."""
 
-_FIGURES: Mapping[str, Sequence[str]] = {"": (EXTENDED, *TREES), "-league": (EXTENDED, *LEAGUE)}
+_TREES, _LEAGUES = (EXTENDED, *TREE_VARIANTS), (EXTENDED, *LEAGUE_VARIANTS)
+_FIGURES: Mapping[str, Sequence[str]] = {"": _TREES, "-league": _LEAGUES}
 """Variants in each figure, by the suffix of the figure's name."""
 
 
-DIVERSITY_VARIANTS = (EXTENDED, *TREES, *LEAGUE)
+DIVERSITY_VARIANTS = (EXTENDED, *TREE_VARIANTS, *LEAGUE_VARIANTS)
 """Variants whose distinct positions are counted."""
 
 
@@ -207,7 +208,9 @@ def _by_ply(runs: Sequence[Diversity]) -> Curve:
     shares = [
         [
             distinct / played if played else float("nan")
-            for distinct, played in zip(run.distinct_by_ply, run.positions_by_ply, strict=True)
+            for distinct, played in zip(
+                run.distinct_counts_by_ply, run.position_counts_by_ply, strict=True
+            )
         ]
         for run in runs
     ]
@@ -283,13 +286,13 @@ def measure_league(run: FinishedRun) -> dict[str, Any]:
 def filter_statistics(results: Results) -> dict[Claim, ClaimEstimate | MissingEstimate]:
     """Return the statistic of the claim about duplicate evaluations, or why it is missing."""
     if unfinished_message := results.unfinished_message(SELF_PLAY_PART):
-        return {FILTER_CLAIM: MissingEstimate(unfinished_message)}
+        return {DUPLICATE_FILTER_CLAIM: MissingEstimate(unfinished_message)}
     runs = results.runs_where(SELF_PLAY_PART, variant="service")
     if not runs:
-        return {FILTER_CLAIM: MissingEstimate("no service is studied at this scale")}
+        return {DUPLICATE_FILTER_CLAIM: MissingEstimate("no service is studied at this scale")}
     records = [run.records_of(SelfPlayRecord) for run in runs]
     return {
-        FILTER_CLAIM: estimate_mean(
+        DUPLICATE_FILTER_CLAIM: estimate_mean(
             [1.0 - sum(one.searched for one in each) / sum(one.asked for one in each)
              for each in records]
         )
@@ -319,7 +322,7 @@ def league_section(results: Results) -> Iterator[Block]:
     """Yield the figure and the table on league players."""
     leagues = {
         VARIANTS[name].title: [_final_league(run) for run in runs]
-        for name in LEAGUE
+        for name in LEAGUE_VARIANTS
         if (runs := results.runs_where(SELF_PLAY_PART, variant=name))
     }
     if not leagues:

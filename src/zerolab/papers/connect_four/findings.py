@@ -15,7 +15,7 @@ from zerolab.papers.connect_four.variants import (
     EXTENDED,
     FEATURES,
     LEAGUE_BY_RESULTS,
-    LIGHT_MERGING,
+    OTHER_WEIGHT_VARIANTS,
     VARIANTS,
 )
 from zerolab.report.claims import Claim, Direction
@@ -83,7 +83,7 @@ SERVICE_CLAIM = _along_curves(
     "[Clausen2021, section 4.1]",
     ("service", EXTENDED),
 )
-SERVICE_OR_BASELINE_CLAIM = _along_curves(
+SERVICE_ABOVE_BASELINE_CLAIM = _along_curves(
     "service-is-cheaper-than-baseline",
     "A service that searches each position once is more efficient than the baseline.",
     "[Clausen2021, Fig. 8]",
@@ -106,7 +106,7 @@ GROWING_EARLY_CLAIM = _compared(
     ("growing", EXTENDED),
     gatekeeper=GROWING_CLAIM,
 )
-LEAGUE_CLAIM = _along_curves(
+LEAGUE_NO_BETTER_CLAIM = _along_curves(
     "league-is-no-better",
     "A league that evolves search settings, among them the KL threshold for the thinking time, is"
     " no significant improvement over the extended version.",
@@ -114,7 +114,7 @@ LEAGUE_CLAIM = _along_curves(
     (LEAGUE_BY_RESULTS, EXTENDED),
     "not above",
 )
-FEATURES_CLAIM = _compared(
+FEATURES_DO_NOT_PAY_CLAIM = _compared(
     f"{_ALONG_CURVES}; the self-play cost of the small network is counted",
     "features-do-not-pay",
     "The extended version mostly remains better than self-play with auxiliary features, which come"
@@ -123,7 +123,7 @@ FEATURES_CLAIM = _compared(
     (FEATURES, EXTENDED),
     "below",
 )
-FREE_FEATURES_CLAIM = _compared(
+FREE_FEATURES_NO_HELP_CLAIM = _compared(
     f"{_ALONG_CURVES}; training the small network is not counted",
     "features-do-not-help",
     "Even if the small network cost nothing, its features would not improve on the extended"
@@ -131,9 +131,9 @@ FREE_FEATURES_CLAIM = _compared(
     "zerolab, on [Clausen2021, section 4.2]",
     (FEATURES, EXTENDED),
     "not above",
-    FEATURES_CLAIM,
+    FEATURES_DO_NOT_PAY_CLAIM,
 )
-SMALL_COST_CLAIM = Claim(
+SMALL_NETWORK_COST_CLAIM = Claim(
     "small-network-costs-much",
     "The time to train the small network, from which the features come, makes a huge difference.",
     "[Clausen2021, section 4.2]",
@@ -142,7 +142,7 @@ SMALL_COST_CLAIM = Claim(
     0.02,
     "above",
     _POINT,
-    FEATURES_CLAIM.key,
+    FEATURES_DO_NOT_PAY_CLAIM.key,
     "accuracy-features",
 )
 
@@ -162,7 +162,7 @@ PEAK_CLAIMS: Mapping[Claim, tuple[str, str]] = _by_pair(_PEAK, (
      " version.", "[Clausen2021, curve in Fig. 11]", ("growing", EXTENDED), "below", GROWING_CLAIM),
     ("league-peaks-lower", "A league of search settings does not reach the highest accuracy of the"
      " extended version.", "[Clausen2021, curve in Fig. 12]", (LEAGUE_BY_RESULTS, EXTENDED),
-     "below", LEAGUE_CLAIM),
+     "below", LEAGUE_NO_BETTER_CLAIM),
 ))  # fmt: skip
 """Claims about the highest accuracies, and the pair of variants that each compares."""
 
@@ -172,8 +172,9 @@ END_CLAIMS: Mapping[Claim, tuple[str, str]] = _by_pair(_END, (
     ("service-ends-as-high", "A service that searches each position once ends at no lower"
      " accuracy than the extended version.", "[Clausen2021, curve in Fig. 8]",
      ("service", EXTENDED), "not below", SERVICE_CLAIM),
-    ("features-end-lower", "Regularising a large network with a small one reduces the final"
-     " accuracy.", "[Clausen2021, section 4.2]", (FEATURES, EXTENDED), "below", FEATURES_CLAIM),
+    ("features-end-lower",
+     "Regularising a large network with a small one reduces the final accuracy.",
+     "[Clausen2021, section 4.2]", (FEATURES, EXTENDED), "below", FEATURES_DO_NOT_PAY_CLAIM),
 )) | _by_pair(f"{_END}{_ADDED}", (
     ("squeeze-excite-loses-later", "Squeeze-and-excite possibly loses a little accuracy later in"
      " training.", "[Clausen2021, section 3.3, Fig. 6]", (EXTENDED, "no-squeeze-excite"), "below",
@@ -186,7 +187,7 @@ _SAVED = (
     " the extended version: log2 of the ratio of self-play costs to come within 0.01 of the highest"
     " accuracy that all runs of both variants reach (as a moving average)"
 )
-EFFORT_CLAIM = Claim(
+EXTENSIONS_SAVE_EFFORT_CLAIM = Claim(
     "extensions-save-effort",
     "Games as trees, features of a small network or evolving settings can decrease the effort.",
     "[Clausen2021, section 5]",
@@ -196,7 +197,7 @@ EFFORT_CLAIM = Claim(
     0.1,
     EXTENDED_CLAIM.key,
 )
-EXTENSIONS_CLAIM = Claim(
+EXTENSIONS_GAIN_LITTLE_CLAIM = Claim(
     "extensions-gain-little",
     "The benefit of games as trees, features of a small network and evolving settings is mostly"
     " small.",
@@ -246,7 +247,7 @@ lacks the ingredient.
 
 The paper makes no claim about short iterations."""
 
-ABLATIONS: Mapping[str, Claim] = {
+ABLATION_CLAIMS: Mapping[str, Claim] = {
     name: _compared(
         f"{measure}{_ADDED}", key, text, source, (EXTENDED, name), direction, EXTENDED_CLAIM
     )
@@ -260,7 +261,7 @@ NEWER_WEIGHT_CLAIM = Claim(
     " or 0.5.",
     "zerolab, on [Clausen2021, Fig. 1]",
     "extended (0.8) minus the better of"
-    f" {' and '.join(VARIANTS[name].title for name in LIGHT_MERGING)}: {_EQUAL_COST}",
+    f" {' and '.join(VARIANTS[name].title for name in OTHER_WEIGHT_VARIANTS)}: {_EQUAL_COST}",
     0.0,
     "not below",
     _POINT,
@@ -339,7 +340,7 @@ SUPERVISED_FEATURES_CLAIM = Claim(
     _DEEPER_MOVE.key,
     "supervised-features",
 )
-FEATURES_GAIN_CLAIM = Claim(
+FEATURES_SMALL_GAIN_CLAIM = Claim(
     "features-gain-0.2-points",
     "In supervised learning, features of a small network bring a very small improvement, 0.2"
     " percentage points, which is more than runs typically vary.",
@@ -365,7 +366,7 @@ ONE_PER_GAME_CLAIM = Claim(
     _DEEPER_MOVE.key,
     "supervised-strong",
 )
-EASY_SET_CLAIM = Claim(
+RANDOM_MOVES_HARDER_CLAIM = Claim(
     "random-moves-make-positions-harder",
     "Positions from games with 50 % random moves are substantially harder to learn than those from"
     " games with 10 %.",
@@ -394,7 +395,7 @@ LATE_POSITIONS_CLAIM = Claim(
     "supervised-strong",
 )
 SUPERVISED_CLAIMS = (
-    *DEEPER_CLAIMS.values(), SUPERVISED_FEATURES_CLAIM, FEATURES_GAIN_CLAIM, ONE_PER_GAME_CLAIM,
-    EASY_SET_CLAIM, LATE_POSITIONS_CLAIM,
+    *DEEPER_CLAIMS.values(), SUPERVISED_FEATURES_CLAIM, FEATURES_SMALL_GAIN_CLAIM,
+    ONE_PER_GAME_CLAIM, RANDOM_MOVES_HARDER_CLAIM, LATE_POSITIONS_CLAIM,
 )  # fmt: skip
 """All claims about supervised learning."""

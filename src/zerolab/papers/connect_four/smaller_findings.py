@@ -12,12 +12,12 @@ from zerolab.agents.run_agents import agent_of_run
 from zerolab.papers.connect_four.findings import (
     EXTENDED_CLAIM,
     GROWING_CLAIM,
-    LEAGUE_CLAIM,
+    LEAGUE_NO_BETTER_CLAIM,
 )
 from zerolab.papers.connect_four.variants import (
     BASELINE,
     EXTENDED,
-    GROWING,
+    GROWING_VARIANTS,
     LEAGUE_BY_RESULTS,
     SELF_PLAY_PART,
     VARIANTS,
@@ -36,13 +36,13 @@ from zerolab.studies.statistics import ClaimEstimate, estimate_mean, paired_diff
 from zerolab.studies.study_folder import FinishedRun
 from zerolab.training.records import AccuracyRecord
 
-EASY_VARIANTS = (BASELINE, EXTENDED)
+EASY_POSITION_VARIANTS = (BASELINE, EXTENDED)
 """Variants measured on easy positions."""
 
 _PUBLISHED_EASY = {BASELINE: 94.6, EXTENDED: 95.3}
 """Published strong accuracy of search, in percent [ClausenCode]."""
 
-EASY_CLAIM = Claim(
+EASY_FOR_SELF_PLAY_CLAIM = Claim(
     "easy-positions-are-easier",
     "Positions from games with 50 % random moves are also harder for networks that learnt by"
     " self-play than those from games with 10 %.",
@@ -55,10 +55,10 @@ EASY_CLAIM = Claim(
     EXTENDED_CLAIM.key,
 )
 
-EVOLVED_GAMES = 200
+EVOLVED_GAME_COUNT = 200
 """Games between evolved and original settings for each league."""
 
-EVOLVED_CLAIM = Claim(
+EVOLVED_PLAY_WORSE_CLAIM = Claim(
     "evolved-settings-play-worse",
     "Search settings evolved to win games play worse than the original settings, judged by the"
     " solver.",
@@ -68,21 +68,22 @@ EVOLVED_CLAIM = Claim(
     0.0,
     "below",
     0.01,
-    LEAGUE_CLAIM.key,
+    LEAGUE_NO_BETTER_CLAIM.key,
 )
 EVOLVED_WINS_CLAIM = Claim(
     "evolved-settings-win-more-games",
     "Search settings evolved to win games win more games than the original settings.",
     "[Clausen2021, section 4.3]",
-    f"share of points of the best evolved settings in {EVOLVED_GAMES} games against the original"
-    " ones, both with the final network of the league and the same number of simulations, by seed",
+    f"share of points of the best evolved settings in {EVOLVED_GAME_COUNT} games against the"
+    " original ones, both with the final network of the league and the same number of"
+    " simulations, by seed",
     0.5,
     "above",
     0.05,
-    LEAGUE_CLAIM.key,
+    LEAGUE_NO_BETTER_CLAIM.key,
 )
 
-DROP_CLAIM = Claim(
+GROWTH_DROP_CLAIM = Claim(
     "growing-costs-accuracy-at-first",
     "Steps to a larger network cause a drop in accuracy.",
     "[Clausen2021, Fig. 11]",
@@ -94,7 +95,7 @@ DROP_CLAIM = Claim(
     GROWING_CLAIM.key,
     "accuracy-growing",
 )
-LATE_DROP_CLAIM = Claim(
+LATER_GROWTH_DROP_CLAIM = Claim(
     "later-growth-costs-more",
     "The drops of a growing network are larger towards the end.",
     "[Clausen2021, Fig. 11]",
@@ -106,7 +107,7 @@ LATE_DROP_CLAIM = Claim(
     "accuracy-growing",
 )
 
-RECOVERY_CLAIM = Claim(
+DROP_RECOVERY_CLAIM = Claim(
     "drops-are-temporary",
     "The drops in accuracy after steps to a larger network are temporary.",
     "[Clausen2021, Fig. 11]",
@@ -144,10 +145,14 @@ def easy_statistics(results: Results) -> dict[Claim, ClaimEstimate | MissingEsti
             if run.seed in by_seed:
                 hard = run.records_of(AccuracyRecord)[-1].search_strong
                 gains.setdefault(run.seed, []).append(by_seed[run.seed] - hard)
-    whole = [fmean(each) for each in gains.values() if len(each) == len(EASY_VARIANTS)]
+    whole = [fmean(each) for each in gains.values() if len(each) == len(EASY_POSITION_VARIANTS)]
     if not whole:
-        return {EASY_CLAIM: MissingEstimate("no accuracy on easy positions has been measured")}
-    return {EASY_CLAIM: estimate_mean(whole)}
+        return {
+            EASY_FOR_SELF_PLAY_CLAIM: MissingEstimate(
+                "no accuracy on easy positions has been measured"
+            )
+        }
+    return {EASY_FOR_SELF_PLAY_CLAIM: estimate_mean(whole)}
 
 
 def measure_easy_accuracy(run: FinishedRun) -> float | None:
@@ -193,7 +198,7 @@ def easy_section(results: Results, accuracies: ByVariant) -> Iterator[Block]:
         )
 
 
-def growth_changes(run: TrainedRun) -> dict[int, float]:
+def accuracy_changes_at_growth(run: TrainedRun) -> dict[int, float]:
     """Return the change in strong accuracy of search at each growth step, by iteration.
 
     Each key is an iteration after which the network grows. The change is the accuracy after the
@@ -211,17 +216,17 @@ def growth_changes(run: TrainedRun) -> dict[int, float]:
 def changes_until_next_growth(run: TrainedRun) -> list[float]:
     """Return the change in accuracy from each growth step to the next one, or to the end."""
     accuracies = {each.iteration: each.search_strong for each in run.records_of(AccuracyRecord)}
-    steps = [*growth_changes(run), max(accuracies)]
+    steps = [*accuracy_changes_at_growth(run), max(accuracies)]
     return [accuracies[end] - accuracies[begin] for begin, end in pairwise(steps)]
 
 
 def growth_statistics(results: Results) -> Mapping[Claim, ClaimEstimate | MissingEstimate]:
     """Return the statistic of each claim about drops, or the reason why it is missing."""
-    claims = (DROP_CLAIM, LATE_DROP_CLAIM, RECOVERY_CLAIM)
+    claims = (GROWTH_DROP_CLAIM, LATER_GROWTH_DROP_CLAIM, DROP_RECOVERY_CLAIM)
     if unfinished_message := results.unfinished_message(SELF_PLAY_PART):
         return dict.fromkeys(claims, MissingEstimate(unfinished_message))
     runs = results.runs_where(SELF_PLAY_PART, variant="growing")
-    changes = [list(growth_changes(run).values()) for run in runs]
+    changes = [list(accuracy_changes_at_growth(run).values()) for run in runs]
     if not changes:
         return dict.fromkeys(claims, MissingEstimate("no growing network is studied"))
     if not all(changes):
@@ -230,9 +235,9 @@ def growth_statistics(results: Results) -> Mapping[Claim, ClaimEstimate | Missin
     if all(len(each) > 1 for each in changes):
         late = paired_difference([each[-1] for each in changes], [each[0] for each in changes])
     return {
-        DROP_CLAIM: estimate_mean([sum(each) / len(each) for each in changes]),
-        LATE_DROP_CLAIM: late,
-        RECOVERY_CLAIM: estimate_smallest(
+        GROWTH_DROP_CLAIM: estimate_mean([sum(each) / len(each) for each in changes]),
+        LATER_GROWTH_DROP_CLAIM: late,
+        DROP_RECOVERY_CLAIM: estimate_smallest(
             [
                 estimate_mean(each)
                 for each in zip(*map(changes_until_next_growth, runs), strict=False)
@@ -244,8 +249,11 @@ def growth_statistics(results: Results) -> Mapping[Claim, ClaimEstimate | Missin
 def growth_section(results: Results) -> Iterator[Block]:
     """Yield a table of the change in accuracy at each growth."""
     rows: list[list[Cell]] = []
-    for name in GROWING:
-        changes = [growth_changes(run) for run in results.runs_where(SELF_PLAY_PART, variant=name)]
+    for name in GROWING_VARIANTS:
+        changes = [
+            accuracy_changes_at_growth(run)
+            for run in results.runs_where(SELF_PLAY_PART, variant=name)
+        ]
         for iteration in sorted({at for each in changes for at in each}):
             values = [each[iteration] for each in changes if iteration in each]
             rows.append(
@@ -298,7 +306,7 @@ def measure_evolved_score(run: FinishedRun, league: Mapping[str, Any]) -> float:
         parse_game(run.planned.settings.game),
         _evolved_agent(run, league),
         agent_of_run(run.folder, run.folder.progress.best),
-        EVOLVED_GAMES,
+        EVOLVED_GAME_COUNT,
         run.planned.settings.seed,
         openings=_OPENING_PLIES,
     )
@@ -307,7 +315,7 @@ def measure_evolved_score(run: FinishedRun, league: Mapping[str, Any]) -> float:
 
 def evolved_statistics(results: Results) -> Mapping[Claim, ClaimEstimate | MissingEstimate]:
     """Return the statistic of each claim about evolved settings, or why it is missing."""
-    claims = (EVOLVED_CLAIM, EVOLVED_WINS_CLAIM)
+    claims = (EVOLVED_PLAY_WORSE_CLAIM, EVOLVED_WINS_CLAIM)
     if unfinished_message := results.unfinished_message(SELF_PLAY_PART):
         return dict.fromkeys(claims, MissingEstimate(unfinished_message))
     if not results.runs_where(SELF_PLAY_PART, variant=LEAGUE_BY_RESULTS):
@@ -315,7 +323,9 @@ def evolved_statistics(results: Results) -> Mapping[Claim, ClaimEstimate | Missi
     pairs, scores = _accuracies(results), _scores(results)
     missing = MissingEstimate("the positions or the games of the runs are missing")
     return {
-        EVOLVED_CLAIM: paired_difference(*zip(*pairs, strict=True)) if pairs else missing,
+        EVOLVED_PLAY_WORSE_CLAIM: paired_difference(*zip(*pairs, strict=True))
+        if pairs
+        else missing,
         EVOLVED_WINS_CLAIM: estimate_mean(scores) if scores else missing,
     }
 

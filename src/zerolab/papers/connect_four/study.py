@@ -14,9 +14,9 @@ from zerolab.papers.connect_four.variants import (
     EASY,
     EXTENDED,
     FEATURES,
-    LEAGUE,
     LEAGUE_BY_RESULTS,
-    MOVE_TIMING,
+    LEAGUE_VARIANTS,
+    MOVE_TIMING_FUNCTION,
     ONE_PER_GAME,
     POLICY_FEATURES,
     POLICY_FEATURES_HEAD,
@@ -43,7 +43,7 @@ from zerolab.studies.design import (
     without_newer_settings,
 )
 from zerolab.studies.study import Scale, Study, register_study
-from zerolab.training.move_times import MEASURED_ROUNDS, MoveWorkload, move_kind
+from zerolab.training.move_times import MEASURED_ROUNDS, MoveKind, move_kind
 
 if TYPE_CHECKING:
     from zerolab.report.claims import Verdict
@@ -138,12 +138,12 @@ class Connect4EfficiencyStudy(Study):
         if variant in diversity.DIVERSITY_VARIANTS:
             counts = run_diversity(run.folder.path)._replace(name=run.planned.label)
             measured["diversity"] = counts.as_dict()
-        if variant in LEAGUE:
+        if variant in LEAGUE_VARIANTS:
             measured["league"] = league = diversity.measure_league(run)
             if variant == LEAGUE_BY_RESULTS:
                 measured["evolved"] = smaller_findings.measure_evolved_accuracy(run, league)
                 measured["evolved_score"] = smaller_findings.measure_evolved_score(run, league)
-        if variant in smaller_findings.EASY_VARIANTS:
+        if variant in smaller_findings.EASY_POSITION_VARIANTS:
             measured["easy"] = smaller_findings.measure_easy_accuracy(run)
         return measured
 
@@ -152,7 +152,7 @@ class Connect4EfficiencyStudy(Study):
 
         return results.judge(efficiency_statistics)
 
-    def document(self, results: Results) -> Document:
+    def report(self, results: Results) -> Document:
         from zerolab.papers.connect_four.analysis import efficiency_report
 
         return efficiency_report(results)
@@ -187,7 +187,7 @@ class Connect4ExtensionsStudy(Connect4EfficiencyStudy):
 
         return results.judge(extension_statistics)
 
-    def document(self, results: Results) -> Document:
+    def report(self, results: Results) -> Document:
         from zerolab.papers.connect_four.analysis import extension_report
 
         return extension_report(results)
@@ -227,7 +227,7 @@ class Connect4SupervisedStudy(Study):
 
         return results.judge(supervised_statistics)
 
-    def document(self, results: Results) -> Document:
+    def report(self, results: Results) -> Document:
         from zerolab.papers.connect_four.supervised import supervised_report
 
         return supervised_report(results)
@@ -285,7 +285,7 @@ def _selfplay_run(
 class TimedMoveKind(NamedTuple):
     """Kind of move to time, with the first run and iteration in which it occurs."""
 
-    kind: MoveWorkload
+    kind: MoveKind
     run: PlannedRun
     iteration: int
     variant_titles: list[str]
@@ -324,7 +324,7 @@ def planned_move_timing(runs: Iterable[PlannedRun]) -> PlannedComputation:
         simulations += settings.selfplay.parallel_games * settings.search.simulations
     seconds = simulations * TIMED_PLIES * (MEASURED_ROUNDS + 1) * _SECONDS_PER_SIMULATION
     return PlannedComputation(
-        SELF_PLAY_PART, "time of a move", MOVE_TIMING, {"networks": networks}, seconds
+        SELF_PLAY_PART, "time of a move", MOVE_TIMING_FUNCTION, {"networks": networks}, seconds
     )
 
 

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 from zerolab.papers.connect_four.findings import (
     DEEPER_CLAIMS,
-    EASY_SET_CLAIM,
-    FEATURES_GAIN_CLAIM,
+    FEATURES_SMALL_GAIN_CLAIM,
     LATE_POSITIONS_CLAIM,
     ONE_PER_GAME_CLAIM,
+    RANDOM_MOVES_HARDER_CLAIM,
     SUPERVISED_CLAIMS,
     SUPERVISED_FEATURES_CLAIM,
 )
@@ -30,7 +30,7 @@ from zerolab.report.document import Block, Document, Heading, Paragraph, Picture
 from zerolab.report.interval_plots import draw_grouped_runs
 from zerolab.report.table import Cell, Column, Table
 from zerolab.report.xy_plots import Curve, draw_curves
-from zerolab.studies.block_model import GamesModel, fit_games
+from zerolab.studies.block_model import PerGameModels, fit_per_game_models
 from zerolab.studies.claims import MissingEstimate
 from zerolab.studies.finished_work import TrainedRun
 from zerolab.studies.joint_estimates import contrast_of_means, estimate_smallest
@@ -67,7 +67,7 @@ PUBLISHED_ACCURACY: Mapping[tuple[str, int], _PublishedAccuracy] = {
 }  # fmt: skip
 """Published results with 128 filters and 800,000 training positions, by set and blocks."""
 
-PUBLISHED_FEATURES: Mapping[str, _PublishedAccuracy] = {
+PUBLISHED_FEATURE_ACCURACY: Mapping[str, _PublishedAccuracy] = {
     WITHOUT_FEATURES: _PublishedAccuracy(0.926, 0.7894),
     POLICY_FEATURES: _PublishedAccuracy(0.9289, 0.7909),
 }
@@ -77,9 +77,10 @@ PUBLISHED_FEATURES: Mapping[str, _PublishedAccuracy] = {
 def supervised_report(results: Results) -> Document:
     """Return the report on all finished runs."""
     subject = "the accuracy that larger networks or more positions would reach"
+    seeds = results.planned_levels("seed")
     return Document(
         "Networks that learn from solved positions of Connect Four",
-        scale_caveats(results.scale, len(results.levels("seed")), subject, symmetries=False),
+        scale_caveats(results.scale, len(seeds), subject, symmetries=False),
         [
             *finding_section(results, results.judge(supervised_statistics)),
             *supervised_section(results),
@@ -106,14 +107,14 @@ def supervised_statistics(results: Results) -> dict[Claim, ClaimEstimate | Missi
             for measure, claim in DEEPER_CLAIMS.items()
         },
         SUPERVISED_FEATURES_CLAIM: gain,
-        FEATURES_GAIN_CLAIM: gain,
+        FEATURES_SMALL_GAIN_CLAIM: gain,
         ONE_PER_GAME_CLAIM: estimate_smallest(
             [
                 _difference_of_sets(results, ONE_PER_GAME, depth, measure)
                 for depth in counts for measure in DEEPER_CLAIMS
             ]
         ),
-        EASY_SET_CLAIM: _difference_of_sets(results, EASY, fewest, "strong"),
+        RANDOM_MOVES_HARDER_CLAIM: _difference_of_sets(results, EASY, fewest, "strong"),
         LATE_POSITIONS_CLAIM: _lead_of_game_length(results),
     }  # fmt: skip
 
@@ -157,7 +158,7 @@ def _lead_of_game_length(results: Results) -> ClaimEstimate | MissingEstimate:
 
 
 def _compare_depths(
-    model: GamesModel, pairs: Sequence[tuple[int, int]]
+    model: PerGameModels, pairs: Sequence[tuple[int, int]]
 ) -> ClaimEstimate | MissingEstimate:
     """Return the smallest lead of deeper over shallower networks in `pairs` of block counts."""
     if not pairs:
@@ -166,7 +167,7 @@ def _compare_depths(
 
 
 def _block_counts(results: Results) -> list[int]:
-    return [int(blocks) for blocks in results.levels("blocks", SUPERVISED_PART)]
+    return [int(blocks) for blocks in results.planned_levels("blocks", SUPERVISED_PART)]
 
 
 def _runs(
@@ -202,14 +203,14 @@ def _final_share(run: TrainedRun, measure: str) -> float:
     return share
 
 
-def _fit_shares(results: Results, measure: str) -> GamesModel:
+def _fit_shares(results: Results, measure: str) -> PerGameModels:
     """Fit `measure` on both sets, for networks of each depth and with features."""
     by_network: dict[str, dict[int | str, list[TrainedRun]]] = {
         name: {depth: _runs(results, name, depth) for depth in _block_counts(results)}
         for name in SETS
     }
     by_network[FEATURES_SET][POLICY_FEATURES] = _feature_runs(results, POLICY_FEATURES)
-    return fit_games(
+    return fit_per_game_models(
         {
             name: {
                 network: {run.seed: _final_share(run, measure) for run in runs}
@@ -327,13 +328,13 @@ def _features(results: Results) -> Iterator[Block]:
         " which set the published values are for. The last positions of a game have no later"
         " features."
     )
-    runs = {features: _feature_runs(results, features) for features in PUBLISHED_FEATURES}
+    runs = {features: _feature_runs(results, features) for features in PUBLISHED_FEATURE_ACCURACY}
     yield _features_table(runs)
     samples = {
         features: {
             FEATURES_SET: run_sample(
                 [_final_share(run, "strong") for run in of_features],
-                published=PUBLISHED_FEATURES[features].move,
+                published=PUBLISHED_FEATURE_ACCURACY[features].move,
             )
         }
         for features, of_features in runs.items()
@@ -359,7 +360,7 @@ def _features_table(runs: Mapping[str, Sequence[TrainedRun]]) -> Table:
             _cell([_final_share(run, measure) for run in of_features])
             for measure in ("strong", "weak", "result")
         )
-        published = PUBLISHED_FEATURES[features].move
+        published = PUBLISHED_FEATURE_ACCURACY[features].move
         rows.append([features, len(of_features), strong, published, weak, result])
     return Table(
         "features",

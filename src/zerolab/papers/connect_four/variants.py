@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from zerolab.store.checks import hex_digest
 from zerolab.studies.study import Scale
-from zerolab.training.move_times import MoveWorkload
+from zerolab.training.move_times import MoveKind
 
 SUPERVISED_PART = "supervised"
 """Part of the study that learns from solved positions."""
@@ -76,18 +76,18 @@ def _fewer(iterations: int) -> int:
 
 
 BASELINE, EXTENDED = "baseline", "extended"
-BIG_TREES = ("big-tree", "big-tree-3", "big-tree-30")
-TREES = ("service", "retry", *BIG_TREES)
+BIG_TREE_VARIANTS = ("big-tree", "big-tree-3", "big-tree-30")
+TREE_VARIANTS = ("service", "retry", *BIG_TREE_VARIANTS)
 """Variants that play games as trees."""
-GROWING = ("growing", "net2net")
+GROWING_VARIANTS = ("growing", "net2net")
 LEAGUE_BY_RESULTS, LEAGUE_BY_NOVELTY = "league", "league-novelty"
 LEAGUE_WITH_CHECK = "league-check"
-LEAGUE = (LEAGUE_BY_RESULTS, LEAGUE_BY_NOVELTY, "league-novelty-winner", LEAGUE_WITH_CHECK)
+LEAGUE_VARIANTS = (LEAGUE_BY_RESULTS, LEAGUE_BY_NOVELTY, "league-novelty-winner", LEAGUE_WITH_CHECK)
 """Variants with a league of search settings.
 
 They differ in the fitness of players. One has the check parameter, whose best value is known."""
 
-LIGHT_MERGING = ("merging-0.2", "merging-0.5")
+OTHER_WEIGHT_VARIANTS = ("merging-0.2", "merging-0.5")
 """Variants in which the newer of two equal positions has a weight other than 0.8."""
 
 SMALL, FEATURES = "small", "features"
@@ -265,13 +265,13 @@ _EPOCHS_WHEN_NEW: Mapping[Scale, Mapping[str, Any]] = {
 
 def changes_for_scale(scale: Scale, name: str) -> dict[str, Any]:
     """Return changes that adapt a variant's games per iteration or network size to the scale."""
-    if name in TREES:
+    if name in TREE_VARIANTS:
         return {"selfplay.episodes": _EPISODES[scale]}
-    if name in LEAGUE:
+    if name in LEAGUE_VARIANTS:
         return {"selfplay.episodes": _EPISODES[scale], **_LEAGUE[scale]}
     if name == SMALL:
         return {**_SMALL[scale], "network.head_filters": 1}
-    if name in GROWING:
+    if name in GROWING_VARIANTS:
         return {**_GROWTH[scale], **(_EPOCHS_WHEN_NEW[scale] if name == "growing" else {})}
     return {}
 
@@ -381,7 +381,7 @@ def run_length_changes(scale: Scale) -> RunLengthChanges:
     )
 
 
-MOVE_TIMING = "zerolab.papers.connect_four.costs:measure"
+MOVE_TIMING_FUNCTION = "zerolab.papers.connect_four.costs:measure"
 """Name, as stored in ledgers, of the function that times moves."""
 TIMED_PLIES = 2
 """Plies per game and round in which moves are timed."""
@@ -389,7 +389,7 @@ TIMED_PLIES = 2
 _KEY_LENGTH = 16
 
 
-def move_kind_key(kind: MoveWorkload) -> str:
+def move_kind_key(kind: MoveKind) -> str:
     """Return the key under which the time of a kind of move is stored."""
     text = json.dumps(kind.model_dump(mode="json"), sort_keys=True)
     return hex_digest(text.encode())[:_KEY_LENGTH]

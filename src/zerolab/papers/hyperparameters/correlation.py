@@ -10,23 +10,23 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from zerolab.papers.hyperparameters.grid import (
-    CHEAP_CLAIM,
-    COMPOSITION_CLAIM,
-    EACH_CLAIMS,
+    EPOCHS_SATURATED_CLAIM,
     FEW_EPOCHS_CLAIM,
-    FRUGAL_CLAIM,
     GRID_CLAIMS,
     GRID_SYMBOLS,
-    LEAD_CLAIMS,
-    LONG_SEARCH_CLAIM,
-    MORE_CLAIM,
+    HIGH_ELO_LOW_COST_CLAIM,
+    ITERATIONS_AND_GAMES_CLAIM,
+    ITERATIONS_EQUAL_TIME_CLAIM,
+    ITERATIONS_LEAD_CLAIMS,
+    ITERATIONS_SUBSUME_CLAIM,
+    LONG_SESSION_FRUGAL_CLAIM,
+    LONG_SESSION_SEARCH_CLAIM,
+    MORE_OF_ALL_CLAIM,
+    MORE_OF_EACH_CLAIMS,
+    MORE_TIME_HELPS_CLAIM,
     OUTER,
-    OUTER_CLAIM,
-    OUTER_MATTERS_CLAIM,
     OVERTRAINED_CLAIM,
-    SATURATED_CLAIM,
-    SUBSUMED_CLAIM,
-    WORK_CLAIM,
+    POSITIVE_INTERACTION_CLAIM,
     Grid,
     RatedGridRun,
     counted_work,
@@ -34,11 +34,11 @@ from zerolab.papers.hyperparameters.grid import (
     read_grid,
 )
 from zerolab.papers.hyperparameters.regression import (
+    elo_gain_of_most_epochs,
     elo_in_long_sessions,
     elo_per_work,
     fit_grid,
     interaction_of_iterations,
-    last_step_of_epochs,
     lead_at_equal_time,
     lead_of_iterations,
     lead_over_costly_runs,
@@ -62,7 +62,11 @@ from zerolab.report.xy_plots import (
 )
 from zerolab.studies.claims import MissingEstimate
 from zerolab.studies.finished_work import TrainedRun
-from zerolab.studies.joint_estimates import estimate_largest, estimate_smallest, unless_missing
+from zerolab.studies.joint_estimates import (
+    estimate_largest,
+    estimate_smallest,
+    estimate_unless_missing,
+)
 from zerolab.studies.results import Results, finding_section, provenance, times_caveat
 from zerolab.studies.statistics import ClaimEstimate
 from zerolab.studies.study import scale_caveats
@@ -71,7 +75,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-CostMeasure = Callable[[RatedGridRun], float]
+DurationMeasure = Callable[[RatedGridRun], float]
 """Function that returns a duration of a run, in seconds."""
 
 ELO_NOTE = (
@@ -223,7 +227,7 @@ def pareto_front_table(grid: Grid) -> Table:
     return Table("front-shares", "Combinations on the Pareto front", columns, rows)
 
 
-def _stage_seconds(name: str) -> CostMeasure:
+def _stage_seconds(name: str) -> DurationMeasure:
     return lambda run: run.trained_run.seconds_by_stage[name]
 
 
@@ -232,7 +236,7 @@ def _total_seconds(run: RatedGridRun) -> float:
 
 
 def _scatter(
-    combinations: Iterable[Sequence[RatedGridRun]], symbol: str, title: str, cost: CostMeasure
+    combinations: Iterable[Sequence[RatedGridRun]], symbol: str, title: str, cost: DurationMeasure
 ) -> Figure:
     """Draw the means of combinations, coloured by the level of `symbol`."""
     combinations = list(combinations)
@@ -270,22 +274,24 @@ def grid_statistics(grid: Grid) -> dict[Claim, ClaimEstimate | MissingEstimate]:
             GRID_CLAIMS, MissingEstimate(unfinished_message or "nothing is planned")
         )
     fits = fit_grid(grid)
-    leads = {symbol: lead_of_iterations(grid, fits, symbol) for symbol in LEAD_CLAIMS}
+    leads = {symbol: lead_of_iterations(grid, fits, symbol) for symbol in ITERATIONS_LEAD_CLAIMS}
     return {
-        MORE_CLAIM: estimate_smallest([fits.elo[symbol] for symbol in GRID_SYMBOLS]),
-        SUBSUMED_CLAIM: unless_missing(estimate_smallest, [*leads.values()]),
-        **{claim: fits.elo[symbol] for symbol, claim in EACH_CLAIMS.items()},
-        OVERTRAINED_CLAIM: last_step_of_epochs(grid),
-        SATURATED_CLAIM: elo_in_long_sessions(grid, "ep", "m"),
-        LONG_SEARCH_CLAIM: elo_in_long_sessions(grid, "m", "ep"),
-        WORK_CLAIM: estimate_smallest(elo_per_work(grid)),
+        MORE_OF_ALL_CLAIM: estimate_smallest(
+            [fits.elo_coefficients[symbol] for symbol in GRID_SYMBOLS]
+        ),
+        ITERATIONS_SUBSUME_CLAIM: estimate_unless_missing(estimate_smallest, [*leads.values()]),
+        **{claim: fits.elo_coefficients[symbol] for symbol, claim in MORE_OF_EACH_CLAIMS.items()},
+        OVERTRAINED_CLAIM: elo_gain_of_most_epochs(grid),
+        EPOCHS_SATURATED_CLAIM: elo_in_long_sessions(grid, "ep", "m"),
+        LONG_SESSION_SEARCH_CLAIM: elo_in_long_sessions(grid, "m", "ep"),
+        MORE_TIME_HELPS_CLAIM: estimate_smallest(elo_per_work(grid)),
         FEW_EPOCHS_CLAIM: estimate_largest(leads_of_few_epochs(grid)),
-        CHEAP_CLAIM: lead_at_equal_time(grid),
-        FRUGAL_CLAIM: lead_over_costly_runs(grid),
-        OUTER_MATTERS_CLAIM: estimate_smallest(leads_of_iterations_and_games(grid)),
-        COMPOSITION_CLAIM: interaction_of_iterations(grid),
-        OUTER_CLAIM: fits.elo_at_equal_counted_time[OUTER],
-        **{claim: leads[symbol] for symbol, claim in LEAD_CLAIMS.items()},
+        HIGH_ELO_LOW_COST_CLAIM: lead_at_equal_time(grid),
+        LONG_SESSION_FRUGAL_CLAIM: lead_over_costly_runs(grid),
+        ITERATIONS_AND_GAMES_CLAIM: estimate_smallest(leads_of_iterations_and_games(grid)),
+        POSITIVE_INTERACTION_CLAIM: interaction_of_iterations(grid),
+        ITERATIONS_EQUAL_TIME_CLAIM: fits.elo_at_equal_counted_time[OUTER],
+        **{claim: leads[symbol] for symbol, claim in ITERATIONS_LEAD_CLAIMS.items()},
     }
 
 
@@ -309,7 +315,7 @@ def correlation_report(results: Results) -> Document:
         blocks.append(Paragraph("There is no Elo yet because no tournament is finished."))
     if results.runs:
         blocks += [Heading("All runs"), _runs_table(grid)]
-    scale = scale_caveats(results.scale, len(results.levels("seed")), _SUBJECT)
+    scale = scale_caveats(results.scale, len(results.planned_levels("seed")), _SUBJECT)
     caveats = f"{scale} {search_settings_note(grid)} {times_caveat(results)}"
     title = "Iterations, games, simulations and epochs together"
     return Document(title, caveats, blocks, provenance(results))

@@ -18,7 +18,7 @@ from zerolab.papers.hyperparameters.runs import (
     final_loss,
     training_seconds,
 )
-from zerolab.papers.hyperparameters.study import DEFAULT, DEFAULT_HOURS, HYPERPARAMETERS
+from zerolab.papers.hyperparameters.study import DEFAULT_HOURS, DEFAULT_LEVEL, HYPERPARAMETERS
 from zerolab.report.document import Block, Heading, Paragraph, Picture
 from zerolab.report.figures import RunSample
 from zerolab.report.interval_plots import IntervalRow, draw_grouped_runs, draw_intervals
@@ -117,7 +117,7 @@ def _hours_table(sweep: Sweep) -> Table:
     rows: list[list[Cell]] = []
     if sweep.default_runs:
         times = _times(sweep.default_runs, unit)
-        rows.append([DEFAULT, "", len(sweep.default_runs), *times, 1.0, DEFAULT_HOURS, 1.0])
+        rows.append([DEFAULT_LEVEL, "", len(sweep.default_runs), *times, 1.0, DEFAULT_HOURS, 1.0])
     rows += [
         _hours_row(sweep, sweep_value, unit)
         for sweep_value in sweep.changed_values
@@ -233,14 +233,14 @@ def _picture(by_measure: Mapping[str, Mapping[str, HyperparameterEffect]]) -> Pi
     name, by_symbol = next(iter(by_measure.items()))
     rows = {}
     for symbol, effect in by_symbol.items():
-        chance = effect.size.expected_by_chance
+        chance = effect.size.expected_range_by_chance
         note = "" if chance is None else f" (chance: {chance:{_FORMATS[name]}})"
         rows[f"{_title(symbol)}{note}"] = IntervalRow(effect.size.interval)
     figure = draw_intervals(
         rows, f"Effect on {name} (largest difference between three values)", name,
         number_format=_FORMATS[name],
     )  # fmt: skip
-    if all(effect.size.expected_by_chance is None for effect in by_symbol.values()):
+    if all(effect.size.expected_range_by_chance is None for effect in by_symbol.values()):
         caption = "With one run per setting, all effects could be due to chance."
     else:
         caption = (
@@ -273,7 +273,7 @@ def _importance_table(by_measure: Mapping[str, Mapping[str, HyperparameterEffect
             row += [
                 ranks[name][symbol],
                 size.interval,
-                size.expected_by_chance,
+                size.expected_range_by_chance,
                 effect.adjusted_p_value,
             ]
         hours = (*HYPERPARAMETERS[symbol].published_hours, DEFAULT_HOURS)
@@ -304,7 +304,7 @@ def _significance_note(by_measure: Mapping[str, Mapping[str, HyperparameterEffec
     return f"Significant effects {'; '.join(notes)}. All other effects are undecided."
 
 
-PUBLISHED_BEST: Mapping[str, tuple[int | None, int | None]] = {
+PUBLISHED_BEST_INDICES: Mapping[str, tuple[int | None, int | None]] = {
     "I": (1, 0), "E": (0, 0), "T'": (0, None), "m": (2, 0), "c": (0, None), "rs": (0, 0),
     "ep": (2, 0), "bs": (2, 2), "lr": (0, None), "d": (1, None), "n": (None, 0),
     "u": (None, None),
@@ -330,8 +330,8 @@ def best_value_section(sweep: Sweep) -> Iterator[Block]:
     rows: list[list[Cell]] = [
         [
             f"{symbol}, {HYPERPARAMETERS[symbol].title}",
-            *_cells(by_loss[symbol], PUBLISHED_BEST[symbol][0]),
-            *_cells(by_time[symbol], PUBLISHED_BEST[symbol][1]),
+            *_cells(by_loss[symbol], PUBLISHED_BEST_INDICES[symbol][0]),
+            *_cells(by_time[symbol], PUBLISHED_BEST_INDICES[symbol][1]),
         ]
         for symbol in HYPERPARAMETERS
         if symbol in by_loss

@@ -38,7 +38,11 @@ from zerolab.papers.hyperparameters.runs import (
 from zerolab.papers.hyperparameters.study import HYPERPARAMETERS, scaled_values
 from zerolab.report.claims import Claim
 from zerolab.studies.claims import MissingEstimate
-from zerolab.studies.joint_estimates import estimate_largest, estimate_smallest, unless_missing
+from zerolab.studies.joint_estimates import (
+    estimate_largest,
+    estimate_smallest,
+    estimate_unless_missing,
+)
 from zerolab.studies.results import Results
 from zerolab.studies.statistics import ClaimEstimate, estimate_mean
 
@@ -56,7 +60,7 @@ TIME_FIGURE, LOSS_FIGURE = "training-time", "training-loss"
 
 _FIT = "from a linear fit on log2 of all twelve values"
 
-TIME_CLAIM = Claim(
+TIME_SENSITIVE_CLAIM = Claim(
     "time-sensitive",
     "Larger values of I, E, m, rs, ep and n cost more training time, and larger batches (bs) less"
     " (according to the text, ep makes no significant difference).",
@@ -90,7 +94,7 @@ def _percent_of(symbol: str) -> int:
     return _PERCENT_OF_ITERATIONS.get(symbol, 100)
 
 
-STABLE_CLAIM = Claim(
+LOSS_STABLE_CLAIM = Claim(
     "loss-stable",
     "The training loss decreases to a relatively stable level.",
     "[Wang2020a, section 6.1, Fig. 3(a)]",
@@ -99,10 +103,10 @@ STABLE_CLAIM = Claim(
     0.0,
     "equal to",
     0.1,
-    TIME_CLAIM.key,
+    TIME_SENSITIVE_CLAIM.key,
     LOSS_FIGURE,
 )
-RISE_CLAIM = Claim(
+LATE_LOSS_RISE_CLAIM = Claim(
     "loss-rises-late",
     "After 80 % of the longest training, the loss unexpectedly rises, and then decreases further.",
     "[Wang2020a, section 6.1, Fig. 3(a)]",
@@ -111,10 +115,10 @@ RISE_CLAIM = Claim(
     0.0,
     "above",
     0.1,
-    TIME_CLAIM.key,
+    TIME_SENSITIVE_CLAIM.key,
     LOSS_FIGURE,
 )
-EPOCHS_CLAIM = Claim(
+LOSS_FALLS_BY_EPOCH_CLAIM = Claim(
     "loss-falls-with-epochs",
     "In each iteration, the training loss decreases with the epochs (tested on average).",
     "[Wang2020a, section 6, Fig. 2]",
@@ -123,10 +127,10 @@ EPOCHS_CLAIM = Claim(
     0.0,
     "below",
     0.1,
-    TIME_CLAIM.key,
+    TIME_SENSITIVE_CLAIM.key,
     LOSS_FIGURE,
 )
-ITERATIONS_CLAIM = Claim(
+LOSS_FALLS_BY_ITERATION_CLAIM = Claim(
     "loss-falls-with-iterations",
     "The training loss decreases with the iterations, too.",
     "[Wang2020a, section 6, Fig. 2]",
@@ -135,10 +139,10 @@ ITERATIONS_CLAIM = Claim(
     0.0,
     "below",
     0.1,
-    TIME_CLAIM.key,
+    TIME_SENSITIVE_CLAIM.key,
     LOSS_FIGURE,
 )
-SENSITIVE_CLAIM = Claim(
+LOSS_SENSITIVE_CLAIM = Claim(
     "sensitive",
     "Training is highly sensitive to the values of hyper-parameters (tested as more than the spread"
     " between seeds).",
@@ -148,7 +152,7 @@ SENSITIVE_CLAIM = Claim(
     1.0,
     "above",
     0.25,
-    TIME_CLAIM.key,
+    TIME_SENSITIVE_CLAIM.key,
     LOSS_FIGURE,
 )
 _Best = Literal["smallest", "largest", ""]
@@ -198,7 +202,7 @@ def _loss_claim(symbol: str, text: str, best: _Best, place: str) -> Claim:
         0.0,
         "below" if best else "not above",
         0.1,
-        TIME_CLAIM.key,
+        TIME_SENSITIVE_CLAIM.key,
         LOSS_FIGURE,
     )
 
@@ -209,7 +213,7 @@ _BEST_INDEX: Mapping[_Best, int | None] = {"smallest": 0, "largest": 2, "": None
 _BEST = {symbol: _BEST_INDEX[best] for symbol, _, best, _ in _LOSSES}
 """Index of the best published value by symbol, or None if values do not differ."""
 
-THRESHOLD_CLAIM = Claim(
+GATE_THRESHOLD_CLAIM = Claim(
     "loss-threshold-too-high",
     "A gate threshold u of 0.7 is too high; 0.5 and 0.6 are acceptable.",
     "[Wang2020a, section 6.1, Fig. 3(l)]",
@@ -218,7 +222,7 @@ THRESHOLD_CLAIM = Claim(
     0.0,
     "above",
     0.1,
-    TIME_CLAIM.key,
+    TIME_SENSITIVE_CLAIM.key,
     LOSS_FIGURE,
 )
 
@@ -235,7 +239,7 @@ def _important_claim(key: str, measure: str, figure: str, note: str) -> Claim:
         0.0,
         "above",
         0.1,
-        TIME_CLAIM.key,
+        TIME_SENSITIVE_CLAIM.key,
         figure,
     )
 
@@ -261,7 +265,7 @@ def effect_statistics(
     exponents = doubling_effects(runs, log2_seconds)
     changes = range_effects(scale, runs, log2_seconds)
     return {
-        TIME_CLAIM: estimate_smallest(
+        TIME_SENSITIVE_CLAIM: estimate_smallest(
             [scale_estimate(exponents[symbol], sign) for symbol, sign in TIME_SIGNS.items()]
         ),
         TIME_FRIENDLY_CLAIM: estimate_largest(
@@ -271,19 +275,21 @@ def effect_statistics(
                 for sign in (1.0, -1.0)
             ]
         ),
-        EPOCHS_CLAIM: estimate_mean([change_by_epochs(run.trained_run) for run in runs]),
-        ITERATIONS_CLAIM: estimate_mean(
+        LOSS_FALLS_BY_EPOCH_CLAIM: estimate_mean(
+            [change_by_epochs(run.trained_run) for run in runs]
+        ),
+        LOSS_FALLS_BY_ITERATION_CLAIM: estimate_mean(
             [final_loss(run.trained_run) - loss_after(run.trained_run, 1) for run in runs]
         ),
-        STABLE_CLAIM: late_change(scale, runs),
-        RISE_CLAIM: late_rise(scale, runs),
+        LOSS_STABLE_CLAIM: late_change(scale, runs),
+        LATE_LOSS_RISE_CLAIM: late_rise(scale, runs),
         **{
             claim: largest_lead(
                 scale, runs, loss_after_percent(_percent_of(symbol)), symbol, _BEST[symbol]
             )
             for symbol, claim in LOSS_CLAIMS.items()
         },
-        THRESHOLD_CLAIM: unless_missing(
+        GATE_THRESHOLD_CLAIM: estimate_unless_missing(
             estimate_smallest, differences_between_values(scale, runs, final_loss, "u", 2)
         ),
         IMPORTANT_TIME_CLAIM: leads_of_effects(changes, GRID_SYMBOLS, 1.0),
@@ -294,13 +300,14 @@ def effect_statistics(
 
 
 EFFECT_CLAIMS = (
-    TIME_CLAIM, TIME_FRIENDLY_CLAIM, EPOCHS_CLAIM, ITERATIONS_CLAIM, STABLE_CLAIM, RISE_CLAIM,
-    *LOSS_CLAIMS.values(), THRESHOLD_CLAIM, IMPORTANT_TIME_CLAIM, IMPORTANT_LOSS_CLAIM,
+    TIME_SENSITIVE_CLAIM, TIME_FRIENDLY_CLAIM, LOSS_FALLS_BY_EPOCH_CLAIM,
+    LOSS_FALLS_BY_ITERATION_CLAIM, LOSS_STABLE_CLAIM, LATE_LOSS_RISE_CLAIM, *LOSS_CLAIMS.values(),
+    GATE_THRESHOLD_CLAIM, IMPORTANT_TIME_CLAIM, IMPORTANT_LOSS_CLAIM,
 )  # fmt: skip
 """All claims that both the sweep and the screening test."""
 
 
-GATE_CLAIM = Claim(
+GATE_TIME_CLAIM = Claim(
     "gates-cost-much-time",
     "Accepting every network without a gate saves a lot of time.",
     "[Wang2020a, section 5.2]",
@@ -309,7 +316,7 @@ GATE_CLAIM = Claim(
     0.25,
     "above",
     0.05,
-    TIME_CLAIM.key,
+    TIME_SENSITIVE_CLAIM.key,
     TIME_FIGURE,
 )
 DEFAULT_ITERATIONS_CLAIM = Claim(
@@ -318,49 +325,56 @@ DEFAULT_ITERATIONS_CLAIM = Claim(
     "[Wang2020a, section 6.1, Table 4]",
     "policy loss plus value loss at the end, with the default I minus that with each other value,"
     " largest difference",
-    0.0, "below", 0.1, TIME_CLAIM.key, LOSS_FIGURE,
+    0.0, "below", 0.1, TIME_SENSITIVE_CLAIM.key, LOSS_FIGURE,
 )  # fmt: skip
-SIMULATIONS_LEVEL_CLAIM = Claim(
+MOST_SIMULATIONS_LOSS_CLAIM = Claim(
     "loss-simulations-level-at-the-end",
     "At the end, the training loss with the most simulations is back at a similar level as with"
     " half as many.",
     "[Wang2020a, section 6.1, Fig. 3(d)]",
     "policy loss plus value loss at the end, with the largest m minus that with the default",
-    0.0, "equal to", 0.1, TIME_CLAIM.key, LOSS_FIGURE,
+    0.0, "equal to", 0.1, TIME_SENSITIVE_CLAIM.key, LOSS_FIGURE,
 )  # fmt: skip
-LONG_EQUAL_CLAIM = Claim(
+MOST_GAMES_LOSS_CLAIM = Claim(
     "loss-games-alike-for-long",
     "For a long time, the training loss with the most games per iteration is almost the same as"
     " with fewer.",
     "[Wang2020a, section 6.1, Fig. 3(b)]",
     "policy loss plus value loss after half of the iterations, largest difference between the"
     " largest E and another value",
-    0.0, "not above", 0.1, TIME_CLAIM.key, LOSS_FIGURE,
+    0.0, "not above", 0.1, TIME_SENSITIVE_CLAIM.key, LOSS_FIGURE,
 )  # fmt: skip
 
 
-DEFAULT_CLAIMS = (GATE_CLAIM, DEFAULT_ITERATIONS_CLAIM, SIMULATIONS_LEVEL_CLAIM, LONG_EQUAL_CLAIM)
+DEFAULT_RUN_CLAIMS = (
+    GATE_TIME_CLAIM,
+    DEFAULT_ITERATIONS_CLAIM,
+    MOST_SIMULATIONS_LOSS_CLAIM,
+    MOST_GAMES_LOSS_CLAIM,
+)
 """All claims that need runs with default settings, which only the sweep has."""
 
 
-def default_statistics(
+def default_run_statistics(
     results: Results, runs: Sequence[VariedRun]
 ) -> dict[Claim, ClaimEstimate | MissingEstimate]:
-    """Return the statistics of `DEFAULT_CLAIMS`, or the reason why they are missing.
+    """Return the statistics of `DEFAULT_RUN_CLAIMS`, or the reason why they are missing.
 
     `runs` are the finished runs of the sweep, with their values.
     """
     if not runs or len(runs) < len(results.design.runs):
         missing = MissingEstimate(results.unfinished_message() or "nothing is planned")
-        return dict.fromkeys(DEFAULT_CLAIMS, missing)
+        return dict.fromkeys(DEFAULT_RUN_CLAIMS, missing)
     scale, half = results.scale, loss_after_percent(50)
     usual = scaled_values(scale, "n")[1]
     gates = [gate_time_share(run.trained_run) for run in runs if run.values["n"] == usual]
     return {
-        GATE_CLAIM: estimate_mean(gates),
+        GATE_TIME_CLAIM: estimate_mean(gates),
         DEFAULT_ITERATIONS_CLAIM: largest_lead(scale, runs, final_loss, "I", 1),
-        SIMULATIONS_LEVEL_CLAIM: differences_between_values(scale, runs, final_loss, "m", 2)[-1],
-        LONG_EQUAL_CLAIM: unless_missing(
+        MOST_SIMULATIONS_LOSS_CLAIM: differences_between_values(scale, runs, final_loss, "m", 2)[
+            -1
+        ],
+        MOST_GAMES_LOSS_CLAIM: estimate_unless_missing(
             lambda parts: estimate_largest(
                 [*parts, *(scale_estimate(each, -1.0) for each in parts)]
             ),

@@ -171,7 +171,7 @@ class Grid(NamedTuple):
     def elo_scales(self) -> list[float]:
         """Factors by which BayesElo scales the Elo of the tournaments, smallest first."""
         return sorted(
-            ratings.model.scale
+            ratings.model.display_factor
             for name in dict.fromkeys(run.tournament_key for run in self.runs)
             for ratings in self.results.tournaments[name].ratings.values()
         )
@@ -180,7 +180,8 @@ class Grid(NamedTuple):
 def read_grid(results: Results) -> Grid:
     """Read the finished runs and their ratings from the tournament of each seed."""
     levels = {
-        symbol: sorted(int(level) for level in results.levels(symbol)) for symbol in GRID_SYMBOLS
+        symbol: sorted(int(level) for level in results.planned_levels(symbol))
+        for symbol in GRID_SYMBOLS
     }
     return Grid(results, levels, [*_runs(results)], fit_unit_costs(results.runs))
 
@@ -205,7 +206,7 @@ def _elo(tournament: PlayedTournament, run: TrainedRun) -> tuple[float, float]:
     (ratings,) = tournament.ratings.values()
     (random_rating,) = tournament.agent_ratings(RANDOM)
     elo = rating.elo_model - random_rating.elo_model
-    return elo, standard_error(rating) / ratings.model.scale
+    return elo, standard_error(rating) / ratings.model.display_factor
 
 
 def mean_elo_point(
@@ -249,7 +250,7 @@ def _grid_claim(
     return Claim(key, text, source, statistic, 0.0, direction, smallest, gatekeeper_key, figure)
 
 
-MORE_CLAIM = _grid_claim(
+MORE_OF_ALL_CLAIM = _grid_claim(
     "more-of-each",
     "Generally, higher values of all four hyper-parameters (I, E, m, ep) lead to higher playing"
     " strength.",
@@ -258,7 +259,7 @@ MORE_CLAIM = _grid_claim(
     " smallest of four",
     "doubling",
 )
-SUBSUMED_CLAIM = _grid_claim(
+ITERATIONS_SUBSUME_CLAIM = _grid_claim(
     "iterations-subsume",
     "Iterations subsume games, simulations and epochs. At equal time, more iterations are worth"
     " more than more of any of these.",
@@ -267,7 +268,7 @@ SUBSUMED_CLAIM = _grid_claim(
     " counted time, smallest difference",
     "doubling",
 )
-EACH_CLAIMS = {
+MORE_OF_EACH_CLAIMS = {
     symbol: _grid_claim(
         f"more-{HYPERPARAMETERS[symbol].title.replace(' ', '-')}",
         f"{'Generally, more' if symbol in ('m', 'ep') else 'More'} {HYPERPARAMETERS[symbol].title}"
@@ -275,7 +276,7 @@ EACH_CLAIMS = {
         _FIG_4,
         f"Elo per doubling of {symbol} with the others unchanged, from a fit over all runs",
         "doubling",
-        MORE_CLAIM,
+        MORE_OF_ALL_CLAIM,
     )
     for symbol in GRID_SYMBOLS
 }
@@ -285,21 +286,21 @@ OVERTRAINED_CLAIM = _grid_claim(
     " of epochs is worse than the middle one.",
     _FIG_4,
     "mean Elo with the largest ep minus that with the middle ep, at the largest I, E and m",
-    "elo", MORE_CLAIM, "below", 30.0,
+    "elo", MORE_OF_ALL_CLAIM, "below", 30.0,
 )  # fmt: skip
-SATURATED_CLAIM = _grid_claim(
+EPOCHS_SATURATED_CLAIM = _grid_claim(
     "epochs-bring-nothing",
     "With the largest I and E, more epochs within an iteration do not improve Elo.",
     "[Wang2020a, Fig. 6]",
     "Elo per doubling of ep with m unchanged, over the runs with the largest I and E",
-    "elo", MORE_CLAIM, "not above", 20.0,
+    "elo", MORE_OF_ALL_CLAIM, "not above", 20.0,
 )  # fmt: skip
-LONG_SEARCH_CLAIM = _grid_claim(
+LONG_SESSION_SEARCH_CLAIM = _grid_claim(
     "simulations-help-long-sessions",
     "With the largest I and E, more simulations per move generally improve Elo.",
     "[Wang2020a, Fig. 6]",
     "Elo per doubling of m with ep unchanged, over the runs with the largest I and E",
-    "elo", MORE_CLAIM, smallest=20.0,
+    "elo", MORE_OF_ALL_CLAIM, smallest=20.0,
 )  # fmt: skip
 FEW_EPOCHS_CLAIM = _grid_claim(
     "few-epochs-best",
@@ -307,52 +308,52 @@ FEW_EPOCHS_CLAIM = _grid_claim(
     "[Wang2020a, section 6.2, Fig. 6]",
     "mean Elo with each smaller ep minus that with the largest, at the largest I and E, over all m"
     " (the figure has the best m), largest difference",
-    "front-most", MORE_CLAIM, smallest=20.0,
+    "front-most", MORE_OF_ALL_CLAIM, smallest=20.0,
 )  # fmt: skip
-WORK_CLAIM = _grid_claim(
+MORE_TIME_HELPS_CLAIM = _grid_claim(
     "more-time-helps",
     "In general, spending more time in self-play and in training gives higher Elo.",
     "[Wang2020a, section 6.2, Fig. 5]",
     "Elo per doubling of all self-play simulations and Elo per doubling of all training examples,"
     " from one fit over all runs, smaller of the two",
     "elo-both-times",
-    MORE_CLAIM,
+    MORE_OF_ALL_CLAIM,
 )
-CHEAP_CLAIM = _grid_claim(
+HIGH_ELO_LOW_COST_CLAIM = _grid_claim(
     "high-elo-at-low-cost",
     "Combinations with little self-play and training time reach a high Elo: many iterations with"
     " few epochs and simulations (superiority at equal time is our, stricter reading).",
     "[Wang2020a, section 6.2, Fig. 5]",
     "Elo with the largest I and the smallest m and ep, over all E, minus that of all other runs at"
     " equal counted time, from a fit with log2 of the counted time and a constant per tournament",
-    "elo-both-times", MORE_CLAIM, smallest=20.0,
+    "elo-both-times", MORE_OF_ALL_CLAIM, smallest=20.0,
 )  # fmt: skip
-FRUGAL_CLAIM = _grid_claim(
+LONG_SESSION_FRUGAL_CLAIM = _grid_claim(
     "long-sessions-need-little",
     "Long sessions with many iterations can get by with few epochs and simulations.",
     "[Wang2020a, conclusion]",
     "mean Elo with the smallest m and ep minus that with the largest, at the largest I, over all E",
-    "elo", MORE_CLAIM, "not below", 50.0,
+    "elo", MORE_OF_ALL_CLAIM, "not below", 50.0,
 )  # fmt: skip
-OUTER_MATTERS_CLAIM = _grid_claim(
+ITERATIONS_AND_GAMES_CLAIM = _grid_claim(
     "iterations-and-games-matter-more",
     "Iterations and games per iteration are more important for Elo than simulations and epochs.",
     _FIG_4,
     "Elo per doubling of I and of E minus Elo per doubling of m and of ep, with the others"
     " unchanged, smallest of four differences",
     "doubling",
-    MORE_CLAIM,
+    MORE_OF_ALL_CLAIM,
 )
-COMPOSITION_CLAIM = _grid_claim(
+POSITIVE_INTERACTION_CLAIM = _grid_claim(
     "more-than-its-parts",
     "Self-play is more sample-efficient than the simple composition of its parts would predict"
     " (tested as a positive interaction, our reading).",
     "[Wang2020a, conclusion]",
     "change in Elo per doubling of I per doubling of E, m and ep together, from a fit over all runs"
     " with this product",
-    "doubling", MORE_CLAIM,
+    "doubling", MORE_OF_ALL_CLAIM,
 )  # fmt: skip
-OUTER_CLAIM = _grid_claim(
+ITERATIONS_EQUAL_TIME_CLAIM = _grid_claim(
     "iterations-at-equal-time",
     "Within a limited budget, time is well spent on iterations. At equal time, more iterations"
     " train stronger players.",
@@ -360,9 +361,9 @@ OUTER_CLAIM = _grid_claim(
     f"Elo per doubling of {OUTER} at equal time, from a fit over all runs with log2 of the counted"
     " time and a constant per tournament",
     "doubling",
-    SUBSUMED_CLAIM,
+    ITERATIONS_SUBSUME_CLAIM,
 )
-LEAD_CLAIMS = {
+ITERATIONS_LEAD_CLAIMS = {
     symbol: _grid_claim(
         f"iterations-above-{symbol}",
         f"Iterations subsume {HYPERPARAMETERS[symbol].title}. At equal time, more iterations are"
@@ -371,14 +372,14 @@ LEAD_CLAIMS = {
         f"Elo per doubling of {OUTER} minus Elo per doubling of {symbol}, both at equal counted"
         " time",
         "doubling",
-        SUBSUMED_CLAIM,
+        ITERATIONS_SUBSUME_CLAIM,
     )
     for symbol in INNER
 }
 GRID_CLAIMS = (
-    MORE_CLAIM, SUBSUMED_CLAIM, *EACH_CLAIMS.values(), OVERTRAINED_CLAIM, SATURATED_CLAIM,
-    LONG_SEARCH_CLAIM, WORK_CLAIM, FEW_EPOCHS_CLAIM, CHEAP_CLAIM, FRUGAL_CLAIM,
-    OUTER_MATTERS_CLAIM, COMPOSITION_CLAIM, OUTER_CLAIM,
-    *LEAD_CLAIMS.values(),
+    MORE_OF_ALL_CLAIM, ITERATIONS_SUBSUME_CLAIM, *MORE_OF_EACH_CLAIMS.values(), OVERTRAINED_CLAIM,
+    EPOCHS_SATURATED_CLAIM, LONG_SESSION_SEARCH_CLAIM, MORE_TIME_HELPS_CLAIM, FEW_EPOCHS_CLAIM,
+    HIGH_ELO_LOW_COST_CLAIM, LONG_SESSION_FRUGAL_CLAIM, ITERATIONS_AND_GAMES_CLAIM,
+    POSITIVE_INTERACTION_CLAIM, ITERATIONS_EQUAL_TIME_CLAIM, *ITERATIONS_LEAD_CLAIMS.values(),
 )  # fmt: skip
 """All claims about the grid."""

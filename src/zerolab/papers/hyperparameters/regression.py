@@ -129,11 +129,11 @@ def pareto_front_shares(grid: Grid) -> list[float]:
 class GridFits(NamedTuple):
     """Coefficients of all fits, by symbol."""
 
-    elo: dict[str, StudentEstimate]
+    elo_coefficients: dict[str, StudentEstimate]
     """Coefficients b: Elo per doubling."""
-    counted_time: dict[str, StudentEstimate]
+    counted_time_coefficients: dict[str, StudentEstimate]
     """Coefficients a: doublings of counted time per doubling."""
-    measured_time: dict[str, StudentEstimate]
+    measured_time_coefficients: dict[str, StudentEstimate]
     """Coefficients a fitted to measured time."""
     elo_at_equal_counted_time: dict[str, StudentEstimate]
     """Coefficients c: Elo per doubling at equal counted time."""
@@ -192,7 +192,7 @@ def lead_of_iterations(
     sum of the Elo of all runs.
     """
     at_equal_time = fits.elo_at_equal_counted_time
-    if math.isinf(max(at_equal_time[OUTER].error, at_equal_time[symbol].error)):
+    if math.isinf(max(at_equal_time[OUTER].standard_error, at_equal_time[symbol].standard_error)):
         return MissingEstimate("too few runs to distinguish hyper-parameters from time")
     x, time = _logs(grid.runs), _log_counted(grid, grid.runs)
     constants = np.column_stack([np.ones(len(x)), _constants(grid)[0]])
@@ -203,7 +203,7 @@ def lead_of_iterations(
     return _sum_of_elos(grid, outer - other)
 
 
-def last_step_of_epochs(grid: Grid) -> StudentEstimate:
+def elo_gain_of_most_epochs(grid: Grid) -> StudentEstimate:
     """Return the Elo of the largest number of epochs minus that of the next smaller one.
 
     I, E and m have their largest levels.
@@ -330,7 +330,7 @@ def regression_section(grid: Grid) -> Iterator[Block]:
     )
     fits = fit_grid(grid)
     sets = (
-        ("all others equal", fits.elo),
+        ("all others equal", fits.elo_coefficients),
         ("at equal time, counted", fits.elo_at_equal_counted_time),
         ("at equal time, measured", fits.elo_at_equal_measured_time),
     )

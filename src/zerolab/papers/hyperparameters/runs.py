@@ -24,11 +24,11 @@ from numpy.typing import NDArray
 
 from zerolab.papers.elo import standard_error
 from zerolab.papers.hyperparameters.study import (
-    DEFAULT,
     DEFAULT_HOURS,
+    DEFAULT_LEVEL,
     HYPERPARAMETERS,
     PAIR_FACTOR,
-    TOURNAMENT,
+    TOURNAMENT_PART,
     changed_level,
     scaled_values,
 )
@@ -42,8 +42,8 @@ from zerolab.studies.joint_estimates import (
     contrast_of_means,
     estimate_largest,
     estimate_smallest,
+    estimate_unless_missing,
     relative_spread,
-    unless_missing,
 )
 from zerolab.studies.results import Results
 from zerolab.studies.statistics import (
@@ -110,7 +110,7 @@ class Sweep:
     @property
     def default_runs(self) -> list[TrainedRun]:
         """Runs with default settings."""
-        return self.results.runs_where(changed=DEFAULT)
+        return self.results.runs_where(changed=DEFAULT_LEVEL)
 
     @property
     def changed_values(self) -> list[SweepValue]:
@@ -144,7 +144,7 @@ class Sweep:
     @property
     def tournament(self) -> PlayedTournament | None:
         """Tournament between all final networks, or None if it is not finished."""
-        return self.results.tournaments.get(TOURNAMENT)
+        return self.results.tournaments.get(TOURNAMENT_PART)
 
     @property
     def is_complete(self) -> bool:
@@ -229,7 +229,7 @@ class VariedRun(NamedTuple):
     """Number of the mirrored pair in the screening; name of the part in the sweep."""
 
 
-def screened_runs(results: Results) -> list[VariedRun]:
+def screening_runs(results: Results) -> list[VariedRun]:
     """Return the finished runs of the screening with their values."""
     return [
         VariedRun(
@@ -339,7 +339,7 @@ def largest_lead(
         for each in ([index] if index is not None else range(len(VALUE_NAMES)))
         for difference in differences_between_values(scale, runs, measure, symbol, each)
     ]
-    return unless_missing(estimate_largest, differences)
+    return estimate_unless_missing(estimate_largest, differences)
 
 
 def leads_of_effects(
@@ -354,7 +354,7 @@ def leads_of_effects(
         [
             StudentEstimate(
                 sign * effects[one].value - other_sign * effects[other].value,
-                math.hypot(effects[one].error, effects[other].error),
+                math.hypot(effects[one].standard_error, effects[other].standard_error),
                 effects[one].degrees_of_freedom,
             )
             for one in leading
@@ -384,7 +384,7 @@ def range_in_doublings(scale: str, symbol: str) -> float:
 def scale_estimate(estimate: StudentEstimate, factor: float) -> StudentEstimate:
     """Return an estimate multiplied by a factor."""
     return StudentEstimate(
-        factor * estimate.value, abs(factor) * estimate.error, estimate.degrees_of_freedom
+        factor * estimate.value, abs(factor) * estimate.standard_error, estimate.degrees_of_freedom
     )
 
 

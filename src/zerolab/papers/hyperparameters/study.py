@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from zerolab.papers.planning import CHANGES, OPENING_PLIES, full_factorial, one_factor_at_a_time
+from zerolab.papers.planning import (
+    OPENING_PLIES,
+    PRESET_CHANGES,
+    full_factorial,
+    one_factor_at_a_time,
+)
 from zerolab.studies.design import (
     Design,
     Level,
@@ -96,12 +101,12 @@ LEVELS: Mapping[Scale, Mapping[str, tuple[int, ...]]] = {
 }
 """Levels of the full grid [Wang2020a, Table 2], reduced at smaller scales."""
 
-DEFAULT = "default"
+DEFAULT_LEVEL = "default"
 """Level of the ``changed`` factor in runs with default settings."""
-TOURNAMENT = "tournament"
+TOURNAMENT_PART = "tournament"
 """Part that contains the tournaments of the sweep. Other parts are named after the changed
-parameter, or `DEFAULT`."""
-SCREENING = "screening"
+parameter, or `DEFAULT_LEVEL`."""
+SCREENING_PART = "screening"
 """Name of the screening's only part."""
 PAIR_FACTOR = "pair"
 """Factor of the screening: the number of a run's mirrored pair."""
@@ -132,8 +137,8 @@ def scaled_values(scale: str, symbol: str) -> tuple[float, float, float]:
 
 
 def changed_level(scale: str, symbol: str, value: Level) -> str:
-    """Return the level of the ``changed`` factor for a value, such as ``m=200`` or `DEFAULT`."""
-    return DEFAULT if value == scaled_values(scale, symbol)[1] else f"{symbol}={value:g}"
+    """Return the level of the ``changed`` factor for a value: `DEFAULT_LEVEL`, or ``m=200``."""
+    return DEFAULT_LEVEL if value == scaled_values(scale, symbol)[1] else f"{symbol}={value:g}"
 
 
 @register_study
@@ -164,7 +169,9 @@ class HyperparameterSweepStudy(Study):
             for number, combination in enumerate(one_factor_at_a_time(values, default))
             for seed in seeds
         ]
-        tournaments = [_tournament(TOURNAMENT, scale, runs, seed, _GAMES[scale]) for seed in seeds]
+        tournaments = [
+            _tournament(TOURNAMENT_PART, scale, runs, seed, _GAMES[scale]) for seed in seeds
+        ]
         return Design(runs, tournaments)
 
     def verdicts(self, results: Results) -> list[Verdict]:
@@ -172,7 +179,7 @@ class HyperparameterSweepStudy(Study):
 
         return sweep_verdicts(results)
 
-    def document(self, results: Results) -> Document:
+    def report(self, results: Results) -> Document:
         from zerolab.papers.hyperparameters.sweep import sweep_report
 
         return sweep_report(results)
@@ -181,7 +188,7 @@ class HyperparameterSweepStudy(Study):
 def _sweep_run(scale: Scale, values: Mapping[str, Level], seed: int, group: int) -> PlannedRun:
     """Return a run in the part named after its changed hyper-parameter."""
     names = (changed_level(scale, symbol, value) for symbol, value in values.items())
-    name = next((name for name in names if name != DEFAULT), DEFAULT)
+    name = next((name for name in names if name != DEFAULT_LEVEL), DEFAULT_LEVEL)
     return plan_run(
         name.partition("=")[0],
         _BOARD[scale],
@@ -197,7 +204,7 @@ def _changes(scale: Scale, values: Mapping[str, Level]) -> dict[str, Any]:
     """Return the changes to the preset for values of all twelve hyper-parameters."""
     settings = {HYPERPARAMETERS[symbol].setting_key: value for symbol, value in values.items()}
     sampled_plies = HYPERPARAMETERS["T'"].setting_key
-    return {**CHANGES[scale], **settings, sampled_plies: int(settings[sampled_plies]) - 1}
+    return {**PRESET_CHANGES[scale], **settings, sampled_plies: int(settings[sampled_plies]) - 1}
 
 
 def _tournament(
@@ -210,7 +217,7 @@ def _tournament(
         _BOARD[scale],
         {run.label: run for run in runs if run.factors["seed"] == seed},
         games_per_pair=games,
-        openings=OPENING_PLIES[scale],
+        opening_plies=OPENING_PLIES[scale],
         options=f"simulations={simulations:g}&selection.c={c:g}",
         seed=seed,
     )
@@ -239,7 +246,7 @@ class HyperparameterScreeningStudy(Study):
     def design(self, scale: Scale, seeds: Sequence[int]) -> Design:
         runs = [
             plan_run(
-                SCREENING,
+                SCREENING_PART,
                 _BOARD[scale],
                 "wang2020a",
                 {PAIR_FACTOR: number % _SCREENING_ROWS, **values},
@@ -251,7 +258,8 @@ class HyperparameterScreeningStudy(Study):
             for seed in seeds
         ]
         tournaments = [
-            _tournament(SCREENING, scale, runs, seed, _SCREENING_GAMES[scale]) for seed in seeds
+            _tournament(SCREENING_PART, scale, runs, seed, _SCREENING_GAMES[scale])
+            for seed in seeds
         ]
         return Design(runs, tournaments)
 
@@ -260,7 +268,7 @@ class HyperparameterScreeningStudy(Study):
 
         return screening_verdicts(results)
 
-    def document(self, results: Results) -> Document:
+    def report(self, results: Results) -> Document:
         from zerolab.papers.hyperparameters.sweep import screening_report
 
         return screening_report(results)
@@ -322,7 +330,7 @@ class HyperparameterCorrelationStudy(Study):
                     _BOARD[scale],
                     {run.label: run for run in trained},
                     games_per_pair=_GRID_GAMES[scale],
-                    openings=OPENING_PLIES[scale],
+                    opening_plies=OPENING_PLIES[scale],
                     options=f"simulations={middle}",
                     seed=seed,
                 )
@@ -334,14 +342,16 @@ class HyperparameterCorrelationStudy(Study):
 
         return correlation_verdicts(results)
 
-    def document(self, results: Results) -> Document:
+    def report(self, results: Results) -> Document:
         from zerolab.papers.hyperparameters.correlation import correlation_report
 
         return correlation_report(results)
 
 
 def _grid_changes(scale: Scale, values: Mapping[str, Any]) -> dict[str, Any]:
-    reduced = {key: value for key, value in CHANGES[scale].items() if not key.startswith("gate")}
+    reduced = {
+        key: value for key, value in PRESET_CHANGES[scale].items() if not key.startswith("gate")
+    }
     changes = {HYPERPARAMETERS[symbol].setting_key: value for symbol, value in values.items()}
     return {**reduced, "gate": "always", **changes}
 

@@ -15,9 +15,9 @@ from zerolab.papers.hyperparameters.effects import (
 )
 from zerolab.papers.hyperparameters.findings import (
     LOSS_FIGURE,
-    SENSITIVE_CLAIM,
+    LOSS_SENSITIVE_CLAIM,
     TIME_FIGURE,
-    default_statistics,
+    default_run_statistics,
     effect_statistics,
 )
 from zerolab.papers.hyperparameters.runs import (
@@ -29,15 +29,15 @@ from zerolab.papers.hyperparameters.runs import (
     final_loss,
     log2_seconds,
     range_effects,
-    screened_runs,
+    screening_runs,
     spread_by_values,
     training_seconds,
 )
 from zerolab.papers.hyperparameters.study import (
-    DEFAULT,
+    DEFAULT_LEVEL,
     HYPERPARAMETERS,
     PAIR_FACTOR,
-    SCREENING,
+    SCREENING_PART,
     scaled_values,
 )
 from zerolab.report.claims import Claim, Verdict
@@ -152,7 +152,7 @@ def strength_section(sweep: Sweep) -> Iterator[Block]:
         " default number of simulations and the default c, so differences are due to training. The"
         f" runs with default settings are the same in all groups. {POOLED_NOTE}",
     )
-    rows = {"": {DEFAULT: sweep.elo_sample_above_random(sweep.default_runs)}}
+    rows = {"": {DEFAULT_LEVEL: sweep.elo_sample_above_random(sweep.default_runs)}}
     rows |= {
         symbol: {
             f"{sweep_value.value:g}": sweep.elo_sample_above_random(sweep_value.runs)
@@ -211,7 +211,7 @@ def sweep_verdicts(results: Results) -> list[Verdict]:
 def sweep_statistics(results: Results) -> dict[Claim, ClaimEstimate | MissingEstimate]:
     """Return the statistics of the claims about effects and about default values."""
     runs = Sweep(results).varied_runs
-    return {**effect_statistics(results, runs), **default_statistics(results, runs)}
+    return {**effect_statistics(results, runs), **default_run_statistics(results, runs)}
 
 
 def sweep_report(results: Results) -> Document:
@@ -227,7 +227,7 @@ def sweep_report(results: Results) -> Document:
     ]
     if results.runs:
         blocks += [Heading("All runs"), _runs_table(sweep)]
-    caveats = scale_caveats(results.scale, len(results.levels("seed")), _SUBJECT)
+    caveats = scale_caveats(results.scale, len(results.planned_levels("seed")), _SUBJECT)
     title = "Twelve hyper-parameters, one at a time"
     return Document(title, f"{caveats} {times_caveat(results)}", blocks, provenance(results))
 
@@ -268,10 +268,10 @@ _FIGURES = {"log2 of time": TIME_FIGURE, "final loss": LOSS_FIGURE, "Elo": "elo"
 
 def screening_statistics(results: Results) -> dict[Claim, ClaimEstimate | MissingEstimate]:
     """Return the statistics of the claims about effects and about the sensitivity of training."""
-    runs = screened_runs(results)
+    runs = screening_runs(results)
     message = results.unfinished_message()
     sensitivity = MissingEstimate(message) if message else spread_by_values(runs, final_loss)
-    return {**effect_statistics(results, runs), SENSITIVE_CLAIM: sensitivity}
+    return {**effect_statistics(results, runs), LOSS_SENSITIVE_CLAIM: sensitivity}
 
 
 def screening_verdicts(results: Results) -> list[Verdict]:
@@ -284,7 +284,7 @@ def screening_report(results: Results) -> Document:
     blocks = finding_section(results, screening_verdicts(results))
     if results.runs:
         blocks += [*effect_section(results), Heading("All runs"), _screening_table(results)]
-    caveats = scale_caveats(results.scale, len(results.levels("seed")), _SUBJECT)
+    caveats = scale_caveats(results.scale, len(results.planned_levels("seed")), _SUBJECT)
     title = "Twelve hyper-parameters, all together"
     return Document(title, f"{caveats} {times_caveat(results)}", blocks, provenance(results))
 
@@ -293,7 +293,7 @@ def effect_section(results: Results) -> Iterator[Block]:
     """Yield a figure for each measure, and the table of all effects."""
     yield Heading("Effects of hyper-parameters")
     yield Paragraph(_SCREENING_DEFINITION)
-    runs = screened_runs(results)
+    runs = screening_runs(results)
     effects = {
         name: range_effects(results.scale, runs, measure)
         for name, measure in _measures(results).items()
@@ -310,12 +310,12 @@ def effect_section(results: Results) -> Iterator[Block]:
             " the fit, which include measurement error.",
         )  # fmt: skip
     yield _effects_table(results, effects)
-    if SCREENING not in results.tournaments:
+    if SCREENING_PART not in results.tournaments:
         yield Paragraph(f"There is no Elo yet: {results.unfinished_message()}.")
 
 
 def _measures(results: Results) -> dict[str, RunMeasure]:
-    tournament = results.tournaments.get(SCREENING)
+    tournament = results.tournaments.get(SCREENING_PART)
     measures: dict[str, RunMeasure] = {"log2 of time": log2_seconds, "final loss": final_loss}
     return {**measures, "Elo": tournament.elo_above_agent} if tournament else measures
 
@@ -325,7 +325,7 @@ def _title(symbol: str) -> str:
 
 
 def _effects_table(results: Results, effects: Mapping[str, Mapping[str, StudentEstimate]]) -> Table:
-    exponents = doubling_effects(screened_runs(results), log2_seconds)
+    exponents = doubling_effects(screening_runs(results), log2_seconds)
     p_values = {
         name: holm_adjust([each.p_value(0.0) for each in by_symbol.values()])
         for name, by_symbol in effects.items()
@@ -352,7 +352,7 @@ def _screening_table(results: Results) -> Table:
         *(f"{stage} (s)" for stage in TRAINING_TIME_STAGES), "total (s)",
         "last policy loss", "last value loss", "Elo above Random", "accepted", "run",
     ]  # fmt: skip
-    tournament = results.tournaments.get(SCREENING)
+    tournament = results.tournaments.get(SCREENING_PART)
     rows = [
         _screening_cells(run, tournament.elo_above_agent(run) if tournament else None)
         for run in results.runs

@@ -58,7 +58,7 @@ def loss_report(results: Results) -> Document:
     ]
     return Document(
         "Four loss functions on three games of two sizes",
-        scale_caveats(results.scale, len(results.levels("seed")), subject),
+        scale_caveats(results.scale, len(results.planned_levels("seed")), subject),
         blocks,
         provenance(results),
     )
@@ -286,7 +286,7 @@ def _grid(results: Results) -> Iterator[Block]:
         tournament = results.tournaments.get(f"{part}-{LAMBDA}")
         if tournament is None:
             continue
-        weights = [str(level).partition("=")[2] for level in results.levels("loss", part)]
+        weights = [str(level).partition("=")[2] for level in results.planned_levels("loss", part)]
         levels = {"0": "value", "1": "policy"} | {
             weight: f"{LAMBDA}={weight}" for weight in weights if weight
         }

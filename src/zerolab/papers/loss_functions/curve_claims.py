@@ -7,13 +7,13 @@ from functools import partial
 from itertools import product
 from typing import NamedTuple
 
-from zerolab.papers.elo import GAME_TITLES, Term, sum_of_means
+from zerolab.papers.elo import GAME_TITLES, WeightedMean, sum_of_means
 from zerolab.papers.loss_functions import study
 from zerolab.papers.loss_functions.study import GAMES, LOSS_SYMBOLS, PUBLISHED_LOSSES
 from zerolab.report.claims import Claim, Direction
 from zerolab.studies.claims import MissingEstimate
 from zerolab.studies.finished_work import TrainedRun
-from zerolab.studies.joint_estimates import estimate_largest, unless_missing
+from zerolab.studies.joint_estimates import estimate_largest, estimate_unless_missing
 from zerolab.studies.results import Results
 from zerolab.studies.statistics import ClaimEstimate
 
@@ -37,7 +37,7 @@ _LOSSES: Mapping[str, str] = {
 """Source of the findings about the losses on a board."""
 _TRAINING_ELO = "[Wang2019, section V-B], [Wang2020a, section 6.3.2]"
 
-BIAS_CLAIM = Claim(
+TRAINING_ELO_BIAS_CLAIM = Claim(
     "training-elo-misleads",
     "Training Elo is biased and cannot replace a tournament: it hardly predicts the ranking of runs"
     " (tested within each loss, where no difference between losses contributes).",
@@ -57,13 +57,13 @@ COMBINED_LOSS_CLAIM = Claim(
     " difference, mean over all boards",
     0.0, "below", SMALLEST_LOSS_DIFFERENCE, figure="losses-othello",
 )  # fmt: skip
-LOSSES_BIAS_CLAIM = Claim(
+CROSS_LOSS_ELO_BIAS_CLAIM = Claim(
     "training-elo-misleads-between-losses",
     "Training Elo is incomparable among runs, those with different losses included: it hardly"
     " predicts their ranking.",
     "[Wang2019, abstract, section V-B], [Wang2020a, conclusion]",
     "rank correlation between training Elo and tournament Elo over all runs on a board, mean over"
-    " boards", 0.5, "below", 0.2, BIAS_CLAIM.key, "training-elo-final",
+    " boards", 0.5, "below", 0.2, TRAINING_ELO_BIAS_CLAIM.key, "training-elo-final",
 )  # fmt: skip
 COMBINED_BIAS_CLAIM = Claim(
     "training-elo-of-combinations-misleads",
@@ -71,31 +71,32 @@ COMBINED_BIAS_CLAIM = Claim(
     " inconsistent (the captions do not say with what; tested against tournaments).",
     "[Wang2019, Fig. 5], [Wang2020a, Fig. 10]",
     "rank correlation between training Elo and tournament Elo over the runs with l_+ or l_x on a"
-    " board, mean over the two boards", 0.5, "below", 0.2, BIAS_CLAIM.key, "training-elo-final",
+    " board, mean over the two boards",
+    0.5, "below", 0.2, TRAINING_ELO_BIAS_CLAIM.key, "training-elo-final",
 )  # fmt: skip
-STRENGTH_CLAIM = Claim(
+LOSS_IS_NOT_STRENGTH_CLAIM = Claim(
     "small-loss-is-not-strength",
     "A smaller loss does not always mean a stronger player.",
     "[Wang2019, section IV-B], [Wang2020a, section 5.3]",
     "rank correlation between the final sum of policy loss and value loss and tournament Elo over"
     " all runs on a board, mean over boards (-1 if the smaller loss were always stronger; the limit"
     " is ours)",
-    -0.5, "above", 0.2, BIAS_CLAIM.key, "tournament-elo",
+    -0.5, "above", 0.2, TRAINING_ELO_BIAS_CLAIM.key, "tournament-elo",
 )  # fmt: skip
 _TREND = "rank correlation over iterations between the minimised loss and candidates' training Elo"
-TREND_CLAIM = Claim(
+LOSS_ELO_TREND_CLAIM = Claim(
     "losses-do-not-tell-training-elo",
     "Losses and training Elo are by no means exchangeable: during training, they give different"
     " impressions.", _TRAINING_ELO,
     f"{_TREND}, mean over runs (-1 if training Elo rose whenever the loss fell; the limit is ours)",
-    -0.5, "above", 0.2, BIAS_CLAIM.key, "training-elo",
+    -0.5, "above", 0.2, TRAINING_ELO_BIAS_CLAIM.key, "training-elo",
 )  # fmt: skip
-TREND_CLAIMS = {
+BOARD_TREND_CLAIMS = {
     part: Claim(
         f"trends-differ-{part}",
         f"In {part_title(part)}, the trends of losses and of training Elo are inconsistent.",
         "[Wang2019, section VI]", f"{_TREND}, mean over runs (the limit is ours)",
-        -0.5, "above", 0.2, BIAS_CLAIM.key, "training-elo",
+        -0.5, "above", 0.2, TRAINING_ELO_BIAS_CLAIM.key, "training-elo",
     )
     for part in ("connect_four-5x5", "othello-6x6")
 }  # fmt: skip
@@ -109,7 +110,7 @@ LARGER_BOARDS_CLAIM = Claim(
     " combinations of policy loss or value loss and loss function",
     0.2, "below", SMALLEST_LOSS_DIFFERENCE, COMBINED_LOSS_CLAIM.key, "losses-othello",
 )  # fmt: skip
-START_CLAIM = Claim(
+GOBANG_FIRST_LOSS_CLAIM = Claim(
     "value-loss-starts-low-in-gobang",
     "While the sum or the product is minimised, the value loss in 5x5 Gobang is low from the"
     " beginning, unlike in Othello and Connect Four.", _LOSSES["gobang-5x5"],
@@ -117,7 +118,7 @@ START_CLAIM = Claim(
     " minus 5x5 Connect Four, larger difference",
     0.0, "below", SMALLEST_LOSS_DIFFERENCE, COMBINED_LOSS_CLAIM.key, "losses-gobang",
 )  # fmt: skip
-LEVELS_CLAIM = Claim(
+FINAL_LOSSES_CLAIM = Claim(
     "final-losses-as-published", "The losses end at the published values.",
     _BOTH_LOSSES,
     "mean final loss minus the number in the text, largest absolute difference of 15 numbers for"
@@ -133,7 +134,7 @@ class CurveClaim(NamedTuple):
     claim: Claim
     part: str
     measure: Callable[[TrainedRun], float]
-    weights: Mapping[str, float]
+    contrast_weights: Mapping[str, float]
     """Weight of each loss function; a single weight of 1 tests the mean over that loss function's
     runs."""
     smallest_mean_of: Sequence[str] = ()
@@ -148,10 +149,10 @@ def difference_between_sizes(results: Results) -> ClaimEstimate | MissingEstimat
     for game, loss, name, share in product(GAMES, LOSS_SYMBOLS, ("policy", "value"), (0.5, 1.0)):
         measure = partial(study.loss_fall, name, share=share)
         for sign in (1.0, -1.0):
-            sizes = (("6x6", sign), ("5x5", -sign))
-            terms = [Term(weight, f"{game}-{size}", loss, measure) for size, weight in sizes]
-            differences.append(sum_of_means(results, "loss", terms))
-    return unless_missing(estimate_largest, differences)
+            large = WeightedMean(sign, f"{game}-6x6", loss, measure)
+            small = WeightedMean(-sign, f"{game}-5x5", loss, measure)
+            differences.append(sum_of_means(results, "loss", [large, small]))
+    return estimate_unless_missing(estimate_largest, differences)
 
 
 def difference_from_published(results: Results) -> ClaimEstimate | MissingEstimate:
@@ -160,7 +161,7 @@ def difference_from_published(results: Results) -> ClaimEstimate | MissingEstima
     for (part, loss), levels in PUBLISHED_LOSSES.items():
         for name, level in levels.items():
             mean = sum_of_means(
-                results, "loss", [Term(1.0, part, loss, partial(study.final_loss, name))]
+                results, "loss", [WeightedMean(1.0, part, loss, partial(study.final_loss, name))]
             )
             if isinstance(mean, MissingEstimate):
                 return mean
@@ -175,14 +176,14 @@ def first_value_loss_in_gobang(results: Results) -> ClaimEstimate | MissingEstim
     def first_value_loss(run: TrainedRun) -> float:
         return run.last_epoch_losses[0]["value"]
 
-    return unless_missing(
+    return estimate_unless_missing(
         estimate_largest,
         [
             sum_of_means(
                 results,
                 "loss",
                 [
-                    Term(weight, part, loss, first_value_loss)
+                    WeightedMean(weight, part, loss, first_value_loss)
                     for part, weight in (("gobang-5x5", 0.5), (other, -0.5))
                     for loss in ("sum", "product")
                 ],
@@ -195,7 +196,7 @@ def first_value_loss_in_gobang(results: Results) -> ClaimEstimate | MissingEstim
 def mean_trend(results: Results, parts: Sequence[str]) -> ClaimEstimate | MissingEstimate:
     """Return the mean correlation of loss and training Elo over the runs of some boards."""
     pairs = [*product(parts, LOSS_SYMBOLS)]
-    terms = [Term(1.0 / len(pairs), *pair, study.loss_elo_correlation) for pair in pairs]
+    terms = [WeightedMean(1.0 / len(pairs), *pair, study.loss_elo_correlation) for pair in pairs]
     return sum_of_means(results, "loss", terms)
 
 
@@ -215,8 +216,8 @@ def _on_board(
     smallest_mean_of: Sequence[str] = (),
     smallest_lead_of: Sequence[str] = (),
 ) -> CurveClaim:
-    """Return a claim about the losses or, if `BIAS_CLAIM` opens it, about training Elo."""
-    is_elo = gatekeeper is BIAS_CLAIM
+    """Return a claim about losses or, if `TRAINING_ELO_BIAS_CLAIM` opens it, training Elo."""
+    is_elo = gatekeeper is TRAINING_ELO_BIAS_CLAIM
     losses = f"losses-{part.rpartition('-')[0].replace('_', '-')}"
     claim = Claim(
         f"{key}-{part}", f"In {part_title(part)}, {text}",
@@ -254,22 +255,23 @@ CURVE_CLAIMS: Sequence[CurveClaim] = [
     _on_board("degenerates", "connect_four-5x5",
               "training Elo degenerates: it falls during training (falling losses have findings of"
               " their own).", f"{_LAST_MINUS} first, mean over the losses", study.elo_change,
-              _EQUAL, "below", BIAS_CLAIM),
+              _EQUAL, "below", TRAINING_ELO_BIAS_CLAIM),
     _on_board("combined-rise-faster", "othello-6x6",
               "training Elo rises much faster with the sum and the product than with either single"
               " loss (tested by the final training Elo).", "final training Elo of l_+ and of l_x"
               " minus that of l_p and of l_v, smallest of four differences (the limit is ours)",
-              study.last_training_elo, {}, "above", BIAS_CLAIM,
+              study.last_training_elo, {}, "above", TRAINING_ELO_BIAS_CLAIM,
               threshold=100.0, smallest_lead_of=[*_COMBINED]),
     _on_board("policy-rises-fastest", "othello-5x5",
               "training Elo rises fastest with the policy loss (tested by the final training Elo).",
               "final training Elo of l_p minus that of l_v, l_+, l_x, smallest difference",
-              study.last_training_elo, {}, "above", BIAS_CLAIM, smallest_lead_of=["policy"]),
+              study.last_training_elo, {}, "above", TRAINING_ELO_BIAS_CLAIM,
+              smallest_lead_of=["policy"]),
     *(
         _on_board("value-rises-highest", part,
                   f"training Elo ends highest with the value loss{note}.",
                   "final training Elo of l_v minus that of l_p, l_+, l_x, smallest difference",
-                  study.last_training_elo, {}, "above", BIAS_CLAIM, source=source,
+                  study.last_training_elo, {}, "above", TRAINING_ELO_BIAS_CLAIM, source=source,
                   smallest_lead_of=["value"])
         for part, source, note in (
             ("connect_four-6x6", "", ""),
@@ -283,19 +285,19 @@ CURVE_CLAIMS: Sequence[CurveClaim] = [
     _on_board("rises", "connect_four-6x6",
               "training Elo still clearly improves (the same section also calls it stagnation).",
               f"{_LAST_MINUS} first, mean over the losses", study.elo_change, _EQUAL, "above",
-              BIAS_CLAIM),
+              TRAINING_ELO_BIAS_CLAIM),
     _on_board("stagnates", "connect_four-6x6",
               "training Elo stagnates (the same section also calls it a clear improvement).",
               f"{_LAST_MINUS} second, mean over the losses", study.late_elo_change, _EQUAL,
-              "equal to", BIAS_CLAIM),
+              "equal to", TRAINING_ELO_BIAS_CLAIM),
     _on_board("policy-stagnates", "connect_four-6x6",
               "training Elo soon stagnates, or improves very slowly, while the policy loss is"
               " minimised.", f"{_LAST_MINUS} second, with l_p", study.late_elo_change,
-              {"policy": 1.0}, "not above", BIAS_CLAIM),
+              {"policy": 1.0}, "not above", TRAINING_ELO_BIAS_CLAIM),
     _on_board("value-rises-late", "othello-6x6",
               "training Elo rises with the value loss while that loss stagnates.",
               f"{_LAST_MINUS} second, with l_v", study.late_elo_change, {"value": 1.0}, "above",
-              BIAS_CLAIM),
+              TRAINING_ELO_BIAS_CLAIM),
     _on_board("value-loss-stagnates-alone", "othello-6x6",
               "the value loss stagnates while it is minimised (section V-A says that it falls).",
               "decrease in the value loss with l_v in the second half of the iterations",
@@ -327,11 +329,11 @@ CURVE_CLAIMS: Sequence[CurveClaim] = [
               "the value loss falls much quicker than the policy loss while the latter is"
               " minimised.", "decrease in the value loss minus that in the policy loss in the first"
               " quarter of the iterations, with l_p (a quarter of the published decreases is 0.2)",
-              study.value_fall_lead, {"policy": 1.0}, "above", threshold=0.2),
+              study.value_loss_fall_lead, {"policy": 1.0}, "above", threshold=0.2),
     _on_board("value-loss-falls-quickly", "gobang-5x5",
               "the value loss falls quickly while it is minimised.",
               "decrease in the value loss in the first quarter of the iterations minus that after"
-              " it, with l_v", study.early_fall_excess, {"value": 1.0}, "above"),
+              " it, with l_v", study.value_loss_early_fall_excess, {"value": 1.0}, "above"),
     *(
         _on_board("value-loss-vanishes", part,
                   "the value loss falls to about 0 while the sum or the product is minimised.",
@@ -354,7 +356,7 @@ CURVE_CLAIMS: Sequence[CurveClaim] = [
     _on_board("value-loss-rises-first", "othello-6x6",
               "the value loss first increases slightly while the sum or the product is minimised.",
               "value loss in the middle half of the iterations minus the mean of first and last,"
-              " mean of l_+ and l_x", study.value_hump, _COMBINED, "above"),
+              " mean of l_+ and l_x", study.value_loss_hump, _COMBINED, "above"),
     _on_board("policy-loss-falls-combined", "othello-6x6",
               "the policy loss falls while the sum or the product is minimised.",
               "decrease in the policy loss, mean of l_+ and l_x",
@@ -393,7 +395,7 @@ CURVE_CLAIMS: Sequence[CurveClaim] = [
     *(
         _on_board("rises", part, "training Elo rises with every loss.",
                   f"{_LAST_MINUS} first, smallest of the four losses", study.elo_change, {},
-                  "above", BIAS_CLAIM, smallest_mean_of=[*LOSS_SYMBOLS])
+                  "above", TRAINING_ELO_BIAS_CLAIM, smallest_mean_of=[*LOSS_SYMBOLS])
         for part in ("othello-5x5", "othello-6x6")
     ),
 ]  # fmt: skip

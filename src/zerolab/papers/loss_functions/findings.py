@@ -18,18 +18,18 @@ from zerolab.papers.elo import (
 )
 from zerolab.papers.loss_functions import curve_claims
 from zerolab.papers.loss_functions.curve_claims import (
-    BIAS_CLAIM,
     COMBINED_LOSS_CLAIM,
     CURVE_CLAIMS,
     SMALLEST_ELO_DIFFERENCE,
     SMALLEST_LOSS_DIFFERENCE,
+    TRAINING_ELO_BIAS_CLAIM,
     CurveClaim,
     part_title,
 )
 from zerolab.papers.loss_functions.study import LOSS_SYMBOLS, final_loss, last_training_elo
 from zerolab.papers.solved_accuracy import fit_accuracy
 from zerolab.report.claims import Claim, Direction
-from zerolab.studies.block_model import GamesModel, ranked_lead
+from zerolab.studies.block_model import PerGameModels, ranked_lead
 from zerolab.studies.claims import MissingEstimate
 from zerolab.studies.finished_work import TrainedRun
 from zerolab.studies.joint_estimates import estimate_largest, estimate_smallest
@@ -70,37 +70,37 @@ def _claim(
     return Claim(key, text, source, statistic, threshold, direction, smallest, opened_by, figure)
 
 
-VALUE_CLAIM = _claim(
+VALUE_LOSS_BEST_CLAIM = _claim(
     "value-loss-best",
     "In 6x6 Othello and in 5x5 and 6x6 Connect Four alike, minimising the value loss alone trains"
     " the strongest players.", _FIGURE, f"{_leads('value')} on the three boards",
     smallest=SMALLEST_ELO_DIFFERENCE,
 )  # fmt: skip
-SUM_CLAIM = _claim(
+VALUE_ABOVE_SUM_CLAIM = _claim(
     "value-above-sum",
     "On small boards of Othello and Connect Four, minimising the value loss trains stronger players"
     " than the usual sum.", "[Wang2019, introduction, section VI]",
     "tournament Elo of l_v minus that of l_+, mean over the four boards",
 )  # fmt: skip
-EVERYWHERE_CLAIM = _claim(
+VALUE_ABOVE_SUM_ALL_CLAIM = _claim(
     "value-above-sum-everywhere",
     "On three games and two board sizes, the best choice is usually not the sum but the value"
     " loss.", "[Wang2020a, conclusion]",
     "tournament Elo of l_v minus that of l_+, mean difference over the six boards"
     f" ({_ANNOUNCED}; whether l_v is best on most boards is tested separately)",
 )  # fmt: skip
-MOST_CLAIM = _claim(
+VALUE_MOSTLY_BEST_CLAIM = _claim(
     "value-best-on-most-boards",
     "On most of the six boards, the value loss trains the strongest players (the paper's own figure"
     " shows this on three).", "[Wang2020a, conclusion]",
     f"{_leads('value')} on a board, fourth largest of the six boards (above 0 if l_v is the best of"
     " the four losses on at least four boards)",
-    smallest=SMALLEST_ELO_DIFFERENCE, gatekeeper=EVERYWHERE_CLAIM,
+    smallest=SMALLEST_ELO_DIFFERENCE, gatekeeper=VALUE_ABOVE_SUM_ALL_CLAIM,
 )  # fmt: skip
-SELDOM_CLAIM = _claim(
+SUM_SELDOM_BEST_CLAIM = _claim(
     "sum-seldom-best", "The best choice is usually not the sum.", "[Wang2020a, sections 1 and 7]",
     f"{_leads('sum')} on a board, third largest of the six boards (below 0 if another loss is"
-    " better on at least four boards)", "below", SMALLEST_ELO_DIFFERENCE, EVERYWHERE_CLAIM,
+    " better on at least four boards)", "below", SMALLEST_ELO_DIFFERENCE, VALUE_ABOVE_SUM_ALL_CLAIM,
 )  # fmt: skip
 PRODUCT_ELO_CLAIM = _claim(
     "product-as-strong-as-sum",
@@ -109,79 +109,80 @@ PRODUCT_ELO_CLAIM = _claim(
     f"tournament Elo of l_x minus that of l_+, mean over the six boards ({_ANNOUNCED})",
     "equal to", 45.0,
 )  # fmt: skip
-POLICY_CLAIM = _claim(
+POLICY_BEST_GOBANG_6X6_CLAIM = _claim(
     "policy-best-gobang-6x6",
     "In 6x6 Gobang, minimising the policy loss alone trains the strongest players.",
     "[Wang2020a, Fig. 11, section 6.3.3]", _leads("policy"), smallest=SMALLEST_ELO_DIFFERENCE,
 )  # fmt: skip
-SMALL_GOBANG_CLAIM = _claim(
+POLICY_BEST_GOBANG_5X5_CLAIM = _claim(
     "policy-best-gobang-5x5",
     "In 5x5 Gobang, too, minimising the policy loss alone trains the strongest players.",
     "[Wang2020a, section 6.3.3]", _leads("policy"),
-    smallest=SMALLEST_ELO_DIFFERENCE, gatekeeper=POLICY_CLAIM,
+    smallest=SMALLEST_ELO_DIFFERENCE, gatekeeper=POLICY_BEST_GOBANG_6X6_CLAIM,
 )  # fmt: skip
-BEST_ON_BOARD = {
+VALUE_BEST_ON_BOARD_CLAIMS = {
     part: _claim(
         f"value-best-{part}",
         f"In {part_title(part)}, minimising the value loss alone trains the strongest players.",
-        _FIGURE, _leads("value"), smallest=SMALLEST_ELO_DIFFERENCE, gatekeeper=VALUE_CLAIM,
+        _FIGURE, _leads("value"),
+        smallest=SMALLEST_ELO_DIFFERENCE, gatekeeper=VALUE_LOSS_BEST_CLAIM,
     )
     for part in _CLAIMED_BOARDS
 }  # fmt: skip
-SMALL_CLAIM = _claim(
+SMALL_DIFFERENCES_CLAIM = _claim(
     "small-differences-othello-5x5", "In Othello 5x5, the difference between the losses is small.",
     _FIGURE, "largest absolute difference between the mean tournament Elo of two losses",
-    "below", SMALLEST_ELO_DIFFERENCE, VALUE_CLAIM, threshold=_SMALL,
+    "below", SMALLEST_ELO_DIFFERENCE, VALUE_LOSS_BEST_CLAIM, threshold=_SMALL,
 )  # fmt: skip
-HUGE_CLAIM = _claim(
+LOSS_MATTERS_MUCH_CLAIM = _claim(
     "loss-can-matter-much", "The choice of the loss can have a huge impact on strength.",
     "[Wang2019, section VI]",
     "largest difference between the mean tournament Elo of two losses on a board, largest of the"
     " four boards of Othello and Connect Four (twice the limit of a small difference)",
-    "above", SMALLEST_ELO_DIFFERENCE, VALUE_CLAIM, threshold=2.0 * _SMALL,
+    "above", SMALLEST_ELO_DIFFERENCE, VALUE_LOSS_BEST_CLAIM, threshold=2.0 * _SMALL,
 )  # fmt: skip
-DEPENDS_CLAIM = _claim(
+BEST_LOSS_BY_GAME_CLAIM = _claim(
     "best-loss-depends-on-game",
     "Which loss trains the strongest players depends on the game: the value loss in Othello and"
     " Connect Four, the policy loss in Gobang.", "[Wang2020a, section 6.3.3, conclusion]",
     "tournament Elo of l_v minus that of l_p, mean over 6x6 Othello and 5x5 and 6x6 Connect Four,"
     " or of l_p minus l_v, mean over the Gobang boards, whichever is smaller",
-    smallest=SMALLEST_ELO_DIFFERENCE, gatekeeper=VALUE_CLAIM,
+    smallest=SMALLEST_ELO_DIFFERENCE, gatekeeper=VALUE_LOSS_BEST_CLAIM,
 )  # fmt: skip
-STEADY_ON_BOARD = {
+VALUE_VARIES_LESS_CLAIMS = {
     part: _claim(
         f"value-loss-varies-less-{part}",
         f"In {part_title(part)}, players trained with the value loss differ little in strength.",
         _SECTION,
         "standard deviation of tournament Elo between runs with l_v, divided by that with the other"
-        " losses", "below", 0.5, VALUE_CLAIM, threshold=1.0,
+        " losses", "below", 0.5, VALUE_LOSS_BEST_CLAIM, threshold=1.0,
     )
     for part in _CLAIMED_BOARDS
 }  # fmt: skip
-COMPROMISE_CLAIM = _claim(
+SUM_COMPROMISE_CLAIM = _claim(
     "sum-is-a-compromise",
     "If nothing is known about the game, the sum may be a good compromise: on no board does it lose"
     " much strength against the best loss.", "[Wang2020a, sections 1 and 7]",
     "tournament Elo of l_p, l_v, l_x minus that of l_+, largest difference, largest of the boards"
     " (the limit is that of a small difference)",
-    "below", SMALLEST_ELO_DIFFERENCE, SUM_CLAIM, threshold=_SMALL,
+    "below", SMALLEST_ELO_DIFFERENCE, VALUE_ABOVE_SUM_CLAIM, threshold=_SMALL,
 )  # fmt: skip
 PRODUCT_GAINS_CLAIM = _claim(
     "product-above-sum-in-some-games",
     "In some games, minimising the product trains stronger players than the sum.",
     "[Wang2020a, section 6.3.3]", "tournament Elo of l_x minus that of l_+, largest of the boards",
-    smallest=SMALLEST_ELO_DIFFERENCE, gatekeeper=SUM_CLAIM,
+    smallest=SMALLEST_ELO_DIFFERENCE, gatekeeper=VALUE_ABOVE_SUM_CLAIM,
 )  # fmt: skip
 PRODUCT_IN_BOTH_CLAIM = _claim(
     "product-above-sum-in-both-games",
     "In Othello and Connect Four, minimising the product can train stronger players than the sum.",
     "[Wang2019, section V-C]", "tournament Elo of l_x minus that of l_+, mean over the four boards"
     " (our reading; the paper says that the product can do this)",
-    gatekeeper=SUM_CLAIM,
+    gatekeeper=VALUE_ABOVE_SUM_CLAIM,
 )  # fmt: skip
 PRODUCT_BOARDS = ("othello-5x5", "othello-6x6", "connect_four-5x5")
 """Boards for which the papers compare minimising the product with minimising the sum."""
-PRODUCT_CLAIM = Claim(
+PRODUCT_LIKE_SUM_CLAIM = Claim(
     "product-losses-like-sum",
     "Minimising the product or the sum leads to similar policy losses and value losses in 5x5 and"
     " 6x6 Othello, and to the same in 5x5 Connect Four.",
@@ -193,24 +194,24 @@ PRODUCT_CLAIM = Claim(
     SMALLEST_LOSS_DIFFERENCE,
     figure="losses-othello",
 )
-TRAINING_CLAIM = _claim(
+VALUE_TRAINING_ELO_CLAIM = _claim(
     "value-highest-training-elo", "Minimising the value loss achieves the highest training Elo.",
     _SECTION, "final training Elo of l_v minus that of l_p, l_+, l_x, mean over all boards,"
     " smallest difference",
-    smallest=SMALLEST_ELO_DIFFERENCE, gatekeeper=BIAS_CLAIM, figure="training-elo",
+    smallest=SMALLEST_ELO_DIFFERENCE, gatekeeper=TRAINING_ELO_BIAS_CLAIM, figure="training-elo",
 )  # fmt: skip
-LEARNING_CLAIM = _claim(
+ALL_LOSSES_LEARN_CLAIM = _claim(
     "all-learn", "With every loss, players become stronger than Random.",
     "zerolab, on [Wang2020a, Fig. 11]",
     "mean Elo relative to Random of the weakest combination of board and loss",
-    smallest=SMALLEST_ELO_DIFFERENCE, gatekeeper=SUM_CLAIM,
+    smallest=SMALLEST_ELO_DIFFERENCE, gatekeeper=VALUE_ABOVE_SUM_CLAIM,
 )  # fmt: skip
-ACCURACY_CLAIM = _claim(
+VALUE_ACCURACY_CLAIM = _claim(
     "value-above-sum-accuracy",
     "According to a solver, minimising the value loss trains better players than the sum.",
     "zerolab, on [Wang2020a]",
     "strong accuracy of search on solved positions, l_v minus l_+, mean over the four boards of"
-    " Othello and Connect Four", smallest=0.01, gatekeeper=SUM_CLAIM, figure="accuracy",
+    " Othello and Connect Four", smallest=0.01, gatekeeper=VALUE_ABOVE_SUM_CLAIM, figure="accuracy",
 )  # fmt: skip
 
 
@@ -223,7 +224,7 @@ def loss_statistics(results: Results) -> dict[Claim, ClaimEstimate | MissingEsti
     ]
     pairs = [{one: 1.0, other: -1.0} for one, other in permutations(LOSS_SYMBOLS, 2)]
 
-    def elo_on(parts: Sequence[str]) -> GamesModel | MissingEstimate:
+    def elo_on(parts: Sequence[str]) -> PerGameModels | MissingEstimate:
         if isinstance(everywhere, MissingEstimate) or not set(parts) <= set(boards):
             return fit_elo(results, parts, "loss", list(LOSS_SYMBOLS))
         return everywhere
@@ -238,23 +239,23 @@ def loss_statistics(results: Results) -> dict[Claim, ClaimEstimate | MissingEsti
         return ranked_lead(model, loss, _rivals(loss), parts, rank)
 
     return {
-        VALUE_CLAIM: lead_on("value", _CLAIMED_BOARDS, len(_CLAIMED_BOARDS)),
-        ACCURACY_CLAIM: mean_contrast(
+        VALUE_LOSS_BEST_CLAIM: lead_on("value", _CLAIMED_BOARDS, len(_CLAIMED_BOARDS)),
+        VALUE_ACCURACY_CLAIM: mean_contrast(
             fit_accuracy(results, _SUM_BOARDS, "loss", list(LOSS_SYMBOLS), "search"),
             _VALUE_MINUS_SUM,
         ),
-        SUM_CLAIM: mean_contrast(elo_on(_SUM_BOARDS), _VALUE_MINUS_SUM, _SUM_BOARDS),
-        POLICY_CLAIM: lead("policy", "gobang-6x6"),
-        SMALL_GOBANG_CLAIM: lead("policy", "gobang-5x5"),
-        MOST_CLAIM: lead_on("value", boards, len(boards) // 2 + 1),
-        SELDOM_CLAIM: lead_on("sum", boards, len(boards) // 2),
-        TRAINING_CLAIM: smallest_lead(
+        VALUE_ABOVE_SUM_CLAIM: mean_contrast(elo_on(_SUM_BOARDS), _VALUE_MINUS_SUM, _SUM_BOARDS),
+        POLICY_BEST_GOBANG_6X6_CLAIM: lead("policy", "gobang-6x6"),
+        POLICY_BEST_GOBANG_5X5_CLAIM: lead("policy", "gobang-5x5"),
+        VALUE_MOSTLY_BEST_CLAIM: lead_on("value", boards, len(boards) // 2 + 1),
+        SUM_SELDOM_BEST_CLAIM: lead_on("sum", boards, len(boards) // 2),
+        VALUE_TRAINING_ELO_CLAIM: smallest_lead(
             _fit(results, boards, last_training_elo), "value", _rivals("value"), ()
         ),
-        EVERYWHERE_CLAIM: mean_contrast(everywhere, _VALUE_MINUS_SUM),
+        VALUE_ABOVE_SUM_ALL_CLAIM: mean_contrast(everywhere, _VALUE_MINUS_SUM),
         PRODUCT_ELO_CLAIM: mean_contrast(everywhere, _PRODUCT_MINUS_SUM),
         **correlations(results, boards),
-        PRODUCT_CLAIM: _largest(
+        PRODUCT_LIKE_SUM_CLAIM: _largest(
             single_losses,
             [
                 ({"product": sign, "sum": -sign}, [board])
@@ -265,8 +266,8 @@ def loss_statistics(results: Results) -> dict[Claim, ClaimEstimate | MissingEsti
             [_fit(results, boards, partial(final_loss, "sum"))],
             [({"sum": 0.5, "product": 0.5, single: -1.0}, ()) for single in ("policy", "value")],
         ),
-        DEPENDS_CLAIM: _smaller_lead_by_game(elo_on([*_CLAIMED_BOARDS, *_GOBANG_BOARDS])),
-        COMPROMISE_CLAIM: _largest(
+        BEST_LOSS_BY_GAME_CLAIM: _smaller_lead_by_game(elo_on([*_CLAIMED_BOARDS, *_GOBANG_BOARDS])),
+        SUM_COMPROMISE_CLAIM: _largest(
             [everywhere],
             [({rival: 1.0, "sum": -1.0}, [board]) for rival in _rivals("sum") for board in boards],
         ),
@@ -274,21 +275,21 @@ def loss_statistics(results: Results) -> dict[Claim, ClaimEstimate | MissingEsti
             [everywhere], [(_PRODUCT_MINUS_SUM, [board]) for board in boards]
         ),
         PRODUCT_IN_BOTH_CLAIM: mean_contrast(elo_on(_SUM_BOARDS), _PRODUCT_MINUS_SUM, _SUM_BOARDS),
-        HUGE_CLAIM: _largest(
+        LOSS_MATTERS_MUCH_CLAIM: _largest(
             [elo_on(_SUM_BOARDS)], [(pair, [board]) for pair in pairs for board in _SUM_BOARDS]
         ),
         **{
             claim: elo_spread_ratio(results, part, "loss", "value", _rivals("value"))
-            for part, claim in STEADY_ON_BOARD.items()
+            for part, claim in VALUE_VARIES_LESS_CLAIMS.items()
         },
-        **{claim: lead("value", part) for part, claim in BEST_ON_BOARD.items()},
-        SMALL_CLAIM: _largest(
+        **{claim: lead("value", part) for part, claim in VALUE_BEST_ON_BOARD_CLAIMS.items()},
+        SMALL_DIFFERENCES_CLAIM: _largest(
             [elo_on(["othello-5x5"])], [(pair, ["othello-5x5"]) for pair in pairs]
         ),
-        LEARNING_CLAIM: weakest_elo(results, boards, "loss", [*LOSS_SYMBOLS]),
+        ALL_LOSSES_LEARN_CLAIM: weakest_elo(results, boards, "loss", [*LOSS_SYMBOLS]),
         curve_claims.LARGER_BOARDS_CLAIM: curve_claims.difference_between_sizes(results),
-        curve_claims.START_CLAIM: curve_claims.first_value_loss_in_gobang(results),
-        curve_claims.LEVELS_CLAIM: curve_claims.difference_from_published(results),
+        curve_claims.GOBANG_FIRST_LOSS_CLAIM: curve_claims.first_value_loss_in_gobang(results),
+        curve_claims.FINAL_LOSSES_CLAIM: curve_claims.difference_from_published(results),
         **{each.claim: _loss_statistic(results, each) for each in CURVE_CLAIMS},
     }  # fmt: skip
 
@@ -303,7 +304,7 @@ def _rivals(loss: str) -> list[str]:
 
 def _fit(
     results: Results, parts: Sequence[str], measure: Callable[[TrainedRun], float]
-) -> GamesModel | MissingEstimate:
+) -> PerGameModels | MissingEstimate:
     return fit_measure(results, parts, "loss", list(LOSS_SYMBOLS), measure)
 
 
@@ -323,27 +324,27 @@ def _loss_statistic(results: Results, claimed: CurveClaim) -> ClaimEstimate | Mi
                 for target in claimed.smallest_mean_of
             ]
         )
-    if abs(sum(claimed.weights.values())) < 1e-9:
-        return model.contrast(claimed.weights)
+    if abs(sum(claimed.contrast_weights.values())) < 1e-9:
+        return model.contrast(claimed.contrast_weights)
     runs = {
         target: {
             run.seed: claimed.measure(run) for run in results.runs_where(claimed.part, loss=target)
         }
-        for target in claimed.weights
+        for target in claimed.contrast_weights
     }
     seeds = set.intersection(*(set(by_seed) for by_seed in runs.values()))
     if not seeds:
         return MissingEstimate(f"{claimed.part}: no seed has runs with all losses of the claim")
     return estimate_mean(
         [
-            sum(weight * runs[target][seed] for target, weight in claimed.weights.items())
+            sum(weight * runs[target][seed] for target, weight in claimed.contrast_weights.items())
             for seed in sorted(seeds, key=str)
         ]
     )
 
 
 def _largest(
-    models: Sequence[GamesModel | MissingEstimate],
+    models: Sequence[PerGameModels | MissingEstimate],
     contrasts: Sequence[tuple[Mapping[str, float], Sequence[str]]],
 ) -> ClaimEstimate | MissingEstimate:
     """Return the largest of several contrasts over all models.
@@ -359,7 +360,7 @@ def _largest(
 
 
 def _smaller_lead_by_game(
-    model: GamesModel | MissingEstimate,
+    model: PerGameModels | MissingEstimate,
 ) -> ClaimEstimate | MissingEstimate:
     """Return the lead of the loss that the paper finds best, in the games with the smaller lead."""
     if isinstance(model, MissingEstimate):
@@ -386,15 +387,15 @@ def correlations(
         return correlation_with_elo(results, parts, "loss", groups, measure)
 
     return {
-        curve_claims.BIAS_CLAIM: with_elo(last_training_elo, within),
-        curve_claims.LOSSES_BIAS_CLAIM: with_elo(last_training_elo, between),
+        curve_claims.TRAINING_ELO_BIAS_CLAIM: with_elo(last_training_elo, within),
+        curve_claims.CROSS_LOSS_ELO_BIAS_CLAIM: with_elo(last_training_elo, between),
         curve_claims.COMBINED_BIAS_CLAIM: with_elo(
-            last_training_elo, [["sum", "product"]], [*curve_claims.TREND_CLAIMS]
+            last_training_elo, [["sum", "product"]], [*curve_claims.BOARD_TREND_CLAIMS]
         ),
-        curve_claims.STRENGTH_CLAIM: with_elo(partial(final_loss, "sum"), between),
-        curve_claims.TREND_CLAIM: curve_claims.mean_trend(results, boards),
+        curve_claims.LOSS_IS_NOT_STRENGTH_CLAIM: with_elo(partial(final_loss, "sum"), between),
+        curve_claims.LOSS_ELO_TREND_CLAIM: curve_claims.mean_trend(results, boards),
         **{
             claim: curve_claims.mean_trend(results, [part])
-            for part, claim in curve_claims.TREND_CLAIMS.items()
+            for part, claim in curve_claims.BOARD_TREND_CLAIMS.items()
         },
     }

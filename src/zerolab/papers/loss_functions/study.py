@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from zerolab.papers.planning import (
     OPENING_PLIES,
-    WANG2019_SEEDS,
-    planned_positions,
+    WANG2019_SEED_COUNTS,
+    planned_dataset,
     wang2019_changes,
 )
 from zerolab.studies.design import Design, PlannedRun, PlannedTournament, plan_run
@@ -89,7 +89,7 @@ class LossFunctionsStudy(Study):
     measurement_version: ClassVar[int] = 1
 
     def seed_count(self, scale: Scale) -> int:
-        return WANG2019_SEEDS[scale]
+        return WANG2019_SEED_COUNTS[scale]
 
     def design(self, scale: Scale, seeds: Sequence[int]) -> Design:
         runs: list[PlannedRun] = []
@@ -113,7 +113,7 @@ class LossFunctionsStudy(Study):
                             _tournament(scale, game, size, [*ends, *grid], LAMBDA, seed=seed)
                         )
         solved = [
-            planned_positions(f"{game}:{size}", _SOLVED[scale], f"{game}-{size}")
+            planned_dataset(f"{game}:{size}", _SOLVED[scale], f"{game}-{size}")
             for game in _GAMES[scale] for size in SIZES
         ]  # fmt: skip
         return Design(runs, tournaments, report_datasets=solved)
@@ -128,7 +128,7 @@ class LossFunctionsStudy(Study):
 
         return results.judge(loss_statistics)
 
-    def document(self, results: Results) -> Document:
+    def report(self, results: Results) -> Document:
         from zerolab.papers.loss_functions.analysis import loss_report
 
         return loss_report(results)
@@ -167,7 +167,7 @@ def _tournament(
         f"{game}:{size}",
         {run.label: run for run in runs},
         games_per_pair=_GAMES_PER_PAIR[scale],
-        openings=OPENING_PLIES[scale],
+        opening_plies=OPENING_PLIES[scale],
         name=name,
         seed=seed,
     )
@@ -194,17 +194,17 @@ def smaller_loss_fall(run: TrainedRun) -> float:
     return min(loss_fall("policy", run), loss_fall("value", run))
 
 
-def value_fall_lead(run: TrainedRun) -> float:
+def value_loss_fall_lead(run: TrainedRun) -> float:
     """Return the decrease in the value loss in the first quarter minus that in the policy loss."""
     return loss_fall("value", run, 0.25) - loss_fall("policy", run, 0.25)
 
 
-def early_fall_excess(run: TrainedRun) -> float:
+def value_loss_early_fall_excess(run: TrainedRun) -> float:
     """Return the decrease in the value loss in the first quarter minus that afterwards."""
     return loss_fall("value", run, 0.25) - late_fall("value", 0.25, run)
 
 
-def value_hump(run: TrainedRun) -> float:
+def value_loss_hump(run: TrainedRun) -> float:
     """Return the value loss in the middle half of training minus the mean of first and last."""
     values = [losses["value"] for losses in run.last_epoch_losses]
     quarter = len(values) // 4

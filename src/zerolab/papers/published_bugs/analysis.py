@@ -17,17 +17,17 @@ from zerolab.papers.elo import (
     unfinished_tournaments_note,
 )
 from zerolab.papers.published_bugs.study import (
-    CLOSURE,
-    DEFAULT_RATE,
+    CLOSURE_PART,
     DEFECTIVE,
-    LABELS,
+    LABELS_PART,
+    LEARNING_RATES,
     LOSSES,
-    MIRROR,
-    OPTIMIZER,
-    RATES,
+    MIRROR_PART,
+    OPTIMIZER_PART,
+    PUBLISHED_LEARNING_RATE,
     RIGHT,
     SHARED_NETWORK_TOURNAMENT,
-    WINNER,
+    WINNER_PART,
 )
 from zerolab.ratings.ratings import Rating
 from zerolab.report.claims import Claim
@@ -48,8 +48,8 @@ from zerolab.studies.statistics import (
 )
 from zerolab.studies.study import scale_caveats
 
-CLOSURES = (CLOSURE, f"{CLOSURE}-{SHARED_NETWORK_TOURNAMENT}")
-"""Tournaments of the `CLOSURE` part: with each run's own network, and with shared networks."""
+CLOSURE_TOURNAMENTS = (CLOSURE_PART, f"{CLOSURE_PART}-{SHARED_NETWORK_TOURNAMENT}")
+"""Tournaments of the `CLOSURE_PART` part: with each run's own network, and with shared networks."""
 
 
 def _interaction(part: str, loss: str, text: str, source: str) -> Claim:
@@ -67,13 +67,13 @@ def _interaction(part: str, loss: str, text: str, source: str) -> Claim:
 
 
 MIRROR_CLAIM = _interaction(
-    MIRROR,
+    MIRROR_PART,
     "value",
     "The bug of unmirrored policies favours learning the value alone.",
     "zerolab, on [WangCode]",
 )
 WINNER_CLAIM = _interaction(
-    WINNER,
+    WINNER_PART,
     "policy",
     "The bug of absolute winners favours learning the policy alone.",
     "zerolab, on [AZG]",
@@ -86,7 +86,7 @@ WINNER_LOSS_CLAIM = Claim(
     0.5,
     "below",
     0.1,
-    figure=WINNER,
+    figure=WINNER_PART,
 )
 CLOSURE_CLAIM = Claim(
     "closure-hides-spread",
@@ -97,7 +97,7 @@ CLOSURE_CLAIM = Claim(
     1.0,
     "below",
     0.2,
-    figure=CLOSURE,
+    figure=CLOSURE_PART,
 )
 LABEL_CLAIM = Claim(
     "labels-are-no-ceiling",
@@ -108,15 +108,15 @@ LABEL_CLAIM = Claim(
     0.9,
     "below",
     0.02,
-    figure=LABELS,
+    figure=LABELS_PART,
 )
 
 
 def bug_statistics(results: Results) -> dict[Claim, ClaimEstimate | MissingEstimate]:
     """Return the statistic of each claim, or the reason why it is missing."""
     return {
-        MIRROR_CLAIM: bug_loss_interaction(results, MIRROR, "value"),
-        WINNER_CLAIM: bug_loss_interaction(results, WINNER, "policy"),
+        MIRROR_CLAIM: bug_loss_interaction(results, MIRROR_PART, "value"),
+        WINNER_CLAIM: bug_loss_interaction(results, WINNER_PART, "policy"),
         WINNER_LOSS_CLAIM: _loss_ratio(results),
         CLOSURE_CLAIM: shared_network_spread_ratio(results),
         LABEL_CLAIM: true_label_share(results),
@@ -151,20 +151,20 @@ def _loss_ratio(results: Results) -> ClaimEstimate | MissingEstimate:
     groups = [
         [
             run.last_epoch_losses[-1]["value"]
-            for run in results.runs_where(WINNER, code=code, loss="sum")
+            for run in results.runs_where(WINNER_PART, code=code, loss="sum")
         ]
         for code in (DEFECTIVE, RIGHT)
     ]
     if not all(groups):
-        return MissingEstimate(results.unfinished_message(WINNER))
+        return MissingEstimate(results.unfinished_message(WINNER_PART))
     return bootstrap(*groups, statistic=lambda wrong, right: mean(wrong) / mean(right))
 
 
 def ratings_by_loss(results: Results, key: str) -> dict[str, list[Rating]]:
-    """Return the ratings of the players of a tournament in `CLOSURES`, by loss."""
+    """Return the ratings of the players of a tournament in `CLOSURE_TOURNAMENTS`, by loss."""
     rated = results.tournaments[key].rating_by_player
     return {
-        loss: [rated[run.planned.label] for run in results.runs_where(CLOSURE, loss=loss)]
+        loss: [rated[run.planned.label] for run in results.runs_where(CLOSURE_PART, loss=loss)]
         for loss in LOSSES
     }
 
@@ -175,11 +175,11 @@ def shared_network_spread_ratio(results: Results) -> ClaimEstimate | MissingEsti
     Copies of a network have the same strength and play separate games, so their spread in Elo is
     due to the games alone.
     """
-    if missing := unfinished_tournaments_note(results, CLOSURES):
+    if missing := unfinished_tournaments_note(results, CLOSURE_TOURNAMENTS):
         return missing
     own, shared = (
         [[rating.elo for rating in ratings] for ratings in ratings_by_loss(results, key).values()]
-        for key in CLOSURES
+        for key in CLOSURE_TOURNAMENTS
     )
     ratio = spread_ratio(shared, own)
     return MissingEstimate("one run per loss: no spread to compare") if ratio is None else ratio
@@ -187,7 +187,7 @@ def shared_network_spread_ratio(results: Results) -> ClaimEstimate | MissingEsti
 
 def label_results(results: Results, code: str, names: Sequence[str]) -> list[list[float]]:
     """Return the results in `names` of each computation that provides them all, ordered by seed."""
-    prefix = f"{LABELS}: {code}/"
+    prefix = f"{LABELS_PART}: {code}/"
     return [
         [numbers[name] for name in names]
         for label, numbers in results.computation_results.items()
@@ -198,9 +198,9 @@ def label_results(results: Results, code: str, names: Sequence[str]) -> list[lis
 def missing_label_results(results: Results) -> MissingEstimate:
     """Return the reason why results of label computations are missing."""
     stale = "an earlier version computed results without some numbers: remove"
-    keys = [planned.key for planned in results.design.computations if planned.part == LABELS]
+    keys = [planned.key for planned in results.design.computations if planned.part == LABELS_PART]
     files = ", ".join(f"computed/{key}.json" for key in keys)
-    return MissingEstimate(results.unfinished_message(LABELS) or f"{stale} {files}")
+    return MissingEstimate(results.unfinished_message(LABELS_PART) or f"{stale} {files}")
 
 
 def true_label_share(results: Results) -> ClaimEstimate | MissingEstimate:
@@ -218,17 +218,17 @@ def true_label_share(results: Results) -> ClaimEstimate | MissingEstimate:
 OWN, SHARED = "own networks", "the last run's network"
 
 _BUGS = {
-    MIRROR: "In Connect Four, mirrored boards are paired with the policy of the original board"
+    MIRROR_PART: "In Connect Four, mirrored boards are paired with the policy of the original board"
     " [WangCode]. The conflicting policy targets should favour learning the value alone.",
-    WINNER: "Gobang results are interpreted as if they were relative to the side to move, so every"
-    " position of the first player is labelled a loss, regardless of the winner [AZG]. The value is"
-    " then easy to learn but worthless, which should favour learning the policy alone.",
-    OPTIMIZER: "Adam is re-created in every iteration with its default learning rate of 0.001"
+    WINNER_PART: "Gobang results are interpreted as if they were relative to the side to move, so"
+    " every position of the first player is labelled a loss, regardless of the winner [AZG]. The"
+    " value is then easy to learn but worthless, which should favour learning the policy alone.",
+    OPTIMIZER_PART: "Adam is re-created in every iteration with its default learning rate of 0.001"
     " [AZG]. A sweep over learning rates then compares identical runs.",
-    CLOSURE: "All runs of a loss play with the last run's network [WangCode]. The published spread"
-    " then reflects variation between games, not between training runs.",
-    LABELS: "Lost positions with the first player to move are labelled draws [ClausenCode]. The"
-    " published accuracy then measures agreement with wrong labels.",
+    CLOSURE_PART: "All runs of a loss play with the last run's network [WangCode]. The published"
+    " spread then reflects variation between games, not between training runs.",
+    LABELS_PART: "Lost positions with the first player to move are labelled draws [ClausenCode]."
+    " The published accuracy then measures agreement with wrong labels.",
 }
 
 
@@ -237,16 +237,16 @@ def bug_report(results: Results) -> Document:
     subject = "the effect of a bug on the published runs"
     blocks: list[Block] = [
         *finding_section(results, results.judge(bug_statistics)),
-        *_trained(results, MIRROR, "loss"),
-        *_trained(results, WINNER, "loss"),
-        *_trained(results, OPTIMIZER, "rate"),
+        *_trained(results, MIRROR_PART, "loss"),
+        *_trained(results, WINNER_PART, "loss"),
+        *_trained(results, OPTIMIZER_PART, "rate"),
         *_rates(results),
         *_closed(results),
         *_labelled(results),
     ]
     return Document(
         "Bugs in published code, switched on and off",
-        scale_caveats(results.scale, len(results.levels("seed")), subject),
+        scale_caveats(results.scale, len(results.planned_levels("seed")), subject),
         blocks,
         provenance(results),
     )
@@ -254,11 +254,11 @@ def bug_report(results: Results) -> Document:
 
 def _rates(results: Results) -> Iterator[Block]:
     """Yield the effects of the learning rate and of the bug, which no paper reports."""
-    tournament = results.tournaments.get(OPTIMIZER)
+    tournament = results.tournaments.get(OPTIMIZER_PART)
     if tournament is None:
         return
-    published = f"{DEFAULT_RATE:g}"
-    low, high = (f"{rate:g}" for rate in (min(RATES), max(RATES)))
+    published = f"{PUBLISHED_LEARNING_RATE:g}"
+    low, high = (f"{rate:g}" for rate in (min(LEARNING_RATES), max(LEARNING_RATES)))
     comparisons = {
         f"rate {high} minus {low}, without the bug": ((RIGHT, high), (RIGHT, low)),
         f"without the bug minus with it, rate {published}": (
@@ -269,7 +269,7 @@ def _rates(results: Results) -> Iterator[Block]:
     for title, pair in comparisons.items():
         ratings, others = (
             {run.seed: tournament.final_rating(run)
-             for run in results.runs_where(OPTIMIZER, code=code, rate=rate)}
+             for run in results.runs_where(OPTIMIZER_PART, code=code, rate=rate)}
             for code, rate in pair
         )  # fmt: skip
         if pairs := pair_by_seed(ratings, others):
@@ -293,7 +293,7 @@ def _trained(results: Results, part: str, factor: str) -> Iterator[Block]:
         yield Paragraph(f"Not finished: {results.unfinished_message(part)}.")
         return
     groups: dict[str, dict[str, RunSample]] = {}
-    for level in results.levels(factor, part):
+    for level in results.planned_levels(factor, part):
         groups[f"{factor} {level}"] = {
             code: elo_sample(tournament, results.runs_where(part, code=code, **{factor: level}))
             for code in (RIGHT, DEFECTIVE)
@@ -301,7 +301,7 @@ def _trained(results: Results, part: str, factor: str) -> Iterator[Block]:
         }
     groups = {title: samples for title, samples in groups.items() if samples}
     if not groups:
-        yield Paragraph(f"{removed_runs_note(results, part).note}.")
+        yield Paragraph(f"{removed_runs_note(results, part).reason}.")
         return
     groups = with_pooled_intervals(groups)
     yield Picture(
@@ -319,15 +319,17 @@ def _title(part: str) -> str:
 
 
 def _closed(results: Results) -> Iterator[Block]:
-    yield Heading(_title(CLOSURE))
-    yield Paragraph(_BUGS[CLOSURE])
-    if missing := unfinished_tournaments_note(results, CLOSURES):
-        yield Paragraph(f"Not finished: {missing.note}.")
+    yield Heading(_title(CLOSURE_PART))
+    yield Paragraph(_BUGS[CLOSURE_PART])
+    if missing := unfinished_tournaments_note(results, CLOSURE_TOURNAMENTS):
+        yield Paragraph(f"Not finished: {missing.reason}.")
         return
     names = (OWN, SHARED)
-    rated = dict(zip(names, (ratings_by_loss(results, key) for key in CLOSURES), strict=True))
+    rated = dict(
+        zip(names, (ratings_by_loss(results, key) for key in CLOSURE_TOURNAMENTS), strict=True)
+    )
     yield Picture(
-        CLOSURE,
+        CLOSURE_PART,
         draw_grouped_runs(
             {f"loss {loss}": {name: sample_of_ratings(rated[name][loss]) for name in names}
              for loss in LOSSES},
@@ -345,7 +347,7 @@ def _closed(results: Results) -> Iterator[Block]:
         "loss", "networks", "runs", Column("Elo", "+.0f"), Column("SD between players", ".0f"),
         Column("error of measuring a player", ".0f"),
     ]  # fmt: skip
-    yield Table(f"{CLOSURE}-elo", "Tournament Elo by network used", columns, rows)
+    yield Table(f"{CLOSURE_PART}-elo", "Tournament Elo by network used", columns, rows)
 
 
 def _spread(ratings: Sequence[Rating]) -> tuple[float, float | None, float]:
@@ -356,8 +358,8 @@ def _spread(ratings: Sequence[Rating]) -> tuple[float, float | None, float]:
 
 
 def _labelled(results: Results) -> Iterator[Block]:
-    yield Heading(_title(LABELS))
-    yield Paragraph(_BUGS[LABELS])
+    yield Heading(_title(LABELS_PART))
+    yield Paragraph(_BUGS[LABELS_PART])
     titles = {
         "on_labels": "accuracy on the labels",
         "on_outcomes": "accuracy on the true outcomes",
@@ -373,10 +375,10 @@ def _labelled(results: Results) -> Iterator[Block]:
         for name, title in titles.items()
     }  # fmt: skip
     if not all(groups.values()):
-        yield Paragraph(f"Not finished: {missing_label_results(results).note}.")
+        yield Paragraph(f"Not finished: {missing_label_results(results).reason}.")
         return
     yield Picture(
-        LABELS,
+        LABELS_PART,
         draw_grouped_runs(groups, "Predicting win, draw or loss", "held-out positions, %"),
         "Accuracy of a small network trained on solved positions with either the published or the"
         " correct labels. At every scale it is smaller than the networks of [Clausen2021] and"

@@ -21,31 +21,35 @@ if TYPE_CHECKING:
     from zerolab.report.document import Document
     from zerolab.studies.results import Results
 
-MIRROR = "mirrored-policy"
-WINNER = "absolute-winner"
-OPTIMIZER = "fresh-optimizer"
-CLOSURE = "tournament-closure"
-LABELS = "win-labels"
+MIRROR_PART = "mirrored-policy"
+WINNER_PART = "absolute-winner"
+OPTIMIZER_PART = "fresh-optimizer"
+CLOSURE_PART = "tournament-closure"
+LABELS_PART = "win-labels"
 """Parts of the study: one per bug."""
 RIGHT, DEFECTIVE = "right", "defective"
 """Levels of the ``code`` factor: without and with the bug."""
 SHARED_NETWORK_TOURNAMENT = "closed"
 """Name of the tournament in which all runs of a loss share the last run's network."""
 LOSSES = ("policy", "value", "sum")
-RATES = (0.001, 0.005, 0.01)
-DEFAULT_RATE = 0.005
+LEARNING_RATES = (0.001, 0.005, 0.01)
+PUBLISHED_LEARNING_RATE = 0.005
 """Published learning rate, which the defective code replaces with 0.001."""
 
 _GAMES: Mapping[str, str] = {
-    MIRROR: "connect_four:6x6",
-    WINNER: "gobang:6x6",
-    OPTIMIZER: "othello:6x6",
+    MIRROR_PART: "connect_four:6x6",
+    WINNER_PART: "gobang:6x6",
+    OPTIMIZER_PART: "othello:6x6",
 }
-_SMOKE_GAMES: Mapping[str, str] = {**_GAMES, WINNER: "gobang:4x4:3", OPTIMIZER: "othello:4x4"}
+_SMOKE_GAMES: Mapping[str, str] = {
+    **_GAMES,
+    WINNER_PART: "gobang:4x4:3",
+    OPTIMIZER_PART: "othello:4x4",
+}
 _SETTINGS: Mapping[str, str] = {
-    MIRROR: "mirrored_policy",
-    WINNER: "absolute_winner",
-    OPTIMIZER: "fresh_optimizer",
+    MIRROR_PART: "mirrored_policy",
+    WINNER_PART: "absolute_winner",
+    OPTIMIZER_PART: "fresh_optimizer",
 }
 """Value of the setting ``published_bugs``, by part."""
 _LABELLED: Mapping[Scale, tuple[str, int, int]] = {
@@ -79,18 +83,18 @@ class PublishedBugsStudy(Study):
         return _SEEDS[scale]
 
     def design(self, scale: Scale, seeds: Sequence[int]) -> Design:
-        mirror = [run for seed in seeds for run in _losses(scale, MIRROR, seed)]
-        winner = [run for seed in seeds for run in _losses(scale, WINNER, seed)]
+        mirror = [run for seed in seeds for run in _losses(scale, MIRROR_PART, seed)]
+        winner = [run for seed in seeds for run in _losses(scale, WINNER_PART, seed)]
         optimizer = [run for seed in seeds for run in _rates(scale, seed)]
         closure, closed = _closure(scale, seeds)
         return Design(
             [*mirror, *winner, *optimizer, *closure],
             [
-                *_tournaments(scale, MIRROR, mirror),
-                *_tournaments(scale, WINNER, winner),
-                *_tournaments(scale, OPTIMIZER, optimizer),
-                _tournament(scale, CLOSURE, {run.label: run for run in closure}),
-                _tournament(scale, CLOSURE, closed, SHARED_NETWORK_TOURNAMENT),
+                *_tournaments(scale, MIRROR_PART, mirror),
+                *_tournaments(scale, WINNER_PART, winner),
+                *_tournaments(scale, OPTIMIZER_PART, optimizer),
+                _tournament(scale, CLOSURE_PART, {run.label: run for run in closure}),
+                _tournament(scale, CLOSURE_PART, closed, SHARED_NETWORK_TOURNAMENT),
             ],
             list(_labels(scale)),
         )
@@ -100,20 +104,23 @@ class PublishedBugsStudy(Study):
 
         return results.judge(bug_statistics)
 
-    def document(self, results: Results) -> Document:
+    def report(self, results: Results) -> Document:
         from zerolab.papers.published_bugs.analysis import bug_report
 
         return bug_report(results)
 
 
 def _game(scale: Scale, part: str) -> str:
-    """Return the game of a part. CLOSURE uses the same game as MIRROR."""
+    """Return the game of a part. CLOSURE_PART uses the same game as MIRROR_PART."""
     games = _SMOKE_GAMES if scale == "smoke" else _GAMES
-    return games.get(part, games[MIRROR])
+    return games.get(part, games[MIRROR_PART])
 
 
 def _run(scale: Scale, part: str, code: str, loss: str, seed: int, rate: float) -> PlannedRun:
-    """Plan a run; without the bug and at `DEFAULT_RATE`, it is shared with ``loss-functions``."""
+    """Plan a run.
+
+    Without the bug and at `PUBLISHED_LEARNING_RATE`, the run is shared with ``loss-functions``.
+    """
     game = _GAMES[part].partition(":")[0]
     changes = {
         **wang2019_changes(scale, game, "6x6"), "learn.loss": loss, "learn.learning_rate": rate,
@@ -127,20 +134,23 @@ def _run(scale: Scale, part: str, code: str, loss: str, seed: int, rate: float) 
 def _losses(scale: Scale, part: str, seed: int) -> Iterator[PlannedRun]:
     for code in (RIGHT, DEFECTIVE):
         for loss in LOSSES:
-            yield _run(scale, part, code, loss, seed, DEFAULT_RATE)
+            yield _run(scale, part, code, loss, seed, PUBLISHED_LEARNING_RATE)
 
 
 def _rates(scale: Scale, seed: int) -> Iterator[PlannedRun]:
     """Yield a run per learning rate; with the bug, only one run, as all rates are equivalent."""
-    for code, rate in [*((RIGHT, rate) for rate in RATES), (DEFECTIVE, DEFAULT_RATE)]:
-        yield _run(scale, OPTIMIZER, code, "sum", seed, rate)
+    for code, rate in [
+        *((RIGHT, rate) for rate in LEARNING_RATES),
+        (DEFECTIVE, PUBLISHED_LEARNING_RATE),
+    ]:
+        yield _run(scale, OPTIMIZER_PART, code, "sum", seed, rate)
 
 
 def _closure(scale: Scale, seeds: Sequence[int]) -> tuple[list[PlannedRun], dict[str, PlannedRun]]:
     """Plan the runs of the tournament, and the run that plays under each label with the bug."""
     runs = [
         plan_run(
-            CLOSURE, _game(scale, CLOSURE), "wang2019", {"loss": loss},
+            CLOSURE_PART, _game(scale, CLOSURE_PART), "wang2019", {"loss": loss},
             {**wang2019_changes(scale, "connect_four", "6x6"), "learn.loss": loss}, seed,
         )
         for loss in LOSSES
@@ -165,7 +175,7 @@ def _tournament(
     games = 2 if scale == "smoke" else 20
     return PlannedTournament(
         part, _game(scale, part), run_by_player,
-        games_per_pair=games, openings=OPENING_PLIES[scale], name=name,
+        games_per_pair=games, opening_plies=OPENING_PLIES[scale], name=name,
     )  # fmt: skip
 
 
@@ -174,7 +184,7 @@ def _labels(scale: Scale) -> Iterator[PlannedComputation]:
     for code in (RIGHT, DEFECTIVE):
         for seed in range(_LABEL_SEEDS[scale]):
             yield PlannedComputation(
-                LABELS,
+                LABELS_PART,
                 f"{code}/seed={seed}",
                 "zerolab.papers.published_bugs.win_labels:learn_outcomes",
                 {

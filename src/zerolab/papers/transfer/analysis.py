@@ -22,14 +22,14 @@ from zerolab.papers.transfer.measures import (
     iterations_to_reach,
     late_mean,
     planned_board_pairs,
-    playing_iterations,
     policy_accuracy_curve,
     runs_by_seed,
     search_accuracy_curve,
     seconds_until,
+    tournament_iterations,
     tournament_rating,
 )
-from zerolab.papers.transfer.study import FINE_TUNED, MAPPED, RANDOM_FROZEN, SCRATCH, TRANSFERRED
+from zerolab.papers.transfer.study import FINE_TUNED, MAPPED, RANDOM_FROZEN, SCRATCH, SOURCE_METHODS
 from zerolab.report.document import Block, Document, Heading, Paragraph, Picture
 from zerolab.report.interval_plots import IntervalRow, draw_intervals
 from zerolab.report.table import Cell, Column, Table
@@ -102,9 +102,9 @@ def _accuracy_curves(
         METHOD_TITLES[method]: [
             accuracy(run) for run in runs_by_seed(results, pair, method).values()
         ]
-        for method in (SCRATCH, *TRANSFERRED, RANDOM_FROZEN)
+        for method in (SCRATCH, *SOURCE_METHODS, RANDOM_FROZEN)
     }
-    if not any(curves_by_title[METHOD_TITLES[method]] for method in TRANSFERRED):
+    if not any(curves_by_title[METHOD_TITLES[method]] for method in SOURCE_METHODS):
         return {}
     return {
         title: Curve(range(1, len(curves[0]) + 1), curves)
@@ -133,7 +133,7 @@ def _gains(results: Results, board_pairs: Sequence[BoardPair]) -> Iterator[Block
     rows = [
         row
         for pair in board_pairs
-        for method in TRANSFERRED
+        for method in SOURCE_METHODS
         for row in _gain_row(results, pair, method)
     ]
     for pair in {pair.target: pair for pair in board_pairs}.values():
@@ -168,7 +168,7 @@ def _times(results: Results, board_pairs: Sequence[BoardPair]) -> Iterator[Block
     lines: dict[str, IntervalRow] = {}
     for pair in board_pairs:
         target_accuracy = halfway_accuracy(results, pair.target)
-        for method in (SCRATCH, *TRANSFERRED):
+        for method in (SCRATCH, *SOURCE_METHODS):
             runs = runs_by_seed(results, pair, method)
             if target_accuracy is None or not runs:
                 continue
@@ -247,10 +247,10 @@ def strength_section(results: Results) -> Iterator[Block]:
 
 def _elo_curves(results: Results, pair: BoardPair) -> dict[str, Curve]:
     curves_by_title: dict[str, Curve] = {}
-    for method in (SCRATCH, *TRANSFERRED, RANDOM_FROZEN):
+    for method in (SCRATCH, *SOURCE_METHODS, RANDOM_FROZEN):
         runs = list(runs_by_seed(results, pair, method).values())
         points, elos, errors = [], [], []
-        for iteration in playing_iterations(results, pair.target):
+        for iteration in tournament_iterations(results, pair.target):
             ratings = [
                 rated
                 for run in runs
@@ -277,7 +277,7 @@ def _intervals(results: Results, board_pairs: Sequence[BoardPair]) -> Iterator[B
             for pair in board_pairs
             if (
                 by_seed := elo_gains(
-                    results, pair, method, playing_iterations(results, pair.target)[index]
+                    results, pair, method, tournament_iterations(results, pair.target)[index]
                 )
             )
         }
@@ -295,7 +295,7 @@ def _table(results: Results, board_pairs: Sequence[BoardPair]) -> Iterator[Block
     rows = [
         row
         for pair in board_pairs
-        for method in TRANSFERRED
+        for method in SOURCE_METHODS
         for row in _rows(results, pair, method)
     ]
     for pair in {pair.target: pair for pair in board_pairs}.values():
@@ -311,7 +311,7 @@ def _table(results: Results, board_pairs: Sequence[BoardPair]) -> Iterator[Block
 
 def _rows(results: Results, pair: BoardPair, method: str) -> Iterator[list[Cell]]:
     boards = board_title(pair.target) if method == RANDOM_FROZEN else pair.title
-    for iteration in playing_iterations(results, pair.target):
+    for iteration in tournament_iterations(results, pair.target):
         if by_seed := elo_gains(results, pair, method, iteration):
             yield [boards, METHOD_TITLES[method], iteration, len(by_seed), _row(by_seed).estimate]
 
@@ -328,7 +328,7 @@ def transfer_report(results: Results) -> Document:
     ]
     return Document(
         "Transfer between games and board sizes",
-        scale_caveats(results.scale, len(results.levels("seed")), subject),
+        scale_caveats(results.scale, len(results.planned_levels("seed")), subject),
         blocks,
         provenance(results),
     )

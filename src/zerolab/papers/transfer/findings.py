@@ -23,7 +23,7 @@ from zerolab.papers.transfer.measures import (
     mean_over_board_pairs,
     near_and_far_pairs,
     planned_board_pairs,
-    playing_iterations,
+    tournament_iterations,
 )
 from zerolab.papers.transfer.similarity import TrunkSimilarity, compare_trunks
 from zerolab.papers.transfer.study import FINE_TUNED, FROZEN, MAPPED, RANDOM_FROZEN, SCRATCH
@@ -44,7 +44,7 @@ _EXPECTED = (
     " Othello)"
 )
 
-BETTER_CLAIM = Claim(
+HELPS_TRAINING_CLAIM = Claim(
     "helps-training",
     "Transfer should improve performance: networks that start from the trunk of another game are"
     f" better after the same number of iterations {_EXPECTED}.",
@@ -68,7 +68,7 @@ SAVED_ITERATIONS_CLAIM = Claim(
     0.5,
     figure="saved",
 )
-STRONGER_CLAIM = Claim(
+STRONGER_AT_END_CLAIM = Claim(
     "stronger-at-the-end",
     "Transfer should improve performance: a trained network that started from the trunk of another"
     f" game is stronger {_EXPECTED}.",
@@ -77,7 +77,7 @@ STRONGER_CLAIM = Claim(
     0.0,
     "above",
     _NEGLIGIBLE,
-    BETTER_CLAIM.key,
+    HELPS_TRAINING_CLAIM.key,
     "elo-in-the-end",
 )
 FROZEN_WORSE_CLAIM = Claim(
@@ -88,10 +88,10 @@ FROZEN_WORSE_CLAIM = Claim(
     0.0,
     "above",
     30.0,
-    BETTER_CLAIM.key,
+    HELPS_TRAINING_CLAIM.key,
     "elo",
 )
-NEAR_CLAIM = Claim(
+NEAR_HELPS_MORE_CLAIM = Claim(
     "near-helps-more",
     "Transfer from another size of the same game helps more than transfer from other games.",
     "zerolab, on [Yosinski2014]",
@@ -100,10 +100,10 @@ NEAR_CLAIM = Claim(
     0.0,
     "above",
     0.01,
-    BETTER_CLAIM.key,
+    HELPS_TRAINING_CLAIM.key,
     "gain",
 )
-NOTHING_LEFT_CLAIM = Claim(
+LEAD_DISAPPEARS_CLAIM = Claim(
     "nothing-left",
     "After training, the lead over training from scratch has disappeared.",
     "zerolab",
@@ -115,7 +115,7 @@ NOTHING_LEFT_CLAIM = Claim(
     SAVED_ITERATIONS_CLAIM.key,
     "elo-in-the-end",
 )
-NOT_RANDOM_CLAIM = Claim(
+FROZEN_BEATS_RANDOM_CLAIM = Claim(
     "frozen-not-random",
     "A frozen trunk trained on another board is better than a frozen random trunk.",
     "zerolab, on [Yosinski2014]",
@@ -123,10 +123,10 @@ NOT_RANDOM_CLAIM = Claim(
     0.0,
     "above",
     30.0,
-    BETTER_CLAIM.key,
+    HELPS_TRAINING_CLAIM.key,
     "elo",
 )
-SIZES_AT_ONCE_CLAIM = Claim(
+MAPPED_SIZES_START_CLAIM = Claim(
     "mapped-sizes-play-at-once",
     "Before training, a network from another size of the game plays better than an untrained one.",
     "zerolab, on [Soemers2023]",
@@ -137,7 +137,7 @@ SIZES_AT_ONCE_CLAIM = Claim(
     SAVED_ITERATIONS_CLAIM.key,
     "elo-at-once",
 )
-GAMES_AT_ONCE_CLAIM = Claim(
+MAPPED_GAMES_START_CLAIM = Claim(
     "mapped-games-play-at-once",
     "Before training, a network with planes and actions mapped from another game plays better than"
     " an untrained one.",
@@ -149,7 +149,7 @@ GAMES_AT_ONCE_CLAIM = Claim(
     SAVED_ITERATIONS_CLAIM.key,
     "elo-at-once",
 )
-LAYERS_CLAIM = Claim(
+FIRST_LAYERS_STAY_CLAIM = Claim(
     "first-layers-stay",
     "Fine-tuning changes the first layer of the trunk less than the last layer.",
     "zerolab, on [Yosinski2014]",
@@ -158,19 +158,25 @@ LAYERS_CLAIM = Claim(
     0.0,
     "above",
     0.05,
-    BETTER_CLAIM.key,
+    HELPS_TRAINING_CLAIM.key,
     "cka-fine-tuned",
 )
 
 _ELO_CLAIMS = (
-    STRONGER_CLAIM,
+    STRONGER_AT_END_CLAIM,
     FROZEN_WORSE_CLAIM,
-    NOTHING_LEFT_CLAIM,
-    NOT_RANDOM_CLAIM,
-    SIZES_AT_ONCE_CLAIM,
-    GAMES_AT_ONCE_CLAIM,
+    LEAD_DISAPPEARS_CLAIM,
+    FROZEN_BEATS_RANDOM_CLAIM,
+    MAPPED_SIZES_START_CLAIM,
+    MAPPED_GAMES_START_CLAIM,
 )
-CLAIMS = (BETTER_CLAIM, SAVED_ITERATIONS_CLAIM, NEAR_CLAIM, LAYERS_CLAIM, *_ELO_CLAIMS)
+CLAIMS = (
+    HELPS_TRAINING_CLAIM,
+    SAVED_ITERATIONS_CLAIM,
+    NEAR_HELPS_MORE_CLAIM,
+    FIRST_LAYERS_STAY_CLAIM,
+    *_ELO_CLAIMS,
+)
 
 
 def transfer_statistics(results: Results) -> dict[Claim, ClaimEstimate | MissingEstimate]:
@@ -187,9 +193,9 @@ def _statistic(
     missing = unfinished_tournaments_note(results, targets) if claim in _ELO_CLAIMS else None
     if missing := missing or _unfinished_runs(results):
         return missing
-    if claim is NEAR_CLAIM:
+    if claim is NEAR_HELPS_MORE_CLAIM:
         return mean_over_board_pairs(_near_minus_far(results, board_pairs))
-    if claim is LAYERS_CLAIM:
+    if claim is FIRST_LAYERS_STAY_CLAIM:
         return mean_over_board_pairs([trunks.excess_of_first_layer(pair) for pair in board_pairs])
     claimed_pairs = [pair for pair in board_pairs if _is_claimed(claim, pair)]
     if not claimed_pairs:
@@ -199,9 +205,14 @@ def _statistic(
 
 def _is_claimed(claim: Claim, pair: BoardPair) -> bool:
     """Return True if a claim refers to a pair of boards."""
-    if claim in (BETTER_CLAIM, SAVED_ITERATIONS_CLAIM, STRONGER_CLAIM, GAMES_AT_ONCE_CLAIM):
+    if claim in (
+        HELPS_TRAINING_CLAIM,
+        SAVED_ITERATIONS_CLAIM,
+        STRONGER_AT_END_CLAIM,
+        MAPPED_GAMES_START_CLAIM,
+    ):
         return not pair.is_near
-    return claim is not SIZES_AT_ONCE_CLAIM or pair.is_near
+    return claim is not MAPPED_SIZES_START_CLAIM or pair.is_near
 
 
 def _unfinished_runs(results: Results) -> MissingEstimate | None:
@@ -235,19 +246,21 @@ def _near_minus_far(results: Results, board_pairs: Sequence[BoardPair]) -> list[
 def _last_elo(method: str, baseline: str) -> Callable[[Results, BoardPair], BySeed]:
     def of_pair(results: Results, pair: BoardPair) -> BySeed:
         return elo_gains(
-            results, pair, method, playing_iterations(results, pair.target)[-1], baseline
+            results, pair, method, tournament_iterations(results, pair.target)[-1], baseline
         )
 
     return of_pair
 
 
 _BY_PAIR: Mapping[Claim, Callable[[Results, BoardPair], BySeed]] = {
-    BETTER_CLAIM: lambda results, pair: accuracy_gains(results, pair, FINE_TUNED, curve_mean),
+    HELPS_TRAINING_CLAIM: lambda results, pair: accuracy_gains(
+        results, pair, FINE_TUNED, curve_mean
+    ),
     SAVED_ITERATIONS_CLAIM: lambda results, pair: iterations_saved(results, pair, FINE_TUNED),
-    STRONGER_CLAIM: _last_elo(FINE_TUNED, SCRATCH),
+    STRONGER_AT_END_CLAIM: _last_elo(FINE_TUNED, SCRATCH),
     FROZEN_WORSE_CLAIM: _last_elo(FINE_TUNED, FROZEN),
-    NOTHING_LEFT_CLAIM: _last_elo(FINE_TUNED, SCRATCH),
-    NOT_RANDOM_CLAIM: _last_elo(FROZEN, RANDOM_FROZEN),
-    SIZES_AT_ONCE_CLAIM: lambda results, pair: elo_gains(results, pair, MAPPED, 0),
-    GAMES_AT_ONCE_CLAIM: lambda results, pair: elo_gains(results, pair, MAPPED, 0),
+    LEAD_DISAPPEARS_CLAIM: _last_elo(FINE_TUNED, SCRATCH),
+    FROZEN_BEATS_RANDOM_CLAIM: _last_elo(FROZEN, RANDOM_FROZEN),
+    MAPPED_SIZES_START_CLAIM: lambda results, pair: elo_gains(results, pair, MAPPED, 0),
+    MAPPED_GAMES_START_CLAIM: lambda results, pair: elo_gains(results, pair, MAPPED, 0),
 }

@@ -191,7 +191,7 @@ def seconds_until(run: TrainedRun, iterations: float) -> float:
     seconds = [0.0] * count
     for record in run.records:
         if record.stage in TRAINING_TIME_STAGES and record.iteration <= count:
-            seconds[record.iteration - 1] += run.seconds_of(record)
+            seconds[record.iteration - 1] += run.record_seconds(record)
     return float(np.interp(iterations, range(count + 1), [0.0, *accumulate(seconds)]))
 
 
@@ -240,9 +240,9 @@ def elo_gains(
     return gained
 
 
-def playing_iterations(results: Results, target: str) -> list[int]:
+def tournament_iterations(results: Results, target: str) -> list[int]:
     """Return the iterations whose networks play a board's tournament, in ascending order."""
-    planned = next(plan for plan in results.design.tournaments if plan.group == target)
+    planned = next(plan for plan in results.design.tournaments if plan.group_name == target)
     return sorted(set(planned.iteration_by_player.values()))
 
 

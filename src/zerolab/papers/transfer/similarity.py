@@ -154,11 +154,11 @@ class TrunkSimilarity(NamedTuple):
     """Linear CKA between the trunks of finished runs: one number per layer."""
 
     layer_names: Sequence[str]
-    fine_tuned: Mapping[BoardPair, Mapping[Level, Sequence[float]]]
+    fine_tuned_cka: Mapping[BoardPair, Mapping[Level, Sequence[float]]]
     """CKA of source and fine-tuned trunk on positions of the target, by pair and seed."""
-    scratch: Mapping[BoardPair, Mapping[Level, Sequence[float]]]
+    scratch_cka: Mapping[BoardPair, Mapping[Level, Sequence[float]]]
     """CKA of source trunk and trunk from scratch on positions of the target, by pair and seed."""
-    between_boards: Mapping[tuple[str, str], Sequence[Sequence[float]]]
+    between_boards_cka: Mapping[tuple[str, str], Sequence[Sequence[float]]]
     """CKA of runs from scratch on two boards with the same seed, on positions of the first board.
 
     The second board can be `UNTRAINED`."""
@@ -173,9 +173,9 @@ class TrunkSimilarity(NamedTuple):
         """
         differences = {
             seed: (layers[0] - layers[-1])
-            - (self.scratch[pair][seed][0] - self.scratch[pair][seed][-1])
-            for seed, layers in self.fine_tuned[pair].items()
-            if seed in self.scratch[pair]
+            - (self.scratch_cka[pair][seed][0] - self.scratch_cka[pair][seed][-1])
+            for seed, layers in self.fine_tuned_cka[pair].items()
+            if seed in self.scratch_cka[pair]
         }
         return {seed: each for seed, each in differences.items() if math.isfinite(each)}
 
@@ -307,7 +307,7 @@ def random_positions(game: Game, count: int) -> NDArray[np.uint64]:
 
 def similarity_section(results: Results, trunks: TrunkSimilarity) -> Iterator[Block]:
     """Yield the figures on the similarity of trunks."""
-    if not trunks.between_boards:
+    if not trunks.between_boards_cka:
         return
     yield Heading("Similarity of trunks")
     yield Paragraph(
@@ -323,7 +323,11 @@ def similarity_section(results: Results, trunks: TrunkSimilarity) -> Iterator[Bl
 
 
 def _pair_maps(trunks: TrunkSimilarity) -> Iterator[Block]:
-    rows = [pair for pair in trunks.fine_tuned if trunks.fine_tuned[pair] and trunks.scratch[pair]]
+    rows = [
+        pair
+        for pair in trunks.fine_tuned_cka
+        if trunks.fine_tuned_cka[pair] and trunks.scratch_cka[pair]
+    ]
     if not rows:
         return
     maps = {
@@ -333,8 +337,8 @@ def _pair_maps(trunks: TrunkSimilarity) -> Iterator[Block]:
             np.array([np.mean(list(by_pair[pair].values()), axis=0) for pair in rows]),
             np.array([_spread(list(by_pair[pair].values())) for pair in rows]),
         )
-        for title, by_pair in (("fine-tuned", trunks.fine_tuned),
-                                ("from scratch", trunks.scratch))
+        for title, by_pair in (("fine-tuned", trunks.fine_tuned_cka),
+                                ("from scratch", trunks.scratch_cka))
     }  # fmt: skip
     yield Picture(
         "cka-fine-tuned",
@@ -347,9 +351,11 @@ def _pair_maps(trunks: TrunkSimilarity) -> Iterator[Block]:
 
 
 def _board_maps(results: Results, trunks: TrunkSimilarity) -> Iterator[Block]:
-    boards = [part for part in results.design.parts if (part, UNTRAINED) in trunks.between_boards]
+    boards = [
+        part for part in results.design.parts if (part, UNTRAINED) in trunks.between_boards_cka
+    ]
     others = [*boards, UNTRAINED]
-    if len(results.levels("seed")) < 2 or not boards:
+    if len(results.planned_levels("seed")) < 2 or not boards:
         return
     maps = {}
     for number, layer in enumerate(trunks.layer_names):
@@ -357,8 +363,8 @@ def _board_maps(results: Results, trunks: TrunkSimilarity) -> Iterator[Block]:
         for row, column in np.ndindex(values.shape):
             one, other = boards[row], others[column]
             cka = [
-                *trunks.between_boards.get((one, other), []),
-                *trunks.between_boards.get((other, one), []),
+                *trunks.between_boards_cka.get((one, other), []),
+                *trunks.between_boards_cka.get((other, one), []),
             ]
             if cka:
                 values[row, column] = np.mean([by_layer[number] for by_layer in cka])

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import permutations
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from zerolab.papers.planning import OPENING_PLIES, planned_positions
+from zerolab.papers.planning import OPENING_PLIES, planned_dataset
 from zerolab.rules.catalogue import canonical_game_name
 from zerolab.studies.design import (
     Design,
@@ -31,13 +31,13 @@ RANDOM_FROZEN = "random-frozen"
 FINE_TUNED = "fine-tuned"
 FROZEN = "frozen"
 MAPPED = "mapped"
-TRANSFERRED = (FINE_TUNED, FROZEN, MAPPED)
+SOURCE_METHODS = (FINE_TUNED, FROZEN, MAPPED)
 """Transfer methods with a source board, named by the ``source`` factor."""
 
-PLAY_AT_START = (SCRATCH, MAPPED)
+START_AND_END_METHODS = (SCRATCH, MAPPED)
 """Methods whose initial network also plays. The other methods start with the same untrained heads
 as runs from scratch."""
-PLAY_AT_END = (FROZEN, RANDOM_FROZEN)
+END_METHODS = (FROZEN, RANDOM_FROZEN)
 """Methods for which only the final network plays."""
 
 PRESET = "hongcharoen2018"
@@ -58,9 +58,9 @@ BOARDS: Mapping[Scale, Mapping[str, Sequence[str]]] = {
 }
 """Boards by game. Transfer between games uses the first board of each game."""
 
-SEEDS: Mapping[Scale, int] = {"smoke": 1, "mini": 12, "small": 6, "paper": 8}
+SEED_COUNTS: Mapping[Scale, int] = {"smoke": 1, "mini": 12, "small": 6, "paper": 8}
 
-CHANGES: Mapping[Scale, Mapping[str, Any]] = {
+PRESET_CHANGES: Mapping[Scale, Mapping[str, Any]] = {
     "smoke": {
         "network.blocks": 1, "network.filters": 4, "network.head_filters": 2, "network.hidden": 4,
         "iterations": 2, "selfplay.episodes": 2, "search.simulations": 2, "learn.window": 2,
@@ -145,7 +145,7 @@ class TransferStudy(Study):
     measurement_version: ClassVar[int] = 1
 
     def seed_count(self, scale: Scale) -> int:
-        return SEEDS[scale]
+        return SEED_COUNTS[scale]
 
     def design(self, scale: Scale, seeds: Sequence[int]) -> Design:
         sources = {
@@ -176,7 +176,7 @@ class TransferStudy(Study):
 
         return results.judge(transfer_statistics)
 
-    def document(self, results: Results) -> Document:
+    def report(self, results: Results) -> Document:
         from zerolab.papers.transfer.analysis import transfer_report
 
         return transfer_report(results)
@@ -202,10 +202,14 @@ def _runs(
 
     `number` gives each board its own random streams, including those of random trunks.
     """
-    datasets = {"accuracy.positions": planned_positions(board, _MEASURED[scale])}
+    datasets = {"accuracy.positions": planned_dataset(board, _MEASURED[scale])}
     for index, seed in enumerate(seeds):
         start = sources[index] if sources else None
-        changes = {**CHANGES[scale], "accuracy.every": 1, **_method_changes(method, board, start)}
+        changes = {
+            **PRESET_CHANGES[scale],
+            "accuracy.every": 1,
+            **_method_changes(method, board, start),
+        }
         factors = {"way": method} if start is None else {"way": method, "source": start.part}
         yield plan_run(
             part_name(board), board, PRESET, factors, changes, seed,
@@ -226,10 +230,10 @@ def _method_changes(method: str, board: str, start: PlannedRun | None) -> dict[s
 
 def _playing_iterations(scale: Scale, method: str) -> Sequence[int]:
     """Return the iterations whose networks play, for a transfer method."""
-    if method in PLAY_AT_END:
+    if method in END_METHODS:
         return _PLAYING_ITERATIONS[scale][-1:]
     iterations = _PLAYING_ITERATIONS[scale]
-    return (0, *iterations) if method in PLAY_AT_START else iterations
+    return (0, *iterations) if method in START_AND_END_METHODS else iterations
 
 
 def _tournament(
@@ -247,6 +251,6 @@ def _tournament(
         {name: run for name, (run, _) in players.items()},
         {name: iteration for name, (_, iteration) in players.items()},
         games_per_pair=_GAMES_PER_PAIR,
-        openings=OPENING_PLIES[scale] or 2,
+        opening_plies=OPENING_PLIES[scale] or 2,
         seed=seed,
     )

@@ -65,7 +65,7 @@ def warm_start_report(results: Results) -> Document:
     ]
     return Document(
         "Warm starts of self-play on three games",
-        scale_caveats(results.scale, len(results.levels("seed")), subject),
+        scale_caveats(results.scale, len(results.planned_levels("seed")), subject),
         blocks,
         provenance(results),
     )
@@ -160,7 +160,7 @@ def _tests(results: Results) -> Iterator[Block]:
     ]  # fmt: skip
     tests = zip(signs, ranks, holm_adjust(signs), holm_adjust(ranks), strict=True)
     rows = [[*row, *p_values] for row, p_values in zip(rows, tests, strict=True)]
-    seeds = len(results.levels("seed"))
+    seeds = len(results.planned_levels("seed"))
     yield Paragraph(
         "Gains are means over pairs of runs with the same seed, which play one tournament. The"
         " p-values are two-sided [Wilcoxon1945], and the adjusted columns correct for the number of"
@@ -245,7 +245,7 @@ def _switches(results: Results) -> Iterator[Block]:
             continue
         levels = {0: BASELINE, _default_switch(results): WRORA} | {
             int(str(level).removeprefix(UNTIL_PREFIX)): str(level)
-            for level in results.levels("variant", game)
+            for level in results.planned_levels("variant", game)
             if str(level).startswith(UNTIL_PREFIX)
         }
         for switch, level in sorted(levels.items()):

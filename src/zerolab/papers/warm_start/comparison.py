@@ -18,7 +18,7 @@ from zerolab.report.figures import (
     with_minus_sign,
 )
 from zerolab.report.table import Z95, Interval, wilson_interval
-from zerolab.studies.block_model import GamesModel
+from zerolab.studies.block_model import PerGameModels
 from zerolab.studies.joint_estimates import (
     RankedEstimate,
     estimate_largest,
@@ -38,7 +38,7 @@ def gain_weights(variants: Sequence[str]) -> dict[str, float]:
 
 
 def smallest_difference(
-    model: GamesModel, better: Sequence[str], worse: Sequence[str], games: Sequence[str]
+    model: PerGameModels, better: Sequence[str], worse: Sequence[str], games: Sequence[str]
 ) -> RankedEstimate:
     """Return the smallest lead of a variant in `better` over one in `worse` in any of `games`."""
     return estimate_smallest(
@@ -51,7 +51,7 @@ def smallest_difference(
     )
 
 
-def largest_difference(model: GamesModel, variants: Sequence[str], game: str) -> RankedEstimate:
+def largest_difference(model: PerGameModels, variants: Sequence[str], game: str) -> RankedEstimate:
     """Return the largest difference between any two variants in a game."""
     return estimate_largest(
         [
@@ -62,12 +62,12 @@ def largest_difference(model: GamesModel, variants: Sequence[str], game: str) ->
 
 
 def largest_change(
-    model: GamesModel, contrasts: Sequence[Mapping[str, float]], games: Sequence[str]
+    model: PerGameModels, contrasts: Sequence[Mapping[str, float]], games: Sequence[str]
 ) -> RankedEstimate:
     """Return the largest change of any contrast from one game to another."""
     return estimate_largest(
         [
-            model.contrast_of_games({one: weights, other: {v: -w for v, w in weights.items()}})
+            model.sum_of_contrasts({one: weights, other: {v: -w for v, w in weights.items()}})
             for weights in contrasts
             for one, other in permutations(games, 2)
         ]
@@ -75,23 +75,25 @@ def largest_change(
 
 
 def mean_change(
-    model: GamesModel, weights: Mapping[str, float], game: str, others: Sequence[str]
+    model: PerGameModels, weights: Mapping[str, float], game: str, others: Sequence[str]
 ) -> StudentEstimate:
     """Return the mean change of a contrast from a game to each of some other games."""
     shares = {game: -1.0, **dict.fromkeys(others, 1.0 / len(others))}
-    return model.contrast_of_games(
+    return model.sum_of_contrasts(
         {each: {v: share * w for v, w in weights.items()} for each, share in shares.items()}
     )
 
 
-def ranked_gain(model: GamesModel, cases: Sequence[tuple[str, str]], rank: int) -> RankedEstimate:
+def ranked_gain(
+    model: PerGameModels, cases: Sequence[tuple[str, str]], rank: int
+) -> RankedEstimate:
     """Return the `rank`-th largest gain over the baseline in `cases`, pairs of variant and game."""
     gains = [model.contrast(gain_weights([variant]), [game]) for variant, game in cases]
     return estimate_ranked(gains, rank)
 
 
 def smallest_best_gain(
-    model: GamesModel, variants: Sequence[str], games: Sequence[str]
+    model: PerGameModels, variants: Sequence[str], games: Sequence[str]
 ) -> RankedEstimate:
     """Return the gain of a game's best variant, in the game where this gain is smallest."""
     best = [ranked_gain(model, [(each, game) for each in variants], 1) for game in games]
@@ -99,7 +101,7 @@ def smallest_best_gain(
 
 
 def lead_over_most_constant(
-    model: GamesModel, variants: Sequence[str], games: Sequence[str]
+    model: PerGameModels, variants: Sequence[str], games: Sequence[str]
 ) -> RankedEstimate:
     """Return the largest lead in any game over the variant for which this lead is smallest.
 

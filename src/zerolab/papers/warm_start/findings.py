@@ -38,7 +38,7 @@ from zerolab.papers.warm_start.study import (
     WRORA,
 )
 from zerolab.report.claims import Claim, Direction
-from zerolab.studies.block_model import GamesModel
+from zerolab.studies.block_model import PerGameModels
 from zerolab.studies.claims import MissingEstimate
 from zerolab.studies.results import Results
 from zerolab.studies.statistics import ClaimEstimate
@@ -64,14 +64,14 @@ _INSIGNIFICANT = 20.0
 The binomial tests of [Wang2021b] compare 8 runs with 8 others in 20 games per pair. In these 1280
 games, a score rate of 52.7 % differs from half at the level of 5 %, which is a lead of 19 Elo."""
 
-GAIN_CLAIM = Claim(
+WRORA_GAIN_CLAIM = Claim(
     "wrora-gains",
     "WRoRa trains stronger players than the baseline.",
     _SECTION,
     "tournament Elo of WRoRa minus that of the baseline, mean over the three games",
     0.0, "above", _POOLED, figure="gain",
 )  # fmt: skip
-BEST_CLAIM = Claim(
+WRORA_BEST_CLAIM = Claim(
     "wrora-best",
     "In all three games, WRoRa is the best variant.",
     _SECTION,
@@ -79,7 +79,7 @@ BEST_CLAIM = Claim(
     " each of the three games",
     0.0, "above", _SINGLE, figure="elo",
 )  # fmt: skip
-ENHANCED_CLAIM = Claim(
+WARM_STARTS_GAIN_CLAIM = Claim(
     "warm-starts-gain",
     "In Gobang and Connect Four, warm starts on average train stronger players than the baseline.",
     _FIG_5_1,
@@ -87,22 +87,22 @@ ENHANCED_CLAIM = Claim(
     0.0, "above", _POOLED, figure="gain",
 )  # fmt: skip
 
-WEIGHTED_CLAIM = Claim(
+NETWORK_VALUE_HELPS_CLAIM = Claim(
     "network-value-helps",
     "Enhancements that work in combination with the network's value tend to be stronger.",
     _SUMMARY,
     "mean tournament Elo of WRo, WRoRa minus that of Rollout, RoRa, mean over the three games",
-    0.0, "above", _POOLED, BEST_CLAIM.key, "elo",
+    0.0, "above", _POOLED, WRORA_BEST_CLAIM.key, "elo",
 )  # fmt: skip
-WEIGHTED_DEPENDS_CLAIM = Claim(
+NETWORK_VALUE_BY_GAME_CLAIM = Claim(
     "network-value-depends-on-game",
     "How much the combination with the network's value helps depends on the game.",
     _SUMMARY,
     "mean tournament Elo of WRo, WRoRa minus that of Rollout, RoRa, in one game minus in another,"
     " largest of the differences between any two games",
-    0.0, "above", _SINGLE, BEST_CLAIM.key, "elo",
+    0.0, "above", _SINGLE, WRORA_BEST_CLAIM.key, "elo",
 )  # fmt: skip
-DIFFERENT_CLAIM = Claim(
+BEST_VARIANT_BY_GAME_CLAIM = Claim(
     "best-variant-depends-on-game",
     "For different games, different methods work best (section 5.5.2 says that WRoRa is the best in"
     " all three).",
@@ -110,9 +110,9 @@ DIFFERENT_CLAIM = Claim(
     "tournament Elo of another variant minus that of a variant, largest over the other variants and"
     " the three games, smallest over the six variants (the lead over the variant closest to being"
     " best in all games)",
-    0.0, "above", _SINGLE, BEST_CLAIM.key, "elo",
+    0.0, "above", _SINGLE, WRORA_BEST_CLAIM.key, "elo",
 )  # fmt: skip
-SINGLE_CLAIM = Claim(
+SINGLE_GAINS_LITTLE_CLAIM = Claim(
     "single-enhancement-gains-little",
     "Often, a single enhancement is no significant improvement (in section 5.5.2, in two of six"
     " cases).",
@@ -120,22 +120,22 @@ SINGLE_CLAIM = Claim(
     "tournament Elo of Rollout or RAVE minus that of the baseline, second smallest of the"
     f" differences in the three games (less than {_INSIGNIFICANT:g} would not have been"
     " significant)",
-    0.0, "not above", _INSIGNIFICANT, GAIN_CLAIM.key, "gain",
+    0.0, "not above", _INSIGNIFICANT, WRORA_GAIN_CLAIM.key, "gain",
 )  # fmt: skip
-ALWAYS_CLAIM = Claim(
+WRORA_ALWAYS_GAINS_CLAIM = Claim(
     "wrora-gains-in-every-game",
     "Combined with the network's value, Rollout and RAVE (WRoRa) always beat the baseline.",
     _INTRODUCTION,
     "tournament Elo of WRoRa minus that of the baseline, smallest over the three games",
-    0.0, "above", _SINGLE, GAIN_CLAIM.key, "gain",
+    0.0, "above", _SINGLE, WRORA_GAIN_CLAIM.key, "gain",
 )  # fmt: skip
-EVERYWHERE_CLAIM = Claim(
+GAIN_IN_EVERY_GAME_CLAIM = Claim(
     "warm-start-can-gain-in-every-game",
     "In all three games, a warm start can train stronger players than the baseline.",
     _INTRODUCTION,
     "tournament Elo of the best of the five warm starts minus that of the baseline, smallest over"
     " the three games",
-    0.0, "above", _SINGLE, GAIN_CLAIM.key, "gain",
+    0.0, "above", _SINGLE, WRORA_GAIN_CLAIM.key, "gain",
 )  # fmt: skip
 COMBINATION_CLAIM = Claim(
     "combination-gains-in-every-game",
@@ -143,40 +143,40 @@ COMBINATION_CLAIM = Claim(
     _SUMMARY,
     "tournament Elo of the best of RoRa, WRo, WRoRa minus that of the baseline, smallest over the"
     " three games",
-    0.0, "above", _SINGLE, GAIN_CLAIM.key, "gain",
+    0.0, "above", _SINGLE, WRORA_GAIN_CLAIM.key, "gain",
 )  # fmt: skip
-MOSTLY_CLAIM = Claim(
+MOST_GAIN_OTHELLO_CLAIM = Claim(
     "most-warm-starts-othello",
     "In Othello, most warm starts train stronger players than the baseline.",
     _FIG_5_2,
     "tournament Elo of a warm start minus that of the baseline, third largest of the five"
     " differences",
-    0.0, "above", _SINGLE, GAIN_CLAIM.key, "gain",
+    0.0, "above", _SINGLE, WRORA_GAIN_CLAIM.key, "gain",
 )  # fmt: skip
-OPENINGS_CLAIM = Claim(
+STATIC_OPENINGS_GAIN_CLAIM = Claim(
     "static-openings-gain-more",
     "Games with good static opening plans, Gobang and Connect Four, probably benefit more than"
     " Othello.",
     _SUMMARY,
     "mean tournament Elo of the five warm starts minus that of the baseline, mean of Gobang and"
     " Connect Four minus Othello",
-    0.0, "above", _SINGLE, ENHANCED_CLAIM.key, "gain",
+    0.0, "above", _SINGLE, WARM_STARTS_GAIN_CLAIM.key, "gain",
 )  # fmt: skip
-ACCURACY_CLAIM = Claim(
+WRORA_ACCURACY_CLAIM = Claim(
     "wrora-gains-accuracy",
     "According to a solver, WRoRa trains better networks than the baseline.",
     "zerolab, on [Wang2020b]",
     "strong accuracy of the policies of final networks on solved positions, WRoRa minus baseline,"
     " mean over the three games",
-    0.0, "above", 0.01, GAIN_CLAIM.key, "accuracy",
+    0.0, "above", 0.01, WRORA_GAIN_CLAIM.key, "accuracy",
 )  # fmt: skip
-SENSITIVE_CLAIM = Claim(
+GAIN_BY_GAME_CLAIM = Claim(
     "gain-depends-on-game",
     "The improvement by a warm start depends on the game.",
     "[Wang2021b, sections 5.5.2 and 5.6]",
     "tournament Elo of a warm start minus that of the baseline, in one game minus in another,"
     " largest of the differences between any two games",
-    0.0, "above", _SINGLE, ENHANCED_CLAIM.key, "gain",
+    0.0, "above", _SINGLE, WARM_STARTS_GAIN_CLAIM.key, "gain",
 )  # fmt: skip
 
 
@@ -185,7 +185,7 @@ class EloClaim(NamedTuple):
 
     claim: Claim
     game: str
-    weights: Mapping[Any, float]
+    contrast_weights: Mapping[Any, float]
     """Weight of the mean Elo of each variant; the weights add up to 0."""
 
 
@@ -215,40 +215,40 @@ ELO_CLAIMS: Sequence[EloClaim] = [
     *(
         _compared(variant, game,
                   f"{VARIANT_TITLES[variant]} trains stronger players than the baseline.",
-                  [variant], [BASELINE], "above", ENHANCED_CLAIM)
+                  [variant], [BASELINE], "above", WARM_STARTS_GAIN_CLAIM)
         for game in ("gobang", "connect_four") for variant in ENHANCEMENTS
     ),
     *(
         _compared(variant, "othello",
                   f"{VARIANT_TITLES[variant]} trains stronger players than the baseline"
                   f"{' (the section also says: not significantly)' if variant == _RAVE else ''}.",
-                  [variant], [BASELINE], "above", GAIN_CLAIM)
+                  [variant], [BASELINE], "above", WRORA_GAIN_CLAIM)
         for variant in ENHANCEMENTS if variant != _ROLLOUT
     ),
     _compared("rave-no-gain", "othello",
               "RAVE is no significant improvement (the section also calls it better).",
-              [_RAVE], [BASELINE], "not above", GAIN_CLAIM),
+              [_RAVE], [BASELINE], "not above", WRORA_GAIN_CLAIM),
     _compared("rollout", "othello", "Rollout trains players as strong as the baseline.",
-              [_ROLLOUT], [BASELINE], "equal to", GAIN_CLAIM),
+              [_ROLLOUT], [BASELINE], "equal to", WRORA_GAIN_CLAIM),
     _compared("rora-no-gain-over-rollout", "gobang",
               "RoRa is no significant improvement over Rollout.",
-              [_RORA], [_ROLLOUT], "not above", BEST_CLAIM),
+              [_RORA], [_ROLLOUT], "not above", WRORA_BEST_CLAIM),
     _compared("rollout-above-rave", "gobang", "Rollout contributes more than RAVE.",
-              [_ROLLOUT], [_RAVE], "above", BEST_CLAIM),
+              [_ROLLOUT], [_RAVE], "above", WRORA_BEST_CLAIM),
     _compared("rora-above-rave", "gobang", "RoRa trains stronger players than RAVE.",
-              [_RORA], [_RAVE], "above", BEST_CLAIM),
+              [_RORA], [_RAVE], "above", WRORA_BEST_CLAIM),
     _compared("wro-above-rollout", "connect_four",
               "weighting the playout with the network's value (WRo) improves on Rollout.",
-              [_WRO], [_ROLLOUT], "above", BEST_CLAIM),
+              [_WRO], [_ROLLOUT], "above", WRORA_BEST_CLAIM),
     _compared("wrora-above-rave", "connect_four", "WRoRa trains stronger players than RAVE.",
-              [WRORA], [_RAVE], "above", BEST_CLAIM),
+              [WRORA], [_RAVE], "above", WRORA_BEST_CLAIM),
     _compared("network-value-helps", "connect_four",
               "enhancements combined with the network's value contribute more than pure ones.",
-              [_WRO, WRORA], [_ROLLOUT, _RAVE, _RORA], "above", BEST_CLAIM),
+              [_WRO, WRORA], [_ROLLOUT, _RAVE, _RORA], "above", WRORA_BEST_CLAIM),
     _compared("wrora-no-gain-over-wro", "connect_four",
               "the combination shows no improvement in the weighted case (WRoRa against WRo; the"
               " section also says that WRoRa is the best).",
-              [WRORA], [_WRO], "not above", BEST_CLAIM),
+              [WRORA], [_WRO], "not above", WRORA_BEST_CLAIM),
 ]  # fmt: skip
 """Claims about one game."""
 
@@ -258,25 +258,25 @@ _COMBINED: Mapping[str, tuple[str, str, Direction, float]] = {
     "othello": ("rora-no-gain-over-its-parts", "is no significant improvement", "not above",
                 _INSIGNIFICANT),
 }  # fmt: skip
-COMBINATIONS = {
+RORA_CLAIMS = {
     game: Claim(
         f"{key}-{game.replace('_', '-')}",
         f"In {GAME_TITLES[game]}, combining Rollout and RAVE (RoRa) {text}.",
         _SECTION,
         "tournament Elo of RoRa minus that of the better of Rollout, RAVE",
-        0.0, direction, smallest, BEST_CLAIM.key, "elo",
+        0.0, direction, smallest, WRORA_BEST_CLAIM.key, "elo",
     )
     for game, (key, text, direction, smallest) in _COMBINED.items()
 }  # fmt: skip
 """Claims about RoRa against its parts, by game."""
 
-BEST_IN_GAME = {
+WRORA_BEST_IN_GAME_CLAIMS = {
     game: Claim(
         f"wrora-best-{game.replace('_', '-')}",
         f"In {GAME_TITLES[game]}, WRoRa is the best variant.",
         _SECTION,
         "tournament Elo of WRoRa minus that of another variant, smallest of the five differences",
-        0.0, "above", _SINGLE, BEST_CLAIM.key, "elo",
+        0.0, "above", _SINGLE, WRORA_BEST_CLAIM.key, "elo",
     )
     for game in GAMES
 }  # fmt: skip
@@ -287,7 +287,7 @@ RAVE_WORST_CLAIM = Claim(
     _SECTION,
     "tournament Elo of Rollout, RoRa, WRo or WRoRa minus that of RAVE, smallest of the four"
     " differences",
-    0.0, "above", _SINGLE, BEST_CLAIM.key, "elo",
+    0.0, "above", _SINGLE, WRORA_BEST_CLAIM.key, "elo",
 )  # fmt: skip
 GAIN_SIZE_CLAIM = Claim(
     "gain-of-150-gobang",
@@ -295,53 +295,55 @@ GAIN_SIZE_CLAIM = Claim(
     " at about -100.",
     _SECTION,
     "mean tournament Elo of Rollout, RoRa, WRo, WRoRa minus that of the baseline",
-    150.0, "equal to", _SINGLE, ENHANCED_CLAIM.key, "gain",
+    150.0, "equal to", _SINGLE, WARM_STARTS_GAIN_CLAIM.key, "gain",
 )  # fmt: skip
-ALIKE_CLAIM = Claim(
+ALIKE_IN_GOBANG_CLAIM = Claim(
     "warm-starts-alike-gobang",
     "In Gobang, all warm starts except RAVE have about the same Elo (the section also says that"
     " WRoRa is the best).",
     _SECTION,
     "tournament Elo of one of Rollout, RoRa, WRo, WRoRa minus that of another, largest difference",
-    0.0, "not above", _SINGLE, ENHANCED_CLAIM.key, "elo",
+    0.0, "not above", _SINGLE, WARM_STARTS_GAIN_CLAIM.key, "elo",
 )  # fmt: skip
-SPREAD_CLAIM = Claim(
+RAVE_SPREAD_CLAIM = Claim(
     "rave-varies-gobang",
     "In Gobang, runs with RAVE differ more in strength than those with other warm starts.",
     _SECTION,
     "standard deviation of tournament Elo between runs with RAVE, divided by that of the other warm"
     " starts",
-    1.0, "above", 0.5, ENHANCED_CLAIM.key, "elo",
+    1.0, "above", 0.5, WARM_STARTS_GAIN_CLAIM.key, "elo",
 )  # fmt: skip
 
 _WEIGHTED = {_WRO: 0.5, WRORA: 0.5, _ROLLOUT: -0.5, _RORA: -0.5}
 _SINGLE_CASES = [(each, game) for game in GAMES for each in (_ROLLOUT, _RAVE)]
 _OTHELLO_CASES = [(each, "othello") for each in ENHANCEMENTS]
-_OF_ALL_GAMES: Mapping[Claim, Callable[[GamesModel], ClaimEstimate]] = {
-    GAIN_CLAIM: lambda model: model.contrast(gain_weights([WRORA])),
-    BEST_CLAIM: lambda model: smallest_difference(model, [WRORA], WRORA_RIVALS, GAMES),
-    ENHANCED_CLAIM: lambda model: model.contrast(gain_weights(ENHANCEMENTS), _STATIC),
-    WEIGHTED_CLAIM: lambda model: model.contrast(_WEIGHTED),
-    WEIGHTED_DEPENDS_CLAIM: lambda model: largest_change(model, [_WEIGHTED], GAMES),
-    DIFFERENT_CLAIM: lambda model: lead_over_most_constant(model, VARIANTS, GAMES),
-    SINGLE_CLAIM: lambda model: ranked_gain(model, _SINGLE_CASES, len(_SINGLE_CASES) - 1),
-    ALWAYS_CLAIM: lambda model: smallest_difference(model, [WRORA], [BASELINE], GAMES),
-    EVERYWHERE_CLAIM: lambda model: smallest_best_gain(model, ENHANCEMENTS, GAMES),
+_OF_ALL_GAMES: Mapping[Claim, Callable[[PerGameModels], ClaimEstimate]] = {
+    WRORA_GAIN_CLAIM: lambda model: model.contrast(gain_weights([WRORA])),
+    WRORA_BEST_CLAIM: lambda model: smallest_difference(model, [WRORA], WRORA_RIVALS, GAMES),
+    WARM_STARTS_GAIN_CLAIM: lambda model: model.contrast(gain_weights(ENHANCEMENTS), _STATIC),
+    NETWORK_VALUE_HELPS_CLAIM: lambda model: model.contrast(_WEIGHTED),
+    NETWORK_VALUE_BY_GAME_CLAIM: lambda model: largest_change(model, [_WEIGHTED], GAMES),
+    BEST_VARIANT_BY_GAME_CLAIM: lambda model: lead_over_most_constant(model, VARIANTS, GAMES),
+    SINGLE_GAINS_LITTLE_CLAIM: lambda model: ranked_gain(
+        model, _SINGLE_CASES, len(_SINGLE_CASES) - 1
+    ),
+    WRORA_ALWAYS_GAINS_CLAIM: lambda model: smallest_difference(model, [WRORA], [BASELINE], GAMES),
+    GAIN_IN_EVERY_GAME_CLAIM: lambda model: smallest_best_gain(model, ENHANCEMENTS, GAMES),
     COMBINATION_CLAIM: lambda model: smallest_best_gain(model, _COMBINATIONS, GAMES),
-    OPENINGS_CLAIM: lambda model: mean_change(
+    STATIC_OPENINGS_GAIN_CLAIM: lambda model: mean_change(
         model, gain_weights(ENHANCEMENTS), "othello", _STATIC
     ),
-    SENSITIVE_CLAIM: lambda model: largest_change(
+    GAIN_BY_GAME_CLAIM: lambda model: largest_change(
         model, [gain_weights([each]) for each in ENHANCEMENTS], GAMES
     ),
 }
-_OF_ONE_GAME: Mapping[Claim, tuple[str, Callable[[GamesModel], ClaimEstimate]]] = {
-    MOSTLY_CLAIM: ("othello", lambda model: ranked_gain(model, _OTHELLO_CASES, 3)),
+_OF_ONE_GAME: Mapping[Claim, tuple[str, Callable[[PerGameModels], ClaimEstimate]]] = {
+    MOST_GAIN_OTHELLO_CLAIM: ("othello", lambda model: ranked_gain(model, _OTHELLO_CASES, 3)),
     RAVE_WORST_CLAIM: (
         "gobang", lambda model: smallest_difference(model, _OTHERS, [_RAVE], ["gobang"]),
     ),
     GAIN_SIZE_CLAIM: ("gobang", lambda model: model.contrast(gain_weights(_OTHERS), ["gobang"])),
-    ALIKE_CLAIM: ("gobang", lambda model: largest_difference(model, _OTHERS, "gobang")),
+    ALIKE_IN_GOBANG_CLAIM: ("gobang", lambda model: largest_difference(model, _OTHERS, "gobang")),
 }  # fmt: skip
 
 
@@ -354,28 +356,28 @@ def warm_start_statistics(results: Results) -> dict[Claim, ClaimEstimate | Missi
     accuracies = fit_accuracy(results, GAMES, "variant", VARIANTS, "policy")
     return {
         **{claim: _unless_missing(model, each) for claim, each in _OF_ALL_GAMES.items()},
-        ACCURACY_CLAIM: mean_contrast(accuracies, gain_weights([WRORA])),
+        WRORA_ACCURACY_CLAIM: mean_contrast(accuracies, gain_weights([WRORA])),
         **{
             claim: _unless_missing(of_game[game], estimate)
             for claim, (game, estimate) in _OF_ONE_GAME.items()
         },
         **{
-            each.claim: mean_contrast(of_game[each.game], each.weights, [each.game])
+            each.claim: mean_contrast(of_game[each.game], each.contrast_weights, [each.game])
             for each in ELO_CLAIMS
         },
         **{
             claim: smallest_lead(of_game[game], _RORA, [_ROLLOUT, _RAVE], [game])
-            for game, claim in COMBINATIONS.items()
+            for game, claim in RORA_CLAIMS.items()
         },
         **{
             claim: smallest_lead(of_game[game], WRORA, WRORA_RIVALS, [game])
-            for game, claim in BEST_IN_GAME.items()
+            for game, claim in WRORA_BEST_IN_GAME_CLAIMS.items()
         },
-        SPREAD_CLAIM: elo_spread_ratio(results, "gobang", "variant", _RAVE, _OTHERS),
+        RAVE_SPREAD_CLAIM: elo_spread_ratio(results, "gobang", "variant", _RAVE, _OTHERS),
     }
 
 
 def _unless_missing(
-    model: GamesModel | MissingEstimate, estimate: Callable[[GamesModel], ClaimEstimate]
+    model: PerGameModels | MissingEstimate, estimate: Callable[[PerGameModels], ClaimEstimate]
 ) -> ClaimEstimate | MissingEstimate:
     return model if isinstance(model, MissingEstimate) else estimate(model)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from zerolab.papers.planning import CHANGES, OPENING_PLIES, planned_positions
+from zerolab.papers.planning import OPENING_PLIES, PRESET_CHANGES, planned_dataset
 from zerolab.studies.design import Design, PlannedRun, PlannedTournament, plan_run
 from zerolab.studies.looks import FIRST_SEED
 from zerolab.studies.study import Scale, Study, register_study
@@ -101,7 +101,7 @@ class WarmStartStudy(Study):
                 tournaments.append(_tournament(scale, game, ends, SWITCH_TOURNAMENT, seed=seed))
                 tournaments.append(_by_iteration(scale, game, compared, seed))
         solved = [
-            planned_positions(f"{game}:{_SIZE[scale]}", _SOLVED[scale], game)
+            planned_dataset(f"{game}:{_SIZE[scale]}", _SOLVED[scale], game)
             for game in _GAMES[scale]
         ]
         return Design(runs, tournaments, report_datasets=solved)
@@ -116,7 +116,7 @@ class WarmStartStudy(Study):
 
         return results.judge(warm_start_statistics)
 
-    def document(self, results: Results) -> Document:
+    def report(self, results: Results) -> Document:
         from zerolab.papers.warm_start.analysis import warm_start_report
 
         return warm_start_report(results)
@@ -135,7 +135,7 @@ def _tournament(
         f"{game}:{_SIZE[scale]}",
         {run.label: run for run in runs},
         games_per_pair=2 if scale == "smoke" else 20,
-        openings=OPENING_PLIES[scale],
+        opening_plies=OPENING_PLIES[scale],
         name=name,
         seed=seed,
     )
@@ -154,7 +154,7 @@ def _by_iteration(
         {name: run for name, (run, _) in players.items()},
         {name: after for name, (_, after) in players.items()},
         games_per_pair=2 if scale == "smoke" else 10,
-        openings=OPENING_PLIES[scale],
+        opening_plies=OPENING_PLIES[scale],
         name=BY_ITERATION_TOURNAMENT,
         seed=seed,
     )
@@ -182,7 +182,7 @@ def _run(
     scale: Scale, game: str, variant: str, name: str, ramp: Mapping[str, Any], seed: int
 ) -> PlannedRun:
     changes = {
-        **CHANGES[scale],
+        **PRESET_CHANGES[scale],
         "iterations": _ITERATIONS[scale],
         "warm_start.variant": variant,
         "warm_start.ramp": ramp,
@@ -307,7 +307,7 @@ class Table51Study(Study):
 
         return results.judge(table_statistics)
 
-    def document(self, results: Results) -> Document:
+    def report(self, results: Results) -> Document:
         from zerolab.papers.warm_start.table_5_1 import table_5_1_report
 
         return table_5_1_report(results)

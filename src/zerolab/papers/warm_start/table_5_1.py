@@ -85,7 +85,7 @@ def compared_pairs(
 
     `published_rates` maps each pair to its published score rate, or to None.
     """
-    (planned,) = tournament.planned
+    (planned,) = tournament.planned_tournaments
     specs = dict(zip(PLAYER_SPECS, planned.agent_specs, strict=True))
     for (player, opponent), published in published_rates.items():
         names = specs[player], specs[opponent]
@@ -177,7 +177,9 @@ def _agreement(by_game: Mapping[str, list[ComparedPair]]) -> str:
 
 def _repeats(by_game: Mapping[str, list[ComparedPair]]) -> str:
     pair_results = [pair.result for game_pairs in by_game.values() for pair in game_pairs]
-    repeats = sum(result.score.games - result.distinct_score.games for result in pair_results)
+    repeats = sum(
+        result.score.game_count - result.distinct_score.game_count for result in pair_results
+    )
     if not repeats:
         return ""
     games = "1 game repeats" if repeats == 1 else f"{repeats} games repeat"
@@ -204,8 +206,8 @@ def _pair_table(name: str, title: str, by_game: Mapping[str, list[ComparedPair]]
     ]  # fmt: skip
     rows = [
         [
-            GAME_TITLES[part], pair.title, *pair.result.score, pair.result.distinct_score.games,
-            pair.result.score.interval(),
+            GAME_TITLES[part], pair.title, *pair.result.score,
+            pair.result.distinct_score.game_count, pair.result.score.interval(),
             *(
                 (None,) * 3 if (c := pair.comparison) is None
                 else (c.published_rate, c.z_score, c.agreement)

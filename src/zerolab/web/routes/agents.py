@@ -21,7 +21,7 @@ from zerolab.core.files import read_file
 from zerolab.rules.catalogue import game_name, parse_game
 from zerolab.store.arrays import AGENT_SUFFIX, MAX_AGENT_BYTES, AgentHeader, decode_agent
 from zerolab.store.run_folder import RunFolder
-from zerolab.web.folders import FileCache, Folders, latest_progress, list_runs
+from zerolab.web.folders import FileCache, Folders, latest_progress_time, list_runs
 from zerolab.web.laboratory import Lab
 from zerolab.web.live_search import find_agent
 from zerolab.web.requests import client_of
@@ -84,7 +84,7 @@ def suggested_agents(lab: Lab, game: GameName) -> list[SuggestedAgent]:
     parsed_game = parse_game(game)
     name = game_name(parsed_game)
     runs = [each for each in list_runs(lab.folders) if each.game == name]
-    runs.sort(key=latest_progress, reverse=True)
+    runs.sort(key=latest_progress_time, reverse=True)
     agents = [agent for each in runs for agent in _run_agents(Path(each.path))]
     usable = (each.spec for each in agents if _is_usable_run(each, lab.folders))
     default = next(usable, None) or default_opponent_spec(parsed_game)
@@ -108,7 +108,7 @@ def suggested_agents(lab: Lab, game: GameName) -> list[SuggestedAgent]:
 @router.post("/agents")
 async def upload_agent(request: Request, lab: Lab) -> UploadedAgent:
     """Check and store the agent file in the request body, written by `zerolab export`."""
-    with lab.uploads.held(client_of(request)):
+    with lab.uploads.hold(client_of(request)):
         content = await request.body()
         return await run_in_threadpool(_store, lab.folders.agents, content)
 

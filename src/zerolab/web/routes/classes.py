@@ -36,26 +36,26 @@ MAX_PLAYOUTS = 1000
 _DEFAULT_PLAYOUTS = 100
 _LATEST = 12  # number of games shown on the wall
 
-Kind = Literal["random", "mcts", "rave", "rhea", "network"]
+PupilAgentKind = Literal["random", "mcts", "rave", "rhea", "network"]
 
 
 class AgentChoice(RequestModel):
     """Agent that a pupil enters."""
 
-    kind: Kind
+    kind: PupilAgentKind
     playouts: int = Field(default=_DEFAULT_PLAYOUTS, ge=1, le=MAX_PLAYOUTS)
     """Playouts or simulations per move; ignored for the `random` kind."""
     network: str = Field(default="", max_length=400)
     """Run or network of a run, such as runs/demo@12; only for the `network` kind."""
 
 
-class ClassSettings(RequestModel):
-    """Game of a class and settings of its next tournament."""
+class StartTournamentRequest(RequestModel):
+    """Request to start a tournament with all agents that can play a game."""
 
     game: str = Field(max_length=60)
-    games: int = Field(default=2, ge=2, le=20, multiple_of=2)
+    games_per_pair: int = Field(default=2, ge=2, le=20, multiple_of=2)
     """Games per pair, half with each colour."""
-    openings: int = Field(default=2, ge=0, le=20)
+    opening_plies: int = Field(default=2, ge=0, le=20)
     """Random plies at the start of a game."""
 
 
@@ -105,7 +105,7 @@ class PupilResponse(BaseModel):
     """Reason why the agent cannot play; empty if it can."""
 
 
-class ClassResponse(BaseModel):
+class TeacherView(BaseModel):
     """Teacher's view of the class."""
 
     game: str
@@ -184,13 +184,15 @@ def _pupil(connection: Request) -> str:
     return name
 
 
-Class = Annotated[Classroom, Depends(_classroom)]
-Play = Annotated[ClassPlay, Depends(_play)]
-Name = Annotated[str, Depends(_pupil)]
+ClassroomParam = Annotated[Classroom, Depends(_classroom)]
+ClassPlayParam = Annotated[ClassPlay, Depends(_play)]
+RequestingPupil = Annotated[str, Depends(_pupil)]
 
 
 @router.get("/mine")
-def pupil_view(lab: Lab, classroom: Class, play: Play, name: Name) -> PupilView:
+def pupil_view(
+    lab: Lab, classroom: ClassroomParam, play: ClassPlayParam, name: RequestingPupil
+) -> PupilView:
     """Return the agent of the pupil who sends the request, and the state of the tournament."""
     game, agent = classroom.record.game, classroom.pupil(name).agent
     return PupilView(
@@ -204,9 +206,10 @@ def pupil_view(lab: Lab, classroom: Class, play: Play, name: Name) -> PupilView:
 
 
 @router.post("/mine")
-def bring_agent(
-    lab: Lab, classroom: Class, play: Play, name: Name, request: AgentChoice
-) -> PupilView:
+def enter_agent(
+    lab: Lab, classroom: ClassroomParam, play: ClassPlayParam, name: RequestingPupil,
+    request: AgentChoice,
+) -> PupilView:  # fmt: skip
     """Check an agent and make it the agent of the pupil who sends the request."""
     game = parse_game(classroom.record.game)
     spec = request.kind if request.kind == "random" else f"{request.kind}:{request.playouts}"
@@ -221,11 +224,12 @@ def bring_agent(
 
 
 @router.post("/file")
-async def bring_file(
-    lab: Lab, classroom: Class, play: Play, name: Name, connection: Request
-) -> PupilView:
+async def enter_agent_file(
+    lab: Lab, classroom: ClassroomParam, play: ClassPlayParam, name: RequestingPupil,
+    connection: Request,
+) -> PupilView:  # fmt: skip
     """Check an agent file, written by `zerolab export`, and make it the pupil's agent."""
-    with lab.uploads.held(client_of(connection)):
+    with lab.uploads.hold(client_of(connection)):
         content = await connection.body()
         await run_in_threadpool(_store_file, lab.folders, classroom, name, content)
     return await run_in_threadpool(pupil_view, lab, classroom, play, name)
@@ -244,7 +248,7 @@ def _store_file(folders: Folders, classroom: Classroom, name: str, content: byte
 
 
 @router.get("/standings")
-def standings(classroom: Class, play: Play) -> Standings:
+def standings(classroom: ClassroomParam, play: ClassPlayParam) -> Standings:
     """Return the standings of the latest tournament and its most recently finished games."""
     record = classroom.record
     state = _state(classroom, play)
@@ -266,10 +270,10 @@ def standings(classroom: Class, play: Play) -> Standings:
 
 
 @router.get("/manage")
-def teachers_view(lab: Lab, classroom: Class, play: Play) -> ClassResponse:
+def teachers_view(lab: Lab, classroom: ClassroomParam, play: ClassPlayParam) -> TeacherView:
     """Return the pupils with their agents, and the state of the tournament."""
     game = classroom.record.game
-    return ClassResponse(
+    return TeacherView(
         game=game,
         pupils=[
             PupilResponse(
@@ -282,23 +286,29 @@ def teachers_view(lab: Lab, classroom: Class, play: Play) -> ClassResponse:
 
 
 @router.post("/manage/game")
-def choose_game(lab: Lab, classroom: Class, play: Play, request: GameRequest) -> ClassResponse:
+def choose_game(
+    lab: Lab, classroom: ClassroomParam, play: ClassPlayParam, request: GameRequest
+) -> TeacherView:
     """Choose the game for which pupils enter agents."""
     classroom.update_record(game=game_name(parse_game(request.game)))
     return teachers_view(lab, classroom, play)
 
 
 @router.post("/manage/start")
-def start(lab: Lab, classroom: Class, play: Play, request: ClassSettings) -> ClassResponse:
+def start(
+    lab: Lab, classroom: ClassroomParam, play: ClassPlayParam, request: StartTournamentRequest
+) -> TeacherView:
     """Begin a new tournament with all agents that can play the game."""
     game = parse_game(request.game)
-    check_opening_length(game, request.openings)
+    check_opening_length(game, request.opening_plies)
     with classroom.lock:  # otherwise a pupil's change could remove the file of a player
         _begin(lab, classroom, play, request.model_copy(update={"game": game_name(game)}))
     return teachers_view(lab, classroom, play)
 
 
-def _begin(lab: Lab, classroom: Classroom, play: ClassPlay, request: ClassSettings) -> None:
+def _begin(
+    lab: Lab, classroom: Classroom, play: ClassPlay, request: StartTournamentRequest
+) -> None:
     """Begin a tournament; a run is represented by its current best network."""
     names = {
         each.name: _check(lab.folders, each.agent, request.game).name
@@ -313,14 +323,14 @@ def _begin(lab: Lab, classroom: Classroom, play: ClassPlay, request: ClassSettin
             " expected at least two"
         )
     tournament = ClassTournament(
-        number=classroom.next_tournament_number(), game=request.game,
-        games=request.games, openings=request.openings, agents=agents, is_playing=True,
+        number=classroom.next_tournament_number(), game=request.game, agents=agents,
+        games=request.games_per_pair, openings=request.opening_plies, is_playing=True,
     )  # fmt: skip
     play.play(tournament)
 
 
 @router.post("/manage/continue")
-def continue_tournament(lab: Lab, classroom: Class, play: Play) -> ClassResponse:
+def continue_tournament(lab: Lab, classroom: ClassroomParam, play: ClassPlayParam) -> TeacherView:
     """Play the remaining games of the latest tournament."""
     if classroom.record.tournament is None:
         raise UserError("there is no tournament yet: start one")
@@ -329,7 +339,7 @@ def continue_tournament(lab: Lab, classroom: Class, play: Play) -> ClassResponse
 
 
 @router.post("/manage/stop")
-def stop(lab: Lab, classroom: Class, play: Play) -> ClassResponse:
+def stop(lab: Lab, classroom: ClassroomParam, play: ClassPlayParam) -> TeacherView:
     """Stop the tournament; the games stored so far are kept."""
     play.stop()
     return teachers_view(lab, classroom, play)
@@ -385,7 +395,7 @@ def _ratings(tournament: Tournament) -> list[RatingResponse]:
 
     def rate() -> list[RatingResponse]:
         try:
-            players = TournamentReport.from_tournament(tournament).ratings.players
+            players = TournamentReport.from_tournament(tournament).ratings.player_ratings
         except UserError:
             return []
         return [RatingResponse.model_validate(each.as_dict()) for each in players]

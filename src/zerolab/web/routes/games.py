@@ -60,7 +60,7 @@ class GameSource(NamedTuple):
 class GameResponse(BaseModel):
     """Stored game."""
 
-    source: str
+    folder: str
     """Folder of the run or tournament."""
     iteration: int
     """Iteration of a run; in a tournament, the number of the pairing's block of twenty games."""
@@ -73,7 +73,7 @@ class GameResponse(BaseModel):
     second: str
     """Name of the second player."""
     result: Winner
-    forfeit: bool
+    is_forfeited: bool
     """True if the game ended because the side to move forfeited or resigned."""
     plies: int
     """Number of moves."""
@@ -97,12 +97,12 @@ class GamePage(BaseModel):
 class GameFacets(BaseModel):
     """Stages and players by which the games of a run or tournament can be filtered."""
 
-    source: str
+    folder: str
     """Folder of the run or tournament."""
     kind: SourceKind
     game: str
     """Game name, such as othello:6x6."""
-    games: int
+    game_count: int
     """Number of stored games."""
     stages: list[StageSummary]
     players: list[str]
@@ -132,11 +132,11 @@ def _source(lab: Lab, source: Annotated[str, Query(min_length=1, max_length=400)
     return open_game_source(lab.folders, source)
 
 
-Source = Annotated[GameSource, Depends(_source)]
+GameSourceParam = Annotated[GameSource, Depends(_source)]
 
 
 def _filter(
-    source: Source,
+    source: GameSourceParam,
     iteration: Annotated[int | None, Query(ge=0, lt=1 << 62)] = None,
     stage: _Name = "",
     number: Annotated[int | None, Query(ge=0, lt=1 << 62)] = None,
@@ -156,19 +156,19 @@ def _filter(
     )
 
 
-Filter = Annotated[GameFilter, Depends(_filter)]
+GameFilterParam = Annotated[GameFilter, Depends(_filter)]
 
 
 @router.get("/facets")
-def game_facets(source: Source) -> GameFacets:
+def game_facets(source: GameSourceParam) -> GameFacets:
     """Return the stages, iterations and players of the games of a run or tournament."""
     return _FACETS.get(str(source.path), [source.store.path], lambda: _facets(source))
 
 
 @router.get("")
 def matching_games(
-    source: Source,
-    filter: Filter,
+    source: GameSourceParam,
+    filter: GameFilterParam,
     offset: _Number = 0,
     limit: Annotated[int, Query(ge=1, le=_MAX_PAGE)] = 50,
     latest_first: bool = False,
@@ -191,7 +191,9 @@ def matching_games(
 
 
 @router.get("/one")
-def one_game(source: Source, iteration: _Number, stage: _Name, number: _Number) -> GameResponse:
+def one_game(
+    source: GameSourceParam, iteration: _Number, stage: _Name, number: _Number
+) -> GameResponse:
     """Return a game by its iteration, stage and number."""
     key = GameFilter(iteration=iteration, stage=stage, number=number)
     matches = list_matching_games(source.store, key, limit=1)
@@ -204,7 +206,9 @@ def one_game(source: Source, iteration: _Number, stage: _Name, number: _Number) 
 
 
 @router.get("/export", response_class=StreamingResponse)
-def export_games(source: Source, filter: Filter, format: Format = "pgn") -> StreamingResponse:
+def export_games(
+    source: GameSourceParam, filter: GameFilterParam, format: Format = "pgn"
+) -> StreamingResponse:
     """Return the matching games as a PGN file, or as a text file with one line per game.
 
     The fields of a line are separated by tabs.
@@ -221,10 +225,10 @@ def export_games(source: Source, filter: Filter, format: Format = "pgn") -> Stre
 def _facets(source: GameSource) -> GameFacets:
     stages = summarise_stages(source.store)
     return GameFacets(
-        source=source.path.as_posix(),
+        folder=source.path.as_posix(),
         kind=source.kind,
         game=game_name(source.game),
-        games=sum(each.games for each in stages),
+        game_count=sum(each.games for each in stages),
         stages=stages,
         players=list_players(source.store),
     )
@@ -241,14 +245,14 @@ def _exported_games(source: GameSource, filter: GameFilter) -> Iterator[Exported
 
 def _game_response(source: GameSource, game: FoundGame) -> GameResponse:
     return GameResponse(
-        source=source.path.as_posix(),
+        folder=source.path.as_posix(),
         iteration=game.iteration,
         stage=game.stage,
         number=game.number,
         first=game.first,
         second=game.second,
         result=WINNERS[game.result],
-        forfeit=game.is_forfeited,
+        is_forfeited=game.is_forfeited,
         plies=len(game.actions),
         given_plies=game.given_plies,
         game=game_name(source.game),

@@ -37,7 +37,7 @@ from zerolab.web.solving import MAX_SECONDS, SolverProcess
 
 router = APIRouter()
 
-Verdict = Literal["good", "slip", "mistake"]
+MoveQuality = Literal["good", "slip", "mistake"]
 """Quality of a move. Judged by exact scores, a mistake changes the result for the worse, for
 example from a win to a draw. A slip preserves the result but lowers the score: fewer discs in
 Othello, or a slower win or faster loss in other games. Judged by an agent's values, a mistake
@@ -73,16 +73,16 @@ class JudgedMove(BaseModel):
     ply: int
     """Number of the move in the game, starting at 0."""
     move: str
-    judge: Literal["exact", "agent"]
+    verdict_source: Literal["exact", "agent"]
     """Source of the verdict: the solver or an agent."""
-    best_value: float
+    value_before: float
     """Value of the position before the move, for the player who makes the move: the exact score of
     a best move, or the agent's expected outcome in [-1, 1]."""
     played_value: float
     """Value of the move that was played, for the same player and on the same scale."""
     best_moves: list[str]
     """All best moves, or the move that the agent would play."""
-    verdict: Verdict
+    verdict: MoveQuality
 
 
 class UnsolvedPosition(BaseModel):
@@ -99,7 +99,7 @@ _REQUEST: TypeAdapter[JudgeRequest | StopRequest] = TypeAdapter(
 
 
 @router.websocket("/judge")
-async def judge(websocket: WebSocket, lab: Lab) -> None:
+async def judging_socket(websocket: WebSocket, lab: Lab) -> None:
     """Serve one page until it closes."""
     socket = JsonWebSocket(websocket)
     await socket.accept()
@@ -191,15 +191,16 @@ async def judge_exactly(
                 return
             continue
         unsolved = 0
-        best_value, played_value = max(scores.values()), scores[move]
-        best_moves = [name for name, score in scores.items() if score == best_value]
+        value_before, played_value = max(scores.values()), scores[move]
+        best_moves = [name for name, score in scores.items() if score == value_before]
         yield JudgedMove(
-            ply=ply, move=move, judge="exact", best_value=best_value, played_value=played_value,
-            best_moves=best_moves, verdict=exact_verdict(best_value, played_value),
+            ply=ply, move=move, verdict_source="exact", value_before=value_before,
+            played_value=played_value, best_moves=best_moves,
+            verdict=exact_verdict(value_before, played_value),
         )  # fmt: skip
 
 
-def exact_verdict(best: int, played: int) -> Verdict:
+def exact_verdict(best: int, played: int) -> MoveQuality:
     """Return the verdict on a move from the exact scores of the best move and the one played."""
     if _sign(played) < _sign(best):
         return "mistake"
@@ -223,7 +224,7 @@ async def judge_by_agent(
         value, choice = await _expected(search_pool, client, search._replace(position=at))
         played = -after  # `after` is from the opponent's perspective
         yield JudgedMove(
-            ply=ply, move=move, judge="agent", best_value=value, played_value=played,
+            ply=ply, move=move, verdict_source="agent", value_before=value, played_value=played,
             best_moves=[choice],
             verdict="good" if choice == move else _agent_verdict(value - played),
         )  # fmt: skip
@@ -243,7 +244,7 @@ async def _expected(
     return analysis.value, analysis.chosen_move.name
 
 
-def _agent_verdict(loss: float) -> Verdict:
+def _agent_verdict(loss: float) -> MoveQuality:
     return "mistake" if loss >= MISTAKE_THRESHOLD else "slip" if loss >= SLIP_THRESHOLD else "good"
 
 

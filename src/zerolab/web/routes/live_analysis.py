@@ -138,7 +138,7 @@ class _Session:
         elif isinstance(request, SolveRequest):
             self._begin("solve", request.id, partial(self._solve, request))
         elif isinstance(request, NodeRequest):
-            self._begin("node", request.id, partial(self._node, request))
+            self._begin("node", request.id, partial(self._send_node, request))
         else:
             self.cancel()
             await self._socket.send({"id": request.id, "done": True})
@@ -192,7 +192,7 @@ class _Session:
         response = solution.model_dump(mode="json")
         await self._socket.send({"id": request.id, "solution": response, "done": True})
 
-    async def _node(self, request: NodeRequest) -> None:
+    async def _send_node(self, request: NodeRequest) -> None:
         search = self._searches.get(request.agent)
         if search is None:
             raise UserError(f"{quoted(request.agent)} is not searching: analyse the position first")

@@ -17,7 +17,7 @@ from pydantic import BaseModel, Field
 from zerolab.core import streams
 from zerolab.core.errors import UserError
 from zerolab.play.pairings import random_openings
-from zerolab.report.board_shapes import BoardShapes, Drawing
+from zerolab.report.board_shapes import BoardShapes, BoardStyle
 from zerolab.rules.catalogue import (
     board_drawing,
     game_name,
@@ -61,13 +61,17 @@ class PositionRequest(RequestModel):
     game: str = Field(max_length=60)
     """Game name, such as othello:6x6."""
     moves: list[MoveName] = Field(default=[], max_length=_MAX_PLIES)
-    set_up: StartingBoard | None = None
+    starting_board: StartingBoard | None = None
     """Starting board, if it differs from the game's initial position."""
 
     def position(self) -> Position:
         """Return the position; raise UserError for an unknown game or an illegal move."""
         game = parse_game(self.game)
-        position = Position.start(game) if self.set_up is None else _set_up(game, self.set_up)
+        position = (
+            Position.start(game)
+            if self.starting_board is None
+            else _set_up(game, self.starting_board)
+        )
         for number, move in enumerate(self.moves, start=1):
             try:
                 position = position.play(move)
@@ -120,14 +124,14 @@ class PositionResponse(BaseModel):
     """Cell of the last placed piece."""
     winning_cells: list[int]
     """Cells of the winning line or chain; empty if there is none."""
-    drawing: Drawing
+    drawing: BoardStyle
     shapes: BoardShapes | None
     """Geometry of the board. In a list of positions, only the first one includes it."""
     pass_note: str
     """Explanation of a pass; empty if there is none."""
 
 
-class GameKind(BaseModel):
+class GameFamily(BaseModel):
     """Game with the bounds of its size parameters, such as gobang on boards of any size."""
 
     name: str
@@ -141,10 +145,10 @@ class GameKind(BaseModel):
 
 
 @router.get("/games")
-def game_kinds() -> list[GameKind]:
+def game_kinds() -> list[GameFamily]:
     """List all games with the bounds of their sizes, including plug-in games."""
     return [
-        GameKind(
+        GameFamily(
             name=name,
             sizes=entry.field_bounds(),
             defaults=dict(entry.game_type._field_defaults),
@@ -232,7 +236,9 @@ def _set_up(game: Game, request: StartingBoard) -> Position:
     rows = [row.strip() for row in request.board]
     invalid_rows = [row for row in rows if set(row) - _PIECES.keys() or len(row) != game[1]]
     if invalid_rows or len(rows) != game[0]:
-        raise UserError(f"set_up.board: expected {game[0]} rows of {game[1]} cells X, O or .")
+        raise UserError(
+            f"starting_board.board: expected {game[0]} rows of {game[1]} cells X, O or ."
+        )
     board = np.array([[_PIECES[cell] for cell in row] for row in rows], np.int8)
     return Position.set_up(game, board, request.first_to_move)
 

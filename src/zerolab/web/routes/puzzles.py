@@ -15,7 +15,7 @@ from zerolab.oracles.oracle import NotSolvedError
 from zerolab.rules.catalogue import game_name, parse_game
 from zerolab.rules.position import Position
 from zerolab.web.laboratory import Lab
-from zerolab.web.puzzle_maker import PUZZLES_PER_GAME, GamePuzzles, PuzzleState
+from zerolab.web.puzzle_maker import PUZZLES_PER_GAME, GamePuzzles, PuzzleMakingState
 from zerolab.web.requests import RequestModel, client_of
 from zerolab.web.routes.positions import (
     MoveName,
@@ -41,7 +41,7 @@ class PuzzleSummary(BaseModel):
     grade: float
     """Difficulty from 0 to 1: the share of agents' tries that miss the answer, or an estimate."""
     level: Difficulty
-    measured: bool
+    is_grade_measured: bool
     """True if the grade is measured, False if it is estimated."""
 
 
@@ -49,12 +49,12 @@ class PuzzleList(BaseModel):
     """Puzzles made so far for a game, and the state of the work on them."""
 
     game: str
-    state: PuzzleState
+    state: PuzzleMakingState
     problem: str
     """Reason why no more puzzles are made; empty if there is none."""
-    tried: int
+    tried_position_count: int
     """Number of positions tried since the server started."""
-    planned: int
+    planned_puzzle_count: int
     """Number of puzzles that the server makes for each game."""
     puzzles: list[PuzzleSummary]
 
@@ -65,7 +65,7 @@ class PuzzleResponse(BaseModel):
     summary: PuzzleSummary
     goal: PuzzleGoal
     """Result that only one move achieves: a win or a draw."""
-    misses: dict[str, float]
+    miss_shares: dict[str, float]
     """Share of tries in which each agent misses the answer; empty until measured."""
     position: PositionResponse
 
@@ -100,8 +100,8 @@ async def puzzle_list(lab: Lab, game: _Game, connection: Request) -> PuzzleList:
         game=game_name(game_puzzles.game),
         state=game_puzzles.state,
         problem=game_puzzles.problem,
-        tried=game_puzzles.tried,
-        planned=PUZZLES_PER_GAME,
+        tried_position_count=game_puzzles.tried,
+        planned_puzzle_count=PUZZLES_PER_GAME,
         puzzles=[_summary(each) for each in game_puzzles.puzzles.values()],
     )
 
@@ -116,7 +116,7 @@ async def one_puzzle(
     return PuzzleResponse(
         summary=_summary(puzzle),
         goal="win" if puzzle.is_win else "draw",
-        misses=dict(puzzle.misses),
+        miss_shares=dict(puzzle.misses),
         position=position_response(position),
     )
 
@@ -159,7 +159,10 @@ async def _best_reply(lab: Lab, connection: Request, position: Position) -> list
 
 def _summary(puzzle: Puzzle) -> PuzzleSummary:
     return PuzzleSummary(
-        key=puzzle.key, grade=puzzle.grade, level=puzzle.level, measured=bool(puzzle.misses)
+        key=puzzle.key,
+        grade=puzzle.grade,
+        level=puzzle.level,
+        is_grade_measured=bool(puzzle.misses),
     )
 
 

@@ -30,7 +30,7 @@ from zerolab.web.folders import (
     RUNNING,
     FileCache,
     Folders,
-    latest_progress,
+    latest_progress_time,
     list_runs,
     open_run,
     progress_files,
@@ -79,7 +79,7 @@ class RunResponse(BaseModel):
     """Latest share of solved positions where the search chose a best move; None if unmeasured."""
     start_network: str
     """Network from which the run started; empty if it started from an untrained network."""
-    latest_progress: float
+    latest_progress_time: float
     """Time of the most recent progress, in seconds since 1970."""
     trend: Trend
     """Curve of the accuracy or the loss."""
@@ -140,14 +140,14 @@ class EnvironmentResponse(BaseModel):
 class RunDetails(BaseModel):
     """Details of a run, without curves and games."""
 
-    summary: RunResponse
+    run: RunResponse
     settings: dict[str, SettingValue]
     """Settings by dotted key, such as search.simulations."""
     networks: list[NetworkResponse]
     """Saved networks in training order."""
     baselines: list[BaselineResponse]
     environments: list[EnvironmentResponse]
-    games: int
+    game_count: int
     """Number of stored games."""
     seconds: float
     """Total time of the run's finished stages, in seconds."""
@@ -174,14 +174,14 @@ def one_run(lab: Lab, run: RunName) -> RunDetails:
     records = records_of(folder)
     baselines = [each for each in records if isinstance(each, BaselineRecord)]
     return RunDetails(
-        summary=run_response(run_summary(folder.path)),
+        run=run_response(run_summary(folder.path)),
         settings=dict(flatten(folder.config)),
         networks=saved_networks(folder),
         baselines=[BaselineResponse.model_validate(each) for each in baselines],
         environments=[
             EnvironmentResponse.model_validate(each) for each in read_environments(folder.path)
         ],
-        games=folder.games.game_count(),
+        game_count=folder.games.game_count(),
         seconds=sum(each.wall_seconds for each in records),
     )
 
@@ -217,7 +217,7 @@ def run_response(run: RunSummary) -> RunResponse:
         iterations=run.iterations, next_stage=run.next_stage, status=status, problem=problem,
         training_elo=run.training_elo, final_score_rates=dict(run.final_score_rates),
         accuracy=run.accuracy, start_network=run.start_network,
-        latest_progress=latest_progress(run), trend=run_trend(Path(run.path)),
+        latest_progress_time=latest_progress_time(run), trend=run_trend(Path(run.path)),
     )  # fmt: skip
 
 
@@ -239,7 +239,7 @@ def saved_networks(run: RunFolder) -> list[NetworkResponse]:
     ]
 
 
-sockets = APIRouter()
+socket_router = APIRouter()
 
 _WATCH_SECONDS = 0.5
 _RECORDS: FileCache[tuple[int, str]] = FileCache()
@@ -290,7 +290,7 @@ class RunUpdate(BaseModel):
     """Progress of the current stage; None unless the run is being trained."""
 
 
-@sockets.websocket("/runs/live")
+@socket_router.websocket("/runs/live")
 async def live_runs(websocket: WebSocket, lab: Lab) -> None:
     """Send updates about runs to one page until the page closes."""
     socket = JsonWebSocket(websocket)

@@ -36,7 +36,7 @@ from zerolab.web.laboratory import Lab
 from zerolab.web.requests import MissingError
 
 router = APIRouter(tags=["studies"], prefix="/studies")
-reports = APIRouter(include_in_schema=False, prefix="/reports")
+report_router = APIRouter(include_in_schema=False, prefix="/reports")
 
 _PROGRESS_SECONDS = 2.0
 """Time for which the progress of a study is cached, because computing it takes a while."""
@@ -76,18 +76,18 @@ class StudyPartResponse(BaseModel):
 
     part: str
     """Name of the part; empty for the whole study."""
-    runs: int
+    planned_runs: int
     """Number of planned training runs."""
     finished_runs: int
-    games: int
+    planned_games: int
     """Number of planned tournament games."""
     finished_games: int
-    computations: int
+    planned_computations: int
     """Number of planned computations."""
     finished_computations: int
-    seconds: float
+    planned_core_seconds: float
     """Estimated total work, in core seconds."""
-    done_seconds: float
+    finished_core_seconds: float
     """Estimated finished work, in core seconds."""
 
 
@@ -110,7 +110,7 @@ class StudyDetails(BaseModel):
     """Progress of the whole study."""
     parts: list[StudyPartResponse]
     """Progress of each part."""
-    active: list[str]
+    active_titles: list[str]
     """Names of the tasks in progress."""
     failures: dict[str, list[str]]
     """Last lines of the error message of each failed task, by task name."""
@@ -163,7 +163,7 @@ def study_details(
             StudyPartResponse(part=each["part"], **_progress_fields(each))
             for each in status["parts"]
         ],
-        active=status["active"],
+        active_titles=status["active_titles"],
         failures=status["failures"],
         claims=read_claims(report),
         report_url=started.report_url if started else "",
@@ -171,14 +171,14 @@ def study_details(
     )
 
 
-@reports.get("/findings")
+@report_router.get("/findings")
 def findings_page(lab: Lab) -> HTMLResponse:
     """Return a page with the verdicts on all published findings, from the ledgers of all scales."""
     page = _findings.page(lab.folders.studies)
     return HTMLResponse(page, headers={"content-security-policy": _REPORT_POLICY})
 
 
-@reports.get("/{study}/{name}")
+@report_router.get("/{study}/{name}")
 def report_file(lab: Lab, study: str, name: str) -> FileResponse:
     """Return a file of a study's report; `study` is NAME-SCALE."""
     study_name, _, scale = study.rpartition("-")

@@ -16,19 +16,19 @@ from zerolab.core.errors import UserError, quoted
 from zerolab.core.files import read_text
 from zerolab.play.pairings import check_opening_length
 from zerolab.play.tournament import TOURNAMENT_FOLDER_KIND, Tournament, TournamentSettings
-from zerolab.play.tournament_report import REPORT_FILE_NAME, TournamentReport
+from zerolab.play.tournament_report import RATINGS_FILE_NAME, TournamentReport
 from zerolab.rules.catalogue import game_name, parse_game
 from zerolab.rules.rules import Game
 from zerolab.store.folder import matches_or_is_unreadable
-from zerolab.web.folders import FileCache, Folders, is_running, modification_time, new_folder
+from zerolab.web.folders import FileCache, Folders, is_running, modification_time, new_folder_path
 from zerolab.web.laboratory import (
     Lab,
-    begin_command,
     is_process_alive,
     last_lines,
-    output_file,
-    process_file,
+    process_output_path,
+    process_record_path,
     require_training_allowed,
+    start_command_process,
     terminate_process,
 )
 from zerolab.web.live_search import find_agent
@@ -53,7 +53,7 @@ class TournamentResponse(BaseModel):
     """True if a process is playing the tournament."""
     problem: str
     """Description of the damage if the tournament is damaged; otherwise empty."""
-    latest_progress: float
+    latest_progress_time: float
     """Time of the latest stored game, in seconds since 1970."""
     winner: str
     """Player with the highest rating; empty unless the tournament is finished and rated."""
@@ -96,9 +96,9 @@ class PairResponse(BaseModel):
 class TournamentDetails(BaseModel):
     """Tournament with ratings and a cross table."""
 
-    summary: TournamentResponse
+    tournament: TournamentResponse
     games_per_pair: int
-    openings: int
+    opening_plies: int
     """Number of random opening plies."""
     seed: int
     ratings: list[RatingResponse]
@@ -107,7 +107,7 @@ class TournamentDetails(BaseModel):
     """Cross table, [row][column] in the order of ratings; None for players who have not met."""
     first_move_advantage: float | None
     """First-move advantage in Elo; None if no ratings can be computed yet."""
-    note: str
+    unrated_reason: str
     """Reason why no ratings can be computed yet; empty if there are ratings."""
 
 
@@ -158,7 +158,7 @@ def tournament_details(tournament: Tournament) -> TournamentDetails:
     files = [tournament.store.path, path / TOURNAMENT_FOLDER_KIND.settings_file]
     details = _DETAILS.get(str(path), files, lambda: _rate(tournament))
     # The cached summary can be outdated, because starting play changes none of these files.
-    return details.model_copy(update={"summary": _summary(path)})
+    return details.model_copy(update={"tournament": _summary(path)})
 
 
 def _find(folders: Folders) -> Iterator[Path]:
@@ -183,8 +183,8 @@ def _summary(path: Path) -> TournamentResponse:
         games = _COUNTS.get(str(path), [store.path], store.game_count)
     except UserError as error:
         return TournamentResponse(
-            tournament=path.as_posix(), game="", player_count=0, stored_games=0,
-            planned_games=0, is_running=False, problem=str(error), latest_progress=0.0, winner="",
+            tournament=path.as_posix(), game="", player_count=0, stored_games=0, planned_games=0,
+            is_running=False, problem=str(error), latest_progress_time=0.0, winner="",
         )  # fmt: skip
     planned = math.comb(len(settings.players), 2) * settings.games
     return TournamentResponse(
@@ -195,14 +195,14 @@ def _summary(path: Path) -> TournamentResponse:
         planned_games=planned,
         is_running=is_running(path),
         problem="",
-        latest_progress=modification_time(store.path),
+        latest_progress_time=modification_time(store.path),
         winner=_winner(path) if games >= planned else "",
     )
 
 
 def _winner(path: Path) -> str:
     """Return the best player according to the saved ratings, or "" if they are unreadable."""
-    file = path / REPORT_FILE_NAME
+    file = path / RATINGS_FILE_NAME
     return _WINNERS.get(str(path), [file], lambda: _best_rated(file))
 
 
@@ -217,17 +217,16 @@ def _best_rated(file: Path) -> str:
 def _rate(tournament: Tournament) -> TournamentDetails:
     settings = tournament.settings
     report, note = _report(tournament)
+    players = report.ratings.player_ratings if report else []
     return TournamentDetails(
-        summary=_summary(tournament.path),
+        tournament=_summary(tournament.path),
         games_per_pair=settings.games,
-        openings=settings.openings,
+        opening_plies=settings.openings,
         seed=settings.seed,
-        ratings=[RatingResponse.model_validate(each.as_dict()) for each in report.ratings.players]
-        if report
-        else [],
+        ratings=[RatingResponse.model_validate(each.as_dict()) for each in players],
         table=_cross_table(report) if report else [],
         first_move_advantage=report.ratings.first_move_advantage if report else None,
-        note=note,
+        unrated_reason=note,
     )
 
 
@@ -246,7 +245,7 @@ def _cross_table(report: TournamentReport) -> list[list[PairResponse | None]]:
     table: list[list[PairResponse | None]] = [[None] * len(number) for _ in number]
     for pair in report.pairs:
         score_rate, low, high = pair.interval
-        counts = {"games": pair.score.games, "distinct_games": pair.distinct_score.games}
+        counts = {"games": pair.score.game_count, "distinct_games": pair.distinct_score.game_count}
         i, j = number[pair.first], number[pair.second]
         table[i][j] = PairResponse(score_rate=score_rate, low=low, high=high, **counts)
         table[j][i] = PairResponse(score_rate=1 - score_rate, low=1 - high, high=1 - low, **counts)
@@ -268,14 +267,14 @@ class NewTournament(RequestModel):
     """Game name, such as othello:6x6."""
     players: list[PlayerSpec] = Field(min_length=2, max_length=_MAX_PLAYERS)
     """Agent specs, such as runs/demo@12 and mcts:100."""
-    games: int = Field(default=20, ge=2, le=_MAX_GAMES)
+    games_per_pair: int = Field(default=20, ge=2, le=_MAX_GAMES)
     """Games per pair, half with each colour."""
-    openings: int = Field(default=0, ge=0, le=60)
+    opening_plies: int = Field(default=0, ge=0, le=60)
     """Random opening plies."""
     seed: int = Field(default=0, ge=0, lt=1 << 32)
 
 
-class StopOrResumeTournament(RequestModel):
+class TournamentActionRequest(RequestModel):
     """Request to stop or resume a tournament."""
 
     tournament: str = Field(min_length=1, max_length=400)
@@ -315,12 +314,15 @@ def start(lab: Lab, request: NewTournament) -> PlayingResponse:
             f"the server was started for the single tournament {quoted(parent)}: start it with a"
             " folder of tournaments to play new ones"
         )
-    path = new_folder(lab.folders, request.name, parent, "first")
+    path = new_folder_path(lab.folders, request.name, parent, "first")
     game = parse_game(request.game)
     settings = validate(
         TournamentSettings,
-        {"game": game_name(game), **request.model_dump(include={"games", "openings", "seed"})},
-    )
+        {
+            "game": game_name(game), "games": request.games_per_pair,
+            "openings": request.opening_plies, "seed": request.seed,
+        },
+    )  # fmt: skip
     check_opening_length(game, settings.openings)
     _check_players(lab.folders, request.players, game)
     options = [("--game", settings.game), ("--games", settings.games)]
@@ -331,11 +333,11 @@ def start(lab: Lab, request: NewTournament) -> PlayingResponse:
 
 
 @router.post("/stop")
-def stop(lab: Lab, request: StopOrResumeTournament) -> PlayingResponse:
+def stop(lab: Lab, request: TournamentActionRequest) -> PlayingResponse:
     """Terminate the process that plays a tournament; finished blocks of games are saved."""
     require_training_allowed(lab, "playing tournaments")
     path = tournament_path(lab.folders, request.tournament)
-    if not terminate_process(process_file(path)):
+    if not terminate_process(process_record_path(path)):
         if is_running(path):
             raise UserError(
                 f"{request.tournament} was not started from a page: stop it where it was started"
@@ -345,7 +347,7 @@ def stop(lab: Lab, request: StopOrResumeTournament) -> PlayingResponse:
 
 
 @router.post("/resume")
-def resume(lab: Lab, request: StopOrResumeTournament) -> PlayingResponse:
+def resume(lab: Lab, request: TournamentActionRequest) -> PlayingResponse:
     """Play the remaining games of a tournament that is not part of a study."""
     require_training_allowed(lab, "playing tournaments")
     lab.folders.require_served_path(Path(request.tournament), (lab.folders.tournaments,))
@@ -362,7 +364,7 @@ def resume(lab: Lab, request: StopOrResumeTournament) -> PlayingResponse:
 
 def _begin(folders: Folders, path: Path, arguments: Sequence[str]) -> None:
     command = ["tournament", *arguments, "--folder", str(path)]
-    begin_command(path, command, (), "tournaments are already being played")
+    start_command_process(path, command, (), "tournaments are already being played")
 
 
 def _check_players(folders: Folders, players: Sequence[str], game: Game) -> None:
@@ -375,18 +377,18 @@ def _check_players(folders: Folders, players: Sequence[str], game: Game) -> None
 def _playing(folders: Folders, name: str) -> PlayingResponse:
     """Return the state of a tournament. The folder of a new tournament may not exist yet."""
     path = tournament_path(folders, name)
-    if not TOURNAMENT_FOLDER_KIND.matches(path) and not output_file(path).exists():
+    if not TOURNAMENT_FOLDER_KIND.matches(path) and not process_output_path(path).exists():
         raise MissingError(
             f"{quoted(name)} is not a tournament: expected one listed on the Tournaments page"
         )
-    started_here = is_process_alive(process_file(path))
+    started_here = is_process_alive(process_record_path(path))
     is_at_work = started_here or is_running(path)
     return PlayingResponse(
         tournament=path.as_posix(),
         is_running=is_at_work,
         may_stop=started_here,
         may_resume=not is_at_work and _may_resume(folders, path),
-        output=last_lines(output_file(path)),
+        output=last_lines(process_output_path(path)),
     )
 
 

@@ -25,15 +25,15 @@ from zerolab.training.shorthands import (
     start_assignments,
 )
 from zerolab.training.trainer import check_new_run
-from zerolab.web.folders import Folders, is_running, list_runs, new_folder, open_run
+from zerolab.web.folders import Folders, is_running, list_runs, new_folder_path, open_run
 from zerolab.web.laboratory import (
     Lab,
-    begin_command,
     is_process_alive,
     last_lines,
-    output_file,
-    process_file,
+    process_output_path,
+    process_record_path,
     require_training_allowed,
+    start_command_process,
     terminate_process,
 )
 from zerolab.web.requests import ForbiddenError, MissingError, RequestModel
@@ -63,7 +63,7 @@ class TrainingRequest(RequestModel):
     """Weights to copy from that network."""
 
 
-class StopOrResumeRun(RequestModel):
+class RunActionRequest(RequestModel):
     """Request to stop or resume a run."""
 
     run: str = Field(min_length=1, max_length=400)
@@ -133,11 +133,11 @@ def start(lab: Lab, request: TrainingRequest) -> TrainingResponse:
 
 
 @router.post("/stop")
-def stop(lab: Lab, request: StopOrResumeRun) -> TrainingResponse:
+def stop(lab: Lab, request: RunActionRequest) -> TrainingResponse:
     """Terminate the training process of a run; finished stages are saved."""
     require_training_allowed(lab, "starting, stopping and resuming runs")
     path = lab.folders.require_served_path(Path(request.run))
-    if not terminate_process(process_file(path)):
+    if not terminate_process(process_record_path(path)):
         if is_running(path):
             raise UserError(
                 f"training of {request.run} was not started from a page: stop it where it was"
@@ -148,7 +148,7 @@ def stop(lab: Lab, request: StopOrResumeRun) -> TrainingResponse:
 
 
 @router.post("/resume")
-def resume(lab: Lab, request: StopOrResumeRun) -> TrainingResponse:
+def resume(lab: Lab, request: RunActionRequest) -> TrainingResponse:
     """Resume an interrupted run, or train a finished one for more iterations."""
     require_training_allowed(lab, "starting, stopping and resuming runs")
     run = open_run(lab.folders, request.run)
@@ -170,14 +170,14 @@ def resume(lab: Lab, request: StopOrResumeRun) -> TrainingResponse:
 def _training(folders: Folders, name: str) -> TrainingResponse:
     """Return the state of a run's training. The folder of a new run may not exist yet."""
     path = folders.require_served_path(Path(name))
-    if not is_run(path) and not output_file(path).exists():
+    if not is_run(path) and not process_output_path(path).exists():
         raise MissingError(f"{quoted(name)} is not a run: expected one listed on the Runs page")
-    started_here = is_process_alive(process_file(path))
+    started_here = is_process_alive(process_record_path(path))
     return TrainingResponse(
         run=path.as_posix(),
         is_running=started_here or is_running(path),
         may_stop=started_here,
-        output=last_lines(output_file(path)),
+        output=last_lines(process_output_path(path)),
     )
 
 
@@ -186,8 +186,8 @@ def _begin(folders: Folders, path: Path, arguments: list[str]) -> None:
 
     Raises UserError if the run is already being trained, or if too many other runs are.
     """
-    others = {process_file(Path(each.path)) for each in list_runs(folders)}
-    begin_command(path, arguments, others, "runs are already being trained")
+    others = {process_record_path(Path(each.path)) for each in list_runs(folders)}
+    start_command_process(path, arguments, others, "runs are already being trained")
 
 
 def _new_folder(folders: Folders, name: str) -> Path:
@@ -198,7 +198,7 @@ def _new_folder(folders: Folders, name: str) -> Path:
             f"the server was started for the single run {quoted(parent)}: start it with a folder"
             " of runs to train new ones"
         )
-    return new_folder(folders, name, parent, "demo-2")
+    return new_folder_path(folders, name, parent, "demo-2")
 
 
 def _options(assignments: list[str]) -> list[str]:

@@ -17,12 +17,12 @@ import { scoreText } from "./lib/thoughts.js";
 import { Tree } from "./lib/tree.js";
 
 const MOST_AGENTS = 4;
-const LOOK_PAUSE = 400; // milliseconds between requests for the root of a growing tree
+const REFRESH_PAUSE = 400; // milliseconds between requests for the root of a growing tree
 
 const state = {
   game: "", setUp: null, line: [], ply: 0, position: null, agents: [], known: [],
-  analyses: {}, solution: null, values: new Map(), request: 0, solving: 0, looked: 0,
-  looking: 0, looks: [], // the requested path, followed by waiting paths
+  analyses: {}, solution: null, values: new Map(), request: 0, solving: 0, lastRefresh: 0,
+  nodeRequest: 0, wantedPaths: [], // the requested path, followed by waiting paths
   columns: [], preview: [],
 };
 
@@ -30,7 +30,7 @@ const board = new Board(byId("board"), { onMove: (move) => play(move), sides: by
 const bar = new EvaluationBar(byId("board"));
 const editor = new Editor(board, () => guarded(editorChanged));
 const chooser = new GameChooser(byId("game"), (game) => guarded(() => changeGame(game)));
-const tree = new Tree(byId("tree"), (path) => look(path));
+const tree = new Tree(byId("tree"), (path) => requestNode(path));
 const explorer = new Explorer(
   {
     host: byId("simulation"), back: byId("simulation-back"), next: byId("simulation-next"),
@@ -60,7 +60,7 @@ async function begin() {
 }
 
 const positionRequest = (ply = state.ply) => ({
-  game: state.game, moves: state.line.slice(0, ply), ...(state.setUp ? { set_up: state.setUp } : {}),
+  game: state.game, moves: state.line.slice(0, ply), ...(state.setUp ? { starting_board: state.setUp } : {}),
 });
 
 async function changeGame(game, agent = null) {
@@ -169,14 +169,14 @@ byId("clear").addEventListener("click", () => editor.clear());
 byId("mover").addEventListener("change", () => guarded(editorChanged));
 
 async function editorChanged() {
-  await post("/position", { game: state.game, set_up: editor.setUp(byId("mover").value === "first") });
+  await post("/position", { game: state.game, starting_board: editor.setUp(byId("mover").value === "first") });
 }
 
 async function useEdited() {
   editor.stop();
   const setUp = editor.setUp(byId("mover").value === "first");
   try {
-    await post("/position", { game: state.game, set_up: setUp });
+    await post("/position", { game: state.game, starting_board: setUp });
     Object.assign(state, { setUp, line: [], ply: 0, values: new Map() });
   } finally {
     await show();
@@ -244,7 +244,7 @@ function remember() {
 function ask() {
   if (!state.position) return;
   remember();
-  Object.assign(state, { analyses: {}, solution: null, looking: 0, looks: [], preview: [] });
+  Object.assign(state, { analyses: {}, solution: null, nodeRequest: 0, wantedPaths: [], preview: [] });
   state.columns = state.agents.map(() => new AgentColumn({ onPick: play, onGo: playLine, onLine: preview }));
   tree.clear();
   explorer.follow();
@@ -270,11 +270,11 @@ function ask() {
 }
 
 function receive(message) {
-  if (message.id === state.looking) receiveNode(message);
+  if (message.id === state.nodeRequest) receiveNode(message);
   else if (message.id === state.solving && message.solution) state.solution = message.solution;
   else if (message.id === state.analysing && message.analysis) receiveAnalysis(message);
   else if (message.error && message.id >= state.analysing) showError(byId("error"), message.error);
-  else if (message.id === state.analysing && message.done) lookAgain();
+  else if (message.id === state.analysing && message.done) refreshNodes();
   else return;
   drawSoon();
 }
@@ -289,35 +289,35 @@ function receiveAnalysis(message) {
   }
   if (message.analysis.simulations === null) return; // the agent does not search
   const now = performance.now();
-  if (isFirst || (tree.isOpen && now - state.looked > LOOK_PAUSE)) {
-    state.looked = now;
-    look([]);
+  if (isFirst || (tree.isOpen && now - state.lastRefresh > REFRESH_PAUSE)) {
+    state.lastRefresh = now;
+    requestNode([]);
   }
 }
 
 /** Refresh all open tree nodes after the search has ended. */
-function lookAgain() {
-  if (state.analyses[state.agents[0]]?.simulations) for (const path of tree.paths) look(path);
+function refreshNodes() {
+  if (state.analyses[state.agents[0]]?.simulations) for (const path of tree.paths) requestNode(path);
 }
 
 /** Request a node of the first agent's tree once earlier requests have been answered. */
-function look(path) {
-  state.looks.push(path);
-  if (state.looks.length === 1) sendLook();
+function requestNode(path) {
+  state.wantedPaths.push(path);
+  if (state.wantedPaths.length === 1) sendNodeRequest();
 }
 
-function sendLook() {
+function sendNodeRequest() {
   state.request += 1;
-  state.looking = state.request;
-  socket.send({ id: state.looking, do: "node", agent: state.agents[0], path: state.looks[0] });
+  state.nodeRequest = state.request;
+  socket.send({ id: state.nodeRequest, do: "node", agent: state.agents[0], path: state.wantedPaths[0] });
 }
 
 function receiveNode(message) {
   if (message.node) tree.show(message.node);
   else showError(byId("error"), message.error);
-  state.looks.shift();
-  state.looking = 0;
-  if (state.looks.length) sendLook();
+  state.wantedPaths.shift();
+  state.nodeRequest = 0;
+  if (state.wantedPaths.length) sendNodeRequest();
 }
 
 function draw() {

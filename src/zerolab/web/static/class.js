@@ -74,7 +74,7 @@ function act(action, body = {}) {
 
 byId("settings").addEventListener("submit", (event) => {
   event.preventDefault();
-  act("start", { game: chosen, games: Number(byId("games").value), openings: Number(byId("openings").value) });
+  act("start", { game: chosen, games_per_pair: Number(byId("games").value), opening_plies: Number(byId("openings").value) });
 });
 byId("continue").addEventListener("click", () => act("continue"));
 byId("stop").addEventListener("click", () => act("stop"));

@@ -94,7 +94,7 @@ async function showCurves(runs, isLatest) {
 async function showStrength(runs, isLatest) {
   const details = await Promise.all(runs.map((run) => get("/runs/one", { run })));
   if (!isLatest()) return;
-  const results = details.flatMap(({ summary, baselines }) => baselines.map((each) => ({ ...each, run: summary.run })));
+  const results = details.flatMap(({ run, baselines }) => baselines.map((each) => ({ ...each, run: run.run })));
   const opponents = [...new Set(results.map((each) => each.opponent))].filter((name) => !name.startsWith("@"));
   byId("strength-part").hidden = runs.length < 2 || !opponents.length;
   const figures = opponents.map((opponent) => {

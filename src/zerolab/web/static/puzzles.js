@@ -178,14 +178,14 @@ function drawStock() {
   }
   const count = inLevel().length;
   const works = {
-    solving: `The server is solving more positions: ${list.tried} so far.`, grading: "Agents are grading the puzzles by trying them.",
+    solving: `The server is solving more positions: ${list.tried_position_count} so far.`, grading: "Agents are grading the puzzles by trying them.",
     waiting: "The server will make more puzzles when it is less busy.", complete: "", stopped: list.problem,
   };
   const some = `${count} ${byId("level").value} puzzle${count === 1 ? "" : "s"}.`.replace("  ", " ");
   byId("stock").textContent = `${some} ${works[list.state]}`;
-  const graded = list.puzzles.filter((each) => each.measured).length;
+  const graded = list.puzzles.filter((each) => each.is_grade_measured).length;
   const bar = byId("progress");
-  bar.value = (list.state === "solving" ? list.puzzles.length : graded) / Math.max(1, list.state === "solving" ? list.planned : list.puzzles.length);
+  bar.value = (list.state === "solving" ? list.puzzles.length : graded) / Math.max(1, list.state === "solving" ? list.planned_puzzle_count : list.puzzles.length);
   bar.setAttribute("aria-label", list.state === "solving" ? "Puzzles made" : "Puzzles graded");
 }
 
@@ -229,9 +229,9 @@ function reason() {
 }
 
 function drawGrade() {
-  const { summary, misses } = state.puzzle;
+  const { summary, miss_shares: misses } = state.puzzle;
   const share = percent(summary.grade);
-  byId("grade").textContent = summary.measured
+  byId("grade").textContent = summary.is_grade_measured
     ? `${title(summary.level)}: the agents miss the move in ${share} of their tries.`
     : `${title(summary.level)}: the agents are expected to miss the move in ${share} of their tries; none has tried it yet.`;
   const rows = Object.entries(misses).map(([agent, missed]) => [agent, percent(missed)]);

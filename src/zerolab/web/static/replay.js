@@ -56,7 +56,7 @@ async function begin() {
   byId("source").replaceChildren(
     ...groups.map(([label, names]) => el("optgroup", { label }, names.map((name) => el("option", {}, name)))),
   );
-  const [latest] = readable.sort((a, b) => b.latest_progress - a.latest_progress);
+  const [latest] = readable.sort((a, b) => b.latest_progress_time - a.latest_progress_time);
   if (latest) byId("source").value = latest.run;
   await followList(params);
   if (!params.game) await followGame(params);
@@ -95,13 +95,13 @@ function closeGame() {
 async function openGiven({ game, moves, x, o, given, resigned, ply }) {
   const listed = moves ? moves.split(",") : [];
   await open({
-    source: "", iteration: "", stage: "", number: "", game, moves: listed, first: x ?? "first player",
+    folder: "", iteration: "", stage: "", number: "", game, moves: listed, first: x ?? "first player",
     second: o ?? "second player", given_plies: Math.min(Number(given) || 0, listed.length),
     resigned: resigned ?? "", forfeit: false,
   }, Number(ply) || 0);
 }
 
-const isGiven = (game) => game.source === "";
+const isGiven = (game) => game.folder === "";
 
 async function choose(source) {
   byId("source").value = source;
@@ -136,7 +136,7 @@ async function list() {
 /** Mark the game that is shown, if it is in the list. */
 function markGame() {
   const { game, page } = state;
-  const isListed = game && page?.games.some((each) => each.source === game.source && keyOf(each) === keyOf(game));
+  const isListed = game && page?.games.some((each) => each.folder === game.folder && keyOf(each) === keyOf(game));
   markShown(isListed ? keyOf(game) : "");
 }
 
@@ -145,7 +145,7 @@ async function open(selected, ply) {
   const game = selected.moves ? selected : await get("/played/one", { source: state.source, iteration, stage, number });
   const line = withShapes(await post("/line", { game: game.game, moves: game.moves }));
   const agents = state.game?.game === game.game ? null : await agentsOf(game.game);
-  const isSame = state.game && keyOf(state.game) === keyOf(game) && state.game.source === game.source && state.game.moves.join() === game.moves.join();
+  const isSame = state.game && keyOf(state.game) === keyOf(game) && state.game.folder === game.folder && state.game.moves.join() === game.moves.join();
   if (agents) judge.show(agents);
   Object.assign(state, { game, line, verdicts: isSame ? state.verdicts : new Verdicts() });
   byId("game-part").hidden = false;
@@ -166,7 +166,7 @@ function go(ply) {
       game: game.game, moves: game.moves.join(","), x: game.first, o: game.second, given: game.given_plies || "",
       resigned: game.resigned, ply: ply || "",
     });
-  } else setHashParams({ source: game.source, ...state.filters, offset: state.offset || "", at: keyOf(game), ply: ply || "" });
+  } else setHashParams({ source: game.folder, ...state.filters, offset: state.offset || "", at: keyOf(game), ply: ply || "" });
 }
 
 function draw() {
@@ -256,7 +256,7 @@ function tell(text, className) {
 
 /** Sentence about a game that ended before it was decided on the board, or "". */
 function endOf(game) {
-  if (game.forfeit) return ` ${WON[game.result]} by forfeit.`;
+  if (game.is_forfeited) return ` ${WON[game.result]} by forfeit.`;
   return game.resigned ? ` ${game.resigned === "first" ? "X" : "O"} has resigned.` : "";
 }
 

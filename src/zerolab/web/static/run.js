@@ -52,7 +52,7 @@ async function waitForFolder() {
 
 async function showAll() {
   details = await get("/runs/one", { run });
-  showSummary(details.summary);
+  showSummary(details.run);
   showNetworks();
   showSettings();
   showBaselines();
@@ -77,14 +77,14 @@ function showSummary(summary) {
     ...(summary.accuracy === null ? [] : [["Accuracy on solved positions", percent(summary.accuracy, 1), true]]),
     ["Game", summary.game], ["Preset", summary.preset || "–"],
     ...(isFinished ? [] : [["Next stage", summary.next_stage.replaceAll("_", " ")]]),
-    ["Training time", duration(details.seconds)], ["Games", count(details.games)],
+    ["Training time", duration(details.seconds)], ["Games", count(details.game_count)],
     ["Training Elo", elo(summary.training_elo)], ["Started from", summary.start_network || "untrained"],
   ];
   showFacts(byId("facts"), facts);
 }
 
 function showLinks() {
-  const { game } = details.summary;
+  const { game } = details.run;
   byId("links").replaceChildren(
     linkTo("replay", { source: run }, "View its games", { class: "button" }),
     linkTo("play", { game, o: run }, "Play against it", { class: "button" }),
@@ -94,7 +94,7 @@ function showLinks() {
 }
 
 function showNetworks() {
-  const { game } = details.summary;
+  const { game } = details.run;
   const rows = [...details.networks].reverse().map((each) => [
     each.iteration + (each.is_best ? " (best)" : ""), elo(each.training_elo),
     linkTo("play", { game, o: each.agent }, "Play", { "aria-label": `Play against iteration ${each.iteration}` }),
@@ -152,8 +152,8 @@ function receive(update) {
   byId("latest").textContent = update.latest_record_summary;
   const hasGrown = records >= 0 && update.record_count !== records;
   records = update.record_count;
-  const hasChanged = JSON.stringify(update.run) !== JSON.stringify(details.summary);
-  details.summary = update.run;
+  const hasChanged = JSON.stringify(update.run) !== JSON.stringify(details.run);
+  details.run = update.run;
   if (hasChanged) showSummary(update.run);
   showStage(update);
   if (hasGrown) showAll().catch((error) => showError(byId("error"), error));
@@ -167,13 +167,13 @@ async function showTraining() {
   } catch {
     return false; // missing runs and servers are reported elsewhere
   }
-  const isFinished = details?.summary.status === "finished";
+  const isFinished = details?.run.status === "finished";
   byId("controls").hidden = false;
   byId("stop").hidden = !training.may_stop;
   byId("resume-part").hidden = training.is_running || !details;
   const field = byId("iterations");
   if (details && document.activeElement !== field && [suggested, ""].includes(field.value)) {
-    suggested = String(details.summary.iterations + (isFinished ? 10 : 0));
+    suggested = String(details.run.iterations + (isFinished ? 10 : 0));
     field.value = suggested;
   }
   byId("output-part").hidden = !training.output.length;

@@ -14,7 +14,7 @@ function show(runs) {
   byId("nothing").hidden = runs.length > 0;
   const names = new Set(runs.map((each) => each.run));
   for (const name of selected) if (!names.has(name)) selected.delete(name);
-  runs.sort((a, b) => b.latest_progress - a.latest_progress);
+  runs.sort((a, b) => b.latest_progress_time - a.latest_progress_time);
   const opponents = [...new Set(runs.flatMap((run) => Object.keys(run.final_score_rates)))];
   const hasAccuracy = runs.some((run) => run.accuracy !== null);
   const hasSource = runs.some((run) => run.start_network);
@@ -22,7 +22,7 @@ function show(runs) {
     box(run.run), linkTo("run", { run: run.run }, run.run), sparkline(run.trend),
     statusOf(run), run.iterations ? `${run.iteration}/${run.iterations}` : "",
     ...(hasAccuracy ? [share(run.accuracy)] : []), ...opponents.map((name) => share(run.final_score_rates[name])),
-    run.game, run.preset, ...(hasSource ? [run.start_network] : []), dateOf(run.latest_progress),
+    run.game, run.preset, ...(hasSource ? [run.start_network] : []), dateOf(run.latest_progress_time),
   ]);
   const measured = [...(hasAccuracy ? ["accuracy on solved positions"] : []), ...opponents.map((name) => `against ${withoutOptions(name, opponents)}`)];
   const headings = [

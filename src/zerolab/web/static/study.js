@@ -16,14 +16,14 @@ function show(study) {
   byId("content").hidden = false;
   showTitle(study.name);
   byId("help").textContent = study.help;
-  const { seconds, done_seconds: done } = study.whole;
+  const { planned_core_seconds: seconds, finished_core_seconds: done } = study.whole;
   byId("progress").value = seconds ? done / seconds : 1;
   byId("state").textContent = stateOf(study);
   byId("command").replaceChildren(el("code", {}, study.command));
   byId("report").replaceChildren(...reportLinks(study));
   byId("claims").replaceChildren(study.claims.length ? claimTable(study.claims) : "No report with claims has been written yet.");
   byId("parts").replaceChildren(partTable(study));
-  byId("active").textContent = study.active.length ? `In progress: ${study.active.join(", ")}` : "";
+  byId("active").textContent = study.active_titles.length ? `In progress: ${study.active_titles.join(", ")}` : "";
   const failures = Object.entries(study.failures);
   byId("failures").replaceChildren(
     ...failures.flatMap(([task, lines]) => [el("h3", { class: "bad" }, `Failed: ${task}`), el("pre", { tabindex: 0 }, lines.join("\n"))]),
@@ -31,7 +31,7 @@ function show(study) {
 }
 
 function stateOf(study) {
-  const { seconds, done_seconds: done } = study.whole;
+  const { planned_core_seconds: seconds, finished_core_seconds: done } = study.whole;
   if (!study.has_begun) return `Not started. The study takes about ${duration(seconds)} on one core. Start the study with:`;
   const left = seconds - done;
   if (study.is_running) return `Running. About ${duration(left)} of work left on one core.`;
@@ -68,8 +68,8 @@ function claimTable(claims) {
 function partTable(study) {
   const all = { ...study.whole, part: "total" };
   const rows = [...study.parts, all].map((each) => [
-    each.part, of(each.finished_runs, each.runs), of(each.finished_games, each.games),
-    of(each.finished_computations, each.computations), duration(Math.max(0, each.seconds - each.done_seconds)),
+    each.part, of(each.finished_runs, each.planned_runs), of(each.finished_games, each.planned_games),
+    of(each.finished_computations, each.planned_computations), duration(Math.max(0, each.planned_core_seconds - each.finished_core_seconds)),
   ]);
   const headings = ["part", "runs", "games", "computations", "work left on one core"];
   return table(headings, rows, { numbers: [1, 2, 3, 4], caption: "Parts", isDense: true });

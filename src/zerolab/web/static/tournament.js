@@ -30,7 +30,7 @@ function show({ details, playing }) {
 
 function showPlaying(details, playing) {
   byId("playing-part").hidden = !playing.is_running && !playing.may_resume && (details !== null || !playing.output.length);
-  const { stored_games: games = 0, planned_games: planned = 1 } = details?.summary ?? {};
+  const { stored_games: games = 0, planned_games: planned = 1 } = details?.tournament ?? {};
   byId("progress").value = games / planned;
   const state = playing.is_running ? "In progress" : details ? "Stopped" : "The tournament could not be started";
   byId("playing").textContent = details ? `${state}: ${count(games)} of ${count(planned)} games are stored.` : `${state}.`;
@@ -43,18 +43,18 @@ function showPlaying(details, playing) {
 
 function showResults(details) {
   byId("content").hidden = false;
-  const { summary, ratings } = details;
+  const { tournament: summary, ratings } = details;
   const isComplete = summary.stored_games >= summary.planned_games;
   const facts = [
     ...(summary.winner ? [["Winner", summary.winner, true]] : []),
     ["State", summary.is_running ? "in progress" : isComplete ? "finished" : "stopped", true],
     ["Games", `${count(summary.stored_games)} of ${count(summary.planned_games)}`, true], ["Game", summary.game], ["Players", summary.player_count],
-    ["Latest game", dateOf(summary.latest_progress) || "–"], ["Games per pair", details.games_per_pair], ["Random opening plies", details.openings],
+    ["Latest game", dateOf(summary.latest_progress_time) || "–"], ["Games per pair", details.games_per_pair], ["Random opening plies", details.opening_plies],
     ["First-move advantage", details.first_move_advantage === null ? "–" : `${elo(details.first_move_advantage)} Elo`],
   ];
   showFacts(byId("facts"), facts);
   byId("links").replaceChildren(linkTo("replay", { source: tournament }, "View its games", { class: "button" }));
-  byId("note").textContent = details.note;
+  byId("note").textContent = details.unrated_reason;
   drawIntervals(byId("figure"), ratings.map((each) => ({ ...each, name: each.player, value: each.elo })), {
     text: elo, steps: [10, 20, 50, 100, 200, 500, 1000, 2000], label: "Elo with 95 % intervals",
   });

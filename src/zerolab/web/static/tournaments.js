@@ -10,12 +10,12 @@ const chooser = new GameChooser(byId("game"), () => suggestPlayers());
 
 function show(tournaments) {
   byId("nothing").hidden = tournaments.length > 0;
-  tournaments.sort((a, b) => b.latest_progress - a.latest_progress);
+  tournaments.sort((a, b) => b.latest_progress_time - a.latest_progress_time);
   showDamaged(tournaments.filter((each) => each.problem));
   const rows = tournaments.filter((each) => !each.problem).map((each) => [
     linkTo("tournament", { tournament: each.tournament }, shortened(each.tournament), { title: each.tournament }),
     each.winner, each.game, each.player_count, `${count(each.stored_games)} of ${count(each.planned_games)}`, stateOf(each),
-    dateOf(each.latest_progress),
+    dateOf(each.latest_progress_time),
   ]);
   const headings = ["tournament", "winner", "game", "players", "games", "state", "latest game"];
   const none = tournaments.length ? el("p", { class: "soft" }, "All tournaments are damaged.") : "";
@@ -78,7 +78,7 @@ byId("start").addEventListener("submit", async (event) => {
     showError(byId("start-error"), "");
     const { tournament } = await post("/tournaments/start", {
       name: byId("name").value, game: chooser.value, players: players(),
-      games: Number(byId("games").value), openings: Number(byId("openings").value), seed: Number(byId("seed").value),
+      games_per_pair: Number(byId("games").value), opening_plies: Number(byId("openings").value), seed: Number(byId("seed").value),
     });
     goTo("tournament", { tournament });
   } catch (error) {

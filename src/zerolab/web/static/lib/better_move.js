@@ -12,7 +12,7 @@ const CLEARLY = 0.1; // minimum gain in expected outcome for a move to count as 
  * simulations and the solver's time limit in seconds. Return {isBetter, text}.
  */
 export async function judgeTry(position, tried, judged, judge) {
-  if (judged.judge === "exact") {
+  if (judged.verdict_source === "exact") {
     const { scores, reason } = await post("/solution", { position, seconds: judge.seconds });
     return scores ? exactly(scores, tried, judged) : { isBetter: false, text: `Not solved: ${reason}.` };
   }

@@ -135,7 +135,7 @@ export class Board {
   /** Mark the last move and the winning pieces. */
   #showMarks() {
     const { last_cell: last, winning_cells: winning } = this.position;
-    const fades = winning.length > 0 && this.drawing.fades;
+    const fades = winning.length > 0 && this.drawing.fades_other_pieces;
     for (const [cell, parts] of this.cells) {
       const isWinning = winning.includes(cell);
       parts.place.classList.toggle("faded", fades && !isWinning);
@@ -184,7 +184,7 @@ export class Board {
     const hasHint = this.cells.get(cell).hint.querySelector(".heat") !== null;
     if (hasHint && !this.drawing.isUpright) return; // the hint stays legible
     const [x, y] = this.drawing.middle(cell);
-    this.ghost.setAttribute("transform", `translate(${x} ${this.drawing.entry ?? y})`);
+    this.ghost.setAttribute("transform", `translate(${x} ${this.drawing.drop_height ?? y})`);
     this.ghost.append(this.#disc(this.position.first_to_move ? 1 : -1, "shape"));
   }
 

@@ -7,9 +7,9 @@ const HALF_A_PIECE = 0.32; // visible part of a piece above an upright board
 /** Geometry of the board of a position, in units of a cell. A flipped board is seen from behind. */
 export class Drawing {
   constructor({ shapes }, isFlipped) {
-    Object.assign(this, shapes, { isFlipped, isUpright: shapes.entry !== null });
+    Object.assign(this, shapes, { isFlipped, isUpright: shapes.drop_height !== null });
     const [left, top, width, height] = shapes.bounds;
-    const above = this.isUpright ? shapes.entry - HALF_A_PIECE : top;
+    const above = this.isUpright ? shapes.drop_height - HALF_A_PIECE : top;
     this.view = [left, above, width, height + top - above];
   }
 
@@ -23,7 +23,7 @@ export class Drawing {
   /** Coordinates of the centre of a cell. */
   middle(cell) {
     const [row, column] = this.place(cell);
-    return [this.origin[0] + column + row * this.down[0], this.origin[1] + row * this.down[1]];
+    return [this.origin[0] + column + row * this.row_step[0], this.origin[1] + row * this.row_step[1]];
   }
 
   /** Width divided by height, and the shares of the height above and below the board's frame. */
@@ -54,12 +54,12 @@ export class Drawing {
     const [left, top, width, height] = this.frame;
     const isTurned = this.isFlipped && !this.isUpright;
     const turn = isTurned ? `rotate(180 ${left + width / 2} ${top + height / 2})` : null;
-    return svg("g", { transform: turn }, this.ground.map((shape) => this.#elements(shape)));
+    return svg("g", { transform: turn }, this.shapes_below_pieces.map((shape) => this.#elements(shape)));
   }
 
   /** Frame in front of the pieces. */
   before() {
-    return this.front.map((shape) => this.#elements(shape));
+    return this.shapes_above_pieces.map((shape) => this.#elements(shape));
   }
 
   /** Names of the columns and rows. */

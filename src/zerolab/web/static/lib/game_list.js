@@ -13,14 +13,14 @@ export function parseKey(text) {
 }
 
 /** Latest game that was won on the board, or else the latest game; `games` begins with the latest. */
-export const mostInteresting = (games) => games.find((each) => each.result !== "draw" && !each.forfeit) ?? games[0];
+export const mostInteresting = (games) => games.find((each) => each.result !== "draw" && !each.is_forfeited) ?? games[0];
 
 /** Table of games. `onOpen(game)` is called when the user selects a row, including with the arrow keys. */
 export function gameTable(games, isRun, onOpen) {
   const rows = games.map((game) => [
     el("button", { type: "button", "data-game": keyOf(game), "aria-label": `Show game ${game.number}` }, `${game.number}`),
     game.iteration, game.stage, game.first, game.second,
-    WON[game.result] + (game.forfeit ? " by forfeit" : ""), game.plies,
+    WON[game.result] + (game.is_forfeited ? " by forfeit" : ""), game.plies,
     el("span", { class: "moves soft" }, game.moves.slice(0, 4).join(" ")),
   ]);
   const headings = ["game", isRun ? "iteration" : "part", "stage", "X", "O", "result", "plies", "opening"];

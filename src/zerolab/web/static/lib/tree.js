@@ -4,11 +4,11 @@ import { el, signed } from "./dom.js";
 
 const SHOWN = 10;
 
-/** Tree in an element. `look(path)` requests a node, which the page passes to `show`. */
+/** Tree in an element. `requestNode(path)` requests a node, which the page passes to `show`. */
 export class Tree {
-  constructor(host, look) {
+  constructor(host, requestNode) {
     this.host = host;
-    this.look = look;
+    this.requestNode = requestNode;
     this.clear();
   }
 
@@ -73,6 +73,6 @@ export class Tree {
     }
     this.opened.add(key);
     this.#draw();
-    this.look(path);
+    this.requestNode(path);
   }
 }

@@ -14,7 +14,7 @@ export class Verdicts {
   }
 
   add(judged) {
-    this[judged.judge].set(judged.ply, judged);
+    this[judged.verdict_source].set(judged.ply, judged);
   }
 
   of(ply) {
@@ -36,14 +36,14 @@ export class Verdicts {
   evaluation(ply, position) {
     const judged = this.of(ply);
     if (!judged) return null;
-    if (judged.judge === "exact") return exactEvaluation(position, [judged.best_value]);
-    return agentEvaluation(position, judged.best_value, "the agent");
+    if (judged.verdict_source === "exact") return exactEvaluation(position, [judged.value_before]);
+    return agentEvaluation(position, judged.value_before, "the agent");
   }
 
   /** Curves of the value for X before each ply. `sides` contains 1 for X to move and -1 for O. */
   series(sides) {
-    const agent = [...this.agent.values()].map((each) => [each.ply, each.best_value * sides[each.ply]]);
-    const exact = [...this.exact.values()].map((each) => [each.ply, Math.sign(each.best_value) * sides[each.ply]]);
+    const agent = [...this.agent.values()].map((each) => [each.ply, each.value_before * sides[each.ply]]);
+    const exact = [...this.exact.values()].map((each) => [each.ply, Math.sign(each.value_before) * sides[each.ply]]);
     const named = [["exact result", exact], ["agent's value", agent]];
     return named
       .filter(([, points]) => points.length)
@@ -55,12 +55,12 @@ export class Verdicts {
 export function explain(judged) {
   const number = `${judged.ply + 1}. ${judged.move}`;
   const best = judged.best_moves.join(", ");
-  if (judged.judge === "exact") {
-    const [before, after] = [scoreText(judged.best_value), scoreText(judged.played_value)];
+  if (judged.verdict_source === "exact") {
+    const [before, after] = [scoreText(judged.value_before), scoreText(judged.played_value)];
     if (judged.verdict === "good") return `${number} is a best move: it ${after}.`;
     return `${number} ${after}; ${best} ${before}.`;
   }
-  const [before, after] = [judged.best_value.toFixed(2), judged.played_value.toFixed(2)].map((each) => each.replace("-", "−"));
+  const [before, after] = [judged.value_before.toFixed(2), judged.played_value.toFixed(2)].map((each) => each.replace("-", "−"));
   if (judged.verdict === "good") return `${number}: the agent's value is ${after} after the move and ${before} before it.`;
   return `${number}: the agent's value drops from ${before} to ${after}. The agent would play ${best}.`;
 }
