@@ -105,7 +105,7 @@ def test_value_loss_must_be_best_on_each_claimed_board():
 
     design = design_of(LossFunctionsStudy, "mini")
     found = findings.loss_statistics(made_up_results("mini", design, alike, elo))
-    assert found[findings.VALUE_LOSS_BEST_CLAIM].value == pytest.approx(-100, abs=40)
+    assert found[findings.VALUE_BEST_CLAIM].value == pytest.approx(-100, abs=40)
 
 
 @pytest.mark.parametrize(("gain", "word"), [(20.0, "holds"), (0.0, "does not hold")])

@@ -153,13 +153,9 @@ def _fetched(uri: str, execution: StudyExecution) -> StudyStorage:
 
 
 def _perform(
-    execution: StudyExecution,
-    workers: int | None,
-    ray: str,
-    hours: float | None,
-    repeat: str,
+    execution: StudyExecution, workers: int | None, ray: str, hours: float | None, repeat: str,
     copy: StudyStorage | None = None,
-) -> Failures:
+) -> Failures:  # fmt: skip
     """Do the remaining work and show one progress bar; return the failures."""
     if hours is not None and not 0.0 < hours < math.inf:
         raise UserError(f"--hours {quoted(hours)}: expected a positive number")
@@ -245,8 +241,8 @@ def _progress(view: StudyProgress, before: StudyProgress) -> tuple[int, str]:
         (view.finished_computations, view.planned_computations, "computations"),
     )
     parts = ", ".join(f"{done:,}/{total:,} {unit}" for done, total, unit in work if total)
-    note = f"{parts}{failed}; {', '.join(view.active_titles)}"
-    return round(share * before.planned_core_seconds), note
+    seconds = round(share * before.planned_core_seconds)
+    return seconds, f"{parts}{failed}; {', '.join(view.active_titles)}"
 
 
 def _show_status(execution: StudyExecution, json: bool) -> None:

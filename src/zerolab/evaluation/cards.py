@@ -239,12 +239,11 @@ def _solved_positions(
     game: Game, count: int, dataset: DatasetSettings, bar: ProgressBarFactory
 ) -> tuple[Positions, str]:
     """Return the positions that `zerolab dataset` collects, and the digest in their manifest."""
-    request = [game_name(game), count, dataset.model_dump(mode="json")]
-    name = hex_digest(json.dumps(request, sort_keys=True).encode())
+    request = json.dumps([game_name(game), count, dataset.model_dump(mode="json")], sort_keys=True)
     with ExitStack() as stack:
         folder = cache_folder() or Path(stack.enter_context(TemporaryDirectory()))
         make_folder(folder)
-        path = folder / f"{name}.parquet"
+        path = folder / f"{hex_digest(request.encode())}.parquet"
         update = stack.enter_context(bar(f"solving {game_name(game)}", count, "positions"))
 
         def report(progress: CollectionProgress) -> None:
@@ -259,9 +258,8 @@ def _move_shares(report: AccuracyReport) -> MoveShares:
         assert estimate is not None  # there is at least one position
         return MeasuredShare.from_interval(estimate.interval, estimate.sample_count)
 
-    return MoveShares(
-        strong=share(report.all_positions.strong), weak=share(report.all_positions.weak)
-    )
+    accuracy = report.all_positions
+    return MoveShares(strong=share(accuracy.strong), weak=share(accuracy.weak))
 
 
 def measure_match(
@@ -315,13 +313,11 @@ def remeasure(card: AgentCard, agent: Agent, bar: ProgressBarFactory) -> AgentCa
         measure_match(agent, each.opponent, each.games, each.openings, each.seed, bar)
         for each in card.matches
     )
-    return card.model_copy(
-        update={
-            "accuracy": accuracy, "perfect_play": perfect, "matches": matches,
-            "simulations": getattr(agent.search_settings, "simulations", 0),
-            "measured": date.today(), "zerolab": __version__,
-        }
-    )  # fmt: skip
+    simulations = getattr(agent.search_settings, "simulations", 0)
+    return card.model_copy(update={
+        "accuracy": accuracy, "perfect_play": perfect, "matches": matches,
+        "simulations": simulations, "measured": date.today(), "zerolab": __version__,
+    })  # fmt: skip
 
 
 class AgentWithCard(NamedTuple):

@@ -93,17 +93,12 @@ class Search:
         self._actions = actions
         nodes = max(INITIAL_NODES, 2 * actions)
         forest = empty_forest(
-            trees,
-            nodes,
-            words,
-            statistics_width(self._methods.selection),
-            per_tree.utility(settings),
-            MctsSolver() if settings.proven_values else NoSolver(),
-        )
+            trees, nodes, words, statistics_width(self._methods.selection),
+            per_tree.utility(settings), MctsSolver() if settings.proven_values else NoSolver(),
+        )  # fmt: skip
         leaves = simulation_options.max_waiting_leaves(self._methods.virtual_loss)
-        positions = (
-            1 if self._step_options.skip_evaluator else max(settings.cache, 4 * trees * leaves)
-        )
+        uses_cache = not self._step_options.skip_evaluator
+        positions = max(settings.cache, 4 * trees * leaves) if uses_cache else 1
         cache = new_evaluation_cache(positions, words, actions, self.extra_outputs)
         root_rule_state = empty_root_rule_state(self._methods.root_rule, trees, actions)
         self._search_state = empty_search_state(trees, leaves, words, root_rule_state)

@@ -78,11 +78,9 @@ class AccuracyPoint(NamedTuple):
 def accuracy_points(run: TrainedRun, times: MoveTimes) -> list[AccuracyPoint]:
     """Return the points of all measured iterations of a run, in order."""
     return [
-        AccuracyPoint(
-            cost.reference_hours, cost.search_strong_accuracy, cost.selfplay_flops / _TERA
-        )
+        AccuracyPoint(cost.reference_hours, strong, cost.selfplay_flops / _TERA)
         for cost in iteration_costs(run.planned.settings, run.records, times)
-        if cost.search_strong_accuracy is not None and cost.reference_hours is not None
+        if (strong := cost.search_strong_accuracy) is not None and cost.reference_hours is not None
     ]
 
 
@@ -108,8 +106,7 @@ def cost_to_reach(points: Sequence[AccuracyPoint], strong_accuracy: float) -> fl
     `strong_accuracy` ranges from 0 to 1.
     """
     smoothed = _smoothed(points)
-    reached = (each.core_hours for each in smoothed if each.strong_accuracy >= strong_accuracy)
-    return next(reached, None)
+    return next((cost for cost, strong, _ in smoothed if strong >= strong_accuracy), None)
 
 
 def peak_accuracy(points: Sequence[AccuracyPoint]) -> float | None:
@@ -361,14 +358,11 @@ def _with_cost_of_small_networks(runs: PointsByVariant) -> PointsByVariant:
 
     Runs without the points of their small network are left out.
     """
-    small = runs.get(SMALL, {})
+    added = {seed: points[-1].core_hours for seed, points in runs.get(SMALL, {}).items()}
     counted = {
-        seed: [
-            point._replace(core_hours=point.core_hours + small[seed][-1].core_hours)
-            for point in points
-        ]
+        seed: [point._replace(core_hours=point.core_hours + added[seed]) for point in points]
         for seed, points in runs.get(FEATURES, {}).items()
-        if seed in small
+        if seed in added
     }
     others = {name: by_seed for name, by_seed in runs.items() if name != FEATURES}
     return {**others, FEATURES: counted} if counted else others

@@ -80,9 +80,8 @@ EXTENDED_CLAIM = _at_equal_cost(
 SERVICE_CLAIM = _along_curves(
     "service-is-cheaper",
     "A service that searches each position once is more efficient than the extended version.",
-    "[Clausen2021, section 4.1]",
-    ("service", EXTENDED),
-)
+    "[Clausen2021, section 4.1]", ("service", EXTENDED),
+)  # fmt: skip
 SERVICE_ABOVE_BASELINE_CLAIM = _along_curves(
     "service-is-cheaper-than-baseline",
     "A service that searches each position once is more efficient than the baseline.",

@@ -210,15 +210,13 @@ def _fit_shares(results: Results, measure: str) -> PerGameModels:
         for name in SETS
     }
     by_network[FEATURES_SET][POLICY_FEATURES] = _feature_runs(results, POLICY_FEATURES)
-    return fit_per_game_models(
-        {
-            name: {
-                network: {run.seed: _final_share(run, measure) for run in runs}
-                for network, runs in of_set.items()
-            }
-            for name, of_set in by_network.items()
+    return fit_per_game_models({
+        name: {
+            network: {run.seed: _final_share(run, measure) for run in runs}
+            for network, runs in of_set.items()
         }
-    )
+        for name, of_set in by_network.items()
+    })  # fmt: skip
 
 
 def _feature_runs(results: Results, features: str) -> list[TrainedRun]:

@@ -75,13 +75,11 @@ COMBINED_BIAS_CLAIM = Claim(
     0.5, "below", 0.2, TRAINING_ELO_BIAS_CLAIM.key, "training-elo-final",
 )  # fmt: skip
 LOSS_IS_NOT_STRENGTH_CLAIM = Claim(
-    "small-loss-is-not-strength",
-    "A smaller loss does not always mean a stronger player.",
+    "small-loss-is-not-strength", "A smaller loss does not always mean a stronger player.",
     "[Wang2019, section IV-B], [Wang2020a, section 5.3]",
     "rank correlation between the final sum of policy loss and value loss and tournament Elo over"
     " all runs on a board, mean over boards (-1 if the smaller loss were always stronger; the limit"
-    " is ours)",
-    -0.5, "above", 0.2, TRAINING_ELO_BIAS_CLAIM.key, "tournament-elo",
+    " is ours)", -0.5, "above", 0.2, TRAINING_ELO_BIAS_CLAIM.key, "tournament-elo",
 )  # fmt: skip
 _TREND = "rank correlation over iterations between the minimised loss and candidates' training Elo"
 LOSS_ELO_TREND_CLAIM = Claim(

@@ -70,7 +70,7 @@ def _claim(
     return Claim(key, text, source, statistic, threshold, direction, smallest, opened_by, figure)
 
 
-VALUE_LOSS_BEST_CLAIM = _claim(
+VALUE_BEST_CLAIM = _claim(
     "value-loss-best",
     "In 6x6 Othello and in 5x5 and 6x6 Connect Four alike, minimising the value loss alone trains"
     " the strongest players.", _FIGURE, f"{_leads('value')} on the three boards",
@@ -124,22 +124,21 @@ VALUE_BEST_ON_BOARD_CLAIMS = {
     part: _claim(
         f"value-best-{part}",
         f"In {part_title(part)}, minimising the value loss alone trains the strongest players.",
-        _FIGURE, _leads("value"),
-        smallest=SMALLEST_ELO_DIFFERENCE, gatekeeper=VALUE_LOSS_BEST_CLAIM,
+        _FIGURE, _leads("value"), smallest=SMALLEST_ELO_DIFFERENCE, gatekeeper=VALUE_BEST_CLAIM,
     )
     for part in _CLAIMED_BOARDS
 }  # fmt: skip
 SMALL_DIFFERENCES_CLAIM = _claim(
     "small-differences-othello-5x5", "In Othello 5x5, the difference between the losses is small.",
     _FIGURE, "largest absolute difference between the mean tournament Elo of two losses",
-    "below", SMALLEST_ELO_DIFFERENCE, VALUE_LOSS_BEST_CLAIM, threshold=_SMALL,
+    "below", SMALLEST_ELO_DIFFERENCE, VALUE_BEST_CLAIM, threshold=_SMALL,
 )  # fmt: skip
 LOSS_MATTERS_MUCH_CLAIM = _claim(
     "loss-can-matter-much", "The choice of the loss can have a huge impact on strength.",
     "[Wang2019, section VI]",
     "largest difference between the mean tournament Elo of two losses on a board, largest of the"
     " four boards of Othello and Connect Four (twice the limit of a small difference)",
-    "above", SMALLEST_ELO_DIFFERENCE, VALUE_LOSS_BEST_CLAIM, threshold=2.0 * _SMALL,
+    "above", SMALLEST_ELO_DIFFERENCE, VALUE_BEST_CLAIM, threshold=2.0 * _SMALL,
 )  # fmt: skip
 BEST_LOSS_BY_GAME_CLAIM = _claim(
     "best-loss-depends-on-game",
@@ -147,7 +146,7 @@ BEST_LOSS_BY_GAME_CLAIM = _claim(
     " Connect Four, the policy loss in Gobang.", "[Wang2020a, section 6.3.3, conclusion]",
     "tournament Elo of l_v minus that of l_p, mean over 6x6 Othello and 5x5 and 6x6 Connect Four,"
     " or of l_p minus l_v, mean over the Gobang boards, whichever is smaller",
-    smallest=SMALLEST_ELO_DIFFERENCE, gatekeeper=VALUE_LOSS_BEST_CLAIM,
+    smallest=SMALLEST_ELO_DIFFERENCE, gatekeeper=VALUE_BEST_CLAIM,
 )  # fmt: skip
 VALUE_VARIES_LESS_CLAIMS = {
     part: _claim(
@@ -155,7 +154,7 @@ VALUE_VARIES_LESS_CLAIMS = {
         f"In {part_title(part)}, players trained with the value loss differ little in strength.",
         _SECTION,
         "standard deviation of tournament Elo between runs with l_v, divided by that with the other"
-        " losses", "below", 0.5, VALUE_LOSS_BEST_CLAIM, threshold=1.0,
+        " losses", "below", 0.5, VALUE_BEST_CLAIM, threshold=1.0,
     )
     for part in _CLAIMED_BOARDS
 }  # fmt: skip
@@ -239,7 +238,7 @@ def loss_statistics(results: Results) -> dict[Claim, ClaimEstimate | MissingEsti
         return ranked_lead(model, loss, _rivals(loss), parts, rank)
 
     return {
-        VALUE_LOSS_BEST_CLAIM: lead_on("value", _CLAIMED_BOARDS, len(_CLAIMED_BOARDS)),
+        VALUE_BEST_CLAIM: lead_on("value", _CLAIMED_BOARDS, len(_CLAIMED_BOARDS)),
         VALUE_ACCURACY_CLAIM: mean_contrast(
             fit_accuracy(results, _SUM_BOARDS, "loss", list(LOSS_SYMBOLS), "search"),
             _VALUE_MINUS_SUM,

@@ -49,7 +49,7 @@ class AgentChoice(RequestModel):
     """Run or network of a run, such as runs/demo@12; only for the `network` kind."""
 
 
-class StartTournamentRequest(RequestModel):
+class StartRequest(RequestModel):
     """Request to start a tournament with all agents that can play a game."""
 
     game: str = Field(max_length=60)
@@ -196,13 +196,10 @@ def pupil_view(
     """Return the agent of the pupil who sends the request, and the state of the tournament."""
     game, agent = classroom.record.game, classroom.pupil(name).agent
     return PupilView(
-        name=name,
-        game=game,
-        agent=agent,
+        name=name, game=game, agent=agent,
         problem=_problem(lab.folders, agent, game),
-        max_playouts=MAX_PLAYOUTS,
-        tournament=_state(classroom, play),
-    )
+        max_playouts=MAX_PLAYOUTS, tournament=_state(classroom, play),
+    )  # fmt: skip
 
 
 @router.post("/mine")
@@ -296,7 +293,7 @@ def choose_game(
 
 @router.post("/manage/start")
 def start(
-    lab: Lab, classroom: ClassroomParam, play: ClassPlayParam, request: StartTournamentRequest
+    lab: Lab, classroom: ClassroomParam, play: ClassPlayParam, request: StartRequest
 ) -> TeacherView:
     """Begin a new tournament with all agents that can play the game."""
     game = parse_game(request.game)
@@ -306,9 +303,7 @@ def start(
     return teachers_view(lab, classroom, play)
 
 
-def _begin(
-    lab: Lab, classroom: Classroom, play: ClassPlay, request: StartTournamentRequest
-) -> None:
+def _begin(lab: Lab, classroom: Classroom, play: ClassPlay, request: StartRequest) -> None:
     """Begin a tournament; a run is represented by its current best network."""
     names = {
         each.name: _check(lab.folders, each.agent, request.game).name

@@ -384,12 +384,11 @@ def _playing(folders: Folders, name: str) -> PlayingResponse:
     started_here = is_process_alive(process_record_path(path))
     is_at_work = started_here or is_running(path)
     return PlayingResponse(
-        tournament=path.as_posix(),
-        is_running=is_at_work,
+        tournament=path.as_posix(), is_running=is_at_work,
         may_stop=started_here,
         may_resume=not is_at_work and _may_resume(folders, path),
         output=last_lines(process_output_path(path)),
-    )
+    )  # fmt: skip
 
 
 def _may_resume(folders: Folders, path: Path) -> bool:
