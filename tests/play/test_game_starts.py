@@ -36,7 +36,7 @@ def earlier():
 
 @pytest.fixture(scope="module")
 def openings(earlier):
-    return ArchiveStart(share=0.6, size=150).new_openings(lambda _: earlier.examples, 3, 2)
+    return ArchiveStart(share=0.6, size=150).new_openings(lambda _: earlier.examples, 1.0, 3, 2)
 
 
 def game_rows(played, number):
@@ -59,9 +59,11 @@ def searched_moves(values, outcomes, states=None):
     return moves
 
 
-def drawn_lengths(start, *examples, games=3000):
+def drawn_lengths(start, *examples, games=3000, discount=1.0):
     """Return how often openings of each length were drawn, given the examples of iterations."""
-    openings = start.new_openings(lambda iteration: examples[iteration - 1], 5, len(examples) + 1)
+    openings = start.new_openings(
+        lambda iteration: examples[iteration - 1], discount, 5, len(examples) + 1
+    )
     return Counter(len(openings.opening(number)) for number in range(games))
 
 
@@ -71,6 +73,14 @@ def test_positions_are_drawn_in_proportion_to_the_disagreement():
     assert set(counts) == {0, 1, 3}
     for length, share in ((0, 0.25), (1, 0.25), (3, 0.5)):
         assert abs(counts[length] - 3000 * share) < 4 * np.sqrt(3000 * share * (1 - share))
+
+
+def test_results_are_discounted_like_root_values():
+    """Positions whose value is their discounted result are not drawn, others are."""
+    moves = searched_moves([0.125, -0.125, 0.5], [1, -1, 1])
+    moves.plies_left[:] = [3, 2, 1]  # discounted outcomes: 0.125, -0.25, 0.5
+    assert set(drawn_lengths(ArchiveStart(share=1.0), moves, discount=0.5)) == {1}
+    assert set(drawn_lengths(ArchiveStart(share=1.0), moves)) == {0, 1, 2}
 
 
 def test_equal_positions_have_their_mean_difference():
@@ -90,16 +100,16 @@ def test_archive_has_the_latest_searched_positions_of_enough_iterations():
         moves.full[0] = False
         return moves
 
-    openings = ArchiveStart(share=1.0, size=4).new_openings(load, 5, 8)
+    openings = ArchiveStart(share=1.0, size=4).new_openings(load, 1.0, 5, 8)
     assert read == [7, 6]
     assert {len(openings.opening(number)) for number in range(200)} == {1, 2, 3}
-    assert ArchiveStart(size=1).new_openings(load, 5, 1) == NO_OPENINGS
+    assert ArchiveStart(size=1).new_openings(load, 1.0, 5, 1) == NO_OPENINGS
 
 
 def test_no_disagreement_and_no_archive_mean_no_openings():
     agreeing = searched_moves([1.0, -1.0], [1, -1])
-    assert ArchiveStart().new_openings(lambda _: agreeing, 5, 2) == NO_OPENINGS
-    assert InitialStart().new_openings(lambda _: agreeing, 5, 2) == NO_OPENINGS
+    assert ArchiveStart().new_openings(lambda _: agreeing, 1.0, 5, 2) == NO_OPENINGS
+    assert InitialStart().new_openings(lambda _: agreeing, 1.0, 5, 2) == NO_OPENINGS
 
 
 def test_share_of_games_has_openings_of_their_own_stream(openings):
@@ -182,7 +192,7 @@ def test_random_plies_follow_shorter_openings(openings):
 
 def test_copied_plies_count_towards_the_maximum():
     short = episodes(iteration=1, max_plies=9).examples
-    openings = ArchiveStart(share=0.9).new_openings(lambda _: short, 3, 2)
+    openings = ArchiveStart(share=0.9).new_openings(lambda _: short, 1.0, 3, 2)
     played = episodes(openings, max_plies=9)
     assert {game.ply_count for game in played.games if game.given_plies > 5} >= {9}
     assert max(game.ply_count for game in played.games) == 9

@@ -54,12 +54,17 @@ class GameStart(VariantSettings):
     """Base class of rules for the positions from which self-play games begin."""
 
     def new_openings(
-        self, load_examples: Callable[[int], Examples], seed: int, iteration: int
+        self,
+        load_examples: Callable[[int], Examples],
+        discount: float,
+        seed: int,
+        iteration: int,
     ) -> Openings:
         """Return the openings of the games of an iteration.
 
-        `load_examples` returns the examples of an earlier iteration. The openings must depend only
-        on the settings and these arguments, so that a resumed run plays the same games.
+        `load_examples` returns the examples of an earlier iteration, whose searches discounted
+        their values by `discount` per ply. The openings must depend only on the settings and these
+        arguments, so that a resumed run plays the same games.
         """
         return NO_OPENINGS
 
@@ -81,10 +86,10 @@ class ArchiveStart(GameStart):
 
     The archive contains the latest fully searched positions of self-play. Every distinct position
     is drawn with a probability proportional to |v - z|, where v is the root value of its search and
-    z is the result of its game, both for the side to move. For a position that occurred several
-    times, the mean of v - z is used. Games thus continue from mistakes and from positions that the
-    network misjudges. Weighting by disagreement is zerolab's variant. With `search.discount`, v is
-    discounted and z is not, so even well-judged positions far from the end have some weight.
+    z is the result of its game, both for the side to move and discounted by `search.discount`. For
+    a position that occurred several times, the mean of v - z is used. Games thus continue from
+    mistakes and from positions that the network misjudges. Weighting by disagreement is zerolab's
+    variant.
 
     The other games begin as usual. Available only in the episodic and continuous modes.
     """
@@ -103,7 +108,11 @@ class ArchiveStart(GameStart):
     same for all distinct positions."""
 
     def new_openings(
-        self, load_examples: Callable[[int], Examples], seed: int, iteration: int
+        self,
+        load_examples: Callable[[int], Examples],
+        discount: float,
+        seed: int,
+        iteration: int,
     ) -> Openings:
         parts: list[Examples] = []
         missing = self.size
@@ -116,7 +125,7 @@ class ArchiveStart(GameStart):
             return NO_OPENINGS
         examples = Examples.concatenate(parts[::-1])
         rows = np.flatnonzero(examples.full)[-self.size :]
-        rows, disagreements = _distinct_positions(examples.take(rows), rows)
+        rows, disagreements = _distinct_positions(examples.take(rows), rows, discount)
         weights = np.ones(len(rows)) if self.weighting == "uniform" else disagreements
         rows, weights = rows[weights > 0], weights[weights > 0]
         if not rows.size:
@@ -131,7 +140,7 @@ GAME_STARTS.add("archive", ArchiveStart)
 
 
 def _distinct_positions(
-    examples: Examples, rows: NDArray[np.int64]
+    examples: Examples, rows: NDArray[np.int64], discount: float
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Return the row of each distinct position, int64[P], and |mean of v - z|, float64[P].
 
@@ -145,7 +154,7 @@ def _distinct_positions(
     )  # fmt: skip
     last = np.empty(distinct_count, np.int64)
     last[positions] = rows
-    differences = examples.root_values.astype(np.float64) - examples.outcomes
+    differences = examples.root_values - examples.discounted_outcomes(discount)
     sums = np.bincount(positions, differences, distinct_count)
     return last, np.abs(sums / np.bincount(positions, minlength=distinct_count))
 

@@ -179,6 +179,10 @@ class Examples(SearchFacts):
     full: Annotated[NDArray[np.bool_], ColumnForm("bool", "position")]
     """bool[N]: True for moves with a full search; other moves are not used for training."""
 
+    def discounted_outcomes(self, discount: float) -> NDArray[np.float64]:
+        """Return the outcomes, float64[N], multiplied by `discount` for each ply until the end."""
+        return self.outcomes * np.float64(discount) ** self.plies_left
+
 
 _FORMS = {name: (form.dtype, form.axis_count) for name, form in Examples.column_forms().items()}
 _OPTIONAL = [name for name, form in Examples.column_forms().items() if form.is_optional]

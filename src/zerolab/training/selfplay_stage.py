@@ -199,7 +199,9 @@ def _loaded_self_play(
         return lambda report: play_with_service(
             *arguments, iteration, report, name=name, evaluator_factory=factory
         )
-    openings = settings.selfplay.start.new_openings(run.load_examples, settings.seed, iteration)
+    openings = settings.selfplay.start.new_openings(
+        run.load_examples, settings.search.discount, settings.seed, iteration
+    )
     play = {"openings": openings, "name": name, "executor": executor}
     if isinstance(settings.selfplay.mode, ContinuousMode):
         unfinished = run.load_unfinished_games(iteration - 1) if iteration > 1 else None

@@ -46,7 +46,7 @@ def states_and_facts(
     ply could end the game in a draw. `surprise_weight` is `learn.surprise_weight`.
     """
     full = examples.full
-    values = examples.outcomes * np.float64(discount) ** examples.plies_left
+    values = examples.discounted_outcomes(discount)
     facts: dict[str, NDArray[Any]] = {
         **{name: getattr(examples, name) for name in SearchFacts.column_forms()},
         "values": values,
