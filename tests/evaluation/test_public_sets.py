@@ -13,7 +13,7 @@ from zerolab.core.errors import UserError
 from zerolab.evaluation import solved_sets
 from zerolab.evaluation.accuracy import MoveChoices, accuracy_report
 from zerolab.evaluation.positions import read_positions
-from zerolab.evaluation.public_sets import is_public_set, read_public_set
+from zerolab.evaluation.public_sets import is_text_set, read_public_set
 from zerolab.evaluation.solved_sets import PUBLISHED_ERRORS, SetAccuracy, error_tables, solve_set
 from zerolab.oracles.oracle import ILLEGAL_VALUE
 from zerolab.rules.catalogue import parse_game
@@ -325,6 +325,6 @@ def test_tables_have_a_row_per_set_and_published_rates_beside_searches(tmp_path)
 def test_other_files_are_no_public_sets(tmp_path):
     parquet = tmp_path / "positions"
     parquet.write_bytes(b"PAR1....PAR1")
-    assert not is_public_set(parquet)
-    assert not is_public_set(tmp_path / "missing")
-    assert is_public_set(written(tmp_path, WIN))
+    assert not is_text_set(parquet)
+    assert not is_text_set(tmp_path / "missing")
+    assert is_text_set(written(tmp_path, WIN))

@@ -35,7 +35,7 @@ def _distinct_positions(game: Game, plies: int) -> Iterator[int]:
 def test_othello_8x8_matches_published_counts() -> None:
     counts = list(perft(parse_game("othello:8x8"), 9))
     assert [count.leaf_count for count in counts] == OTHELLO_8X8
-    assert counts[8].ended_count == 228, "the published counts of depths 9 and 10 imply it"
+    assert counts[8].ended_leaf_count == 228, "the published counts of depths 9 and 10 imply it"
 
 
 def test_connect_four_6x7_matches_published_counts() -> None:
@@ -51,9 +51,9 @@ def test_connect_four_6x7_positions_match_published_counts() -> None:
 def test_tic_tac_toe_games_match_published_counts() -> None:
     counts = list(perft(parse_game("gobang:3x3:3"), 10))
     assert {
-        count.depth: count.ended_count for count in counts if count.ended_count
+        count.depth: count.ended_leaf_count for count in counts if count.ended_leaf_count
     } == TIC_TAC_TOE_ENDS
-    assert sum(count.ended_count for count in counts) == 255168
+    assert sum(count.ended_leaf_count for count in counts) == 255168
     assert counts[-1].leaf_count == 0, "no game has ten plies"
 
 

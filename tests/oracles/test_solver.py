@@ -106,7 +106,7 @@ def test_scores_agree_with_bitbully():
     expected = bitbully.action_values(np.array(states))
     assert np.array_equal(solver.action_values(np.array(states)), expected)
     orders = streams.permutations(np.arange(len(states), dtype=np.uint64), 7)
-    best = bitbully.first_best_actions(np.array(states), orders)
+    best = bitbully.first_best_in_orders(np.array(states), orders)
     for order, row, chosen in zip(orders.tolist(), best_mask(expected), best, strict=True):
         assert chosen == next(action for action in order if row[action])
     early = [random_position("connect_four:6x7", random, empty).state for empty in range(34, 42)]
@@ -115,7 +115,7 @@ def test_scores_agree_with_bitbully():
     for number in range(4):
         orders = streams.permutations(np.arange(8 * number, 8 * number + 8, dtype=np.uint64), 7)
         first = np.take_along_axis(choices, orders, axis=1).argmax(axis=1)
-        chosen = bitbully.first_best_actions(np.array(early), orders)
+        chosen = bitbully.first_best_in_orders(np.array(early), orders)
         assert np.array_equal(chosen, orders[np.arange(8), first])
     opening = bitbully.action_values(position.state[None])[0]
     assert opening.tolist() == [-2, -1, 0, 1, 0, -1, -2]
@@ -127,7 +127,7 @@ def test_orders_break_ties_between_best_moves():
     orders = streams.permutations(np.arange(5, dtype=np.uint64), 9)
     states = np.repeat(position.state[None], 5, axis=0)
     assert (
-        Solver(position.game).first_best_actions(states, orders).tolist() == orders[:, 0].tolist()
+        Solver(position.game).first_best_in_orders(states, orders).tolist() == orders[:, 0].tolist()
     )
     assert len(set(orders[:, 0].tolist())) > 1
 

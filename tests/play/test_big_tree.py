@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from search.naive import HashEvaluator
-from zerolab.play.search_service import ServiceSettings, ThreadedSearchService
+from zerolab.play.search_service import ServiceSettings, ThreadSearchService
 from zerolab.play.selfplay_modes import BigTreeSelfPlay, GameGraph, play_with_service
 from zerolab.play.selfplay_settings import BigTreeMode, SelfPlaySettings
 from zerolab.rules import rules
@@ -26,7 +26,7 @@ def play(games=40, at_once=1, **changes):
     """Return the games and the tree."""
     mode = BigTreeMode(c=C, first_play=FIRST_PLAY, games_at_once=at_once)
     searches = ServiceSettings(SEARCH, seed=3, iteration=2, threads=2)._replace(**changes)
-    with ThreadedSearchService(GAME, HashEvaluator(rules.action_count(GAME)), searches) as service:
+    with ThreadSearchService(GAME, HashEvaluator(rules.action_count(GAME)), searches) as service:
         player = BigTreeSelfPlay(GAME, mode, service, "a", lambda _: None)
         played = player.play(games)
         assert service.search_counts["asked"] == service.search_counts["searched"]
@@ -126,7 +126,7 @@ def test_examples_agree_with_games_and_search_service():
         assert (examples.states[in_game] == np.array(states[:-1])).all()
         assert positions(game)[-1].first_player_outcome == game.result
     _, rows = np.unique(examples.states, axis=0, return_index=True)
-    with ThreadedSearchService(
+    with ThreadSearchService(
         GAME, HashEvaluator(rules.action_count(GAME)), ServiceSettings(SEARCH, seed=3, iteration=2)
     ) as service:
         results = service.search(examples.states[rows])

@@ -81,6 +81,8 @@ def test_results_are_discounted_like_root_values():
     moves.plies_left[:] = [3, 2, 1]  # discounted outcomes: 0.125, -0.25, 0.5
     assert set(drawn_lengths(ArchiveStart(share=1.0), moves, discount=0.5)) == {1}
     assert set(drawn_lengths(ArchiveStart(share=1.0), moves)) == {0, 1, 2}
+    moves.root_values[:] = [0.97**3, -(0.97**2), 0.0]
+    assert set(drawn_lengths(ArchiveStart(share=1.0), moves, discount=0.97)) == {2}
 
 
 def test_equal_positions_have_their_mean_difference():

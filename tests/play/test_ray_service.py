@@ -12,7 +12,7 @@ pytest.importorskip("ray")
 from zerolab.core.errors import UserError
 from zerolab.core.ray_cluster import ray
 from zerolab.play.ray_service import ActorGroup, ActorPlacement, RaySearchService, place_actors
-from zerolab.play.search_service import ServiceSettings, ThreadedSearchService
+from zerolab.play.search_service import ServiceSettings, ThreadSearchService
 from zerolab.rules import rules
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.position import Position
@@ -38,7 +38,7 @@ def cluster_on_this_machine():
 
 
 def local_results(searches):
-    with ThreadedSearchService(GAME, SPEC(), searches) as service:
+    with ThreadSearchService(GAME, SPEC(), searches) as service:
         return service.search(STATES)
 
 

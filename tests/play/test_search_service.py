@@ -7,7 +7,7 @@ import pytest
 
 from search.naive import HashEvaluator
 from zerolab.core import streams
-from zerolab.play.search_service import ServiceSettings, ThreadedSearchService, rows_by_thread
+from zerolab.play.search_service import ServiceSettings, ThreadSearchService, rows_by_thread
 from zerolab.play.selfplay import play_episodes
 from zerolab.play.selfplay_modes import play_with_service
 from zerolab.play.selfplay_settings import SelfPlaySettings
@@ -26,7 +26,7 @@ QUIET = SearchSettings.model_validate({"simulations": 8, "reuse_tree": False})
 
 def service(search=NOISY, **changes):
     searches = ServiceSettings(search, seed=3, iteration=2, slots=5, threads=2)._replace(**changes)
-    return ThreadedSearchService(GAME, HashEvaluator(rules.action_count(GAME)), searches)
+    return ThreadSearchService(GAME, HashEvaluator(rules.action_count(GAME)), searches)
 
 
 def positions(count=40):
@@ -155,7 +155,7 @@ def test_error_in_thread_stops_service_and_is_raised():
     searches = ServiceSettings(NOISY, 3, 2, threads=2)
     with (
         pytest.raises(FloatingPointError, match="broken"),
-        ThreadedSearchService(GAME, Broken(), searches) as searcher,
+        ThreadSearchService(GAME, Broken(), searches) as searcher,
     ):
         searcher.search(positions())
 

@@ -120,19 +120,19 @@ def test_perft_of_depth_zero_is_empty() -> None:
 
 def test_perft_counts_legal_actions_at_first_ply() -> None:
     assert list(perft(parse_game("gobang:3x5:3"), 1)) == [
-        PerftCount(depth=1, leaf_count=15, ended_count=0)
+        PerftCount(depth=1, leaf_count=15, ended_leaf_count=0)
     ]
 
 
 def test_perft_does_not_continue_ended_games() -> None:
     counts = list(perft(parse_game("gobang:3x3:3"), 6))
     assert counts[4] == PerftCount(5, 9 * 8 * 7 * 6 * 5, 1440)
-    assert counts[5].leaf_count == (counts[4].leaf_count - counts[4].ended_count) * 4
+    assert counts[5].leaf_count == (counts[4].leaf_count - counts[4].ended_leaf_count) * 4
 
 
 def test_perft_beyond_longest_game_is_zero() -> None:
     counts = list(perft(parse_game("gobang:3x3:3"), 12))
-    assert counts[8].leaf_count == counts[8].ended_count == 127872
+    assert counts[8].leaf_count == counts[8].ended_leaf_count == 127872
     assert counts[9:] == [PerftCount(depth, 0, 0) for depth in (10, 11, 12)]
 
 

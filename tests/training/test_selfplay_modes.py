@@ -13,6 +13,7 @@ from promised import contents
 from training.tiny_training import killed_before_commit
 from zerolab.cli.main import main
 from zerolab.core.errors import UserError
+from zerolab.play.game_starts import ArchiveStart
 from zerolab.store.games import network_name
 from zerolab.store.run_folder import RunFolder
 from zerolab.training import selfplay_stage
@@ -178,11 +179,20 @@ def test_killed_run_with_resignations_resumes_to_the_same_bytes(tmp_path):
 @pytest.mark.parametrize(
     "mode", ["episodic", '{name = "continuous", plies = 8}'], ids=["episodic", "continuous"]
 )
-def test_killed_run_with_an_archive_and_surprises_resumes_to_the_same_bytes(tmp_path, mode):
+def test_killed_run_with_an_archive_and_surprises_resumes_to_the_same_bytes(
+    tmp_path, mode, monkeypatch
+):
+    discounts, new_openings = [], ArchiveStart.new_openings
+
+    def recorded(start, load_examples, discount, *arguments):
+        discounts.append(discount)
+        return new_openings(start, load_examples, discount, *arguments)
+
+    monkeypatch.setattr(ArchiveStart, "new_openings", recorded)
     changes = [
         "iterations=3", "search.simulations=8", f"selfplay.mode={mode}", "gate=always",
         'selfplay.start={name = "archive", size = 30}', "selfplay.parallel_games=6",
-        "learn.surprise_weight=0.5", 'network.planes=["ones", "landing"]',
+        "learn.surprise_weight=0.5", 'network.planes=["ones", "landing"]', "search.discount=0.5",
         "final_evaluation.games=0",
     ]  # fmt: skip
     command = ["train", "--preset", "smoke", *(f"--set={each}" for each in changes), "--run"]
@@ -205,6 +215,7 @@ def test_killed_run_with_an_archive_and_surprises_resumes_to_the_same_bytes(tmp_
     ]
     if mode == "episodic":
         assert [each.plies for each in records] == [each.full for each in records]
+    assert set(discounts) == {0.5}
 
 
 def test_killed_run_with_a_big_tree_resumes_to_the_same_bytes(tmp_path):

@@ -13,10 +13,10 @@ from zerolab.agents.agent import Agent
 from zerolab.api.positions import (
     GAME_EXAMPLE,
     agents_of,
-    checked_specs,
     game_of,
     require_callable,
     require_path,
+    require_spec_strings,
 )
 from zerolab.core.config import validate
 from zerolab.core.errors import UserError, checked_whole_number, quoted, require_type
@@ -136,7 +136,7 @@ def play_tournament(
     names = [] if saved is None else list(saved.settings.players)
     parsed_game = game_of(saved.settings.game if game is None and saved is not None else game)
     parsed = parse_tournament_agents(
-        names, checked_specs(agents), parsed_game, game_example=GAME_EXAMPLE
+        names, require_spec_strings(agents), parsed_game, game_example=GAME_EXAMPLE
     )
     options = {"games": games, "openings": openings, "seed": seed}
     settings = tournament_settings(saved, parsed, options)

@@ -54,10 +54,10 @@ def require_position(value: object) -> None:
 
 def agents_of(specs: Iterable[object], game: str | None) -> list[Agent]:
     """Return the agents with these specs, all for one game; raise UserError for invalid specs."""
-    return parse_agents(checked_specs(specs), game_of(game), game_example=GAME_EXAMPLE)
+    return parse_agents(require_spec_strings(specs), game_of(game), game_example=GAME_EXAMPLE)
 
 
-def checked_specs(values: Iterable[object]) -> list[str]:
+def require_spec_strings(values: Iterable[object]) -> list[str]:
     """Return the values as a list of strings; raise UserError if any is not a string."""
     specs = list(values)
     for spec in specs:

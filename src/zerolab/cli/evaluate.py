@@ -41,7 +41,7 @@ from zerolab.evaluation.opponents import (
     save_accuracy_figure,
 )
 from zerolab.evaluation.positions import Positions, read_positions
-from zerolab.evaluation.public_sets import USUAL_GAME, PublicSet, is_public_set, read_public_set
+from zerolab.evaluation.public_sets import USUAL_GAME, PublicSet, is_text_set, read_public_set
 from zerolab.evaluation.solved_sets import (
     SetAccuracy,
     cache_folder,
@@ -154,7 +154,7 @@ def _read_files(
     common = parse_game(game) if game is not None else _game_of(player) if paths else None
     files: list[Positions | PublicSet] = []
     for path in paths:
-        if is_public_set(path):
+        if is_text_set(path):
             files.append(read_public_set(path, common or parse_game(USUAL_GAME)))
         else:
             files.append(read_positions(path, common)[0])

@@ -104,11 +104,13 @@ def count_move_sequences(
     began = time.perf_counter()
     counts = []
     for each in perft(parse_game(game), depth):
-        counts.append({"depth": each.depth, "leaves": each.leaf_count, "ended": each.ended_count})
+        counts.append(
+            {"depth": each.depth, "leaves": each.leaf_count, "ended": each.ended_leaf_count}
+        )
         if not json:
             seconds = time.perf_counter() - began
             print_lines(
-                f"{each.depth:3} {each.leaf_count:15,} sequences, {each.ended_count:,} ended,"
+                f"{each.depth:3} {each.leaf_count:15,} sequences, {each.ended_leaf_count:,} ended,"
                 f" {seconds:.2f} s"
             )
     if json:

@@ -205,7 +205,7 @@ class _AllCollector(Collector):
 
 class _Candidate(NamedTuple):
     rank: int
-    line: tuple[int, ...]
+    moves: tuple[int, ...]
     state: NDArray[np.uint64]
     """[words]"""
 
@@ -269,7 +269,7 @@ class _OnePerGameCollector(Collector):
             ):
                 if is_kept:
                     self._collected.append(
-                        SolvedPosition(game_number, candidate.line, candidate.state, row)
+                        SolvedPosition(game_number, candidate.moves, candidate.state, row)
                     )
                     del self._candidates[game_number]
                     collected.append(game_number)

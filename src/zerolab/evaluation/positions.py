@@ -112,15 +112,15 @@ def solve_first_best_actions(
 ) -> NDArray[np.int64]:
     """Return one best action of each ongoing state, int64[n]: the first in the state's order.
 
-    `orders` is int64[n, actions]. The action is UNKNOWN_BEST_ACTION if the oracle's
-    budget is exhausted.
+    `orders` is int64[n, actions]. The action is UNKNOWN_BEST_ACTION if the oracle's budget is
+    exhausted.
     """
     actions = np.full(len(states), UNKNOWN_BEST_ACTION, np.int64)
     for row in range(len(states)):
         with suppress(NotSolvedError):
-            actions[row] = oracle.first_best_actions(states[row : row + 1], orders[row : row + 1])[
-                0
-            ]
+            actions[row] = oracle.first_best_in_orders(
+                states[row : row + 1], orders[row : row + 1]
+            )[0]
     return actions
 
 

@@ -77,7 +77,7 @@ class PublicSet(NamedTuple):
         return _line_error(self.path, int(self.line_numbers[row]), reason)
 
 
-def is_public_set(path: Path) -> bool:
+def is_text_set(path: Path) -> bool:
     """Return whether a path is a file other than a Parquet file, judging by name and content."""
     check_valid_path(path)
     if not path.is_file() or path.suffix == ".parquet":

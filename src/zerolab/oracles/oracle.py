@@ -37,7 +37,7 @@ class Oracle(Protocol):
         """
         ...
 
-    def first_best_actions(
+    def first_best_in_orders(
         self, states: NDArray[np.uint64], orders: NDArray[np.int64]
     ) -> NDArray[np.int64]:
         """Return int64[n]: the first action in each order that has the highest value.
@@ -93,7 +93,7 @@ class BitBullyOracle(Oracle):
         values = [self._values(board) for board in _bitbully_boards(states)]
         return np.array(values, np.int32).reshape(len(states), BITBULLY_GAME.columns)
 
-    def first_best_actions(
+    def first_best_in_orders(
         self, states: NDArray[np.uint64], orders: NDArray[np.int64]
     ) -> NDArray[np.int64]:
         """Return int64[n]: the first action in each order that has the highest value.

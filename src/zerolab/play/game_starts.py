@@ -154,7 +154,9 @@ def _distinct_positions(
     )  # fmt: skip
     last = np.empty(distinct_count, np.int64)
     last[positions] = rows
-    differences = examples.root_values - examples.discounted_outcomes(discount)
+    # Rounded like the root values, so that a value equal to its result differs by exactly 0.
+    results = examples.discounted_outcomes(discount).astype(examples.root_values.dtype)
+    differences = examples.root_values.astype(np.float64) - results
     sums = np.bincount(positions, differences, distinct_count)
     return last, np.abs(sums / np.bincount(positions, minlength=distinct_count))
 

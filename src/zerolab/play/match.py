@@ -190,7 +190,7 @@ def play_sprt(
     played in parallel. Pairs with a repeated game are ignored (see `ratings.sprt`). Raises
     UserError for invalid bounds and for deterministic agents without openings.
     """
-    test.validated()
+    test = test.validated()
     require_variety(a, b, openings)
     match, verdict = None, test.judge_games(a.name, [])[1]
     while match is None or (verdict.decision == "continue" and len(match.games) < games):

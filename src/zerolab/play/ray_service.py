@@ -32,7 +32,7 @@ from zerolab.play.position_search import PositionResults, empty_results
 from zerolab.play.search_service import (
     EvaluatorFactory,
     ServiceSettings,
-    ThreadedSearchService,
+    ThreadSearchService,
     distinct_state_indices,
 )
 from zerolab.play.selfplay import sum_by_key
@@ -54,7 +54,7 @@ class ActorSetup(NamedTuple):
 
 
 class ActorWork(NamedTuple):
-    """Search counts and thread time of a request; see `ThreadedSearchService`."""
+    """Search counts and thread time of a request; see `ThreadSearchService`."""
 
     search_counts: dict[str, int]
     seconds_by_part: dict[str, float]
@@ -247,7 +247,7 @@ class RaySearchService:
 
     @property
     def search_counts(self) -> dict[str, int]:
-        """Counts as in `ThreadedSearchService.search_counts`, excluding the work of lost actors."""
+        """Counts as in `ThreadSearchService.search_counts`, excluding the work of lost actors."""
         return {
             **sum_by_key(work.search_counts for work in self._work),
             "asked": self._requested,
@@ -273,7 +273,7 @@ class _Actor:
         """Search states with the settings in `setup`, which `name` identifies."""
         if name != self._name:
             self._open.close()
-            service = ThreadedSearchService(
+            service = ThreadSearchService(
                 parse_game(setup.game_name), setup.new_evaluator(), setup.settings
             )
             self._service = self._open.enter_context(service)

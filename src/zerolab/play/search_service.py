@@ -71,7 +71,7 @@ class ServiceSettings(NamedTuple):
 class SearchService(Protocol):
     """Service that searches positions for self-play.
 
-    `ThreadedSearchService` documents the methods.
+    `ThreadSearchService` documents the methods.
     """
 
     def search(
@@ -120,7 +120,7 @@ def rows_by_thread(affinity: NDArray[np.int64], threads: int) -> list[NDArray[np
     return [np.array(part, np.int64) for part in parts]
 
 
-class ThreadedSearchService:
+class ThreadSearchService:
     """Search service in threads of this process; a context manager."""
 
     def __init__(self, game: Game, evaluator: Evaluator, settings: ServiceSettings) -> None:
@@ -141,7 +141,7 @@ class ThreadedSearchService:
         self._stop = Event()
         self._open = ExitStack()
 
-    def __enter__(self) -> ThreadedSearchService:
+    def __enter__(self) -> ThreadSearchService:
         self._open.enter_context(limit_threads_to_one_core(self._has_network))
         self._pool = self._open.enter_context(ThreadPoolExecutor(self._threads, "service"))
         return self

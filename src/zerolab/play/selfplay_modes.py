@@ -33,7 +33,7 @@ from zerolab.play.search_service import (
     EvaluatorFactory,
     SearchService,
     ServiceSettings,
-    ThreadedSearchService,
+    ThreadSearchService,
 )
 from zerolab.play.selfplay import (
     SelfPlayer,
@@ -200,9 +200,9 @@ def _new_service(
     service_settings: ServiceSettings,
     actors: int,
     evaluator_factory: Callable[[], EvaluatorFactory] | None,
-) -> ThreadedSearchService | RaySearchService:
+) -> ThreadSearchService | RaySearchService:
     if not actors:
-        return ThreadedSearchService(game, evaluator, service_settings)
+        return ThreadSearchService(game, evaluator, service_settings)
     from zerolab.play.ray_service import RaySearchService  # noqa: PLC0415  needs an extra
 
     assert evaluator_factory is not None

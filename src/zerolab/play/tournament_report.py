@@ -230,7 +230,7 @@ class TournamentReport(NotebookView):
             },
             "fit": {
                 "chi_square": self.goodness_of_fit.chi_square,
-                "freedom": self.goodness_of_fit.degrees_of_freedom,
+                "degrees_of_freedom": self.goodness_of_fit.degrees_of_freedom,
                 "p_value": self.goodness_of_fit.p_value,
                 "residuals": [each._asdict() for each in self.goodness_of_fit.residuals],
             },

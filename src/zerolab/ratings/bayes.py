@@ -88,7 +88,7 @@ def rate_tallies(
     point = np.zeros(n + 2)
     point[n] = (advantage or 0.0) / ELO_PER_NATURAL_UNIT
     point[n + 1] = (_START_DRAW_ELO if draw_elo is None else draw_elo) / ELO_PER_NATURAL_UNIT
-    posterior = posterior_of(counted)
+    posterior = build_posterior(counted)
     point = _maximum(posterior, point, free)
     covariance = _inverse(posterior.information(point), free)
     model = _sorted_model(
@@ -228,7 +228,7 @@ class Posterior(NamedTuple):
     first_indices: Ints
     """int64[m]: index of the first player."""
     second_indices: Ints
-    """int64[m]: index of the second player, which can be the first player (see `posterior_of`)."""
+    """int64[m]: index of the second player, who can be the first player; see `build_posterior`."""
     wins_and_draws: Floats
     """float64[m]: wins plus draws of the first player, including virtual games."""
     losses_and_draws: Floats
@@ -291,7 +291,7 @@ class Posterior(NamedTuple):
         return matrix
 
 
-def posterior_of(counted: Tally) -> Posterior:
+def build_posterior(counted: Tally) -> Posterior:
     """Return the posterior of the counted results and the virtual games of the prior.
 
     As in BayesElo (CCondensedResults::AddPrior), every player distributes half of its PRIOR_DRAWS

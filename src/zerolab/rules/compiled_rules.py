@@ -274,7 +274,7 @@ class PerftCount(NamedTuple):
     """Length of the sequences in plies."""
     leaf_count: int
     """Number of sequences."""
-    ended_count: int
+    ended_leaf_count: int
     """Number of sequences after which the game is over."""
 
 

@@ -216,7 +216,7 @@ def _credit_ancestors(tree, b, node, action, backup_value):
         _add_rave_value(tree, b, node, action, scalar_value(tree.utility, b, backup_value))
 
 
-class _RaveAsPublishedRule(_RaveRule):
+class _LiteralReadingRaveRule(_RaveRule):
     """RAVE that credits the first occurrence of an action to all states strictly before it."""
 
     @staticmethod
@@ -244,7 +244,7 @@ class _RaveAsPublishedRule(_RaveRule):
                     _credit_ancestors(tree, b, leaf, action, backup_value)
 
 
-SELECTION_INTERFACE.implement(LiteralReadingRave, _RaveAsPublishedRule)
+SELECTION_INTERFACE.implement(LiteralReadingRave, _LiteralReadingRaveRule)
 
 
 class RavePolicyRoot(NamedTuple):

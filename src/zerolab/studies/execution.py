@@ -113,7 +113,7 @@ class StudyExecution:
             )
 
     def create_folder(self) -> None:
-        """Create the study folder; raise UserError if `perform_all` could not begin."""
+        """Create the study folder or check it; raise UserError if `perform_all` could not begin."""
         with self.folder.begin_and_lock(self._design_digest, self.seeds):
             pass
 

@@ -57,7 +57,7 @@ _SEARCH_RULES = "selection", "fpu", "root"
 class MoveKind(Settings):
     """A kind of move, defined by game, network and search; all its moves have equal cost.
 
-    References identify measurements by the kind of move. Settings that affect only the choice
+    Cost references identify measurements by the kind of move. Settings that affect only the choice
     of moves, such as PUCT's c, are excluded, and so is the number of parallel games.
     """
 

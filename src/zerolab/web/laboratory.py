@@ -148,18 +148,18 @@ def start_command_process(
 ) -> None:
     """Start a zerolab command that works on the folder at `path`.
 
-    `others` are the process files of similar commands in other folders. Raises UserError if a
+    `others` are the process records of similar commands in other folders. Raises UserError if a
     process already works on the folder, and BusyError if too many other commands are running. In
     the error message, `busy` follows their number, as in "4 runs are already being trained".
     """
     with _starting:
-        process = process_record_path(path)
-        if is_process_alive(process):
+        record = process_record_path(path)
+        if is_process_alive(record):
             raise UserError(f"another process is already working on {path.as_posix()}")
-        if sum(map(is_process_alive, {*others, *process.parent.glob("*.json")})) >= _MAX_RUNNING:
+        if sum(map(is_process_alive, {*others, *record.parent.glob("*.json")})) >= _MAX_RUNNING:
             raise BusyError(f"{_MAX_RUNNING} {busy}: stop one of them first")
         launch_detached(
-            [sys.executable, "-m", "zerolab", *arguments], process_output_path(path), process
+            [sys.executable, "-m", "zerolab", *arguments], process_output_path(path), record
         )
 
 

@@ -297,7 +297,7 @@ class SimulationTrace(NamedTuple):
     simulation: Simulation
     root_visits: dict[int, int]
     """Visit counts by action."""
-    exploration: float
+    exploration_constant: float
     """Constant c of the selection rule."""
 
 

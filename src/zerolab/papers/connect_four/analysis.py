@@ -42,7 +42,7 @@ from zerolab.papers.connect_four.variants import (
     FEATURES,
     GROWING_VARIANTS,
     LEAGUE_VARIANTS,
-    OTHER_WEIGHT_VARIANTS,
+    MERGING_WEIGHT_VARIANTS,
     SELF_PLAY_PART,
     SMALL,
     TREE_VARIANTS,
@@ -84,7 +84,7 @@ _FIGURES: Mapping[str, tuple[str, Sequence[str]]] = {
     ),
     "accuracy-merging": (
         "Weight of the newer of two equal positions",
-        (EXTENDED, *OTHER_WEIGHT_VARIANTS, "no-merging"),
+        (EXTENDED, *MERGING_WEIGHT_VARIANTS, "no-merging"),
     ),
 }
 """Title and variants of each figure of accuracy against cost, by name of the figure."""

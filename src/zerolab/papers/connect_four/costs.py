@@ -28,8 +28,8 @@ from zerolab.papers.connect_four.variants import (
     EXTENDED,
     FEATURES,
     LEAGUE_BY_RESULTS,
+    MERGING_WEIGHT_VARIANTS,
     MOVE_TIMING_FUNCTION,
-    OTHER_WEIGHT_VARIANTS,
     SELF_PLAY_PART,
     SMALL,
     TIMED_PLIES,
@@ -269,7 +269,7 @@ def training_statistics(
         findings.EXTENSIONS_GAIN_LITTLE_CLAIM: estimate_unless_missing(second_largest, savings),
         findings.NEWER_WEIGHT_CLAIM: estimate_unless_missing(
             estimate_smallest,
-            [difference_at_equal_cost(runs, EXTENDED, name) for name in OTHER_WEIGHT_VARIANTS],
+            [difference_at_equal_cost(runs, EXTENDED, name) for name in MERGING_WEIGHT_VARIANTS],
         ),
     }
 
@@ -358,7 +358,7 @@ def _with_cost_of_small_networks(runs: PointsByVariant) -> PointsByVariant:
 
     Runs without the points of their small network are left out.
     """
-    added = {seed: points[-1].core_hours for seed, points in runs.get(SMALL, {}).items()}
+    added = {seed: points[-1].core_hours for seed, points in runs.get(SMALL, {}).items() if points}
     counted = {
         seed: [point._replace(core_hours=point.core_hours + added[seed]) for point in points]
         for seed, points in runs.get(FEATURES, {}).items()

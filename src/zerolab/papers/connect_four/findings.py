@@ -15,7 +15,7 @@ from zerolab.papers.connect_four.variants import (
     EXTENDED,
     FEATURES,
     LEAGUE_BY_RESULTS,
-    OTHER_WEIGHT_VARIANTS,
+    MERGING_WEIGHT_VARIANTS,
     VARIANTS,
 )
 from zerolab.report.claims import Claim, Direction
@@ -260,7 +260,7 @@ NEWER_WEIGHT_CLAIM = Claim(
     " or 0.5.",
     "zerolab, on [Clausen2021, Fig. 1]",
     "extended (0.8) minus the better of"
-    f" {' and '.join(VARIANTS[name].title for name in OTHER_WEIGHT_VARIANTS)}: {_EQUAL_COST}",
+    f" {' and '.join(VARIANTS[name].title for name in MERGING_WEIGHT_VARIANTS)}: {_EQUAL_COST}",
     0.0,
     "not below",
     _POINT,

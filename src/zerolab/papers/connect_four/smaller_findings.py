@@ -322,10 +322,9 @@ def evolved_statistics(results: Results) -> Mapping[Claim, ClaimEstimate | Missi
         return dict.fromkeys(claims, MissingEstimate("leagues are not studied at this scale"))
     pairs, scores = _accuracies(results), _scores(results)
     missing = MissingEstimate("the positions or the games of the runs are missing")
+    evolved = paired_difference(*zip(*pairs, strict=True)) if pairs else missing
     return {
-        EVOLVED_PLAY_WORSE_CLAIM: paired_difference(*zip(*pairs, strict=True))
-        if pairs
-        else missing,
+        EVOLVED_PLAY_WORSE_CLAIM: evolved,
         EVOLVED_WINS_CLAIM: estimate_mean(scores) if scores else missing,
     }
 

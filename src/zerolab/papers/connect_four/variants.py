@@ -87,7 +87,7 @@ LEAGUE_VARIANTS = (LEAGUE_BY_RESULTS, LEAGUE_BY_NOVELTY, "league-novelty-winner"
 
 They differ in the fitness of players. One has the check parameter, whose best value is known."""
 
-OTHER_WEIGHT_VARIANTS = ("merging-0.2", "merging-0.5")
+MERGING_WEIGHT_VARIANTS = ("merging-0.2", "merging-0.5")
 """Variants in which the newer of two equal positions has a weight other than 0.8."""
 
 SMALL, FEATURES = "small", "features"

@@ -368,12 +368,11 @@ def default_run_statistics(
     scale, half = results.scale, loss_after_percent(50)
     usual = scaled_values(scale, "n")[1]
     gates = [gate_time_share(run.trained_run) for run in runs if run.values["n"] == usual]
+    by_simulations = differences_between_values(scale, runs, final_loss, "m", 2)
     return {
         GATE_TIME_CLAIM: estimate_mean(gates),
         DEFAULT_ITERATIONS_CLAIM: largest_lead(scale, runs, final_loss, "I", 1),
-        MOST_SIMULATIONS_LOSS_CLAIM: differences_between_values(scale, runs, final_loss, "m", 2)[
-            -1
-        ],
+        MOST_SIMULATIONS_LOSS_CLAIM: by_simulations[-1],
         MOST_GAMES_LOSS_CLAIM: estimate_unless_missing(
             lambda parts: estimate_largest(
                 [*parts, *(scale_estimate(each, -1.0) for each in parts)]

@@ -49,7 +49,7 @@ class AgentChoice(RequestModel):
     """Run or network of a run, such as runs/demo@12; only for the `network` kind."""
 
 
-class StartRequest(RequestModel):
+class ClassStartRequest(RequestModel):
     """Request to start a tournament with all agents that can play a game."""
 
     game: str = Field(max_length=60)
@@ -293,7 +293,7 @@ def choose_game(
 
 @router.post("/manage/start")
 def start(
-    lab: Lab, classroom: ClassroomParam, play: ClassPlayParam, request: StartRequest
+    lab: Lab, classroom: ClassroomParam, play: ClassPlayParam, request: ClassStartRequest
 ) -> TeacherView:
     """Begin a new tournament with all agents that can play the game."""
     game = parse_game(request.game)
@@ -303,7 +303,7 @@ def start(
     return teachers_view(lab, classroom, play)
 
 
-def _begin(lab: Lab, classroom: Classroom, play: ClassPlay, request: StartRequest) -> None:
+def _begin(lab: Lab, classroom: Classroom, play: ClassPlay, request: ClassStartRequest) -> None:
     """Begin a tournament; a run is represented by its current best network."""
     names = {
         each.name: _check(lab.folders, each.agent, request.game).name

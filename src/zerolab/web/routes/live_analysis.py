@@ -294,7 +294,7 @@ class SimulationTraceResponse(BaseModel):
     """One simulation of a search."""
 
     number: int
-    exploration: float
+    exploration_constant: float
     """Constant c of PUCT."""
     selections: list[SelectionResponse]
     """Choices of moves, from the root to the parent of the leaf."""
@@ -345,7 +345,7 @@ def _trace_response(root: Position, trace: SimulationTrace) -> SimulationTraceRe
     leaf, end = simulation.leaf, path[-1]
     return SimulationTraceResponse(
         number=simulation.number,
-        exploration=trace.exploration,
+        exploration_constant=trace.exploration_constant,
         selections=[
             _selection_response(root, at, selection)
             for at, selection in zip(path, simulation.selections, strict=False)

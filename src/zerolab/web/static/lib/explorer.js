@@ -78,9 +78,9 @@ function view(step) {
 const part = (title, content) => el("section", { class: "step" }, el("h3", {}, title), content);
 const visits = (counts) => Object.entries(counts).map(([name, count]) => `${name}: ${count}`).join(", ") || "none";
 
-function selections({ selections: all, exploration }) {
+function selections({ selections: all, exploration_constant: c }) {
   if (!all.length) return [el("p", {}, "The root is not in the tree yet, so it is the leaf.")];
-  return all.map((selection) => selectionOf(selection, exploration));
+  return all.map((selection) => selectionOf(selection, c));
 }
 
 /** Table of the moves at a node, and the formula with the numbers of the best two. */
