@@ -44,7 +44,7 @@ def test_public_test_set_is_solved(tmp_path, capsys):
     output = capsys.readouterr().out
     assert output.startswith("gobang-3x3-3-Test_L9.parquet: 2 positions from Test_L9; the solver c")
     positions, about = read_positions(tmp_path / "gobang-3x3-3-Test_L9.parquet")
-    assert positions.moves_to_row(0) == (0, 6, 1, 7)
+    assert positions.move_sequence(0) == (0, 6, 1, 7)
     assert positions.position_values.tolist() == [3, 2]
     assert about["source"] == "Test_L9"
     assert run("gobang:3x3:3", "--from", "Test_L9", "--out", "x.parquet", "--json") == 0

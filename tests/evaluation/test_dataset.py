@@ -45,7 +45,7 @@ def test_moves_lead_to_states_with_exact_values(dataset):
     assert len(positions) == COUNT
     for row in range(len(positions)):
         position = Position.start(GAME)
-        for move in positions.moves_to_row(row):
+        for move in positions.move_sequence(row):
             position = position.play(move)
         assert (position.state == positions.states[row]).all()
         assert position.outcome is None
@@ -209,10 +209,10 @@ def test_position_of_a_game_does_not_depend_on_later_plies():
     shorter = DatasetSettings(perfect=0.6, one_per_game=True, last_ply=4)
     whole = collect_positions(GAME, oracle, settings, range(200)).positions
     cut = collect_positions(GAME, oracle, shorter, range(200)).positions
-    lines = {int(cut.game_numbers[row]): cut.moves_to_row(row) for row in range(len(cut))}
+    lines = {int(cut.game_numbers[row]): cut.move_sequence(row) for row in range(len(cut))}
     early = [row for row in range(len(whole)) if whole.plies[row] <= 4]
     assert len(early) > 50
-    assert all(lines[int(whole.game_numbers[row])] == whole.moves_to_row(row) for row in early)
+    assert all(lines[int(whole.game_numbers[row])] == whole.move_sequence(row) for row in early)
 
 
 class CountingOracle(Oracle):
@@ -237,7 +237,7 @@ def test_perfect_setting_controls_the_share_of_best_moves():
         played = best = 0
         for row in range(len(part)):
             position = Position.start(GAME)
-            for move in part.moves_to_row(row):
+            for move in part.move_sequence(row):
                 values = oracle.values_at(position)
                 played += 1
                 best += values[move] == values.max()
@@ -254,8 +254,8 @@ def test_games_are_independent_of_their_batch():
     alone = collect_positions(GAME, oracle, SETTINGS, range(7, 8)).positions
     rows = np.flatnonzero(together.game_numbers == 7)
     assert len(rows)
-    assert [together.moves_to_row(row) for row in rows] == [
-        alone.moves_to_row(row) for row in range(len(alone))
+    assert [together.move_sequence(row) for row in rows] == [
+        alone.move_sequence(row) for row in range(len(alone))
     ]
 
 

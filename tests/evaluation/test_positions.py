@@ -130,7 +130,7 @@ def test_unknown_game_is_refused(path):
 
 def changed_columns(change):
     """Return the columns `moves` and `values` after applying `change` to them."""
-    moves = [POSITIONS.moves_to_row(row) for row in range(len(POSITIONS))]
+    moves = [POSITIONS.move_sequence(row) for row in range(len(POSITIONS))]
     values = [
         [None if v == ILLEGAL_VALUE else v for v in row] for row in POSITIONS.action_values.tolist()
     ]

@@ -192,7 +192,7 @@ def test_progress_of_a_part_shows_only_its_tasks(tmp_path, monkeypatch):
         count = 2
 
         def wait_for_outcomes(self, seconds):
-            active_tasks.append(tuple(shown.progress(part).active for part in "ab"))
+            active_tasks.append(tuple(shown.progress(part).active_titles for part in "ab"))
             return super().wait_for_outcomes(seconds)
 
     active_tasks = []

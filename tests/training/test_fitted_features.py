@@ -54,9 +54,9 @@ def fit(file, run, head="", *assignments):
 def later_line(positions, row, ply):
     """Return the moves `ply` plies after a position in the longest line of its game, if any."""
     of_game = np.flatnonzero(positions.game_numbers == positions.game_numbers[row])
-    longest = max((positions.line(each) for each in of_game), key=len)
-    moves = longest[: len(positions.moves_to_row(row)) + ply]
-    return moves if len(moves) == len(positions.moves_to_row(row)) + ply else None
+    longest = max((positions.move_sequence(each) for each in of_game), key=len)
+    moves = longest[: len(positions.move_sequence(row)) + ply]
+    return moves if len(moves) == len(positions.move_sequence(row)) + ply else None
 
 
 def test_targets_are_policy_features_of_later_positions_in_the_game(folder):

@@ -95,7 +95,7 @@ def player_choices(
     slots = min(slots_per_thread_in_memory([agent], threads), max(_MIN_SLOTS, part_size))
     setup = EngineSetup(positions.game, [agent], seed, 0, threads, slots, (streams.EVALUATION,))
     pairings = [
-        Pairing(row, agent.name, agent.name, row, positions.moves_to_row(row), max_plies=1)
+        Pairing(row, agent.name, agent.name, row, positions.move_sequence(row), max_plies=1)
         for row in range(len(positions))
     ]
     chunks = min(chunks or threads, len(positions))

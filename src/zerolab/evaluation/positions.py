@@ -176,7 +176,7 @@ class Positions:
         """Exact value of each position for the side to move, int32[n]."""
         return np.asarray(self.action_values.max(axis=1))
 
-    def moves_to_row(self, row: int) -> tuple[int, ...]:
+    def move_sequence(self, row: int) -> tuple[int, ...]:
         """Return the moves from the start of the game to the position in a row."""
         return tuple(self.moves[self.offsets[row] : self.offsets[row + 1]].tolist())
 

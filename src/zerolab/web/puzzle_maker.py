@@ -282,7 +282,7 @@ def _from_solved_sets(folders: Folders, game: Game) -> Iterator[Position]:
         with suppress(UserError):
             positions, _ = read_positions(path, game)
             for row in range(min(len(positions), _MAX_SOLVED)):
-                yield Position(game, positions.states[row], positions.moves_to_row(row))
+                yield Position(game, positions.states[row], positions.move_sequence(row))
 
 
 def _solved_sets(folders: Folders) -> list[Path]:
