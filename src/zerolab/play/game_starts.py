@@ -50,21 +50,21 @@ class NoOpenings(NamedTuple):
 NO_OPENINGS = NoOpenings()
 
 
+ExamplesLoader = Callable[[int], Examples]
+"""Function that returns the examples of an earlier iteration."""
+
+
 class GameStart(VariantSettings):
     """Base class of rules for the positions from which self-play games begin."""
 
     def new_openings(
-        self,
-        load_examples: Callable[[int], Examples],
-        discount: float,
-        seed: int,
-        iteration: int,
+        self, load_examples: ExamplesLoader, discount: float, seed: int, iteration: int
     ) -> Openings:
         """Return the openings of the games of an iteration.
 
-        `load_examples` returns the examples of an earlier iteration, whose searches discounted
-        their values by `discount` per ply. The openings must depend only on the settings and these
-        arguments, so that a resumed run plays the same games.
+        The searches of earlier iterations discounted their values by `discount` per ply. The
+        openings must depend only on the settings and these arguments, so that a resumed run plays
+        the same games.
         """
         return NO_OPENINGS
 
@@ -108,11 +108,7 @@ class ArchiveStart(GameStart):
     same for all distinct positions."""
 
     def new_openings(
-        self,
-        load_examples: Callable[[int], Examples],
-        discount: float,
-        seed: int,
-        iteration: int,
+        self, load_examples: ExamplesLoader, discount: float, seed: int, iteration: int
     ) -> Openings:
         parts: list[Examples] = []
         missing = self.size
