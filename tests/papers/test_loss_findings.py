@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import pytest
@@ -41,18 +41,15 @@ def weakest(results):
 
 
 def bias(results):
-    return findings.correlations(results, results.design.parts)[
-        curve_claims.TRAINING_ELO_BIAS_CLAIM
-    ]
+    correlations = findings.correlations(results, results.design.parts)
+    return correlations[curve_claims.TRAINING_ELO_BIAS_CLAIM]
 
 
 def test_value_claims_follow_the_elo_of_value_and_sum():
     for advantage, word in ((300.0, "holds"), (-200.0, "does not hold")):
         found = words(findings.loss_statistics(losses_results(advantage)))
         assert found["value-loss-best"] == found["value-above-sum"] == word
-        assert {found[claim.key] for claim in findings.VALUE_BEST_ON_BOARD_CLAIMS.values()} == {
-            word
-        }
+        assert {found[each.key] for each in findings.VALUE_BEST_ON_BOARD_CLAIMS.values()} == {word}
         assert found["product-losses-like-sum"] == "holds"
         assert found["all-learn"] == "holds"
 
@@ -334,9 +331,8 @@ def test_weakest_combination_decides_the_learning_claim():
 def test_error_of_random_is_included():
     """Runs of equal strength in one tournament, with exact and inexact ratings of Random."""
     design = design_of(LossFunctionsStudy, "paper").restricted_to_parts(["gobang-5x5"])
-    exact, rough = (
-        made_up_results("paper", design, alike, noise, error=error) for error in (1.0, 200.0)
-    )
+    made_up = partial(made_up_results, "paper", design, alike, noise)
+    exact, rough = made_up(error=1.0), made_up(error=200.0)
     assert weakest(exact).p_value(0.0) < 0.01
     assert weakest(rough).p_value(0.0) > 0.1
     assert weakest(rough).value == weakest(exact).value
