@@ -220,7 +220,7 @@ def test_late_epochs_are_those_of_the_largest_levels(results):
     most, middle = (
         np.mean([run.elo for run in grid.runs_at(I=6, E=30, m=24, ep=ep)]) for ep in (15, 10)
     )
-    step = regression.elo_gain_of_most_epochs(grid)
+    step = regression.elo_change_at_most_epochs(grid)
     assert step.value == pytest.approx(most - middle)
     # Each mean is of two runs with noise of 10 Elo.
     assert step.standard_error == pytest.approx(10.0, rel=0.15)

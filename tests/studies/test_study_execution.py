@@ -165,9 +165,9 @@ def test_status_counts_the_games_of_each_part(tmp_path):
 def test_progress_of_runs_is_read_at_most_once_a_second(tmp_path, monkeypatch):
     small = execution_in(tmp_path, Small())
     updates, watched = [], []
-    update = RunQueue.read_progress
+    update = RunQueue.update_progress
     monkeypatch.setattr(
-        RunQueue, "read_progress", lambda self, key: updates.append(key) or update(self, key)
+        RunQueue, "update_progress", lambda self, key: updates.append(key) or update(self, key)
     )
     monkeypatch.setattr(scheduler, "_POLL_SECONDS", 1000.0)
 

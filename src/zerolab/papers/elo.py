@@ -301,7 +301,7 @@ def fit_measure(
 
 
 class WeightedMean(NamedTuple):
-    """Weighted mean of a measure over the runs of a part with one level of a factor."""
+    """Term of a sum: weighted mean of a measure over a part's runs with one level of a factor."""
 
     weight: float
     part: str

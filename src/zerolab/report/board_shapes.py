@@ -140,8 +140,8 @@ class _Builder:
             bounds=(-left, -top, self._width + left + right, self._height + top + bottom),
             frame=self._frame,
             drop_height=_ENTRY if self._is_upright else None,
-            shapes_below_pieces=self._ground(),
-            shapes_above_pieces=self._front(),
+            shapes_below_pieces=self._shapes_below_pieces(),
+            shapes_above_pieces=self._shapes_above_pieces(),
             labels=list(self._names(is_behind=False)),
             labels_behind=list(self._names(is_behind=True)),
             symbols=self._symbols(),
@@ -154,7 +154,7 @@ class _Builder:
             return column + row / 2 + 0.5, row * _HEX_STEP + _HEX_RADIUS
         return column + 0.5, row + 0.5
 
-    def _ground(self) -> list[Shape]:
+    def _shapes_below_pieces(self) -> list[Shape]:
         left, top, width, height = self._frame
         slab = {"x": left, "y": top, "width": width, "height": height, "rx": _RIM}
         if self._is_hexagonal:
@@ -165,7 +165,7 @@ class _Builder:
         name = "slab plain" if self._drawing.surface == "plain" else f"slab{self._felt}"
         return [_shape("rect", name, slab), cells, *self._stars()]
 
-    def _front(self) -> list[Shape]:
+    def _shapes_above_pieces(self) -> list[Shape]:
         if not self._is_upright:
             return []
         turns = (

@@ -55,7 +55,7 @@ class RunQueue:
         }
         self._correction = TimeCorrection()
         self._shares = {key: self._readable_share(run) for key, run in self._planned.items()}
-        """Completed fraction of each run at the last `read_progress`."""
+        """Completed fraction of each run at the last `update_progress`."""
         self._sources = {source.key for run in self._planned.values() for source in run.source_runs}
         unfinished = (run for key, run in self._planned.items() if self._shares[key] < 1)
         self._queue = sorted(
@@ -160,7 +160,7 @@ class RunQueue:
         self._elsewhere = [run for run in self._elsewhere if run not in unlocked]
         self._queue = [*unlocked, *self._queue]
 
-    def read_progress(self, key: str) -> str:
+    def update_progress(self, key: str) -> str:
         """Read the progress of an active run and return it as ``iteration/iterations``."""
         run, iterations = self._planned[key], self._planned[key].settings.iterations
         try:

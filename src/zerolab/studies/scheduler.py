@@ -238,7 +238,7 @@ class Scheduler:
         if time.monotonic() >= self._update_due:
             self._computations.update_progress()
             self._iterations = {
-                title: self._runs.read_progress(task.key)
+                title: self._runs.update_progress(task.key)
                 for title, (task, _) in self._active.items()
                 if isinstance(task, TrainTask)
             }

@@ -34,7 +34,7 @@ from zerolab.papers.hyperparameters.grid import (
     read_grid,
 )
 from zerolab.papers.hyperparameters.regression import (
-    elo_gain_of_most_epochs,
+    elo_change_at_most_epochs,
     elo_in_long_sessions,
     elo_per_work,
     fit_grid,
@@ -281,7 +281,7 @@ def grid_statistics(grid: Grid) -> dict[Claim, ClaimEstimate | MissingEstimate]:
         ),
         ITERATIONS_SUBSUME_CLAIM: estimate_unless_missing(estimate_smallest, [*leads.values()]),
         **{claim: fits.elo_coefficients[symbol] for symbol, claim in MORE_OF_EACH_CLAIMS.items()},
-        OVERTRAINED_CLAIM: elo_gain_of_most_epochs(grid),
+        OVERTRAINED_CLAIM: elo_change_at_most_epochs(grid),
         EPOCHS_SATURATED_CLAIM: elo_in_long_sessions(grid, "ep", "m"),
         LONG_SESSION_SEARCH_CLAIM: elo_in_long_sessions(grid, "m", "ep"),
         MORE_TIME_HELPS_CLAIM: estimate_smallest(elo_per_work(grid)),

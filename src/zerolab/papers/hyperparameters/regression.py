@@ -203,7 +203,7 @@ def lead_of_iterations(
     return _sum_of_elos(grid, outer - other)
 
 
-def elo_gain_of_most_epochs(grid: Grid) -> StudentEstimate:
+def elo_change_at_most_epochs(grid: Grid) -> StudentEstimate:
     """Return the Elo of the largest number of epochs minus that of the next smaller one.
 
     I, E and m have their largest levels.

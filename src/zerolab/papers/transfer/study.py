@@ -34,10 +34,10 @@ MAPPED = "mapped"
 SOURCE_METHODS = (FINE_TUNED, FROZEN, MAPPED)
 """Transfer methods with a source board, named by the ``source`` factor."""
 
-START_AND_END_METHODS = (SCRATCH, MAPPED)
+PLAYING_AT_START_AND_END = (SCRATCH, MAPPED)
 """Methods whose initial network also plays. The other methods start with the same untrained heads
 as runs from scratch."""
-END_METHODS = (FROZEN, RANDOM_FROZEN)
+PLAYING_ONLY_AT_END = (FROZEN, RANDOM_FROZEN)
 """Methods for which only the final network plays."""
 
 PRESET = "hongcharoen2018"
@@ -230,10 +230,10 @@ def _method_changes(method: str, board: str, start: PlannedRun | None) -> dict[s
 
 def _playing_iterations(scale: Scale, method: str) -> Sequence[int]:
     """Return the iterations whose networks play, for a transfer method."""
-    if method in END_METHODS:
+    if method in PLAYING_ONLY_AT_END:
         return _PLAYING_ITERATIONS[scale][-1:]
     iterations = _PLAYING_ITERATIONS[scale]
-    return (0, *iterations) if method in START_AND_END_METHODS else iterations
+    return (0, *iterations) if method in PLAYING_AT_START_AND_END else iterations
 
 
 def _tournament(

@@ -70,7 +70,7 @@ class PositionRequest(RequestModel):
         position = (
             Position.start(game)
             if self.starting_board is None
-            else _set_up(game, self.starting_board)
+            else _position_of_board(game, self.starting_board)
         )
         for number, move in enumerate(self.moves, start=1):
             try:
@@ -145,7 +145,7 @@ class GameFamily(BaseModel):
 
 
 @router.get("/games")
-def game_kinds() -> list[GameFamily]:
+def game_families() -> list[GameFamily]:
     """List all games with the bounds of their sizes, including plug-in games."""
     return [
         GameFamily(
@@ -232,7 +232,7 @@ def _winner(position: Position) -> Winner | None:
     return None if result is None else WINNERS[result]
 
 
-def _set_up(game: Game, request: StartingBoard) -> Position:
+def _position_of_board(game: Game, request: StartingBoard) -> Position:
     rows = [row.strip() for row in request.board]
     invalid_rows = [row for row in rows if set(row) - _PIECES.keys() or len(row) != game[1]]
     if invalid_rows or len(rows) != game[0]:
