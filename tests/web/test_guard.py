@@ -101,6 +101,17 @@ def test_token_in_address_sets_cookie(guarded: TestClient) -> None:
     assert guarded.get("/api/v1/games", headers=bearer).status_code == 200
 
 
+def test_servers_on_two_ports_of_a_host_keep_their_tokens(guarded: TestClient) -> None:
+    other = make_app(Laboratory(Folders(), workers=0), hosts=["lab.example"], token="other-token")
+    for port, app, token in ((8765, guarded.app, "secret-token"), (8766, other, "other-token")):
+        client = TestClient(app, base_url=f"http://lab.example:{port}", cookies=guarded.cookies)
+        client.get(f"/?token={token}", follow_redirects=False)
+        guarded.cookies.update(client.cookies)
+    for port, app in ((8765, guarded.app), (8766, other)):
+        client = TestClient(app, base_url=f"http://lab.example:{port}", cookies=guarded.cookies)
+        assert client.get("/api/v1/games").status_code == 200
+
+
 @pytest.mark.parametrize("cookie", ['prefs={"a": 1}', "a b=1", "x=café", "lone", "=", "a=b=c"])
 def test_cookies_of_other_servers_on_the_host_are_ignored(guarded: TestClient, cookie: str) -> None:
     for header in (f"{cookie}; zerolab-token=secret-token", f"zerolab-token=secret-token;{cookie}"):

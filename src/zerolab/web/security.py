@@ -172,7 +172,7 @@ class Guard:
             return error_response(413, f"request of {length[:12]} bytes: expected at most {most:,}")
         if too_many := self._too_many(scope):
             return error_response(429, too_many)
-        return self._token_response(scope)
+        return self._token_response(scope, headers)
 
     def _too_many(self, scope: Scope) -> str | None:
         """Return an error message if a client has exceeded a limit, or None."""
@@ -213,7 +213,7 @@ class Guard:
                 return holder
         return None
 
-    def _token_response(self, scope: Scope) -> Response | None:
+    def _token_response(self, scope: Scope, headers: Mapping[str, str]) -> Response | None:
         """Return the response to a request that lacks a token or a permission, or None."""
         holder: TokenHolder | None = scope[HOLDER_SCOPE_KEY]
         if self._holder_of is None:
@@ -225,7 +225,7 @@ class Guard:
         is_change = scope["type"] == "http" and scope["method"] not in _SAFE
         token = _query_token(scope)
         if scope["type"] == "http" and not is_change and self._holder_of(token) is not None:
-            return _with_cookie(scope, token)
+            return _with_cookie(scope, headers, token)
         if holder.is_pupil and _is_for_teacher(scope["path"], is_change):
             return error_response(403, "only the teacher can do this: use the teacher's link")
         return None
@@ -247,14 +247,14 @@ def _owner_of(token: str) -> Callable[[str], TokenHolder | None]:
     )
 
 
-def _with_cookie(scope: Scope, token: str) -> Response:
+def _with_cookie(scope: Scope, headers: Mapping[str, str], token: str) -> Response:
     """Return a redirect to the same page without the token, which is moved to a cookie."""
     query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
     other_query = urlencode([(key, value) for key, value in query if key != "token"])
     path = "/" + scope["path"].lstrip("/\\")  # two slashes would redirect to another host
     response = RedirectResponse(path + (f"?{other_query}" if other_query else ""), 303)
     # SameSite is not strict, so that links from other sites, such as web mail, work.
-    response.set_cookie(_COOKIE, token, httponly=True, samesite="lax")
+    response.set_cookie(_cookie_name(headers), token, httponly=True, samesite="lax")
     return response
 
 
@@ -321,7 +321,16 @@ def _site_of(origin: str) -> str:
 
 def _cookie(headers: Mapping[str, str]) -> str:
     """Return the token in the cookies, which can include cookies of other servers on this host."""
-    return cookie_parser(headers.get("cookie", "")).get(_COOKIE, "")
+    return cookie_parser(headers.get("cookie", "")).get(_cookie_name(headers), "")
+
+
+def _cookie_name(headers: Mapping[str, str]) -> str:
+    """Return the name of the token's cookie, with the port to which the request was sent.
+
+    Browsers send the cookies of a host to all its ports, so two servers on one host need two names.
+    """
+    port = headers.get("host", "").rpartition(":")[2]
+    return f"{_COOKIE}-{port}" if port.isascii() and port.isdigit() else _COOKIE
 
 
 async def _reject(rejection: Response, scope: Scope, receive: Receive, send: Send) -> None:
