@@ -39,6 +39,7 @@ from zerolab.training.window_facts import states_and_facts
 
 _WHOLE_RUN = RunShares(0.0, 1.0)
 _FIXED = (["window"], ["merging"], ["schedule"], ["epochs"], ["replay_ratio"])
+_TARGETS = ("policy_target", "late_policy_target", "policy_target_temperature")
 
 
 def settings_for_relearning(
@@ -68,10 +69,12 @@ def settings_for_relearning(
         "schedule": {"name": "cosine", "end": 0.02},
     }
     for path, value in parse_assignments(assignments):
-        if path[0] not in ("network", "learn") or path[1:2] in _FIXED:
+        is_target = path[:1] == ["selfplay"] and path[1:] in ([name] for name in _TARGETS)
+        if not is_target and (path[0] not in ("network", "learn") or path[1:2] in _FIXED):
             raise UserError(
                 f"{'.'.join(path)}: expected a setting of network or learn other than window,"
-                " merging, schedule, epochs and replay_ratio"
+                " merging, schedule, epochs and replay_ratio, or selfplay."
+                f"{' or selfplay.'.join(_TARGETS)}"
             )
         assign(data, path, value)
     return validate(TrainSettings, data)
@@ -141,7 +144,7 @@ def main() -> None:
     parser.add_argument("positions", type=Path, help="file written by zerolab dataset")
     parser.add_argument(
         "--set", action="append", default=[], metavar="KEY=VALUE",
-        help="setting of network or learn to change; can be repeated",
+        help="setting of network, learn or policy targets to change; can be repeated",
     )  # fmt: skip
     parser.add_argument("--passes", type=int, default=1, help="passes over the window, at least 1")
     parser.add_argument("--seed", type=int, default=0, help="seed of weights and batches")
