@@ -52,6 +52,13 @@ def test_specs_create_players_of_their_kind():
     assert greedy.load_evaluator is not None
 
 
+def test_names_of_runs_can_look_like_numbered_agents(runs):
+    shutil.copytree(runs / "runs/other", runs / "runs/demo #2")
+    assert parse_agent("runs/demo #2").game == parse_game("gobang:4x4:3")
+    assert parse_agent("runs/demo #3").game == GAME
+    shutil.rmtree(runs / "runs/demo #2")
+
+
 def test_runs_determine_the_game_of_all_players():
     agents = parse_agents(["random", "runs/other", "mcts:5"])
     assert {agent.game for agent in agents} == {parse_game("gobang:4x4:3")}

@@ -197,6 +197,18 @@ def test_unsolved_positions_are_counted(monkeypatch, capsys):
         (["random", "--game", "gobang:3x3:3", "--seed", "-1"], "seed = -1"),
         (["random", "--game", "gobang:3x3:3", "--against", "me"], "perfect"),
         (
+            ["random", "--game", "gobang:3x3:3", "--against", "perfect", "--figure", "x.png"],
+            "--figure x.png shows accuracy on solved positions",
+        ),
+        (
+            ["random", "--game", "gobang:3x3:3", "--against", "perfect", "--nodes", "1"],
+            "expected a larger --nodes or longer openings\n",
+        ),
+        (
+            ["random", "--game", "gobang:4x4:4", "--against", "perfect", "--nodes", "1"],
+            "expected a larger --nodes or longer openings, such as --openings 10\n",
+        ),
+        (
             ["random", "--game", "gobang:3x3:3", "--against", "perfect", "--openings", "9"],
             "openings of 9 plies",
         ),

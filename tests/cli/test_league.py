@@ -59,6 +59,7 @@ def test_league_is_played_resumed_and_reported(here, capsys):
         (["--set", "ranges.c=[4, 1]"], "ranges: c = [4.0, 1.0] is empty"),
         (["--agent", "mcts:5"], "mcts:5 has no network: expected a run such as runs/demo@12"),
         (["--games", "0"], "games = 0: expected at least 1"),
+        (["--games", "3", "--set", "fitness=novelty"], "games = 3 is odd: expected an even number"),
     ],
 )  # fmt: skip
 def test_mistakes_print_one_line(here, capsys, arguments, message):

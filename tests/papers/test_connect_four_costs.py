@@ -145,6 +145,18 @@ def test_claims_compare_variants_at_equal_cost_and_at_their_ends(made_up):
     assert all(isinstance(each, MissingEstimate) for each in unfinished.values())
 
 
+def test_curves_are_compared_up_to_their_common_end():
+    """0.3 + (0.9 - 0.3) is more than 0.9 in floating-point numbers."""
+    curves = {
+        name: {seed: [AccuracyPoint(0.3, 0.5), AccuracyPoint(0.9, 0.5 + gain + 0.01 * seed)]
+               for seed in range(3)}
+        for name, gain in (("extended", 0.2), ("baseline", 0.1))
+    }  # fmt: skip
+    for part in ((0.0, 1.0), (0.75, 1.0)):
+        estimate = costs.difference_along_curves(curves, "extended", "baseline", part)
+        assert estimate.value == pytest.approx(0.1 * sum(part) / 2)
+
+
 def test_study_of_extensions_has_new_seeds_and_only_its_own_claims(made_up):
     study, every = Connect4ExtensionsStudy(), Connect4EfficiencyStudy()
     assert not set(study.planned_seeds("mini")) & set(every.planned_seeds("mini"))

@@ -80,6 +80,16 @@ def test_two_variants_are_compared_in_pairs():
     assert ours.standard_error == pytest.approx(paired.standard_error, rel=1e-4)
 
 
+@pytest.mark.parametrize("error", [1e-1, 1e-2, 1e-3])
+def test_blocks_can_vary_much_more_than_errors(error):
+    values = simulate(np.random.default_rng(7), seeds=4, block=1.0, error=error)
+    ours = fit_blocks({name: values[name] for name in VARIANTS[:2]})
+    estimate = ours.contrast({"rollout": 1.0, "baseline": -1.0})
+    paired = paired_difference([*values["rollout"].values()], [*values["baseline"].values()])
+    assert estimate.value == pytest.approx(paired.value, abs=1e-3 * error)
+    assert estimate.standard_error == pytest.approx(paired.standard_error, rel=2e-2)
+
+
 def test_disconnected_seeds_leave_fewer_degrees_of_freedom():
     """Variants without common seeds are compared across blocks, with one mean per group."""
     apart = {"baseline": {0: 1.0, 1: 4.0, 2: 2.0}, "rollout": {3: 9.0, 4: 7.0}}

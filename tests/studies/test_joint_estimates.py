@@ -187,6 +187,15 @@ def test_contrast_agrees_with_hand_computed_values():
         contrast_of_means([(1.0, [])], groups)
 
 
+def test_rounding_is_no_spread():
+    """The mean of three times 0.7 is not exactly 0.7."""
+    groups = [[0.7] * 3, [0.6] * 3]
+    estimate = contrast_of_means([(1.0, groups[0]), (-1.0, groups[1])], groups)
+    assert estimate.p_value(0.0) == 2**-4
+    assert range_of_means(groups, groups).p_value(0.0) == 2**-4
+    assert spread_ratio([[1.0, 2.0]], groups) is None
+
+
 def test_range_without_spread():
     unknown = range_of_means([[1.0], [3.0]], [[1.0], [3.0]])
     assert (unknown.value, unknown.expected_range_by_chance, unknown.p_value(0.0)) == (
@@ -196,7 +205,10 @@ def test_range_without_spread():
     )
     assert (unknown.interval.low, unknown.interval.high) == (-math.inf, math.inf)
     exact = range_of_means([[1.0, 1.0], [3.0, 3.0]], [[1.0, 1.0], [3.0, 3.0]])
-    assert (exact.interval.low, exact.interval.high, exact.p_value(0.0)) == (2.0, 2.0, 0.25)
+    assert (exact.interval.low, exact.interval.high, exact.p_value(0.0)) == (0.0, math.inf, 0.25)
+    threes = [[1.0] * 4, [3.0] * 4]
+    certain = range_of_means(threes, threes)
+    assert (certain.interval.low, certain.interval.high, certain.p_value(0.0)) == (2.0, 2.0, 2**-6)
     with pytest.raises(ValueError, match="at least one run"):
         range_of_means([[1.0], []], [])
 

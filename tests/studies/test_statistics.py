@@ -11,7 +11,7 @@ import pytest
 import scipy.stats
 
 from zerolab.report.xy_plots import pareto_front_indices
-from zerolab.studies.joint_estimates import bootstrap, bootstrap_in_batch
+from zerolab.studies.joint_estimates import bootstrap, bootstrap_in_batch, estimate_smallest
 from zerolab.studies.statistics import (
     INTERCEPT,
     BinomialEstimate,
@@ -158,6 +158,20 @@ def test_binomial():
         assert whole.interval.low <= whole.value <= whole.interval.high
         assert whole.p_value(whole.value) == 1.0
         assert whole.p_value(1 - whole.value) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("successes", "trials", "share"), [(10, 10, 0.7), (30, 40, 0.55), (3, 9, 0.6)]
+)
+def test_binomial_p_is_twice_the_smaller_tail(successes, trials, share):
+    tails = [
+        scipy.stats.binomtest(successes, trials, share, side).pvalue for side in ("less", "greater")
+    ]
+    estimate = BinomialEstimate(successes, trials)
+    assert estimate.p_value(share) == pytest.approx(min(1.0, 2 * min(tails)))
+    above = estimate_smallest([estimate]).one_sided(share, 1.0)
+    below = estimate_smallest([estimate]).one_sided(share, -1.0)
+    assert min(above, below) == pytest.approx(min(tails))
 
 
 def test_bootstrap_p_values_are_shares_of_draws():
@@ -341,6 +355,7 @@ def test_pooled_intervals_agree_with_the_analysis_of_variance():
             (mean, mean - quantile * error, mean + quantile * error), rel=1e-9
         )
     assert all(math.isinf(each.high) for each in pooled_intervals([[1.0], [2.0]]))
+    assert math.isinf(pooled_intervals([[0.1] * 3])[0].high)  # their mean is not exactly 0.1
 
 
 def test_pooled_intervals_cover_the_means():

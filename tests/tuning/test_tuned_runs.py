@@ -176,3 +176,16 @@ def test_foreign_folder_is_not_changed(tmp_path, capsys):
     assert main(["tune", GAME, "--preset", "smoke", *arguments]) == 2
     assert "is not a tuning and not empty" in capsys.readouterr().err
     assert [path.name for path in Path(tmp_path).iterdir()] == ["notes.txt"]
+
+
+def test_trials_are_not_pruned_before_a_quarter_of_their_iterations_are_done(tmp_path, positions):
+    chosen = plan(*TINY, "iterations=7", objective="accuracy", positions=positions)
+    pruned_after = []
+
+    def run(claimed):
+        value = 0.5 if claimed.number < 6 else 0.4
+        pruned_after.append([i for i in (1, 2) if claimed.record_and_should_prune(i, value)])
+        claimed.complete([value], {"hours": 1.0})
+
+    work_on_trials(TrialStore(tmp_path, chosen), 7, run)
+    assert pruned_after == [[]] * 6 + [[2]]

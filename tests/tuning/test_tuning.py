@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+
 import pytest
 import tuning_trials
 from tuning_trials import GAME, distance, plan, settings
@@ -207,6 +209,25 @@ def test_stopped_trial_is_resumed_with_its_values(tmp_path):
         distance(claimed)
         distance(other)
     assert [each.state for each in trial_results(reopened)] == ["complete"] * 4
+
+
+def test_trial_that_another_process_completes_meanwhile_is_not_claimed(tmp_path, monkeypatch):
+    store, other = TrialStore(tmp_path, plan()), TrialStore(tmp_path, plan())
+    lock = TrialStore._lock
+    with ExitStack() as claims:
+        claimed = claims.enter_context(other.claim_trial(3))
+
+        def lock_after_completion(self, number):
+            if number == 0 and self is store:  # `store` has just seen that trial 0 is running
+                distance(claimed)
+                claims.close()
+            return lock(self, number)
+
+        monkeypatch.setattr(TrialStore, "_lock", lock_after_completion)
+        with store.claim_trial(3) as mine:
+            assert mine.number == 1
+            distance(mine)
+    assert [each.state for each in trial_results(store)] == ["complete"] * 2
 
 
 def test_search_killed_before_any_journal_line_resumes_to_the_same_journal(tmp_path, monkeypatch):

@@ -236,8 +236,7 @@ class _SharedOracle(Oracle):
         except NotSolvedError as error:
             raise NotSolvedError(
                 f"{game_name(self._game)} is too hard for perfect play from this position"
-                f" ({error}):"
-                " expected a smaller board or longer openings, as with --openings 16"
+                f" ({error}): expected a smaller board or a later position"
             ) from error
 
 

@@ -14,9 +14,11 @@ from __future__ import annotations
 import copyreg
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
+from pathlib import Path
 from typing import NamedTuple
 
 from zerolab.agents.agent import AGENT_KINDS, Agent, AgentKind, split_options
@@ -26,6 +28,7 @@ from zerolab.core.registry import load_plugins
 from zerolab.rules.catalogue import game_name, parse_game
 from zerolab.rules.rules import Game
 from zerolab.search.evaluator import Evaluator
+from zerolab.store.run_folder import is_run
 
 import_module("zerolab.agents.baselines")
 import_module("zerolab.agents.file_agents")
@@ -208,11 +211,14 @@ def _parse(text: str) -> _Spec:
 
 
 def _without_ordinal(text: str) -> tuple[str, int | None]:
-    """Split "random #2" into its spec and its number."""
+    """Split "random #2" into its spec and its number; the name of a run's folder is not split."""
     spec, mark, number = text.rpartition(_ORDINAL)
-    if mark and number.isdecimal() and len(number) <= _MAX_ORDINAL_DIGITS and int(number) > 1:
-        return spec, int(number)
-    return text, None
+    if not (mark and number.isdecimal() and len(number) <= _MAX_ORDINAL_DIGITS and int(number) > 1):
+        return text, None
+    with suppress(UserError):  # not a possible folder name
+        if is_run(Path(text)):
+            return text, None
+    return spec, int(number)
 
 
 def _common_game(specs: Sequence[_Spec], game: Game | None, game_example: str) -> Game:

@@ -113,6 +113,11 @@ def evaluate(
     checked_whole_number("nodes", nodes, least=1)
     checked_whole_number("seed", seed)
     if figure is not None:
+        if against is not None and not positions:
+            raise UserError(
+                f"--figure {quoted(figure)} shows accuracy on solved positions, which --against"
+                " does not measure: expected --positions too"
+            )
         check_figure_path(figure)
         check_output_path(figure)
         if len(positions) > 1:
@@ -136,6 +141,8 @@ def evaluate(
         if collection is not None:
             files = [collection.positions]
             result["not_solved"] = collection.counts.unsolved
+        elif figure is not None:
+            console.print(f"{figure} is not written, because accuracy is not measured")
     if len(files) == 1 and isinstance(files[0], Positions):
         result["accuracy"] = _accuracy(console, agent, files[0], seed, figure)
     elif files:

@@ -141,7 +141,13 @@ def league(
         json: Print everything as JSON.
     """
     from zerolab.core.errors import UserError, quoted
-    from zerolab.league.league import League, LeagueState, league_network, resolve_settings
+    from zerolab.league.league import (
+        League,
+        LeagueState,
+        check_game_count,
+        league_network,
+        resolve_settings,
+    )
     from zerolab.league.league_report import LeagueReport
     from zerolab.rules.catalogue import parse_game
 
@@ -150,6 +156,7 @@ def league(
     parsed_game = parse_game(game)
     network = league_network(agent, parsed_game)
     settings = resolve_settings(parsed_game, network, seed, set)
+    check_game_count(settings, games)
     with (
         advise_resuming("finished batches of games are saved", "the same command"),
         League.open_locked(out, settings) as league_folder,

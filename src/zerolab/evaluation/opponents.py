@@ -13,6 +13,7 @@ from rich.console import Console
 from zerolab.agents.agent import FORFEIT_ACTION, Agent
 from zerolab.agents.baselines import perfect_agent
 from zerolab.agents.specs import parse_agent
+from zerolab.core.errors import UserError
 from zerolab.evaluation.accuracy import AccuracyReport
 from zerolab.evaluation.position_statistics import MeanEstimate, mean_estimate, proportion_estimate
 from zerolab.evaluation.positions import solve_states
@@ -20,6 +21,7 @@ from zerolab.oracles.oracle import NotSolvedError, Oracle
 from zerolab.play.engine import ProgressCallback
 from zerolab.play.match import play_match
 from zerolab.play.pair_results import PairResult, pair_result
+from zerolab.play.pairings import check_opening_length
 from zerolab.ratings.results import distinct_games
 from zerolab.report.figures import legend_below, new_figure, save_figure, series_colour
 from zerolab.report.table import Cell, Column, Table, percent
@@ -108,9 +110,18 @@ def play_against_perfect(
         return match.games, solve_moves_of_player_a(game, match.games, oracle, openings)
     except NotSolvedError as error:
         raise NotSolvedError(
-            f"perfect play from ply {openings} is too hard ({error}): expected a larger --nodes or"
-            f" longer openings, such as --openings {openings + 10}"
+            f"perfect play from ply {openings} is too hard ({error.__cause__ or error}): expected a"
+            f" larger --nodes or longer openings{_longer_openings(game, openings)}"
         ) from None
+
+
+def _longer_openings(game: Game, openings: int) -> str:
+    """Return an example of longer openings, or an empty string if games are too short for it."""
+    try:
+        check_opening_length(game, openings + 10)
+    except UserError:
+        return ""
+    return f", such as --openings {openings + 10}"
 
 
 def solve_moves_of_player_a(

@@ -246,11 +246,7 @@ class League:
         Raises UserError for an odd number of games if fitness is based on novelty.
         """
         settings = self.settings
-        if settings.fitness != "results" and total % 2:
-            raise UserError(
-                f"games = {total} is odd: expected an even number, because novelty compares games"
-                " in pairs"
-            )
+        check_game_count(settings, total)
         start, first = time.monotonic(), self.state.game_count
         while numbers := self.state.next_game_numbers(settings, total):
             pairs = draw_pairs(self.state.population, settings, numbers)
@@ -274,6 +270,15 @@ class League:
         state.rate_records(game, self.settings, pairs, games)
         state.batch_count += 1
         _save(self.path / _STATE, state)
+
+
+def check_game_count(settings: LeagueSettings, total: int) -> None:
+    """Raise UserError if a league with these settings cannot have a number of games."""
+    if settings.fitness != "results" and total % 2:
+        raise UserError(
+            f"games = {total} is odd: expected an even number, because novelty compares games in"
+            " pairs"
+        )
 
 
 def _save(path: Path, state: LeagueState) -> None:

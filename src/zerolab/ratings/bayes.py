@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,9 +30,6 @@ from zerolab.core.errors import UserError
 from zerolab.ratings.ratings import Floats, Rating, RatingFit, Ratings
 from zerolab.ratings.results import RatedGame, Tally, distinct_games, require_comparable, tally
 from zerolab.report.table import Z95, Interval
-
-if TYPE_CHECKING:
-    pass
 
 MAX_ABS_ELO = 4000.0
 """Largest accepted magnitude of advantage and draw_elo."""

@@ -24,7 +24,9 @@ from numpy.typing import ArrayLike, NDArray
 from zerolab.report.table import Interval
 from zerolab.studies.statistics import SIGNIFICANCE_LEVEL, StudentEstimate, weighted_sum
 
-_LARGEST_LOG_RATIO = 14.0  # a block variance of 10^6 error variances counts as infinite
+# A block variance of at most about 10^6 error variances: beyond it, the inverse of the design loses
+# precision. If blocks vary even more, errors are overestimated.
+_LARGEST_LOG_RATIO = 14.0
 _TINY = 1e-12  # errors below this share of the largest value are rounding errors
 
 ValuesByVariant = Mapping[Any, Mapping[Any, float]]
@@ -113,14 +115,6 @@ class BlockModel:
     variants connected by common seeds, usually one group; larger after shrinkage."""
     block_variance: float
     """Variance of the blocks."""
-    block_count: int
-    """Number of seeds."""
-
-    def mean(self, variant: Hashable) -> StudentEstimate:
-        """Return the mean of a variant; its error includes the error of the blocks."""
-        index = self.variants.index(variant)
-        error = math.sqrt(self.error_variance * self.unscaled_covariance[index, index])
-        return StudentEstimate(float(self.means[index]), error, self.block_count - 1)
 
     def contrast(self, weights: Mapping[Any, float]) -> StudentEstimate:
         """Return a weighted sum of means; the weights of the variants must add up to 0.
@@ -157,10 +151,7 @@ def fit_blocks(values: ValuesByVariant) -> BlockModel:
     variance = squares / (runs - len(variants)) if runs > len(variants) else math.inf
     if variance <= (_TINY * largest) ** 2:
         variance = 0.0
-    block_variance = ratio * variance
-    return BlockModel(
-        variants, means, unscaled, variance, degrees_of_freedom, block_variance, len(seeds)
-    )
+    return BlockModel(variants, means, unscaled, variance, degrees_of_freedom, ratio * variance)
 
 
 def _components(values: ValuesByVariant, seeds: Sequence[Hashable]) -> int:

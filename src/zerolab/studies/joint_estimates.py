@@ -18,6 +18,7 @@ from zerolab.studies.statistics import (
     BootstrapEstimate,
     ClaimEstimate,
     StudentEstimate,
+    squared_deviations,
     student_quantile,
 )
 
@@ -151,8 +152,10 @@ class RangeEstimate(NamedTuple):
         return expected if self.degrees_of_freedom else None
 
     def _margin(self) -> float:
-        if not self.degrees_of_freedom or not self.standard_error:
-            return self.standard_error
+        if not self.degrees_of_freedom:
+            return math.inf
+        if not self.standard_error:
+            return 0.0 if math.exp2(-self.degrees_of_freedom) < SIGNIFICANCE_LEVEL else math.inf
         return _range_quantile(self.group_count, self.degrees_of_freedom) * self.standard_error
 
     def p_value(self, threshold: float) -> float:
@@ -181,7 +184,7 @@ def contrast_of_means(
     """
     if not all(len(group) for _, group in terms):
         raise ValueError("expected at least one run per group")
-    squares, degrees_of_freedom = _squares(pooled)
+    squares, degrees_of_freedom = squared_deviations(pooled)
     factor = sum(weight**2 / len(group) for weight, group in terms)
     error = math.sqrt(squares / degrees_of_freedom * factor) if degrees_of_freedom else math.inf
     value = sum(weight * float(np.mean(group)) for weight, group in terms)
@@ -200,7 +203,7 @@ def range_of_means(
     if not groups or not all(len(group) for group in groups):
         raise ValueError("expected at least one run per group")
     means = [float(np.mean(group)) for group in groups]
-    squares, degrees_of_freedom = _squares(pooled)
+    squares, degrees_of_freedom = squared_deviations(pooled)
     variance = squares / degrees_of_freedom if degrees_of_freedom else math.inf
     error = math.sqrt(variance * float(np.mean([1 / len(group) for group in groups])))
     return RangeEstimate(max(means) - min(means), error, len(groups), degrees_of_freedom)
@@ -299,19 +302,12 @@ def spread_ratio(
     Variances are pooled over groups. Returns None if all groups of `one` have fewer than two
     numbers or if `other` has no variation within groups.
     """
-    squares, numerator_freedom = _squares(one)
-    other_squares, denominator_freedom = _squares(other)
+    squares, numerator_freedom = squared_deviations(one)
+    other_squares, denominator_freedom = squared_deviations(other)
     if not numerator_freedom or not other_squares:
         return None
     ratio = (squares / numerator_freedom) / (other_squares / denominator_freedom)
     return SpreadRatio(math.sqrt(ratio), numerator_freedom, denominator_freedom)
-
-
-def _squares(groups: Sequence[Sequence[float]]) -> tuple[float, int]:
-    """Return the sum of squared deviations from the group means, and its degrees of freedom."""
-    arrays = [np.asarray(group, np.float64) for group in groups if len(group)]
-    squares = sum(float(((group - group.mean()) ** 2).sum()) for group in arrays)
-    return squares, sum(len(group) - 1 for group in arrays)
 
 
 def _f_quantile(numerator_freedom: int, denominator_freedom: int) -> float:

@@ -149,12 +149,15 @@ class BinomialEstimate(NamedTuple):
         return max(value, high) if sign > 0.0 else min(value, low)
 
     def p_value(self, threshold: float) -> float:
-        """Return the p-value of the exact binomial test for a threshold in [0, 1]."""
-        if not self.trials:
-            return 1.0
-        from scipy.stats import binomtest  # noqa: PLC0415  slow to import
+        """Return the p-value of the exact binomial test for a threshold in [0, 1].
 
-        return float(binomtest(self.successes, self.trials, threshold).pvalue)
+        It is twice the smaller tail, so that half of it is the p-value of the one-sided test.
+        """
+        from scipy.special import bdtr, bdtrc  # noqa: PLC0415  slow to import
+
+        at_most = float(bdtr(self.successes, self.trials, threshold))
+        at_least = float(bdtrc(self.successes - 1, self.trials, threshold))
+        return min(1.0, 2.0 * at_most, 2.0 * at_least)
 
 
 def estimate_mean(values: ArrayLike) -> StudentEstimate:
@@ -183,8 +186,7 @@ def pooled_intervals(samples: Sequence[Sequence[float]]) -> list[Interval]:
     intervals are unbounded.
     """
     arrays = [_numbers(sample) for sample in samples]
-    degrees_of_freedom = sum(len(array) - 1 for array in arrays)
-    squares = sum(float(((array - array.mean()) ** 2).sum()) for array in arrays)
+    squares, degrees_of_freedom = squared_deviations(samples)
     error = math.sqrt(squares / degrees_of_freedom) if degrees_of_freedom else math.inf
     return [
         StudentEstimate(
@@ -192,6 +194,16 @@ def pooled_intervals(samples: Sequence[Sequence[float]]) -> list[Interval]:
         ).interval
         for array in arrays
     ]
+
+
+def squared_deviations(groups: Sequence[Sequence[float]]) -> tuple[float, int]:
+    """Return the sum of squared deviations from the group means, and its degrees of freedom.
+
+    Groups can be empty. A group whose numbers differ only by rounding adds 0 to the sum.
+    """
+    arrays = [_numbers(group) for group in groups if len(group)]
+    squares = sum((len(array) - 1) * _deviation(array) ** 2 for array in arrays if len(array) > 1)
+    return squares, sum(len(array) - 1 for array in arrays)
 
 
 def with_pooled_intervals(

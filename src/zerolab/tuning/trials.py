@@ -12,6 +12,7 @@ ends, removes partial lines before writing, and adds a digest to each line.
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -117,7 +118,7 @@ JOURNAL_FILE_NAME = "journal.jsonl"
 _NAME = "tuning"
 _LOCK_TIMEOUT = 60.0  # seconds; locks are held for a fraction of a second
 _MIN_COMPLETE = 5  # number of complete trials before pruning begins
-_WARM_UP_DIVISOR = 4  # trials are not pruned in the first quarter of their iterations
+_WARM_UP_DIVISOR = 4  # trials are not pruned before a quarter of their iterations are done
 _REFUSED = "refused"
 
 
@@ -135,8 +136,9 @@ class ClaimedTrial:
         """Record the objective after an iteration; return True if the trial should be pruned.
 
         A trial should be pruned if its best objective so far is below the median of the complete
-        trials after the same iteration. The first trials, and the first quarter of the iterations
-        of every trial, are exempt. A stopped process may already have recorded the objective.
+        trials after the same iteration. The first trials are exempt, and so is every trial until a
+        quarter of its iterations are done. A stopped process may already have recorded the
+        objective.
         """
         if iteration not in self._recorded.intermediate_values:
             self._trial.report(objective, iteration)
@@ -220,8 +222,13 @@ class TrialStore:
 
     def _claim_stopped(self) -> tuple[int, FileLock, Trial | None] | None:
         for trial in self.trials():
-            if trial.state == TrialState.RUNNING and (lock := self._lock(trial.number)):
+            lock = self._lock(trial.number) if trial.state == TrialState.RUNNING else None
+            if lock is None:
+                continue
+            # Another process can complete the trial and unlock it before it is locked here.
+            if self.trials()[trial.number].state == TrialState.RUNNING:
                 return trial.number, lock, self._trial(trial.number)
+            lock.release()
         return None
 
     def _claim_new(self, trial_count: int) -> tuple[int, FileLock, Trial | None] | None:
@@ -259,7 +266,7 @@ class TrialStore:
             raise UserError(f"{path} is missing; restore it from a backup")
         settings = self._plan.settings
         main = StudyDirection.MAXIMIZE if settings.is_maximised else StudyDirection.MINIMIZE
-        warm_up = self._plan.base_settings.iterations // _WARM_UP_DIVISOR
+        warm_up = math.ceil(self._plan.base_settings.iterations / _WARM_UP_DIVISOR)
         median_pruner = MedianPruner(_MIN_COMPLETE, warm_up)
         pruner = median_pruner if self._plan.has_pruning else NopPruner()
         storage = JournalStorage(TrialJournal(path))

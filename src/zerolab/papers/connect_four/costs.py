@@ -300,7 +300,8 @@ def difference_along_curves(
     """
     pair = [points for name in (one, other) for points in runs.get(name, {}).values()]
     first, last = _common_costs(pair)
-    begin, end = (first + share * (last - first) for share in part)
+    # Without rounding errors at 0 and 1, which would put an end outside the measurements.
+    begin, end = (first * (1.0 - share) + last * share for share in part)
     return _difference(runs, one, other, partial(_mean_accuracy, first=begin, last=end))
 
 

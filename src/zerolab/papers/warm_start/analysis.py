@@ -77,18 +77,20 @@ def _elos(results: Results, game: str, variant: str, tournament: str = "") -> Ru
 
 
 def _strength(results: Results) -> Iterator[Block]:
-    groups: dict[str, dict[str, RunSample]] = {}
-    for game in GAMES:
-        if tournament := results.tournaments.get(game):
-            samples = {
-                VARIANT_TITLES[variant]: _elos(results, game, variant) for variant in VARIANTS
-            }
-            groups[GAME_TITLES[game]] = {**samples, "Random": random_player_sample(tournament)}
+    finished = [game for game in GAMES if game in results.tournaments]
+    groups = with_pooled_intervals({
+        GAME_TITLES[game]: {
+            VARIANT_TITLES[variant]: _elos(results, game, variant) for variant in VARIANTS
+        }
+        for game in finished
+    })  # fmt: skip
+    for game in finished:
+        random_player = random_player_sample(results.tournaments[game])
+        groups[GAME_TITLES[game]]["Random"] = random_player
     yield Heading("Elo by variant")
     if not groups:
         yield Paragraph("No tournament is finished.")
         return
-    groups = with_pooled_intervals(groups)
     yield Picture(
         "elo",
         draw_grouped_runs(groups, "Elo of final networks by warm start", "tournament Elo"),
