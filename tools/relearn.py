@@ -61,7 +61,9 @@ def settings_for_relearning(
             " without them"
         )
     data = settings.model_dump(mode="json")
-    data["network"] = settings.network_at(run.latest_example_iteration).model_dump(mode="json")
+    data["network"] = settings.network_settings_at(run.latest_example_iteration).model_dump(
+        mode="json"
+    )
     data["growth"] = {"name": "none"}
     data["learn"] |= {
         "replay_ratio": None,

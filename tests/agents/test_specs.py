@@ -263,7 +263,7 @@ def test_command_reports_invalid_spec_in_one_line(capsys):
 
 
 def test_rhea_options_are_used():
-    keys = streams.stream_keys(0, 0, np.arange(50), np.arange(50), streams.ARENA_MOVE)
+    keys = streams.stream_keys(0, 0, np.arange(50), np.arange(50), streams.MATCH_MOVE)
     states = np.repeat(compiled_rules.start(GAME)[None], 50, axis=0)
     player = parse_agent(
         "rhea:9?population=2&horizon=1&mutation=0.5&playouts_each=3", GAME

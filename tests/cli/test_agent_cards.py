@@ -34,7 +34,7 @@ def work(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         patch.setattr(file_agents, "SHIPPED_FOLDER", folder / "shipped")
-        patch.setattr(cards, "cache_folder", lambda: folder / "cache")
+        patch.setattr(cards, "solved_set_cache_folder", lambda: folder / "cache")
         changes = ["iterations=1", "gate.threshold=0", "final_evaluation.games=0"]
         train = ["train", GAME, "--preset", "smoke", *(f"--set={each}" for each in changes)]
         assert main([*train, "--run", "runs/demo", "--quiet"]) == 0
@@ -49,7 +49,7 @@ def test_commands_on_shipped_cards_have_the_settings_of_the_agents(path):
     training = read_card(path, agent).training
     _, _, game, _, preset, *options = shlex.split(training.command)
     settings = resolve_settings(game, preset, options[1 : options.index("--run") : 2])
-    network = settings.network_at(agent.header.origin.iteration)
+    network = settings.network_settings_at(agent.header.origin.iteration)
     assert (network, settings.search) == (agent.network_settings, agent.search_settings)
     keys = dict(flatten(settings.model_dump()))
     assert {key: keys[key] for key in training.settings} == training.settings

@@ -20,7 +20,7 @@ def tiny_oracle(monkeypatch, tmp_path):
     monkeypatch.setattr("zerolab.cli.evaluate.make_dataset", patched)
     solve = functools.partial(solve_set, make_oracle=exhaustive)
     monkeypatch.setattr("zerolab.cli.evaluate.solve_set", solve)
-    monkeypatch.setattr("zerolab.cli.evaluate.cache_folder", lambda: tmp_path / "cache")
+    monkeypatch.setattr("zerolab.cli.evaluate.solved_set_cache_folder", lambda: tmp_path / "cache")
     monkeypatch.chdir(tmp_path)
 
 

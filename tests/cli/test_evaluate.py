@@ -53,7 +53,7 @@ def test_accuracy_of_run_is_reported(smoke_run, positions, tmp_path, capsys):
 @pytest.fixture
 def test_sets(monkeypatch, tmp_path):
     """Two test sets of tic-tac-toe in Pons's format; X wins in the first line, O in the second."""
-    monkeypatch.setattr("zerolab.cli.evaluate.cache_folder", lambda: tmp_path / "cache")
+    monkeypatch.setattr("zerolab.cli.evaluate.solved_set_cache_folder", lambda: tmp_path / "cache")
     patched = functools.partial(solve_set, make_oracle=exhaustive)
     monkeypatch.setattr("zerolab.cli.evaluate.solve_set", patched)
     first, second = tmp_path / "first", tmp_path / "second"

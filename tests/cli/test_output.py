@@ -19,7 +19,7 @@ from zerolab.cli.main import main
 from zerolab.cli.output import Console, print_lines
 from zerolab.cli.process import advise_resuming, one_line_warnings_only, report_interruption
 from zerolab.cli.progress import new_rich_progress
-from zerolab.core.errors import SlowerSubstituteWarning
+from zerolab.core.errors import SlowFallbackWarning
 from zerolab.store.games import GameRecord, GameStore
 
 EVIL = "\x1b[2J\x1b]0;title\x07\x9b5A\u202eevil\r[bold red]:boom:\x7f"
@@ -91,7 +91,7 @@ def test_csv_and_json_contain_names_unchanged(tmp_path, capsys):
 
 def test_warnings_and_advice_are_escaped(capsys):
     with pytest.warns(RuntimeWarning) as caught, one_line_warnings_only():
-        warnings.warn(EVIL, SlowerSubstituteWarning, stacklevel=1)
+        warnings.warn(EVIL, SlowFallbackWarning, stacklevel=1)
         warnings.warn(EVIL, RuntimeWarning, stacklevel=1)
     assert [str(each.message) for each in caught] == [ESCAPED]
     with pytest.raises(KeyboardInterrupt) as interruption, advise_resuming("all is saved", EVIL):

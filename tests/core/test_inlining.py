@@ -12,14 +12,14 @@ import pytest
 
 from zerolab.core import compiled, fragments
 from zerolab.core.compiled import CompiledInterface, choose_inlining, inlined, kernel
-from zerolab.core.errors import SlowerSubstituteWarning
-from zerolab.core.fragments import FRAGMENT_INLINING
+from zerolab.core.errors import SlowFallbackWarning
+from zerolab.core.fragments import FAST_INLINING
 from zerolab.core.inlining import STANDARD_INLINING, check_inlining
 
 pytestmark = pytest.mark.skipif(numba.config.DISABLE_JIT, reason="tests compiled code")
 
 both_ways = pytest.mark.parametrize(
-    "way", [FRAGMENT_INLINING, STANDARD_INLINING], ids=["fragments", "plain"]
+    "way", [FAST_INLINING, STANDARD_INLINING], ids=["fragments", "plain"]
 )
 
 
@@ -76,10 +76,10 @@ def test_both_ways_pass_the_check(way):
 
 def test_check_finds_wrong_results():
     def last_argument_ignored(function):
-        return FRAGMENT_INLINING.compile_helper(lambda pair, by: pair.source)
+        return FAST_INLINING.compile_helper(lambda pair, by: pair.source)
 
     with pytest.raises(RuntimeError, match="wrong results"):
-        check_inlining(FRAGMENT_INLINING._replace(compile_helper=last_argument_ignored))
+        check_inlining(FAST_INLINING._replace(compile_helper=last_argument_ignored))
 
 
 def _break_lowering(monkeypatch):
@@ -91,19 +91,17 @@ def _break_lowering(monkeypatch):
 
 def test_newer_numba_with_changed_internals_inlines_plainly_and_warns(monkeypatch):
     monkeypatch.setattr(compiled, "NEWEST_TESTED_NUMBA", (0, 61))
-    assert choose_inlining() is FRAGMENT_INLINING
+    assert choose_inlining() is FAST_INLINING
     _break_lowering(monkeypatch)
-    with pytest.warns(
-        SlowerSubstituteWarning, match=r"pip install 'numba<0\.62'.*no such attribute"
-    ):
+    with pytest.warns(SlowFallbackWarning, match=r"pip install 'numba<0\.62'.*no such attribute"):
         assert choose_inlining() is STANDARD_INLINING
 
 
 def test_missing_internals_inline_plainly_and_warn(monkeypatch):
     monkeypatch.setitem(sys.modules, "zerolab.core.fragments", None)
-    with pytest.warns(SlowerSubstituteWarning, match="kernels compile more slowly"):
+    with pytest.warns(SlowFallbackWarning, match="kernels compile more slowly"):
         assert choose_inlining() is STANDARD_INLINING
-    monkeypatch.setattr(compiled, "is_helper_process", lambda: True)
+    monkeypatch.setattr(compiled, "is_multiprocessing_child", lambda: True)
     with warnings.catch_warnings(action="error"):
         assert choose_inlining() is STANDARD_INLINING
 
@@ -111,4 +109,4 @@ def test_missing_internals_inline_plainly_and_warn(monkeypatch):
 def test_tested_numba_is_not_checked_at_every_start(monkeypatch):
     monkeypatch.setattr(compiled, "NEWEST_TESTED_NUMBA", numba.version_info.short)
     _break_lowering(monkeypatch)
-    assert choose_inlining() is FRAGMENT_INLINING
+    assert choose_inlining() is FAST_INLINING

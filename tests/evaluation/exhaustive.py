@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from zerolab.oracles.oracle import ILLEGAL_VALUE, NotSolvedError, Oracle
-from zerolab.oracles.solver import UNLIMITED
+from zerolab.oracles.solver import UNLIMITED_BUDGET
 from zerolab.rules import compiled_rules, rules
 from zerolab.rules.rules import ONGOING
 
@@ -56,7 +56,7 @@ def check_perfect_play(oracle, position, moves):
     return position
 
 
-def exhaustive(game, budget=UNLIMITED):
+def exhaustive(game, budget=UNLIMITED_BUDGET):
     """Return an oracle, as `oracle_for` does; it is a function so that it can be pickled.
 
     With a small budget, the oracle refuses positions with many moves.

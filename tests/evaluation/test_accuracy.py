@@ -25,7 +25,7 @@ from zerolab.evaluation.accuracy import (
 )
 from zerolab.evaluation.collecting import DatasetSettings, collect_positions
 from zerolab.evaluation.dataset import collect_in_memory
-from zerolab.evaluation.opponents import MIN_POSITIONS, draw_accuracy
+from zerolab.evaluation.opponents import MIN_POSITIONS_PER_PLY, draw_accuracy
 from zerolab.evaluation.positions import Positions
 from zerolab.oracles.oracle import ILLEGAL_VALUE
 from zerolab.rules.catalogue import parse_game
@@ -259,4 +259,4 @@ def test_figure_shows_plies_with_enough_positions(solved):
     for axes in figure.axes:
         line = axes.lines[0]
         plies, counts = np.unique(solved.plies, return_counts=True)
-        assert line.get_xdata().tolist() == plies[counts >= MIN_POSITIONS].tolist() != []
+        assert line.get_xdata().tolist() == plies[counts >= MIN_POSITIONS_PER_PLY].tolist() != []

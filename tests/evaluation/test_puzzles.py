@@ -15,8 +15,8 @@ from zerolab.cli import solve as puzzles_command
 from zerolab.cli.main import main
 from zerolab.core.errors import UserError
 from zerolab.evaluation.puzzles import (
-    BASELINE_GRADERS,
-    JUDGE_SPEC,
+    BASELINE_GRADER_SPECS,
+    LOOK_ALIKE_JUDGE_SPEC,
     Puzzle,
     PuzzleCollection,
     grade_puzzle,
@@ -91,15 +91,18 @@ def test_grade_is_0_if_random_cannot_miss():
     puzzle = Puzzle(game=GAME, **FORCED, scores={"c3": 0}, line=("c3",))
     assert puzzle.grade == 0
     game = parse_game(GAME)
-    (judge,) = parse_agents([JUDGE_SPEC], game)
-    measured = grade_puzzle(puzzle, parse_agents(BASELINE_GRADERS, game), judge)
-    assert measured.misses == dict.fromkeys(BASELINE_GRADERS, 0)
+    (judge,) = parse_agents([LOOK_ALIKE_JUDGE_SPEC], game)
+    measured = grade_puzzle(puzzle, parse_agents(BASELINE_GRADER_SPECS, game), judge)
+    assert measured.misses == dict.fromkeys(BASELINE_GRADER_SPECS, 0)
     assert measured.grade == 0
 
 
 def test_grade_is_mean_of_misses_and_random_misses_as_often_as_chance(puzzles):
     game = parse_game(GAME)
-    (random,), (judge,) = parse_agents(["random"], game), parse_agents([JUDGE_SPEC], game)
+    (random,), (judge,) = (
+        parse_agents(["random"], game),
+        parse_agents([LOOK_ALIKE_JUDGE_SPEC], game),
+    )
     shares = [grade_puzzle(each, [random], judge).grade for each in puzzles]
     expected = np.array([1 - 1 / len(each.scores) for each in puzzles])
     spread = np.sqrt((expected * (1 - expected) / 4).sum()) / len(puzzles)
@@ -160,7 +163,7 @@ def test_command_writes_graded_puzzles(tmp_path, capsys):
     assert [line["grade"] for line in lines] == [
         each.as_dict()["grade"] for each in read_puzzles(path)
     ]
-    assert all(set(line["misses"]) == set(BASELINE_GRADERS) for line in lines)
+    assert all(set(line["misses"]) == set(BASELINE_GRADER_SPECS) for line in lines)
 
 
 @pytest.mark.parametrize(

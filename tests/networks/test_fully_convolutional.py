@@ -14,7 +14,7 @@ from zerolab.networks.catalogue import NETWORKS, build_network
 from zerolab.networks.inference import NetworkEvaluator
 from zerolab.networks.network import (
     GlobalPool,
-    PlacewiseLayer,
+    PerActionLayer,
     folded_copy,
     set_weights,
     weights_to_arrays,
@@ -113,7 +113,7 @@ def test_heads_learn_in_float32_after_a_bfloat16_trunk(name):
     for head in network.heads.values():
         with torch.autocast("cpu", torch.bfloat16):
             outputs = head(planes)
-            reduced = head.reduced_planes(planes)
+            reduced = head.conv_activations(planes)
         assert (reduced.dtype, outputs.dtype) == (torch.bfloat16, torch.float32)
         torch.testing.assert_close(outputs, head.head(reduced.float()), atol=1e-6, rtol=1e-5)
         outputs.square().sum().backward()
@@ -138,7 +138,7 @@ def test_bfloat16_outputs_do_not_depend_on_the_batch(name):
 @pytest.mark.parametrize("places", ["cells", "columns", "rows"])
 def test_places_layer_agrees_with_hand_computed_outputs(places):
     place_count = {"cells": 6, "columns": 3, "rows": 2}[places]
-    layer = PlacewiseLayer(HEADS["policy"](), 2, ActionLayout(places, place_count, 2))
+    layer = PerActionLayer(HEADS["policy"](), 2, ActionLayout(places, place_count, 2))
     planes = torch.randn(4, 2, 2, 3)
     board = planes.detach().numpy()
     weight, bias = layer.output.weight.detach().numpy()[0], layer.output.bias.item()

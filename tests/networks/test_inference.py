@@ -15,10 +15,10 @@ from zerolab.networks.catalogue import NETWORKS, build_network
 from zerolab.networks.inference import (
     NetworkEvaluator,
     TrunkFeatureExtractor,
+    cuda_graph_batch_size,
     default_device,
     default_precision,
     find_device,
-    graphed_batch_size,
     padded_batch_size,
     use_device,
     use_gpu_of_worker,
@@ -294,7 +294,7 @@ def test_gpu_graphs_repeat_the_first_outputs(trained, game, states):
     [(1, 8), (8, 8), (9, 16), (33, 48), (64, 64), (65, 96), (256, 256), (257, 288), (1000, 1024)],
 )
 def test_batch_sizes_on_a_gpu(count, expected):
-    assert graphed_batch_size(count) == expected
+    assert cuda_graph_batch_size(count) == expected
 
 
 def head_activations(network, planes):

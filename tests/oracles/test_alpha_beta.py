@@ -31,7 +31,7 @@ _ENTRIES = st.lists(
 
 @given(_ENTRIES)
 def test_probed_bounds_were_stored_for_that_state(entries):
-    table = tables.empty_table(2, 0)
+    table = tables.empty_transposition_table(2, 0)
     assert len(table.packed_entries) == 2  # a single pair, so all states collide
     stored_bounds: dict[int, list[tuple[int, int, int]]] = {}
     for number, middle, width, move, log2_nodes in entries:
@@ -57,7 +57,7 @@ def test_probed_bounds_were_stored_for_that_state(entries):
 
 
 def test_entry_with_larger_effort_is_kept():
-    table = tables.empty_table(2, 0)
+    table = tables.empty_transposition_table(2, 0)
     for number, log2_nodes in [(1, 30), (2, 3), (3, 5), (4, 1)]:
         _store(table, np.array([number, 0], np.uint64), 0, 1, 9, log2_nodes)
     assert _probe(table, np.array([1, 0], np.uint64)).log2_nodes == 30
@@ -66,6 +66,6 @@ def test_entry_with_larger_effort_is_kept():
 
 def test_memory_is_bounded():
     for words, mebibytes in [(2, 1), (2, 100), (3, 64), (5, 7)]:
-        table = tables.empty_table(words, mebibytes)
+        table = tables.empty_transposition_table(words, mebibytes)
         used = table.states.nbytes + table.packed_entries.nbytes
         assert mebibytes << 19 <= used <= mebibytes << 20

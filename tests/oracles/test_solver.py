@@ -13,7 +13,7 @@ import pytest
 
 from oracles.exhaustive import move_values, random_position
 from zerolab.core import streams
-from zerolab.core.errors import SlowerSubstituteWarning
+from zerolab.core.errors import SlowFallbackWarning
 from zerolab.oracles import alpha_beta
 from zerolab.oracles import solver as solver_module
 from zerolab.oracles.oracle import ILLEGAL_VALUE, NotSolvedError, best_mask
@@ -135,7 +135,7 @@ def test_orders_break_ties_between_best_moves():
 def test_missing_extra_is_reported(monkeypatch):
     monkeypatch.setitem(sys.modules, "bitbully", None)
     late = random_position("connect_four:6x7", np.random.default_rng(5), 4)
-    with pytest.warns(SlowerSubstituteWarning, match='the "oracle" extra'):
+    with pytest.warns(SlowFallbackWarning, match='the "oracle" extra'):
         oracle = oracle_for(late.game)
     assert isinstance(oracle, Solver)
     assert solve(late, oracle) == move_values(late)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from search.naive import HashEvaluator
-from zerolab.play.lockstep import loser_plies_by_drop
+from zerolab.play.lockstep import loser_plies_by_value_drop
 from zerolab.play.selfplay_modes import play_with_service
 from zerolab.play.selfplay_settings import SelfPlaySettings
 from zerolab.rules import rules
@@ -41,12 +41,12 @@ def test_value_drops_match_hand_computed_ones():
     nan = np.nan
     # The first player's win rates are 0.9 at ply 2, 0.35 at ply 4, and 0 at the end.
     values = np.array([nan, nan, 0.8, -0.2, -0.3, 0.9], np.float16)
-    assert loser_plies_by_drop(values, 0) == [2, 4]
+    assert loser_plies_by_value_drop(values, 0) == [2, 4]
     # The second player's are 0.4, 0.95 and 0; only the second change is a drop.
-    assert loser_plies_by_drop(values, 1) == [5]
-    assert loser_plies_by_drop(np.full(5, nan, np.float16), 0) == []
+    assert loser_plies_by_value_drop(values, 1) == [5]
+    assert loser_plies_by_value_drop(np.full(5, nan, np.float16), 0) == []
     # The earliest of equal drops comes first: 1, 0.5, 0.
-    assert loser_plies_by_drop(np.array([1, nan, 0], np.float16), 0) == [0, 2]
+    assert loser_plies_by_value_drop(np.array([1, nan, 0], np.float16), 0) == [0, 2]
 
 
 def test_games_are_legal_and_examples_agree_with_them(played):
@@ -101,12 +101,12 @@ def test_retry_tries_new_move_at_largest_drop_of_loser(played):
         assert lost
         values = [played.examples.root_values[rows(played, other.number)] for other in lost]
         # Larger drops may have no untried moves left, except in the first games.
-        assert any(ply in loser_plies_by_drop(each, ply % 2) for each in values)
+        assert any(ply in loser_plies_by_value_drop(each, ply % 2) for each in values)
         if lost[0].number < OPENINGS:
             own_rows = rows(played, lost[0].number)
             drops = [
                 drop
-                for drop in loser_plies_by_drop(values[0], ply % 2)
+                for drop in loser_plies_by_value_drop(values[0], ply % 2)
                 if policy_moves(played, own_rows.start + drop) > 1
             ]
             assert ply == drops[0]

@@ -24,7 +24,7 @@ def some_states(name: str, count: int) -> np.ndarray:
 def some_keys(count: int, seed: int = 0) -> np.ndarray:
     """Return stream keys, uint64[count]."""
     numbers = np.arange(count)
-    return streams.stream_keys(seed, 0, numbers, numbers, streams.ARENA_MOVE)
+    return streams.stream_keys(seed, 0, numbers, numbers, streams.MATCH_MOVE)
 
 
 def choices(name: str) -> list[int]:

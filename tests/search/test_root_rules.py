@@ -103,7 +103,7 @@ def test_principal_variation_starts_with_the_gumbel_choice():
 def test_moves_without_gumbel_noise_are_sampled_from_the_policy():
     position = Position.start("connect_four:5x5")
     search = searched(gumbel(4, 16), [position], False)
-    keys = streams.stream_keys(1, 0, np.arange(2000), np.arange(2000), streams.ARENA_MOVE)
+    keys = streams.stream_keys(1, 0, np.arange(2000), np.arange(2000), streams.MATCH_MOVE)
     slots = np.zeros(2000, np.int64)
     chosen = search.choose(slots, keys, np.ones(2000, bool))
     shares = np.bincount(chosen, minlength=5) / 2000

@@ -354,7 +354,7 @@ def test_sampled_actions_follow_the_visits():
 def test_most_visited_action_is_chosen_with_random_ties():
     visits = np.tile(np.array([[5, 20, 0, 20]], np.int32), (2000, 1))
     numbers = np.arange(2000)
-    keys = streams.stream_keys(3, 1, numbers, numbers * 0, streams.ARENA_MOVE)
+    keys = streams.stream_keys(3, 1, numbers, numbers * 0, streams.MATCH_MOVE)
     chosen = choose_actions(visits, keys, np.zeros(2000, bool))
     assert set(chosen) == {1, 3}
     assert np.mean(chosen == 1) == pytest.approx(0.5, abs=0.05)

@@ -11,7 +11,7 @@ from zerolab.rules import rules
 from zerolab.rules.position import Position
 from zerolab.search.search import Search
 from zerolab.search.search_settings import SearchSettings, mcts_settings
-from zerolab.search.stepwise import StepwiseSearch, plain_search_settings
+from zerolab.search.stepwise import StepwiseSearch, checked_stepwise_settings
 
 SIMULATIONS = 200
 SETTINGS = {
@@ -119,4 +119,4 @@ def test_record_of_simulation_adds_up() -> None:
 )
 def test_other_searches_are_rejected(settings: SearchSettings | None, reason: str) -> None:
     with pytest.raises(UserError, match=reason):
-        plain_search_settings(settings, "an agent")
+        checked_stepwise_settings(settings, "an agent")

@@ -156,7 +156,7 @@ def test_single_game_player_evaluates_several_leaves_per_step():
         player = SearchPlayer(
             position.game, "name", SearchSettings(simulations=simulations), evaluator
         )
-        player.use_virtual_loss()
+        player.enable_virtual_loss()
         player.start(1)
         player.choose(SLOT, compiled_rules.start(position.game)[None], np.zeros(1, np.uint64))
         calls[simulations] = max(evaluator.calls)
@@ -169,7 +169,7 @@ def test_planning_root_rules_evaluate_one_leaf_per_step():
     gumbel = SearchSettings.model_validate({"simulations": 2000, "root": "gumbel"})
     position = some_positions(NAME, 1)[0]
     player = SearchPlayer(position.game, "name", gumbel, HashEvaluator(5))
-    player.use_virtual_loss()
+    player.enable_virtual_loss()
     player.start(1)
     assert isinstance(player.search, Search)
     assert player.search.settings.leaves_per_step == 1
@@ -183,6 +183,6 @@ def test_leaves_per_step_shrink_with_playouts_per_leaf():
             {"simulations": 20_000, "leaf_evaluator": leaf}
         )
         player = SearchPlayer(parse_game(NAME), "name", search_settings, HashEvaluator(5))
-        player.use_virtual_loss()
+        player.enable_virtual_loss()
         leaves[playouts] = player.new_search(1).settings.leaves_per_step
     assert leaves == {1: 256, 16: 256, 1000: 4}

@@ -73,7 +73,7 @@ KINDS = [
     Kind("checkpoints/0001.safetensors", lambda f: RunFolder.open(f).load_weights(1), guarded=True),
     Kind(
         "checkpoints/0001.optimizer.safetensors",
-        lambda f: RunFolder.open(f).load_optimizer(1),
+        lambda f: RunFolder.open(f).load_optimizer_state(1),
         guarded=True,
     ),
     Kind("examples/0002.npz", lambda f: RunFolder.open(f).load_examples(2), 19),  # dates
@@ -201,7 +201,7 @@ def test_newer_files_are_reported(folder, monkeypatch):
     run.save_network(2, weights(2), weights(3))
     run.save_examples(2, examples(2))
     monkeypatch.undo()
-    loads = {run.load_weights: 1, run.load_optimizer: 1, run.load_examples: 2}
+    loads = {run.load_weights: 1, run.load_optimizer_state: 1, run.load_examples: 2}
     for load, known in loads.items():
         with pytest.raises(UserError, match=rf"version 99, newer than .* {known}:"):
             load(2)

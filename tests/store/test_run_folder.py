@@ -232,7 +232,7 @@ def test_pruning_keeps_files_needed_to_resume(run):
     assert sorted(path.name for path in (run.path / "checkpoints").iterdir()) == needed
     train(run.path, iterations=3)  # 2 is rejected, 3 accepted
     assert run.network_iterations() == [0, 1, 3]
-    assert RunFolder.open(run.path).load_optimizer(3).keys() == {"bias", "filter"}
+    assert RunFolder.open(run.path).load_optimizer_state(3).keys() == {"bias", "filter"}
 
 
 def test_iterations_can_have_more_than_four_digits(tmp_path):

@@ -81,7 +81,8 @@ def _play(run: RunFolder) -> None:
 def _learn(run: RunFolder) -> None:
     iteration = run.progress.iteration
     best_bias = (
-        run.load_weights(run.progress.best)["bias"] + run.load_optimizer(run.progress.best)["bias"]
+        run.load_weights(run.progress.best)["bias"]
+        + run.load_optimizer_state(run.progress.best)["bias"]
     )
     run.load_examples(iteration)
     run.save_network(

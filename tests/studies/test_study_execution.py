@@ -12,7 +12,7 @@ from in_process import Reusing
 from tiny_studies import GAME, Small, Tiny, execution_in, finished_run, planned
 
 from promised import contents, differences
-from zerolab.core.code_digests import current_versions
+from zerolab.core.code_digests import software_versions
 from zerolab.core.errors import UserError
 from zerolab.store.run_folder import RunFolder
 from zerolab.studies import execution, scheduler
@@ -49,7 +49,7 @@ def test_provenance_combines_environments_of_runs(tmp_path):
     small = execution_in(tmp_path, Small())
     assert small.perform_all(Reusing(), lambda view: None) == {}
     here = provenance(small.results())
-    assert here.versions == current_versions()
+    assert here.versions == software_versions()
     assert here.machine.startswith(f"{processor_model()}, ")
     assert here.machine.endswith(" per run")
     path = small.folder.run_path(small.design.runs[0]) / "environment.json"
@@ -58,7 +58,7 @@ def test_provenance_combines_environments_of_runs(tmp_path):
              "precision": "float16"}  # fmt: skip
     path.write_text(json.dumps({"schema_version": 1, "environments": [other]}))
     both = provenance(small.results())
-    assert both.versions == {**current_versions(), "torch": f"0.1 and {environment['torch']}"}
+    assert both.versions == {**software_versions(), "torch": f"0.1 and {environment['torch']}"}
     assert both.machine == f"Z, GPU Y, float16, 3 cores per run and {here.machine}"
     path.write_text("damaged")
     assert provenance(small.results()).machine == here.machine

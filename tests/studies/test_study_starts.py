@@ -93,8 +93,8 @@ def test_full_transfer_within_a_game_includes_optimizer_state(finished_execution
     best = source.progress.best
     former, first = source.load_weights(best), run.load_weights(0)
     assert all(np.array_equal(former[name], first[name]) for name in former)
-    steps = [state for name, state in source.load_optimizer(best).items() if "step" in name]
-    after = [state for name, state in run.load_optimizer(1).items() if "step" in name]
+    steps = [state for name, state in source.load_optimizer_state(best).items() if "step" in name]
+    after = [state for name, state in run.load_optimizer_state(1).items() if "step" in name]
     assert steps and all((new > old).all() for old, new in zip(steps, after, strict=True))
 
 

@@ -13,7 +13,7 @@ from zerolab.rules.catalogue import parse_game
 from zerolab.store.arrays import AgentOrigin
 from zerolab.store.run_folder import RunFolder
 from zerolab.training.configure import resolve_settings, saved_settings
-from zerolab.training.costs import cost_to_reach, run_costs, training_facts
+from zerolab.training.costs import cost_to_reach, run_costs, training_summary
 from zerolab.training.move_times import (
     Machine,
     MeasurementSubject,
@@ -224,12 +224,12 @@ ORIGIN = AgentOrigin(
 
 
 def facts_of(settings, folder):
-    return training_facts(RunFolder.create(folder, settings.model_dump()), ORIGIN)
+    return training_summary(RunFolder.create(folder, settings.model_dump()), ORIGIN)
 
 
 def test_card_counts_hours_of_training_and_not_of_measuring(run):
     """Two iterations of self-play, learning and gate: the network is that of the second."""
-    facts = training_facts(run, ORIGIN)
+    facts = training_summary(run, ORIGIN)
     assert facts.hours == round(2 * (10 + 4 + 1) / 3600, 4)
     assert (facts.iterations, facts.games, facts.positions) == (2, 10, 80)
 

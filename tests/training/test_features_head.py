@@ -20,7 +20,7 @@ from zerolab.store.examples import Examples
 from zerolab.store.run_folder import RunFolder
 from zerolab.studies.design import run_key
 from zerolab.training import inputs, stages, window_facts
-from zerolab.training.configure import amend_settings, resolve_settings, saved_settings
+from zerolab.training.configure import resolve_settings, resume_settings, saved_settings
 from zerolab.training.trainer import Trainer, check_new_run
 
 GAME = parse_game("gobang:3x3:3")
@@ -161,7 +161,7 @@ def test_killed_run_resumes_without_its_source(trained, here):
         with pytest.raises(KilledError):
             train(
                 here / "large",
-                amend_settings(RunFolder.open(here / "large"), [HEADS]),
+                resume_settings(RunFolder.open(here / "large"), [HEADS]),
                 Killing(*moment),
             )
     train(here / "large", saved_settings(RunFolder.open(here / "large")))
@@ -178,7 +178,7 @@ def test_source_of_a_run_cannot_change(trained, here):
         with pytest.raises(
             UserError, match=f"^network.heads.features.{change} differs from {former}"
         ):
-            amend_settings(run, [HEADS, f"network.heads.features.{change.replace(' ', '')}"])
+            resume_settings(run, [HEADS, f"network.heads.features.{change.replace(' ', '')}"])
     run.save_source_copy(
         inputs.FEATURE_NETWORK_FILE_NAME,
         RunFolder.open(here / "small").weights_path(1).read_bytes(),

@@ -185,7 +185,7 @@ def test_run_killed_while_learning_resumes_to_the_same_bytes(tmp_path, second_is
 
 def test_network_is_the_average_and_learning_continues_from_the_latest_weights(tmp_path):
     run = train(tmp_path / "run", resolve_settings(None, "smoke", [*LEARNING, "gate=always"]))
-    weights, state = run.load_weights(3), run.load_optimizer(3)
+    weights, state = run.load_weights(3), run.load_optimizer_state(3)
     prefix = "average/latest/"
     latest = {k.removeprefix(prefix): x for k, x in state.items() if k.startswith(prefix)}
     assert latest.keys() == weights.keys()
@@ -212,4 +212,6 @@ def test_plain_learning_has_no_extra_metrics(tmp_path):
         "stage", "iteration", "wall_seconds", "wall_elapsed_seconds", "wall_processor_seconds",
         "wall_memory", "examples_seen", "window", "loss",
     }  # fmt: skip
-    assert not any(name.startswith("average/") for name in run.load_optimizer(run.progress.best))
+    assert not any(
+        name.startswith("average/") for name in run.load_optimizer_state(run.progress.best)
+    )

@@ -15,7 +15,7 @@ from zerolab.core.errors import UserError
 from zerolab.networks.catalogue import build_network
 from zerolab.rules.catalogue import parse_game
 from zerolab.store.run_folder import RunFolder
-from zerolab.training.configure import amend_settings, resolve_settings
+from zerolab.training.configure import resolve_settings, resume_settings
 from zerolab.training.learn_settings import LearnSettings
 from zerolab.training.learner import Learner
 from zerolab.training.optimization import OPTIMIZERS, RATE_SCHEDULES, TimeInRun
@@ -258,6 +258,6 @@ def test_cycle_without_annealing_fits_any_run():
 def test_run_with_cosine_schedule_cannot_be_extended(tmp_path):
     settings = resolve_settings(None, "smoke", ["learn.schedule=cosine"])
     run = RunFolder.create(tmp_path / "run", settings.model_dump(mode="json"))
-    assert amend_settings(run, ["iterations=2"]) == settings
+    assert resume_settings(run, ["iterations=2"]) == settings
     with pytest.raises(UserError, match=r"expected the run's 2, .*learn\.schedule"):
-        amend_settings(run, ["iterations=3"])
+        resume_settings(run, ["iterations=3"])

@@ -14,7 +14,7 @@ from zerolab.rules.catalogue import parse_game
 from zerolab.rules.position import Position
 from zerolab.store.examples import Examples
 from zerolab.store.run_folder import RunFolder
-from zerolab.training.configure import amend_settings, resolve_settings, saved_settings
+from zerolab.training.configure import resolve_settings, resume_settings, saved_settings
 from zerolab.training.learner import Learner
 from zerolab.training.published_bugs import EnabledBugs, label_losses_as_draws
 from zerolab.training.records import LearnRecord
@@ -207,9 +207,9 @@ def test_run_of_an_earlier_version_has_no_bugs(tmp_path):
     assert saved_settings(earlier) == resolve_settings(
         None, "smoke", [*SHORT, *QUICK, "iterations=1"]
     )
-    assert amend_settings(earlier, ["iterations=3"]).iterations == 3
+    assert resume_settings(earlier, ["iterations=3"]).iterations == 3
     with pytest.raises(UserError, match=r"published_bugs = .*absolute_winner.* differs"):
-        amend_settings(earlier, ['published_bugs=["absolute_winner"]'])
+        resume_settings(earlier, ['published_bugs=["absolute_winner"]'])
 
 
 FRESH, MIRRORED = 'published_bugs=["fresh_optimizer"]', 'published_bugs=["mirrored_policy"]'

@@ -21,7 +21,7 @@ from zerolab.store.run_folder import RunFolder
 from zerolab.studies.cost_model import estimate_work
 from zerolab.studies.design import run_key
 from zerolab.training import reporting, trainer
-from zerolab.training.configure import amend_settings, resolve_settings
+from zerolab.training.configure import resolve_settings, resume_settings
 from zerolab.training.criteria import STOP_RULES
 from zerolab.training.optimization import RATE_SCHEDULES, RunShares, TimeInRun
 from zerolab.training.records import BaselineRecord, LearnRecord, SelfPlayRecord, SupervisedRecord
@@ -287,9 +287,9 @@ def test_summary_shows_growth_and_limit():
 
 def test_run_that_depends_on_its_length_is_not_extended(tmp_path):
     run = train(tmp_path / "run", resolve_settings(None, "smoke", [*TINY, "iterations=1"]))
-    assert amend_settings(run, ["iterations=1"])
+    assert resume_settings(run, ["iterations=1"])
     with pytest.raises(UserError, match=r"iterations = 2: .* selfplay\.progressive spans"):
-        amend_settings(run, ["iterations=2"])
+        resume_settings(run, ["iterations=2"])
 
 
 def test_work_of_a_growing_search_is_estimated():

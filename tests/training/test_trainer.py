@@ -72,12 +72,12 @@ def test_learning_restarts_from_the_best_network_after_a_rejection(tmp_path, sec
         if isinstance(record, LearnRecord) and record.iteration == 2:
             opened = RunFolder.open(tmp_path / "run")
             saved_states.update(
-                (n, (opened.load_weights(n), opened.load_optimizer(n))) for n in (1, 2)
+                (n, (opened.load_weights(n), opened.load_optimizer_state(n))) for n in (1, 2)
             )
 
     run = train(tmp_path / "run", "iterations=3", "learn.window=9", on_record=save_states)
     assert run.network_iterations() == [0, 1, 3]
-    candidate = run.load_weights(3), run.load_optimizer(3)
+    candidate = run.load_weights(3), run.load_optimizer_state(3)
     from_best, from_rejected = (_learn_third(run, *saved_states[n]) for n in (1, 2))
     assert all(map(are_equal, candidate, from_best))
     assert not any(map(are_equal, candidate, from_rejected))
@@ -108,14 +108,14 @@ def test_rejected_candidates_leave_no_network_and_no_elo(tmp_path):
         assert record.candidate_elo_low < record.candidate_elo < record.candidate_elo_high
     assert run.progress.best == 0
     assert run.network_iterations() == [0]
-    assert run.load_optimizer(0) == {}
+    assert run.load_optimizer_state(0) == {}
 
 
 def test_accepted_candidates_keep_their_optimizer(tmp_path):
     run = train(tmp_path / "run", "gate=always", "iterations=3")
     assert run.network_iterations() == [0, 1, 2, 3]
     samples = sum(record.examples_seen for record in records_of_kind(run, LearnRecord))
-    steps = {float(v) for k, v in run.load_optimizer(3).items() if k.endswith("/step")}
+    steps = {float(v) for k, v in run.load_optimizer_state(3).items() if k.endswith("/step")}
     assert steps == {samples / 16}
     assert {record.elo for record in records_of_kind(run, GateRecord)} == {0.0}
     assert not are_equal(run.load_weights(1), run.load_weights(2))

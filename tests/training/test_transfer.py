@@ -19,7 +19,7 @@ from zerolab.rules.catalogue import parse_game
 from zerolab.store.run_folder import RunFolder
 from zerolab.studies.design import run_key
 from zerolab.training import stages
-from zerolab.training.configure import amend_settings, resolve_settings, saved_settings
+from zerolab.training.configure import resolve_settings, resume_settings, saved_settings
 from zerolab.training.inputs import read_initial_weights
 from zerolab.training.shorthands import start_assignments
 from zerolab.training.trainer import Trainer, check_new_run
@@ -133,7 +133,7 @@ def test_transferred_run_learns_like_its_source(here):
             if folder is run:
                 Trainer(folder, run_settings).prepare()
             best = folder.progress.best
-            context.learner.restore(folder.load_weights(best), folder.load_optimizer(best))
+            context.learner.restore(folder.load_weights(best), folder.load_optimizer_state(best))
             for iteration in (1, 2):
                 examples = former.load_examples(iteration)
                 context._add_to_window(examples, None)
@@ -142,9 +142,9 @@ def test_transferred_run_learns_like_its_source(here):
             results.append((losses, context.learner.weight_arrays()))
     assert results[0][0] == results[1][0]
     assert equal_names(results[0][1], results[1][1]) == list(results[0][1])
-    moments = run.load_optimizer(0)
-    assert moments.keys() == former.load_optimizer(2).keys()
-    assert equal_names(moments, former.load_optimizer(2)) == list(moments)
+    moments = run.load_optimizer_state(0)
+    assert moments.keys() == former.load_optimizer_state(2).keys()
+    assert equal_names(moments, former.load_optimizer_state(2)) == list(moments)
 
 
 def settings_of_continuation(*changes):
@@ -160,7 +160,7 @@ def test_optimizer_state_is_transferred_only_to_matching_settings(here, changes)
     )
     with run.locked():
         Trainer(run, settings).prepare()
-    assert bool(run.load_optimizer(0)) == (changes == ["network.hidden=3"])
+    assert bool(run.load_optimizer_state(0)) == (changes == ["network.hidden=3"])
 
 
 def side(name, game, seed=0, **changes):
@@ -337,10 +337,10 @@ def test_run_records_its_source(here, capsys):
         entry["path"]: entry["start_network"] for entry in json.loads(capsys.readouterr().out)
     }
     assert listed == {"run": "source@2", "source": ""}
-    assert amend_settings(run, [FROM, "start.transfer=trunk"]) == saved_settings(run)
+    assert resume_settings(run, [FROM, "start.transfer=trunk"]) == saved_settings(run)
     assert run_key(saved_settings(run)) == run_key(settings)
     with pytest.raises(UserError, match="a run keeps its settings"):
-        amend_settings(run, ["start.transfer=heads"])
+        resume_settings(run, ["start.transfer=heads"])
     contradiction = ["--transfer", "frozen", "--set", "learn.frozen=none"]
     assert main(["train", "--run", str(run.path), "--from", "source", *contradiction]) == 2
     assert 'learn.frozen = "none" contradicts the "frozen" transfer' in capsys.readouterr().err

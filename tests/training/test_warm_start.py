@@ -12,7 +12,11 @@ from zerolab.play.selfplay import play_episodes
 from zerolab.search.search_settings import SearchSettings
 from zerolab.training import selfplay_stage
 from zerolab.training.criteria import AdaptiveRamp, ConstantRamp, EndlessRamp, LinearRamp
-from zerolab.training.warm_start import WARM_START_VARIANTS, WarmStartSettings, warm_start_search
+from zerolab.training.warm_start import (
+    WARM_START_VARIANTS,
+    WarmStartSettings,
+    warm_start_search_settings,
+)
 
 GAME = "othello:4x4"
 """Game of the warm-start study at smoke scale, so that compiled kernels are shared."""
@@ -63,13 +67,13 @@ def test_linear_and_constant_ramps_end_in_the_same_iteration():
 )
 def test_variants_set_selection_and_leaf_evaluator(variant, selection, leaf):
     plain = validate(SearchSettings, {"selection": {"name": "puct", "c": 1.7}, "simulations": 33})
-    search = warm_start_search(plain, WarmStartSettings(variant=variant), 0.4)
+    search = warm_start_search_settings(plain, WarmStartSettings(variant=variant), 0.4)
     assert search.selection.name == selection
     assert search.selection.c == 1.7  # U and U_rave have the same c
     assert search.leaf_evaluator.model_dump() == leaf
     changed = {"selection", "leaf_evaluator"}
     assert search.model_dump(exclude=changed) == plain.model_dump(exclude=changed)
-    assert warm_start_search(plain, WarmStartSettings(variant=variant), 0.0) == plain
+    assert warm_start_search_settings(plain, WarmStartSettings(variant=variant), 0.0) == plain
 
 
 def test_custom_variant_is_used():
@@ -79,7 +83,7 @@ def test_custom_variant_is_used():
         "simulations": 7,
     }
     warm_start = validate(WarmStartSettings, {"variant": "custom", "search": search_data})
-    search = warm_start_search(SearchSettings(), warm_start, 0.25)
+    search = warm_start_search_settings(SearchSettings(), warm_start, 0.25)
     assert search.selection.all_movers
     assert search.leaf_evaluator.weight == 0.25
     assert search.simulations == 7
@@ -88,11 +92,15 @@ def test_custom_variant_is_used():
 def test_weight_of_plain_search_is_kept():
     plain = validate(SearchSettings, {"leaf_evaluator": {"name": "mixed", "weight": 0.3}})
     assert (
-        warm_start_search(plain, WarmStartSettings(variant="rave"), 0.8).leaf_evaluator.weight
+        warm_start_search_settings(
+            plain, WarmStartSettings(variant="rave"), 0.8
+        ).leaf_evaluator.weight
         == 0.3
     )
     assert (
-        warm_start_search(plain, WarmStartSettings(variant="wrora"), 0.8).leaf_evaluator.weight
+        warm_start_search_settings(
+            plain, WarmStartSettings(variant="wrora"), 0.8
+        ).leaf_evaluator.weight
         == 0.8
     )
 
@@ -100,7 +108,7 @@ def test_weight_of_plain_search_is_kept():
 def test_variant_settings_can_be_refined():
     refinements = {"leaf_evaluator": {"playouts": 4}, "selection": {"equivalence": 9}}
     warm_start = validate(WarmStartSettings, {"variant": "wrora", "search": refinements})
-    search = warm_start_search(SearchSettings(), warm_start, 0.5)
+    search = warm_start_search_settings(SearchSettings(), warm_start, 0.5)
     assert (
         search.leaf_evaluator.name,
         search.leaf_evaluator.playouts,

@@ -17,7 +17,7 @@ from tiny_laboratory import GAME, RUN, new_client
 from evaluation.exhaustive import check_perfect_play, exhaustive
 from forks import wait_for
 from zerolab.evaluation.puzzles import (
-    BASELINE_GRADERS,
+    BASELINE_GRADER_SPECS,
     make_puzzle,
     puzzle_position,
     random_positions,
@@ -98,7 +98,7 @@ def test_every_puzzle_has_exactly_one_best_result(client):
         assert (results == results.max()).sum() == 1
         assert {"win": 1, "draw": 0}[shown["goal"]] == results.max()
         assert summary["is_grade_measured"]
-        assert set(shown["miss_shares"]) == set(BASELINE_GRADERS)
+        assert set(shown["miss_shares"]) == set(BASELINE_GRADER_SPECS)
         answer = position.legal_moves[results.argmax()]
         for move in position.legal_moves:
             body = {"game": SMALL, "key": summary["key"], "move": move}
@@ -126,7 +126,7 @@ def _check_line(oracle, verdict, move):
 def test_puzzles_of_a_run_are_graded_by_its_network(client):
     listed = _complete(client, GAME)
     shown = _get(client, "/one", game=GAME, key=listed["puzzles"][0]["key"])
-    (network,) = set(shown["miss_shares"]) - set(BASELINE_GRADERS)
+    (network,) = set(shown["miss_shares"]) - set(BASELINE_GRADER_SPECS)
     assert network.startswith("runs/tiny@")
     assert listed["puzzles"][0]["grade"] == np.mean(list(shown["miss_shares"].values()))
 

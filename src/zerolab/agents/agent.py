@@ -82,7 +82,7 @@ class AsyncPlayer(Player, Protocol):
 
 
 @runtime_checkable
-class LeafPlayer(AsyncPlayer, Protocol):
+class SharedBatchPlayer(AsyncPlayer, Protocol):
     """Asynchronous player whose leaves can be evaluated by the caller.
 
     This allows several players with the same evaluator to share batches: the caller collects the

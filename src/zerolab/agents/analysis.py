@@ -116,7 +116,7 @@ def replay_and_analyse(player: Player, positions: Sequence[Position], seed: int)
 
 def move_stream_keys(position: Position, seed: int) -> NDArray[np.uint64]:
     """Return the key of the random stream of a move, uint64[1]; it depends only on (seed, ply)."""
-    return np.array([streams.stream_key(seed, 0, 0, position.ply, streams.ARENA_MOVE)], np.uint64)
+    return np.array([streams.stream_key(seed, 0, 0, position.ply, streams.MATCH_MOVE)], np.uint64)
 
 
 def replay_moves(player: Player, positions: Sequence[Position]) -> None:

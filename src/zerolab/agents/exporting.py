@@ -236,7 +236,7 @@ def _metadata(agent: CheckedAgent, network: Network) -> dict[str, Any]:
 
 MAX_ONNX_DIFFERENCE = 1e-4
 """Largest accepted difference from the network's output x, relative to max(1, |x|)."""
-INPUT_NAME = "planes"
+ONNX_INPUT_NAME = "planes"
 
 _BATCH = "batch"
 _PACKAGES = ("onnx", "onnxscript", "onnxruntime")
@@ -280,7 +280,7 @@ def encode_onnx_model(
                 model,
                 (torch.from_numpy(planes[:_TRACED]),),
                 dynamo=True,
-                input_names=[INPUT_NAME],
+                input_names=[ONNX_INPUT_NAME],
                 output_names=list(network.head_settings),
                 dynamic_shapes=({0: torch.export.Dim(_BATCH)},),
                 external_data=False,
@@ -316,7 +316,9 @@ def compare_onnx_model(
     for batch in (planes, planes[:1]):
         with torch.inference_mode():
             expected = plain(torch.from_numpy(batch))
-        outputs = dict(zip(expected, session.run(list(expected), {INPUT_NAME: batch}), strict=True))
+        outputs = dict(
+            zip(expected, session.run(list(expected), {ONNX_INPUT_NAME: batch}), strict=True)
+        )
         for name, output in outputs.items():
             difference = _relative_difference(output, expected[name].numpy())
             differences[name] = max(differences.get(name, 0.0), difference)

@@ -61,7 +61,7 @@ class SearchPlayer:
         self._noise = noise
         self.start(0)
 
-    def use_virtual_loss(self) -> None:
+    def enable_virtual_loss(self) -> None:
         """Use virtual loss to fill the batches of a single game, starting at the next `start`.
 
         This applies to searches with at least 1,000 simulations, one leaf per step in their
@@ -157,7 +157,7 @@ class SearchPlayer:
 def prepare_for_one_game(player: Player) -> Player:
     """Prepare a player for one game at a time, such as against a human, and return it."""
     if isinstance(player, SearchPlayer):
-        player.use_virtual_loss()
+        player.enable_virtual_loss()
     return player
 
 

@@ -152,7 +152,7 @@ class RunPlaySettings(Settings):
     growth: variant_annotation(GROWTHS) = Field(default_factory=GROWTHS["none"])  # type: ignore[valid-type]
     search: SearchSettings = SearchSettings()
 
-    def network_at(self, iteration: int) -> NetworkSettings:
+    def network_settings_at(self, iteration: int) -> NetworkSettings:
         """Return the network settings of an iteration, taking network growth into account."""
         settings: NetworkSettings = self.growth.network_settings(self.network, iteration)
         return settings
@@ -166,7 +166,7 @@ def read_play_settings(run: RunFolder) -> RunPlaySettings:
 def load_run_evaluator(run: RunFolder, iteration: int) -> NetworkEvaluator:
     """Return a network's evaluator; raise UserError if the network is missing or damaged."""
     settings = read_play_settings(run)
-    network, game = settings.network_at(iteration), parse_game(settings.game)
+    network, game = settings.network_settings_at(iteration), parse_game(settings.game)
     return build_evaluator(network, game, run.load_weights(iteration))
 
 
@@ -180,7 +180,7 @@ def agent_of_run(run: RunFolder, iteration: int, options: NetworkOptions | None 
             raise UserError(f"{name} has been retrained in the meantime: repeat the command")
         return run.load_weights(iteration)
 
-    game, network = parse_game(settings.game), settings.network_at(iteration)
+    game, network = parse_game(settings.game), settings.network_settings_at(iteration)
     return network_agent(
         StoredNetwork(name, game, network, settings.search, digest, load_weights), options
     )

@@ -36,7 +36,7 @@ import_module("zerolab.agents.run_agents")
 load_plugins("agents")
 
 _MAX_ORDINAL_DIGITS = 9
-GAME_EXAMPLE = "--game, as in --game othello:6x6"
+GAME_OPTION_EXAMPLE = "--game, as in --game othello:6x6"
 _ORDINAL = " #"
 _HEAD = re.compile(r"(\w+)(:|(?=\?)|$)")
 
@@ -60,7 +60,7 @@ def parse_agent(spec: str, game: Game | None = None) -> Agent:
 
 
 def parse_agents(
-    specs: Sequence[str], game: Game | None = None, *, game_example: str = GAME_EXAMPLE
+    specs: Sequence[str], game: Game | None = None, *, game_example: str = GAME_OPTION_EXAMPLE
 ) -> list[Agent]:
     """Return the agents named by specs, all for the same game, with unique names.
 

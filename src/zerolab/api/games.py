@@ -11,7 +11,7 @@ from typing import NamedTuple, cast
 
 from zerolab.agents.agent import Agent
 from zerolab.api.positions import (
-    GAME_EXAMPLE,
+    GAME_OPTION_EXAMPLE,
     agents_of,
     game_of,
     require_callable,
@@ -136,7 +136,7 @@ def play_tournament(
     names = [] if saved is None else list(saved.settings.players)
     parsed_game = game_of(saved.settings.game if game is None and saved is not None else game)
     parsed = parse_tournament_agents(
-        names, require_spec_strings(agents), parsed_game, game_example=GAME_EXAMPLE
+        names, require_spec_strings(agents), parsed_game, game_example=GAME_OPTION_EXAMPLE
     )
     options = {"games": games, "openings": openings, "seed": seed}
     settings = tournament_settings(saved, parsed, options)

@@ -17,7 +17,7 @@ from zerolab.agents.analysis import Analysis, MoveAnalysis, replay_and_analyse, 
 from zerolab.agents.network_players import prepare_for_one_game
 from zerolab.agents.specs import fixed_game, parse_agent, parse_agents
 from zerolab.core.errors import UserError, checked_whole_number, quoted, require_type
-from zerolab.oracles.solver import UNLIMITED, SolverBudget, oracle_for
+from zerolab.oracles.solver import UNLIMITED_BUDGET, SolverBudget, oracle_for
 from zerolab.play.engine import slots_per_thread_in_memory
 from zerolab.rules import rules
 from zerolab.rules.catalogue import game_name, parse_game, registered_games
@@ -33,7 +33,7 @@ __all__ = [
     "load_network", "read_positions", "solve",
 ]  # fmt: skip
 
-GAME_EXAMPLE = 'game=..., as in game="othello:6x6"'
+GAME_OPTION_EXAMPLE = 'game=..., as in game="othello:6x6"'
 AGENT_EXAMPLE = 'an agent, such as "mcts:100" or "runs/demo"'
 
 
@@ -54,7 +54,9 @@ def require_position(value: object) -> None:
 
 def agents_of(specs: Iterable[object], game: str | None) -> list[Agent]:
     """Return the agents with these specs, all for one game; raise UserError for invalid specs."""
-    return parse_agents(require_spec_strings(specs), game_of(game), game_example=GAME_EXAMPLE)
+    return parse_agents(
+        require_spec_strings(specs), game_of(game), game_example=GAME_OPTION_EXAMPLE
+    )
 
 
 def require_spec_strings(values: Iterable[object]) -> list[str]:
@@ -82,7 +84,9 @@ def solve(position: Position, *, nodes: int | None = None) -> dict[str, int]:
     if position.outcome is not None:
         raise UserError("the game is over: expected a position with legal moves")
     budget = (
-        UNLIMITED if nodes is None else SolverBudget(nodes=checked_whole_number("nodes", nodes, 1))
+        UNLIMITED_BUDGET
+        if nodes is None
+        else SolverBudget(nodes=checked_whole_number("nodes", nodes, 1))
     )
     values = oracle_for(position.game, budget).action_values(position.state[None])[0]
     ranked = sorted(position.legal_actions, key=lambda action: -values[action])
@@ -274,7 +278,7 @@ def load_agent(spec: str, game: str | None = None) -> LoadedAgent:
     spec, and if the network is missing or damaged.
     """
     require_type("agent", spec, str, AGENT_EXAMPLE)
-    (agent,) = parse_agents([spec], game_of(game), game_example=GAME_EXAMPLE)
+    (agent,) = parse_agents([spec], game_of(game), game_example=GAME_OPTION_EXAMPLE)
     return LoadedAgent(agent)
 
 

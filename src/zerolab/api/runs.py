@@ -23,7 +23,7 @@ from zerolab.studies.ledger import read_ledger
 from zerolab.studies.results import read_results
 from zerolab.studies.study import LEDGER_FILE_NAME, registered_studies
 from zerolab.training import costs, move_times
-from zerolab.training.configure import amend_settings, require_effects, resolve_settings
+from zerolab.training.configure import require_effects, resolve_settings, resume_settings
 from zerolab.training.costs import CumulativeCost
 from zerolab.training.curves import draw_curves, iteration_table
 from zerolab.training.logger import require_loggers
@@ -139,7 +139,7 @@ def train(
         opened = RunFolder.open(folder)
         if game is not None:
             assignments.insert(0, ("game", game))
-        resolved = amend_settings(opened, assignments, allow_programs=allow_programs)
+        resolved = resume_settings(opened, assignments, allow_programs=allow_programs)
     else:
         resolved = resolve_settings(game, preset, assignments, allow_programs=allow_programs)
         require_effects(resolved, assignments)

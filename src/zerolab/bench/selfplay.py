@@ -25,7 +25,7 @@ from zerolab.rules.catalogue import parse_game
 from zerolab.search.evaluator import Evaluator, UniformEvaluator
 from zerolab.search.search_settings import SearchSettings
 from zerolab.store.examples import UnfinishedGames
-from zerolab.training.warm_start import WarmStartSettings, warm_start_search
+from zerolab.training.warm_start import WarmStartSettings, warm_start_search_settings
 
 _BATCHES = (64, 128, 256)
 _LANES = 256
@@ -285,7 +285,7 @@ class SingleRootSearch:
         settings = SearchSettings(simulations=_SIMULATIONS, cache=0)
         evaluator = untrained_evaluator(name, network)
         self._player = SearchPlayer(self._game, "subject", settings, evaluator)
-        self._player.use_virtual_loss()
+        self._player.enable_virtual_loss()
 
     def search(self) -> float:
         """Search the initial position on all cores; return the number of evaluated positions."""
@@ -309,7 +309,7 @@ def measure_warm_start(rounds: int) -> Iterator[BenchmarkResult]:
         yield BenchmarkResult(f"warm-start/rave/{name}", "simulations/s", rate, limit_rate, "PUCT")
     title, network, games, simulations = WORKLOADS[0]
     plain = SearchSettings(simulations=simulations)
-    warm = warm_start_search(plain, WarmStartSettings(variant="wrora"), weight=0.6)
+    warm = warm_start_search_settings(plain, WarmStartSettings(variant="wrora"), weight=0.6)
     for name in GAMES:
         wrora, baseline = (SelfPlay(name, network, games, search) for search in (warm, plain))
         rate, limit_rate = alternating_rates(wrora.play, baseline.play, rounds)

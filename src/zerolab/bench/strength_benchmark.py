@@ -31,7 +31,7 @@ from zerolab.report.text import titled_markdown_table
 from zerolab.rules.catalogue import parse_game
 from zerolab.store.folder import FolderKind
 from zerolab.store.run_folder import RunFolder, is_run
-from zerolab.training.configure import amend_settings, require_effects, resolve_settings
+from zerolab.training.configure import require_effects, resolve_settings, resume_settings
 from zerolab.training.criteria import training_seconds
 from zerolab.training.records import AccuracyRecord, GateRecord, Record
 from zerolab.training.reporting import Reporter, read_records
@@ -53,7 +53,7 @@ def train_for_hours(
     train_settings = variant_run_settings(variant, seed, settings)
     if is_run(folder):
         run = RunFolder.open(folder)
-        train_settings, inputs = amend_settings(run, _changes(variant, seed, settings)), None
+        train_settings, inputs = resume_settings(run, _changes(variant, seed, settings)), None
     else:
         inputs = check_new_run(train_settings)
         run = RunFolder.create(folder, train_settings.model_dump())

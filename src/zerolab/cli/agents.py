@@ -33,7 +33,7 @@ from zerolab.evaluation.cards import (
     CardAccuracy,
     CardComparison,
     CardPerfectPlay,
-    TrainingFacts,
+    TrainingSummary,
     card_path,
     card_shares,
     compare_cards,
@@ -192,7 +192,7 @@ def _show(listed: AgentWithCard) -> None:
         console.print(line)
 
 
-def _training_lines(training: TrainingFacts) -> Iterator[str]:
+def _training_lines(training: TrainingSummary) -> Iterator[str]:
     yield (
         f"trained for {format_duration(3600 * training.hours)}: network of iteration"
         f" {training.iterations:,}, {training.games:,} games, {training.positions:,} positions"
@@ -353,10 +353,10 @@ def write_agent_and_card(
         _show(AgentWithCard(stored, result))
 
 
-def _exported(run: str, file: Path, overwrite: bool) -> tuple[StoredAgent, TrainingFacts]:
+def _exported(run: str, file: Path, overwrite: bool) -> tuple[StoredAgent, TrainingSummary]:
     """Export a run's agent if necessary; return the stored agent and facts about its training."""
     from zerolab.agents.exporting import checked_agent_of_run, export_to_file
-    from zerolab.training.costs import training_facts
+    from zerolab.training.costs import training_summary
 
     kind, argument = agent_kind_and_argument(run)
     head, options = split_options(argument)
@@ -373,7 +373,7 @@ def _exported(run: str, file: Path, overwrite: bool) -> tuple[StoredAgent, Train
     origin = checked_agent_of_run(folder, iteration).header.origin
     if stored.agent.header.origin != origin:
         raise UserError(f"{quoted(file)} is not the agent of {run}: expected a different file")
-    return stored, training_facts(folder, origin)
+    return stored, training_summary(folder, origin)
 
 
 def _perfect_play(agent: Agent, games: int, seed: int) -> CardPerfectPlay | None:

@@ -214,7 +214,7 @@ def _measure(networks: Sequence[str], path: Path, plies: int, json: bool) -> Non
     from zerolab.agents.run_agents import find_run_and_iteration
     from zerolab.core.files import check_output_path
     from zerolab.training.move_times import (
-        MEASURED_ROUNDS,
+        ROUNDS_PER_MEASUREMENT,
         MeasurementSubject,
         current_machine,
         measure_move_times,
@@ -227,7 +227,9 @@ def _measure(networks: Sequence[str], path: Path, plies: int, json: bool) -> Non
     check_output_path(path)
     reference = reference_move_times_to_extend(path, current_machine())
     subjects = [MeasurementSubject.from_run(*find_run_and_iteration(each)) for each in networks]
-    with progress_bar("measuring moves", len(subjects) * (MEASURED_ROUNDS + 1), "rounds") as update:
+    with progress_bar(
+        "measuring moves", len(subjects) * (ROUNDS_PER_MEASUREMENT + 1), "rounds"
+    ) as update:
         measured = measure_move_times(subjects, plies, lambda done: update(done, ""))
     for each in measured:
         reference = reference.with_measurement(each)

@@ -41,13 +41,13 @@ from zerolab.evaluation.opponents import (
     save_accuracy_figure,
 )
 from zerolab.evaluation.positions import Positions, read_positions
-from zerolab.evaluation.public_sets import USUAL_GAME, PublicSet, is_text_set, read_public_set
+from zerolab.evaluation.public_sets import DEFAULT_GAME, PublicSet, is_text_set, read_public_set
 from zerolab.evaluation.solved_sets import (
     SetAccuracy,
-    cache_folder,
     error_tables,
     public_set_name,
     solve_set,
+    solved_set_cache_folder,
     solved_set_lines,
     write_solved_set,
 )
@@ -162,7 +162,7 @@ def _read_files(
     files: list[Positions | PublicSet] = []
     for path in paths:
         if is_text_set(path):
-            files.append(read_public_set(path, common or parse_game(USUAL_GAME)))
+            files.append(read_public_set(path, common or parse_game(DEFAULT_GAME)))
         else:
             files.append(read_positions(path, common)[0])
         if not len(files[-1]):
@@ -318,7 +318,7 @@ def dataset(
     if from_ is not None:
         unused = (positions, perfect, one_per_game, plies, nodes, seed)
         _check_unused(dict(zip(_COLLECTING, unused, strict=True)))
-        _write_public_set(from_, game or USUAL_GAME, out, workers, json)
+        _write_public_set(from_, game or DEFAULT_GAME, out, workers, json)
         return
     if game is None or positions is None:
         raise UserError("expected a game and --positions N, or --from FILE")
@@ -383,7 +383,9 @@ def solve_public_set(public: PublicSet, processes: int | None = None) -> Positio
         progress_bar(f"solving {public.path.name}", len(public), "positions") as update,
     ):
         workers = processes or available_cores()
-        return solve_set(public, workers, lambda done: update(done, ""), folder=cache_folder())
+        return solve_set(
+            public, workers, lambda done: update(done, ""), folder=solved_set_cache_folder()
+        )
 
 
 def check_bounds(name: str, value: int, most: int, least: int = 1) -> None:

@@ -149,7 +149,7 @@ class _GameInTerminal:
 
     def _keys(self) -> np.ndarray:
         numbers, plies = np.array([self.games]), np.array([self.position.ply])
-        return streams.stream_keys(self.seed, 0, numbers, plies, streams.ARENA_MOVE)
+        return streams.stream_keys(self.seed, 0, numbers, plies, streams.MATCH_MOVE)
 
     def _make_move(self, action: int) -> None:
         if self._forfeited:

@@ -181,7 +181,7 @@ def prepare_streams() -> None:
 @contextmanager
 def one_line_warnings_only() -> Iterator[None]:
     """Print each warning about a missing package or a broken plug-in once, as one line."""
-    from zerolab.core.errors import PluginWarning, SlowerSubstituteWarning, escape_unprintable
+    from zerolab.core.errors import PluginWarning, SlowFallbackWarning, escape_unprintable
 
     with warnings.catch_warnings():
         show = warnings.showwarning
@@ -194,7 +194,7 @@ def one_line_warnings_only() -> Iterator[None]:
             file: TextIO | None = None,
             line: str | None = None,
         ) -> None:
-            if issubclass(category, (SlowerSubstituteWarning, PluginWarning)):
+            if issubclass(category, (SlowFallbackWarning, PluginWarning)):
                 print(f"zerolab: {escape_unprintable(str(message))}", file=sys.stderr)
             else:
                 show(
@@ -202,7 +202,7 @@ def one_line_warnings_only() -> Iterator[None]:
                 )
 
         warnings.showwarning = show_in_one_line
-        warnings.simplefilter("once", SlowerSubstituteWarning)
+        warnings.simplefilter("once", SlowFallbackWarning)
         warnings.simplefilter("once", PluginWarning)
         yield
 

@@ -261,7 +261,7 @@ def main_settings(settings: TrainSettings) -> dict[str, str]:
         lines["positions"] = settings.supervised.positions
     else:
         search = settings.search
-        first = settings.selfplay.search_at(0.0, search).simulations
+        first = settings.selfplay.search_settings_at(0.0, search).simulations
         growth = f"{first} to " if first < search.simulations else ""
         lines["search"] = (
             f"{growth}{search.simulations} simulations per move, {_described(search.selection)}"

@@ -247,11 +247,11 @@ def _lines(exported: ExportResult, half: bool) -> list[str]:
     if agreement is None:
         play = shlex.join(["zerolab", "play", str(exported.path)])
         return [*lines, f"digest {agent.digest}", f"play against it with: {play}"]
-    from zerolab.agents.exporting import INPUT_NAME, MAX_ONNX_DIFFERENCE
+    from zerolab.agents.exporting import MAX_ONNX_DIFFERENCE, ONNX_INPUT_NAME
     from zerolab.rules import compiled_rules
 
     shape = compiled_rules.encode(agent.game, compiled_rules.start(agent.game)).shape
-    lines.append(f"  {INPUT_NAME} float32{_with_batch(shape)}")
+    lines.append(f"  {ONNX_INPUT_NAME} float32{_with_batch(shape)}")
     lines += [
         f"  {name} float32{_with_batch(agreement.output_shapes[name])}, differs by {difference:.1e}"
         for name, difference in agreement.max_differences.items()

@@ -21,8 +21,8 @@ from zerolab.cli.progress import PLAIN_INTERVAL_SECONDS, progress_bar
 from zerolab.core.errors import UserError, quoted
 from zerolab.core.files import check_output_path
 from zerolab.evaluation.puzzles import (
-    BASELINE_GRADERS,
-    JUDGE_SPEC,
+    BASELINE_GRADER_SPECS,
+    LOOK_ALIKE_JUDGE_SPEC,
     Puzzle,
     PuzzleCollection,
     grade_puzzle,
@@ -33,7 +33,7 @@ from zerolab.evaluation.puzzles import (
 from zerolab.oracles.oracle import BITBULLY_GAME, NotSolvedError, Oracle
 from zerolab.oracles.solver import (
     DEFAULT_TABLE_MIB,
-    UNLIMITED,
+    UNLIMITED_BUDGET,
     Solution,
     SolverBudget,
     SolverProgress,
@@ -46,7 +46,7 @@ from zerolab.rules import compiled_rules
 from zerolab.rules.catalogue import board_drawing, game_name, notation_of, parse_game
 from zerolab.rules.encoding import action_layout
 from zerolab.rules.position import Position
-from zerolab.rules.rules import UNKNOWN_EMPTIES, score_is_distance
+from zerolab.rules.rules import UNKNOWN_EMPTY_COUNT, score_is_distance
 
 _MAX_MEMORY = 1 << 20
 
@@ -86,7 +86,7 @@ def solve(
     for move in re.split(r"[,\s]+", moves.strip(", \t")) if moves.strip(", \t") else []:
         position = position.play(move)
     budget = SolverBudget(nodes, seconds)
-    if budget == UNLIMITED and (warning := _hours_warning(position, generic)):
+    if budget == UNLIMITED_BUDGET and (warning := _hours_warning(position, generic)):
         print_lines(f"zerolab: {warning}", error=True)
     with Console(stderr=True).status(f"solving {game}") as status:
         solution = solve_position(
@@ -125,7 +125,7 @@ def _hours_warning(position: Position, generic: bool) -> str:
     game = position.game
     empties = compiled_rules.empty_count(game, position.state)
     has_fast_oracle = game == BITBULLY_GAME and not generic and find_spec("bitbully") is not None
-    if has_fast_oracle or empties == UNKNOWN_EMPTIES or position.outcome is not None:
+    if has_fast_oracle or empties == UNKNOWN_EMPTY_COUNT or position.outcome is not None:
         return ""
     try:
         growth = _GROWTH.get(action_layout(game).places, _USUAL_GROWTH)
@@ -231,8 +231,8 @@ def puzzles(
     check_output_path(output)
     parsed_game = parse_game(game)
     name = game_name(parsed_game)
-    graders = parse_agents([*BASELINE_GRADERS, *agents], parsed_game)
-    (judge,) = parse_agents([JUDGE_SPEC], parsed_game)
+    graders = parse_agents([*BASELINE_GRADER_SPECS, *agents], parsed_game)
+    (judge,) = parse_agents([LOOK_ALIKE_JUDGE_SPEC], parsed_game)
     oracle = oracle_for(parsed_game, SolverBudget(seconds=seconds))
     candidates = islice(random_positions(parsed_game, seed), _TRIES_PER_PUZZLE * count)
     measured: list[Puzzle] = []

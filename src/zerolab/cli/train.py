@@ -236,13 +236,13 @@ def _resume(
     allow_programs: bool,
 ) -> tuple[RunFolder, TrainSettings]:
     from zerolab.store.run_folder import RunFolder
-    from zerolab.training.configure import amend_settings
+    from zerolab.training.configure import resume_settings
 
     run = RunFolder.open(folder)
     options = {"game": game, "preset": preset and preset_name(preset)}
     named = (f"{key}={value}" for key, value in options.items() if value)
     changes: list[Assignment] = [*named, *assignments]
-    return run, amend_settings(run, changes, allow_programs=allow_programs)
+    return run, resume_settings(run, changes, allow_programs=allow_programs)
 
 
 def train_run(

@@ -289,7 +289,7 @@ def code_digest() -> str:
     return total.hexdigest()
 
 
-def current_versions() -> dict[str, str]:
+def software_versions() -> dict[str, str]:
     """Return the versions of zerolab, Python and the libraries that can affect results."""
     libraries = {name: version(name) for name in _LIBRARIES}
     return {"zerolab": __version__, "python": platform.python_version(), **libraries}

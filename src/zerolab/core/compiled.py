@@ -28,42 +28,42 @@ from numba.core.registry import CPUDispatcher
 from numba.core.sigutils import normalize_signature
 from numba.extending import overload
 
-from zerolab.core.errors import SlowerSubstituteWarning, one_line
+from zerolab.core.errors import SlowFallbackWarning, one_line
 from zerolab.core.inlining import (
     KERNEL_OPTIONS,
     NEWEST_TESTED_NUMBA,
     STANDARD_INLINING,
-    Inlining,
+    InliningStrategy,
     check_inlining,
 )
 from zerolab.core.kernel_cache import KernelCache
-from zerolab.core.processes import is_helper_process
+from zerolab.core.processes import is_multiprocessing_child
 from zerolab.core.resources import compilation_observers
 
 
-def choose_inlining() -> Inlining:
+def choose_inlining() -> InliningStrategy:
     """Return the strategy for compiling helpers: fragments if this version of numba allows them.
 
     Fragments rely on numba's internal classes. If numba is newer than the tested version, it must
-    first compile an example correctly. If anything fails, issue a SlowerSubstituteWarning and
+    first compile an example correctly. If anything fails, issue a SlowFallbackWarning and
     return `STANDARD_INLINING`.
     """
     try:
-        from zerolab.core.fragments import FRAGMENT_INLINING  # noqa: PLC0415  may fail
+        from zerolab.core.fragments import FAST_INLINING  # noqa: PLC0415  may fail
 
         if numba.version_info.short > NEWEST_TESTED_NUMBA:
-            check_inlining(FRAGMENT_INLINING)
+            check_inlining(FAST_INLINING)
     except Exception as error:
-        if not is_helper_process():  # its parent warns
+        if not is_multiprocessing_child():  # its parent warns
             bound = f"numba<{NEWEST_TESTED_NUMBA[0]}.{NEWEST_TESTED_NUMBA[1] + 1}"
             warnings.warn(
                 f"numba {numba.__version__} has changed internals that zerolab uses, so kernels"
                 f" compile more slowly: pip install '{bound}' ({one_line(error)})",
-                SlowerSubstituteWarning,
+                SlowFallbackWarning,
                 stacklevel=2,
             )
         return STANDARD_INLINING
-    return FRAGMENT_INLINING
+    return FAST_INLINING
 
 
 _INLINING = choose_inlining()

@@ -43,7 +43,7 @@ class MissingExtraError(UserError):
         )
 
 
-class SlowerSubstituteWarning(UserWarning):
+class SlowFallbackWarning(UserWarning):
     """Use of a slower substitute, for a missing optional package or because numba has changed."""
 
 

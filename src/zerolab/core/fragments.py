@@ -27,7 +27,7 @@ from numba.core.registry import CPUDispatcher, cpu_target
 from numba.core.runtime.context import NRTContext
 from numba.core.typed_passes import NativeLowering
 
-from zerolab.core.inlining import KERNEL_OPTIONS, Inlining
+from zerolab.core.inlining import KERNEL_OPTIONS, InliningStrategy
 
 
 class _Inlined(CPUDispatcher):  # type: ignore[misc]
@@ -189,5 +189,5 @@ def _compile_helper(function: Callable[..., Any]) -> Any:
     return _Inlined(function, targetoptions=options, pipeline_class=_FragmentCompiler)
 
 
-FRAGMENT_INLINING = Inlining(_compile_helper, {**_OPTIONS, "pipeline_class": _FragmentCompiler})
+FAST_INLINING = InliningStrategy(_compile_helper, {**_OPTIONS, "pipeline_class": _FragmentCompiler})
 """Fast strategy, which may stop working if numba's internals change."""

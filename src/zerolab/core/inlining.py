@@ -16,7 +16,7 @@ KERNEL_OPTIONS = {"error_model": "numpy", "no_cfunc_wrapper": True}
 """Compiler options for kernels: division as in numpy, and no entry point for C."""
 
 
-class Inlining(NamedTuple):
+class InliningStrategy(NamedTuple):
     """Strategy for compiling helpers."""
 
     compile_helper: Callable[[Callable[..., Any]], Any]
@@ -27,7 +27,7 @@ class Inlining(NamedTuple):
 
 _STANDARD_OPTIONS = {**KERNEL_OPTIONS, "forceinline": True}
 
-STANDARD_INLINING = Inlining(numba.njit(**_STANDARD_OPTIONS), _STANDARD_OPTIONS)
+STANDARD_INLINING = InliningStrategy(numba.njit(**_STANDARD_OPTIONS), _STANDARD_OPTIONS)
 """numba's standard inlining, which fully optimises each helper before inlining it."""
 
 
@@ -36,7 +36,7 @@ class _Pair(NamedTuple):
     out: np.ndarray
 
 
-def check_inlining(inlining: Inlining) -> None:
+def check_inlining(inlining: InliningStrategy) -> None:
     """Compile a small kernel and compare its results with Python's.
 
     The kernel passes a NamedTuple of arrays to a helper and to an overloaded function, which write
@@ -49,7 +49,7 @@ def check_inlining(inlining: Inlining) -> None:
         raise RuntimeError("a test kernel returned wrong results")
 
 
-def _compiled(inlining: Inlining) -> Callable[[_Pair], float]:
+def _compiled(inlining: InliningStrategy) -> Callable[[_Pair], float]:
     """Return the example with helpers compiled by a strategy."""
 
     def scaled(pair, factor):

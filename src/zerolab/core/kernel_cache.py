@@ -77,7 +77,7 @@ class KernelCache(_Cache):  # type: ignore[misc]
     @property
     def cache_path(self) -> str | None:
         """Folder of all kernels; None if no location is known."""
-        folder = cache_folder()
+        folder = kernel_cache_folder()
         return None if folder is None else str(folder)
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
@@ -136,7 +136,7 @@ class KernelCache(_Cache):  # type: ignore[misc]
 
     def flush(self) -> None:
         """Remove the machine code of this kernel."""
-        folder = cache_folder()
+        folder = kernel_cache_folder()
         for path in folder.glob(f"{self._name()}-*{_SUFFIX}") if folder else ():
             path.unlink(missing_ok=True)
 
@@ -161,7 +161,7 @@ class KernelCache(_Cache):  # type: ignore[misc]
         return self._paths[types]
 
     def _path(self, arguments: Iterable[Any], codegen: Any) -> Path | None:
-        folder = cache_folder()
+        folder = kernel_cache_folder()
         if folder is None:
             return None
         digest = CodeDigest(self._implementations, _hashed_modules()[0].__contains__)
@@ -288,7 +288,7 @@ def cache_root() -> Path | None:
         return None
 
 
-def cache_folder() -> Path | None:
+def kernel_cache_folder() -> Path | None:
     """Return the folder, which may not exist yet, for kernels of the current zerolab sources.
 
     Returns None if there is neither a home directory nor an environment variable for the folder.

@@ -40,7 +40,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from filelock import FileLock, Timeout
 
-from zerolab.core.errors import SlowerSubstituteWarning, UserError
+from zerolab.core.errors import SlowFallbackWarning, UserError
 from zerolab.core.resources import cpu_quotas
 
 if TYPE_CHECKING:
@@ -200,7 +200,7 @@ def _show_unless_parent_has_ended(
         sys.__excepthook__(error_type, error, trace)
 
 
-def is_helper_process() -> bool:
+def is_multiprocessing_child() -> bool:
     """Return True in a process that multiprocessing has started, such as a fork server."""
     return multiprocessing.parent_process() is not None or _is_fork_server()
 
@@ -273,7 +273,7 @@ def map_in_processes(
 
 def _start_worker() -> None:
     exit_with_parent()
-    warnings.simplefilter("ignore", SlowerSubstituteWarning)  # the parent warns
+    warnings.simplefilter("ignore", SlowFallbackWarning)  # the parent warns
 
 
 def _ordered_results(

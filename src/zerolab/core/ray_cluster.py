@@ -24,7 +24,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from zerolab.core.code_digests import code_digest, current_versions
+from zerolab.core.code_digests import code_digest, software_versions
 from zerolab.core.errors import MissingExtraError, UserError, one_line, quoted
 from zerolab.core.files import make_folder
 from zerolab.core.processes import available_cores, claim_cores
@@ -43,7 +43,12 @@ except ImportError as error:
     ) from None
 
 __all__ = [
-    "RayCluster", "claim_own_cores", "gpu_share", "last_error_line", "ray", "worker_nodes"
+    "RayCluster",
+    "gpu_share",
+    "last_error_line",
+    "pin_to_free_cores",
+    "ray",
+    "worker_nodes"
 ]  # fmt: skip
 
 LOCAL_ADDRESS = "local"
@@ -117,11 +122,11 @@ class RayCluster:
         """Cancel the tasks of this process and leave the cluster; shut down a local cluster."""
         ray.shutdown()
 
-    def strategy_on_node(self, node: str) -> Any:
+    def hard_node_affinity(self, node: str) -> Any:
         """Return the scheduling strategy for work that must run on a given node."""
         return NodeAffinitySchedulingStrategy(node, soft=False)
 
-    def strategy_near_node(self, node: str) -> Any:
+    def soft_node_affinity(self, node: str) -> Any:
         """Return the scheduling strategy for work that may move if the given node is lost."""
         return NodeAffinitySchedulingStrategy(node, soft=True)
 
@@ -135,7 +140,8 @@ class RayCluster:
         remote = ray.remote(function)
         calls = [
             (node, remote.options(
-                num_cpus=0, max_retries=0, scheduling_strategy=self.strategy_on_node(node["NodeID"])
+                num_cpus=0, max_retries=0,
+                scheduling_strategy=self.hard_node_affinity(node["NodeID"]),
             ).remote(*arguments))
             for node in worker_nodes()
         ]  # fmt: skip
@@ -147,7 +153,7 @@ class RayCluster:
                 if node["NodeID"] in {each["NodeID"] for each in worker_nodes()}:
                     raise UserError(
                         f"node {node['NodeManagerAddress']} cannot run zerolab"
-                        f" {current_versions()['zerolab']}: expected the same installation as on"
+                        f" {software_versions()['zerolab']}: expected the same installation as on"
                         f" this machine ({one_line(last_error_line(error))})"
                     ) from None
         return results
@@ -179,7 +185,7 @@ class NodeProperties(NamedTuple):
 def node_properties(precision: Callable[[], str]) -> NodeProperties:
     """Return the properties of this machine; `precision` returns the processor's precision."""
     return NodeProperties(
-        {**current_versions(), "code": code_digest()[:_DIGITS]},
+        {**software_versions(), "code": code_digest()[:_DIGITS]},
         {"processor": platform.machine(), "precision": precision()},
     )
 
@@ -299,7 +305,7 @@ def _require_ray_at(address: str) -> None:
         raise UserError(f"cannot join the Ray cluster at {address}: {one_line(shown)}")
 
 
-def claim_own_cores(count: int = 1) -> list[int]:
+def pin_to_free_cores(count: int = 1) -> list[int]:
     """Pin this thread of a Ray worker to `count` cores not claimed by other workers of the user.
 
     Returns the cores, or an empty list if the system cannot pin threads. Repeated calls in a

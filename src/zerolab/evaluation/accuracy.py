@@ -93,7 +93,7 @@ def player_choices(
     threads = useful_thread_count(available_cores(), len(positions), any_has_network([agent]))
     part_size = -(-len(positions) // (threads * _PARTS_PER_THREAD))
     slots = min(slots_per_thread_in_memory([agent], threads), max(_MIN_SLOTS, part_size))
-    setup = EngineSetup(positions.game, [agent], seed, 0, threads, slots, (streams.EVALUATION,))
+    setup = EngineSetup(positions.game, [agent], seed, 0, threads, slots, (streams.ACCURACY_MOVE,))
     pairings = [
         Pairing(row, agent.name, agent.name, row, positions.move_sequence(row), max_plies=1)
         for row in range(len(positions))
@@ -150,7 +150,7 @@ class _ChoiceRecorder:
         return _Choices(*(np.concatenate(column) for column in zip(*self._parts, strict=True)))
 
 
-class Grades(NamedTuple):
+class MoveGrades(NamedTuple):
     """Grades of the moves chosen in n positions, or expected grades of random moves."""
 
     is_best: NDArray[Any]
@@ -162,9 +162,9 @@ class Grades(NamedTuple):
     game_numbers: NDArray[np.int64]
     """[n], number of the game that contains the position."""
 
-    def take(self, rows: NDArray[np.bool_]) -> Grades:
+    def take(self, rows: NDArray[np.bool_]) -> MoveGrades:
         """Return the grades of the positions selected by `rows`, bool[n]."""
-        return Grades(
+        return MoveGrades(
             self.is_best[rows],
             self.preserves_result[rows],
             self.regret[rows],
@@ -172,13 +172,13 @@ class Grades(NamedTuple):
         )
 
 
-def grade_moves(positions: Positions, actions: NDArray[np.int64]) -> Grades:
+def grade_moves(positions: Positions, actions: NDArray[np.int64]) -> MoveGrades:
     """Return the grades of actions, int64[n]; a forfeit is neither strong nor weak."""
     best = positions.position_values
     is_forfeit = actions == FORFEIT_ACTION
     values = positions.action_values[np.arange(len(actions)), np.where(is_forfeit, 0, actions)]
     values = values.astype(np.float64)
-    return Grades(
+    return MoveGrades(
         (values == best) & ~is_forfeit,
         (np.sign(values) == np.sign(best)) & ~is_forfeit,
         np.where(is_forfeit, np.nan, best - values),
@@ -186,12 +186,12 @@ def grade_moves(positions: Positions, actions: NDArray[np.int64]) -> Grades:
     )
 
 
-def random_move_grades(positions: Positions) -> Grades:
+def random_move_grades(positions: Positions) -> MoveGrades:
     """Return the exact expected grades of uniformly random legal moves."""
     best, legal = positions.position_values[:, None], positions.legal
     values = np.where(legal, positions.action_values, 0)
     count = legal.sum(axis=1)
-    return Grades(
+    return MoveGrades(
         (legal & (values == best)).sum(axis=1) / count,
         (legal & (np.sign(values) == np.sign(best))).sum(axis=1) / count,
         (legal * (best - values)).sum(axis=1) / count,
@@ -274,7 +274,7 @@ def random_move_accuracy_report(positions: Positions) -> AccuracyReport:
     )
 
 
-def _estimate_accuracy(grades: Grades) -> MoveAccuracy:
+def _estimate_accuracy(grades: MoveGrades) -> MoveAccuracy:
     return MoveAccuracy(
         proportion_estimate(grades.is_best, grades.game_numbers),
         proportion_estimate(grades.preserves_result, grades.game_numbers),
@@ -282,7 +282,7 @@ def _estimate_accuracy(grades: Grades) -> MoveAccuracy:
     )
 
 
-def _exact_accuracy(grades: Grades) -> MoveAccuracy:
+def _exact_accuracy(grades: MoveGrades) -> MoveAccuracy:
     return MoveAccuracy(
         exact_estimate(grades.is_best),
         exact_estimate(grades.preserves_result),
@@ -293,8 +293,8 @@ def _exact_accuracy(grades: Grades) -> MoveAccuracy:
 def _report(
     name: str,
     positions: Positions,
-    grades: Grades,
-    measure: Callable[[Grades], MoveAccuracy],
+    grades: MoveGrades,
+    measure: Callable[[MoveGrades], MoveAccuracy],
     value: ValueAccuracy | None,
 ) -> AccuracyReport:
     plies = positions.plies

@@ -34,7 +34,7 @@ from zerolab.evaluation.dataset import CollectionProgress, make_dataset
 from zerolab.evaluation.opponents import play_against_perfect, play_baseline
 from zerolab.evaluation.position_statistics import MeanEstimate
 from zerolab.evaluation.positions import Positions, read_positions
-from zerolab.evaluation.solved_sets import cache_folder
+from zerolab.evaluation.solved_sets import solved_set_cache_folder
 from zerolab.oracles.solver import SolverBudget, oracle_for
 from zerolab.play.pair_results import PairResult, pair_result
 from zerolab.report.table import Cell, Interval
@@ -85,7 +85,7 @@ class MeasuredShare(Settings):
         return self.low <= measured.high and measured.low <= self.high and fits and not is_wide
 
 
-class MoveShares(Settings):
+class GoodMoveShares(Settings):
     """Shares of positions in which a player chooses a good move (see `evaluation.accuracy`)."""
 
     strong: MeasuredShare
@@ -103,9 +103,9 @@ class CardAccuracy(Settings):
     """Digest in the manifest of the positions."""
     seed: _Seed
     """Seed of the agent's random choices."""
-    network: MoveShares
+    network: GoodMoveShares
     """Accuracy of the policy alone."""
-    search: MoveShares | None = None
+    search: GoodMoveShares | None = None
     """Accuracy of the search; None if the agent plays without search."""
 
 
@@ -139,7 +139,7 @@ class CardPerfectPlay(Settings):
     """Points per game as second player."""
 
 
-class TrainingFacts(Settings):
+class TrainingSummary(Settings):
     """Training of a network, without the names of folders and machines."""
 
     preset: PrintableText
@@ -172,7 +172,7 @@ class AgentCard(Settings):
     measured: date
     zerolab: PrintableText
     """Version of zerolab that measured the agent."""
-    training: TrainingFacts
+    training: TrainingSummary
     accuracy: CardAccuracy | None = None
     """None if not measured, for example because the game is too hard to solve."""
     perfect_play: CardPerfectPlay | None = None
@@ -241,7 +241,7 @@ def _solved_positions(
     """Return the positions that `zerolab dataset` collects, and the digest in their manifest."""
     request = json.dumps([game_name(game), count, dataset.model_dump(mode="json")], sort_keys=True)
     with ExitStack() as stack:
-        folder = cache_folder() or Path(stack.enter_context(TemporaryDirectory()))
+        folder = solved_set_cache_folder() or Path(stack.enter_context(TemporaryDirectory()))
         make_folder(folder)
         path = folder / f"{hex_digest(request.encode())}.parquet"
         update = stack.enter_context(bar(f"solving {game_name(game)}", count, "positions"))
@@ -253,13 +253,13 @@ def _solved_positions(
         return read_positions(path, game)[0], str(manifest["digest"])
 
 
-def _move_shares(report: AccuracyReport) -> MoveShares:
+def _move_shares(report: AccuracyReport) -> GoodMoveShares:
     def share(estimate: MeanEstimate | None) -> MeasuredShare:
         assert estimate is not None  # there is at least one position
         return MeasuredShare.from_interval(estimate.interval, estimate.sample_count)
 
     accuracy = report.all_positions
-    return MoveShares(strong=share(accuracy.strong), weak=share(accuracy.weak))
+    return GoodMoveShares(strong=share(accuracy.strong), weak=share(accuracy.weak))
 
 
 def measure_match(
@@ -388,7 +388,7 @@ def card_shares(card: AgentCard) -> Iterator[tuple[str, MeasuredShare]]:
     """Yield the meaning and the value of each number on a card."""
     if card.accuracy is not None:
         for player in ("network", "search"):
-            moves: MoveShares | None = getattr(card.accuracy, player)
+            moves: GoodMoveShares | None = getattr(card.accuracy, player)
             if moves is not None:
                 yield f"strong moves, {player}", moves.strong
                 yield f"weak moves, {player}", moves.weak

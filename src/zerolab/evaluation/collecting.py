@@ -246,7 +246,7 @@ class _OnePerGameCollector(Collector):
         """Return random ranks, uint64[n, plies], for all possible plies of these games."""
         plies = np.tile(np.arange(self._plies), len(game_numbers))
         games = game_numbers.repeat(self._plies)
-        ranks = streams.stream_keys(self._seed, 0, games, plies, streams.DATASET_PICK)
+        ranks = streams.stream_keys(self._seed, 0, games, plies, streams.DATASET_POSITION_CHOICE)
         return ranks.reshape(len(game_numbers), self._plies)
 
     def _try_candidates(self, best_later_ranks: Mapping[int, int]) -> list[int]:

@@ -36,7 +36,7 @@ from zerolab.evaluation.positions import (
     write_positions,
 )
 from zerolab.oracles.oracle import NotSolvedError, Oracle
-from zerolab.oracles.solver import UNLIMITED, SolverBudget, oracle_for
+from zerolab.oracles.solver import UNLIMITED_BUDGET, SolverBudget, oracle_for
 from zerolab.report.table import percent
 from zerolab.rules.catalogue import game_name, parse_game
 from zerolab.rules.compiled_rules import canonical_states
@@ -111,7 +111,7 @@ _PROBE_BUDGET = SolverBudget(nodes=200_000_000)
 
 _DATASET_FOLDER_KIND = FolderKind("dataset", "dataset.toml", "--out")
 
-OracleMaker = Callable[[Game, SolverBudget], Oracle]
+OracleFactory = Callable[[Game, SolverBudget], Oracle]
 """Function that returns an oracle with a budget per position."""
 
 
@@ -130,7 +130,7 @@ class _Chunk(NamedTuple):
     settings: DatasetSettings
     chunk_number: int
     folder: Path
-    make_oracle: OracleMaker
+    make_oracle: OracleFactory
 
 
 def make_dataset(
@@ -140,7 +140,7 @@ def make_dataset(
     path: Path,
     processes: int = 1,
     report: Callable[[CollectionProgress], None] = lambda _: None,
-    make_oracle: OracleMaker = oracle_for,
+    make_oracle: OracleFactory = oracle_for,
 ) -> dict[str, Any]:
     """Write a file of solved positions and its manifest ``FILE.json``; return the manifest.
 
@@ -313,9 +313,9 @@ def _oracle(chunk: _Chunk) -> Oracle:
 
 
 @lru_cache(maxsize=1)
-def unlimited_oracle(game: str, make_oracle: OracleMaker) -> Oracle:
+def unlimited_oracle(game: str, make_oracle: OracleFactory) -> Oracle:
     """Return this process's budget-free oracle for the game with the given name."""
-    return make_oracle(parse_game(game), UNLIMITED)
+    return make_oracle(parse_game(game), UNLIMITED_BUDGET)
 
 
 def _play_chunk(chunk: _Chunk) -> CollectedPositions:

@@ -300,7 +300,7 @@ def _number(estimate: MeanEstimate | None) -> str:
     return f"{mean:.3f}" + (f" ± {margin:.3f}" if margin > 0 else "")
 
 
-MIN_POSITIONS = 10
+MIN_POSITIONS_PER_PLY = 10
 """Minimum number of positions at a plotted ply; with fewer, the interval would be too wide."""
 
 _OFFSET = 0.25  # distance in plies between the error bars of two players
@@ -314,7 +314,7 @@ def draw_accuracy(title: str, reports: Sequence[AccuracyReport]) -> Figure:
         for number, report in enumerate(reports):
             _draw(axes, report, kind, number)
         axes.set(title=f"{kind} accuracy", ylim=(0, 1.02))
-        axes.set_xlabel(f"ply (with at least {MIN_POSITIONS} positions)")
+        axes.set_xlabel(f"ply (with at least {MIN_POSITIONS_PER_PLY} positions)")
         axes.grid(alpha=0.3)
     panels[0].set_ylabel("moves")
     panels[0].yaxis.set_major_formatter(lambda rate, _: f"{100 * rate:.0f} %")
@@ -334,7 +334,7 @@ def _draw(axes: Axes, report: AccuracyReport, kind: str, number: int) -> None:
         ply: estimate.interval
         for ply, accuracy in report.by_ply.items()
         if (estimate := getattr(accuracy, kind)) is not None
-        and estimate.sample_count >= MIN_POSITIONS
+        and estimate.sample_count >= MIN_POSITIONS_PER_PLY
     }
     means = [interval.value for interval in intervals.values()]
     if not report.has_intervals:

@@ -30,7 +30,7 @@ from zerolab.store.run_folder import RunFolder
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-RESAMPLES = 1000
+BOOTSTRAP_SAMPLES = 1000
 """Bootstrap samples per interval; with this number, the interval length varies by about 2 %."""
 
 _DRAWS_PER_BATCH = 1 << 22  # 32 MB
@@ -109,9 +109,9 @@ def bootstrap_standard_error(
 ) -> float:
     """Return the standard error of the mean of numbers, [n], from at least two games.
 
-    `game_numbers` is int64[n]. All G games are resampled with replacement RESAMPLES times. The mean
-    of a sample is the sum over the sampled games divided by their number of positions. The variance
-    of these means is multiplied by G / (G - 1) to remove its bias.
+    `game_numbers` is int64[n]. All G games are resampled with replacement BOOTSTRAP_SAMPLES times.
+    The mean of a sample is the sum over the sampled games divided by their number of positions. The
+    variance of these means is multiplied by G / (G - 1) to remove its bias.
     """
     _, indices = np.unique(game_numbers, return_inverse=True)
     counts = np.bincount(indices).astype(np.float64)
@@ -119,8 +119,8 @@ def bootstrap_standard_error(
     total, random = len(counts), np.random.default_rng(_SEED)
     step = max(1, _DRAWS_PER_BATCH // total)
     means = []
-    for begin in range(0, RESAMPLES, step):
-        draws = random.integers(0, total, (min(step, RESAMPLES - begin), total))
+    for begin in range(0, BOOTSTRAP_SAMPLES, step):
+        draws = random.integers(0, total, (min(step, BOOTSTRAP_SAMPLES - begin), total))
         means.append(sums[draws].sum(axis=1) / counts[draws].sum(axis=1))
     deviation = float(np.concatenate(means).std(ddof=1))
     return deviation * math.sqrt(total / (total - 1))

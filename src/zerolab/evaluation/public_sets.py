@@ -33,7 +33,7 @@ from zerolab.rules.position import Position
 from zerolab.rules.rules import Game
 from zerolab.store.checks import hex_digest
 
-USUAL_GAME = "connect_four:6x7"
+DEFAULT_GAME = "connect_four:6x7"
 """Game of the well-known sets; their files do not name it."""
 
 _MAX_BYTES = 1 << 26

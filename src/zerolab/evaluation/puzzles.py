@@ -30,9 +30,9 @@ from zerolab.rules.rules import Game
 
 TRIES_PER_AGENT = 4
 """Number of moves, from different random streams, on which an agent's share of misses is based."""
-JUDGE_SPEC = "mcts:100"
+LOOK_ALIKE_JUDGE_SPEC = "mcts:100"
 """Agent whose search shows how many other moves look as good as the answer."""
-BASELINE_GRADERS = ("random", "mcts:30", "mcts:100", "mcts:1000")
+BASELINE_GRADER_SPECS = ("random", "mcts:30", "mcts:100", "mcts:1000")
 """Agents whose misses grade every puzzle, in addition to the networks of runs."""
 _MAX_LINE = 30
 _MAX_MOVES = 1000  # moves in a game, and legal moves in a position
@@ -60,7 +60,8 @@ class Puzzle(Settings):
     line: tuple[_Move, ...] = Field(max_length=_MAX_LINE)
     """Perfect play from the answer: at most thirty plies, to the end or to an unsolved position."""
     look_alikes: int = Field(default=0, ge=0)
-    """Number of other moves that `JUDGE_SPEC` visits at least half as often as its favourite."""
+    """Number of other moves that the agent `LOOK_ALIKE_JUDGE_SPEC` visits at least half as often as
+    its favourite."""
     misses: Mapping[_Agent, Annotated[float, Field(ge=0, le=1)]] = Field({}, max_length=100)
     """Share of tries in which an agent misses the answer, by agent; empty until measured."""
 

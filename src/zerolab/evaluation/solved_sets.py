@@ -25,7 +25,7 @@ from zerolab.core.kernel_cache import cache_root
 from zerolab.core.processes import map_in_processes
 from zerolab.evaluation.accuracy import AccuracyReport
 from zerolab.evaluation.dataset import (
-    OracleMaker,
+    OracleFactory,
     difficulty_line,
     unlimited_oracle,
     write_manifest,
@@ -44,7 +44,7 @@ _SAVE_SECONDS = 20.0
 """Minimum time in seconds between writes of the cache, except before the last one."""
 
 
-def cache_folder() -> Path | None:
+def solved_set_cache_folder() -> Path | None:
     """Return the folder of solved sets, which may not exist; None if there is no home directory."""
     root = cache_root()
     return None if root is None else root / "solved-sets"
@@ -54,7 +54,7 @@ def solve_set(
     public: PublicSet,
     processes: int = 1,
     report: Callable[[int], None] = lambda _: None,
-    make_oracle: OracleMaker = oracle_for,
+    make_oracle: OracleFactory = oracle_for,
     folder: Path | None = None,
 ) -> Positions:
     """Return the solved positions of a set.
@@ -80,7 +80,7 @@ def _solve_rest(
     values: NDArray[np.int32],
     processes: int,
     report: Callable[[int], None],
-    make_oracle: OracleMaker,
+    make_oracle: OracleFactory,
     path: Path | None,
 ) -> NDArray[np.int32]:
     """Return the values of all positions, given those of the first k, int32[k, actions]."""
@@ -103,10 +103,10 @@ class _Chunk(NamedTuple):
 
     game: str
     states: NDArray[np.uint64]
-    make_oracle: OracleMaker
+    make_oracle: OracleFactory
 
 
-def _chunks(public: PublicSet, first: int, make_oracle: OracleMaker) -> Iterator[_Chunk]:
+def _chunks(public: PublicSet, first: int, make_oracle: OracleFactory) -> Iterator[_Chunk]:
     name = game_name(public.game)
     for begin in range(first, len(public), _POSITIONS_PER_CHUNK):
         yield _Chunk(name, public.states[begin : begin + _POSITIONS_PER_CHUNK], make_oracle)
@@ -202,7 +202,7 @@ class PublishedErrors(NamedTuple):
     rates: Mapping[str, float]
 
 
-PONS_SETS: Mapping[str, str] = {
+PONS_SET_NAMES: Mapping[str, str] = {
     "34dc73828dadc1d5186a97c39cda04e6": "Begin-Easy",
     "b6fc88e45d6d2ee2daabfd3ab24298aa": "Begin-Medium",
     "04e5917b567b6b3a2e91eb2f54d64102": "Begin-Hard",
@@ -235,7 +235,7 @@ PUBLISHED_ERRORS: tuple[PublishedErrors, ...] = (
 
 def public_set_name(public: PublicSet) -> str:
     """Return the name of a known test set, otherwise the name of its file."""
-    return PONS_SETS.get(public.digest, public.path.name)
+    return PONS_SET_NAMES.get(public.digest, public.path.name)
 
 
 class SetAccuracy(NamedTuple):

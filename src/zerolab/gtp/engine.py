@@ -269,7 +269,7 @@ class GtpEngine:
 
     def _keys(self, position: Position) -> np.ndarray:
         games, plies = np.array([self._games]), np.array([position.ply])
-        return streams.stream_keys(self._seed, 0, games, plies, streams.ARENA_MOVE)
+        return streams.stream_keys(self._seed, 0, games, plies, streams.MATCH_MOVE)
 
 
 def _check_numbers(arguments: tuple[str, ...], count: int) -> None:

@@ -176,7 +176,7 @@ class FullyConvolutionalSettings(ResidualSettings):
             POOL_OUTPUTS_PER_FILTER,
             GlobalPool,
             LastLayer,
-            PlacewiseLayer,
+            PerActionLayer,
         )
 
         actions = rules.action_count(game)
@@ -186,7 +186,7 @@ class FullyConvolutionalSettings(ResidualSettings):
                     f"network = {quoted(self.name)} has one output per action, but the"
                     f" {quoted(head.name)} head needs more: expected a different network"
                 )
-            return PlacewiseLayer(head, self.head_filters, action_layout(game))
+            return PerActionLayer(head, self.head_filters, action_layout(game))
         pooled = POOL_OUTPUTS_PER_FILTER * self.head_filters
         if not self.hidden:
             return nn.Sequential(GlobalPool(), LastLayer(head, pooled, actions))

@@ -19,7 +19,7 @@ from zerolab.networks.objectives import (
     TargetOptions,
     cross_entropy,
     mean_squared_error,
-    mix_with_search,
+    mix_value_targets,
     squared_error,
 )
 from zerolab.rules.facts import Facts
@@ -107,7 +107,9 @@ class ValueHead(Head):
 
     def compute_targets(self, facts: Facts, options: TargetOptions) -> NDArray[np.float32]:
         """Return the outcomes, mixed with the root values of the search, float32[N]."""
-        return mix_with_search(facts.values, facts.root_values, options.value_target_search_weight)
+        return mix_value_targets(
+            facts.values, facts.root_values, options.value_target_search_weight
+        )
 
     def compute_errors(self, prediction: Tensor, target: Tensor) -> Tensor:
         """Return the squared errors."""
@@ -147,8 +149,8 @@ class OutcomeHead(Head):
         probability, the outcome's is used. Draw probabilities are limited to 1 - |value|.
         """
         weight = options.value_target_search_weight
-        values = mix_with_search(facts.values, facts.root_values, weight)
-        draws = mix_with_search(facts.draws, facts.root_draws, weight)
+        values = mix_value_targets(facts.values, facts.root_values, weight)
+        draws = mix_value_targets(facts.draws, facts.root_draws, weight)
         draws = np.where(np.isnan(draws), facts.draws, draws)
         draws = np.clip(draws, 0, 1 - np.abs(values))
         decided = 1 - draws

@@ -126,7 +126,7 @@ def padded_batch_size(count: int) -> int:
     return -(-count // step) * step
 
 
-def graphed_batch_size(count: int) -> int:
+def cuda_graph_batch_size(count: int) -> int:
     """Return the padded batch size for `count` positions on a GPU: 8, 16, 24, 32, 48, 64, 96, ...
 
     Each size needs a CUDA graph, and evaluating a few hundred positions takes as long as evaluating
@@ -243,7 +243,7 @@ class NetworkEvaluator:
     ) -> list[NDArray[np.float32]]:
         """Return the named outputs in order, computing only the heads that provide them."""
         count, on_gpu = len(states), self.device.type == "cuda"
-        padded_size = graphed_batch_size(count) if on_gpu else padded_batch_size(count)
+        padded_size = cuda_graph_batch_size(count) if on_gpu else padded_batch_size(count)
         planes = torch.from_numpy(
             compiled_rules.encode_batch(self.game, states, padded=padded_size)
         )
@@ -320,7 +320,7 @@ class _GpuGraph:
         self._pinned = torch.empty_like(planes, pin_memory=True)
         self._inputs = torch.zeros_like(planes, device=device)
         self._graph = torch.cuda.CUDAGraph()
-        with CUDA_GRAPH_LOCK:
+        with CUDA_GRAPH_CAPTURE_LOCK:
             self._graph.capture_begin(pool=pool, capture_error_mode="thread_local")
             try:
                 self._outputs = compute(self._inputs)
@@ -341,7 +341,7 @@ class _GpuGraph:
         return [copy.clone() for copy in self._copies]
 
 
-CUDA_GRAPH_LOCK = threading.Lock()
+CUDA_GRAPH_CAPTURE_LOCK = threading.Lock()
 """Lock held while a CUDA graph is being recorded; other threads may evaluate but not record."""
 
 

@@ -58,9 +58,9 @@ class ConvHead(nn.Module):
 
     def features(self, planes: Tensor) -> Tensor:
         """Return the head's input, the activations of the convolution, [N, filters * cells]."""
-        return self.reduced_planes(planes).flatten(1)
+        return self.conv_activations(planes).flatten(1)
 
-    def reduced_planes(self, planes: Tensor) -> Tensor:
+    def conv_activations(self, planes: Tensor) -> Tensor:
         """Return the activations of the convolution, [N, filters, rows, columns]."""
         return torch.relu(self.reduce(planes))
 
@@ -147,7 +147,7 @@ class FullyConvHead(ConvHead):
 
         These layers are so small that autocast's conversions would take longer than the layers.
         """
-        reduced = self.reduced_planes(planes)
+        reduced = self.conv_activations(planes)
         precision = self.reduce.conv.weight.dtype
         if reduced.dtype == precision:  # always true on the meta device, which has no autocast
             return self.head(reduced)  # type: ignore[no-any-return]
@@ -167,7 +167,7 @@ class GlobalPool(nn.Module):
         return torch.cat((mean, deviation, maximum), dim=1).to(planes.dtype)
 
 
-class PlacewiseLayer(nn.Module):
+class PerActionLayer(nn.Module):
     """The last layer of a head with one output per action, from [N, F, R, C] to [N, actions].
 
     The same weights apply to every cell, or to the mean and maximum of every column or row. Other

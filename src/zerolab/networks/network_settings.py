@@ -153,7 +153,7 @@ NETWORKS: Registry[type[NetworkSettings]] = Registry("network")
 
 
 WeightArrays = Mapping[str, NDArray[Any]]
-CopiedUnits = NDArray[np.int64]
+CopiedUnitIndices = NDArray[np.int64]
 """int64[wide]: for each unit of the wide layer, the index of the copied unit."""
 
 _STEM = "trunk.0"
@@ -219,7 +219,7 @@ class _Widening:
         self.weights = dict(old_weights)
         self._new_weights, self._old_weights, self._random = new_weights, old_weights, random
 
-    def copies(self, name: str) -> CopiedUnits:
+    def copies(self, name: str) -> CopiedUnitIndices:
         """Return the index of the copied unit for each output of a wider layer.
 
         The first outputs are the units themselves, in order. The numbers of copies of any two units
@@ -230,7 +230,9 @@ class _Widening:
         permutations = [self._random.permutation(narrow) for _ in range(rounds - 1)]
         return np.concatenate([np.arange(narrow), *permutations])[:wide]
 
-    def layer(self, layer: str, inputs: CopiedUnits | None, outputs: CopiedUnits | None) -> None:
+    def layer(
+        self, layer: str, inputs: CopiedUnitIndices | None, outputs: CopiedUnitIndices | None
+    ) -> None:
         """Widen all arrays of a layer, [outputs, inputs, ...] or [outputs], including batch norm.
 
         Pass None for `inputs` or `outputs` to keep their width.
@@ -242,7 +244,7 @@ class _Widening:
                     wide = self._divided(wide, inputs)
                 self.weights[name] = wide
 
-    def _divided(self, array: NDArray[Any], inputs: CopiedUnits) -> NDArray[Any]:
+    def _divided(self, array: NDArray[Any], inputs: CopiedUnitIndices) -> NDArray[Any]:
         """Return weights [outputs, inputs, ...] divided among the copies of each input."""
         size = len(array), len(inputs)
         parts = self._random.uniform(_SMALLEST_SHARE, _LARGEST_SHARE, size)

@@ -127,7 +127,7 @@ def missing_output_message(output: EvaluatorOutput, heads: Iterable[Head]) -> st
     )
 
 
-def mix_with_search(
+def mix_value_targets(
     outcomes: FloatArray, search_values: FloatArray, search_weight: float
 ) -> NDArray[np.float32]:
     """Return (1 - w) * outcomes + w * search_values, float32, where w is `search_weight`.

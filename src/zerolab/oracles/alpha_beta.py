@@ -51,7 +51,7 @@ class TableEntry(NamedTuple):
     """Binary logarithm of the number of searched nodes, rounded down, plus 1; 0 if unknown."""
 
 
-def empty_table(words: int, mebibytes: int) -> TranspositionTable:
+def empty_transposition_table(words: int, mebibytes: int) -> TranspositionTable:
     """Return an empty table of at most `mebibytes` MiB."""
     bytes_each = 8 * (words + 1)
     entries = 2

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from zerolab.core.errors import MissingExtraError, SlowerSubstituteWarning
+from zerolab.core.errors import MissingExtraError, SlowFallbackWarning
 from zerolab.oracles import alpha_beta
-from zerolab.oracles.alpha_beta import empty_table
+from zerolab.oracles.alpha_beta import empty_transposition_table
 from zerolab.oracles.oracle import (
     BITBULLY_GAME,
     ILLEGAL_VALUE,
@@ -42,7 +42,7 @@ class SolverBudget(NamedTuple):
     seconds: float | None = None
 
 
-UNLIMITED = SolverBudget()
+UNLIMITED_BUDGET = SolverBudget()
 
 
 class SolverProgress(NamedTuple):
@@ -103,7 +103,7 @@ class Solver(Oracle):
         self,
         game: Game,
         memory: int = DEFAULT_TABLE_MIB,
-        budget: SolverBudget = UNLIMITED,
+        budget: SolverBudget = UNLIMITED_BUDGET,
         report: Callable[[SolverProgress], None] = lambda _: None,
     ) -> None:
         """Use a table of `memory` MiB; call `report` a few times per second during searches."""
@@ -111,13 +111,13 @@ class Solver(Oracle):
         self.budget = budget
         """Budget for each position; it can be changed between positions."""
         self._report = report
-        self._table = empty_table(rules.word_count(game), memory)
+        self._table = empty_transposition_table(rules.word_count(game), memory)
         self._stack = alpha_beta.empty_stack(
             _PLIES, rules.word_count(game), rules.action_count(game)
         )
         empties = compiled_rules.empty_count(game, compiled_rules.start(game))
         self._min_symmetric_empties = (
-            empties if empties == rules.UNKNOWN_EMPTIES else empties - _SYMMETRIC_PLIES
+            empties if empties == rules.UNKNOWN_EMPTY_COUNT else empties - _SYMMETRIC_PLIES
         )
 
     @property
@@ -210,7 +210,7 @@ class Solver(Oracle):
 
 def oracle_for(
     game: Game,
-    budget: SolverBudget = UNLIMITED,
+    budget: SolverBudget = UNLIMITED_BUDGET,
     *,
     memory: int = DEFAULT_TABLE_MIB,
     generic: bool = False,
@@ -220,14 +220,14 @@ def oracle_for(
 
     The built-in solver searches each position within `budget`, with a table of `memory` MiB, and
     calls `report` a few times per second. Faster oracles ignore these arguments. If a faster oracle
-    is not installed, the function issues a SlowerSubstituteWarning and returns the built-in solver.
+    is not installed, the function issues a SlowFallbackWarning and returns the built-in solver.
     """
     if not generic and game == BITBULLY_GAME:
         try:
             return BitBullyOracle()
         except MissingExtraError as error:
             note = f"{error}; using the built-in solver instead, which is fast only late in a game"
-            warnings.warn(note, SlowerSubstituteWarning, stacklevel=2)
+            warnings.warn(note, SlowFallbackWarning, stacklevel=2)
     return Solver(game, memory, budget, report)
 
 
@@ -266,7 +266,7 @@ class Solution(NamedTuple):
 
 def solve_position(
     position: Position,
-    budget: SolverBudget = UNLIMITED,
+    budget: SolverBudget = UNLIMITED_BUDGET,
     *,
     memory: int = DEFAULT_TABLE_MIB,
     generic: bool = False,

@@ -24,10 +24,10 @@ from zerolab.agents.agent import FORFEIT_ACTION, Actions, Agent, Player, Program
 from zerolab.core import streams
 from zerolab.play.observers import ChosenMoves, GameHistories, GameObserver, MoveObserver
 from zerolab.play.pairings import (
+    EvaluatorGroups,
     Ints,
     Pairing,
     PlayerDecisions,
-    SearchGroups,
     SlotPool,
     slot_counts_by_agent,
 )
@@ -49,7 +49,7 @@ class EngineSetup(NamedTuple):
     threads: int
     slots_per_thread: int
     """Maximum number of games in progress per thread."""
-    move_stream_purposes: tuple[int, ...] = (streams.ARENA_MOVE,)
+    move_stream_purposes: tuple[int, ...] = (streams.MATCH_MOVE,)
     """Purposes of the random streams of each move (see `core.streams`)."""
     game_stream_purposes: tuple[int, ...] = ()
     """Purposes of the random streams that stay the same throughout a game. If there are several
@@ -100,7 +100,7 @@ class EngineThread:
         """Play all games; once `stop` is set, return and leave the remaining games unfinished."""
         try:
             self._make_pools()
-            groups = SearchGroups(self._pools)
+            groups = EvaluatorGroups(self._pools)
             self._open()
             while len(self._free) < len(self._games) and not self._stop.is_set():
                 for decisions in [*self._request_moves(), *groups.step()]:

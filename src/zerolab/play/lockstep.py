@@ -268,7 +268,7 @@ class BranchFinder:
         """Yield the best untried moves at the largest drop that still has some; mark them tried."""
         rows = _game_rows(examples, game.number)
         loser = 0 if game.result < 0 else 1
-        for ply in loser_plies_by_drop(examples.root_values[rows], loser):
+        for ply in loser_plies_by_value_drop(examples.root_values[rows], loser):
             policy = examples.policies[rows][ply]
             tried = self._tried[examples.states[rows][ply].tobytes()]
             best_first = np.argsort(-policy, kind="stable").tolist()
@@ -279,7 +279,7 @@ class BranchFinder:
                 return
 
 
-def loser_plies_by_drop(root_values: NDArray[np.float16], loser: int) -> list[int]:
+def loser_plies_by_value_drop(root_values: NDArray[np.float16], loser: int) -> list[int]:
     """Return the loser's plies after which its expected score dropped, largest drop first.
 
     `root_values`, float16[plies], are for the side to move, NaN if unknown. The loser moves at

@@ -210,7 +210,7 @@ def _directed_triangles(edges: NDArray[np.bool_]) -> list[tuple[int, int, int]]:
     return triangles
 
 
-class Residual(NamedTuple):
+class PairResidual(NamedTuple):
     """Deviation of a pair's points from those predicted by the ratings."""
 
     first: str
@@ -226,7 +226,7 @@ class Residual(NamedTuple):
 class GoodnessOfFit(NamedTuple):
     """Goodness of fit of the ratings to pairwise results."""
 
-    residuals: list[Residual]
+    residuals: list[PairResidual]
     """Residuals in descending order of absolute standardised difference."""
     chi_square: float
     degrees_of_freedom: int
@@ -257,14 +257,14 @@ def goodness_of_fit(pairs: Sequence[PairResult], ratings: Ratings) -> GoodnessOf
     return GoodnessOfFit(residuals, total, len(pairs) - (len(elo) - 1))
 
 
-def _residual(pair: PairResult, difference: float, ratings: Ratings) -> Residual:
+def _residual(pair: PairResult, difference: float, ratings: Ratings) -> PairResidual:
     moved_first, mean_1, variance_1 = pair.moved_first_count, *_expectation(difference, ratings)
     moved_second = pair.distinct_score.game_count - pair.moved_first_count
     mean_2, variance_2 = _expectation(-difference, ratings)
     expected = moved_first * mean_1 + moved_second * (1.0 - mean_2)
     spread = math.sqrt(moved_first * variance_1 + moved_second * variance_2)
     points = pair.distinct_score.score_rate * pair.distinct_score.game_count
-    return Residual(pair.first, pair.second, points, expected, (points - expected) / spread)
+    return PairResidual(pair.first, pair.second, points, expected, (points - expected) / spread)
 
 
 _MIN_VARIANCE = 1e-12

@@ -18,7 +18,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from zerolab.agents.agent import Actions, Agent, AsyncPlayer, LeafPlayer, PerGamePlayer, Player
+from zerolab.agents.agent import (
+    Actions,
+    Agent,
+    AsyncPlayer,
+    PerGamePlayer,
+    Player,
+    SharedBatchPlayer,
+)
 from zerolab.core import streams
 from zerolab.core.compiled import kernel
 from zerolab.core.errors import UserError
@@ -216,7 +223,7 @@ def with_random_openings(
     if not plies:
         return list(games)
     pairs = np.array([each.stream_number // 2 for each in games], np.int64)
-    keys = streams.stream_keys(seed, iteration, pairs, np.zeros_like(pairs), streams.ARENA_OPENING)
+    keys = streams.stream_keys(seed, iteration, pairs, np.zeros_like(pairs), streams.MATCH_OPENING)
     openings = random_openings(game, plies, keys).tolist()
     return [
         each._replace(opening=tuple(opening)) for each, opening in zip(games, openings, strict=True)
@@ -240,7 +247,7 @@ def check_opening_length(game: Game, plies: int) -> None:
     if not plies:
         return
     numbers = np.arange(_SAMPLES)
-    keys = streams.stream_keys(0, 0, numbers, np.zeros_like(numbers), streams.ARENA_OPENING)
+    keys = streams.stream_keys(0, 0, numbers, np.zeros_like(numbers), streams.MATCH_OPENING)
     longest = min(plies, compiled_rules.max_plies(game))
     lengths = sorted(len(random_opening(game, longest, key)) for key in keys)
     if plies > (limit := lengths[-_MIN_ONGOING]):
@@ -281,7 +288,7 @@ class SlotPool:
         self.player = player
         # Cached because isinstance with a protocol takes longer than a small batch.
         self.async_player = player if isinstance(player, AsyncPlayer) else None
-        self.leaf_player = player if isinstance(player, LeafPlayer) else None
+        self.leaf_player = player if isinstance(player, SharedBatchPlayer) else None
         self.per_game_player = player if isinstance(player, PerGamePlayer) else None
         self.pending = 0
         """Number of submitted games without a decision."""
@@ -308,7 +315,7 @@ class SlotPool:
         return self._engine_slots[player_slots]
 
 
-class SearchGroups:
+class EvaluatorGroups:
     """Asynchronous players, grouped by evaluator; the players of a group share batches."""
 
     def __init__(self, pools: Sequence[SlotPool]) -> None:

@@ -24,9 +24,9 @@ from typing import Any, NamedTuple
 from zerolab.core.errors import UserError, one_line
 from zerolab.core.ray_cluster import (
     NodeProperties,
-    claim_own_cores,
     last_error_line,
     node_properties,
+    pin_to_free_cores,
     ray,
 )
 from zerolab.core.resources import DEVICE_VARIABLE
@@ -259,7 +259,7 @@ class PlayingActor:
         os.environ[DEVICE_VARIABLE] = "cuda" if shape.has_gpu else "cpu"
         torch.set_num_threads(1)  # once, so that concurrent chunks do not change it
         self._shape = shape
-        cores = claim_own_cores(shape.cores)
+        cores = pin_to_free_cores(shape.cores)
         self._progress: dict[int, PlayProgress] = {}
         self._places: SimpleQueue[list[int]] = SimpleQueue()
         for place in range(shape.parallel_chunks):

@@ -139,7 +139,7 @@ class ActorGroup:
             num_gpus=placement.gpus,
             max_restarts=-1,
             max_task_retries=_MAX_RETRIES,
-            scheduling_strategy=self._cluster.strategy_near_node(placement.node_id),
+            scheduling_strategy=self._cluster.soft_node_affinity(placement.node_id),
         )
         return actor.remote()
 

@@ -287,7 +287,7 @@ class SelfPlaySettings(Settings):
     instead of that of iteration k. With `--ray`, they are then played while iteration k is training
     and testing its candidate."""
 
-    def search_at(self, share: float, search: SearchSettings) -> SearchSettings:
+    def search_settings_at(self, share: float, search: SearchSettings) -> SearchSettings:
         """Return the self-play search after a `share` of the run, in [0, 1].
 
         `search.simulations` is the number at the end of the run.

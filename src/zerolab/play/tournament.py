@@ -18,7 +18,7 @@ from typing import Any
 from pydantic import Field, field_validator
 
 from zerolab.agents.agent import Agent
-from zerolab.agents.specs import GAME_EXAMPLE, is_program_spec, parse_agents
+from zerolab.agents.specs import GAME_OPTION_EXAMPLE, is_program_spec, parse_agents
 from zerolab.core.config import Settings, require_even_games, validate
 from zerolab.core.errors import UserError
 from zerolab.core.processes import available_cores
@@ -214,7 +214,7 @@ def parse_tournament_agents(
     specs: Sequence[str],
     game: Game | None,
     *,
-    game_example: str = GAME_EXAMPLE,
+    game_example: str = GAME_OPTION_EXAMPLE,
 ) -> list[Agent]:
     """Return the agents stored in a tournament folder, and those named by `specs`.
 

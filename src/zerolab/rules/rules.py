@@ -206,13 +206,13 @@ def threads_for_playouts(playouts: int, threads: int) -> int:
 
 SOLVER_RULES_INTERFACE = CompiledInterface("game")
 
-UNKNOWN_EMPTIES = 1 << 14
+UNKNOWN_EMPTY_COUNT = 1 << 14
 """Result of `empty_count` for games that do not implement it, larger than any board."""
 
 
 @SOLVER_RULES_INTERFACE.declare
 def empty_count(game: Game, state: State) -> int:
-    """Return the maximum number of pieces that can still be placed, by default UNKNOWN_EMPTIES.
+    """Return the maximum number of pieces that can still be placed, by default UNKNOWN_EMPTY_COUNT.
 
     This number never increases during a game.
     """
@@ -279,7 +279,7 @@ class SolverRules:
 
     @staticmethod
     def empty_count(game, state):
-        return UNKNOWN_EMPTIES
+        return UNKNOWN_EMPTY_COUNT
 
     @staticmethod
     def max_plies(game):

@@ -96,7 +96,7 @@ class StepwiseSearch:
     def __init__(self, position: Position, settings: SearchSettings, evaluator: Evaluator) -> None:
         """Begin a search of an ongoing position.
 
-        `settings` must come from `plain_search_settings`; the `simulations` and `proven_values`
+        `settings` must come from `checked_stepwise_settings`; the `simulations` and `proven_values`
         options are ignored.
         """
         self._c = settings.selection.build().c
@@ -175,12 +175,12 @@ class StepwiseSearch:
         return tuple(reversed(backups))
 
 
-def plain_search_settings(settings: Settings | None, name: str) -> SearchSettings:
+def checked_stepwise_settings(settings: Settings | None, name: str) -> SearchSettings:
     """Return an agent's settings if `StepwiseSearch` can follow them; otherwise raise UserError.
 
     Players of a single game may use virtual loss despite their settings
-    (`SearchPlayer.use_virtual_loss`); such searches are shown with one leaf per step. `name` is the
-    agent's name in the message.
+    (`SearchPlayer.enable_virtual_loss`); such searches are shown with one leaf per step. `name` is
+    the agent's name in the message.
     """
     if not isinstance(settings, SearchSettings) or settings.leaf_evaluator.name != "network":
         raise UserError(

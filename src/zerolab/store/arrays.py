@@ -168,7 +168,7 @@ def read_network_file(path: Path) -> NetworkFile:
     return NetworkFile(content, read_digest(path, WEIGHTS_KIND), game, iteration, settings, weights)
 
 
-def read_optimizer(path: Path, network: NetworkFile) -> Arrays:
+def read_optimizer_state(path: Path, network: NetworkFile) -> Arrays:
     """Return the optimiser state in a file; raise UserError unless it belongs to `network`."""
     state, metadata = load_arrays(path, OPTIMIZER_KIND)
     if (metadata.get("game"), metadata.get("iteration")) != (network.game_name, network.iteration):

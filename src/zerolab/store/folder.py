@@ -36,7 +36,7 @@ from zerolab.store.checks import (
 )
 from zerolab.store.games import SELF_PLAY_STAGE
 
-LEFTOVER_PATTERN = f".*.{'[0-9a-f]' * 8}.part"
+LEFTOVER_FILE_PATTERN = f".*.{'[0-9a-f]' * 8}.part"
 """Glob pattern for temporary files that a killed `core.files.atomic_replace` leaves behind."""
 
 _LOCK = ".lock"
@@ -81,7 +81,7 @@ class FolderKind(NamedTuple):
         make_folder(path)
         self.require_own_or_empty(path)  # first, to avoid a lock file in an unrelated folder
         with lock_folder(path):
-            for leftover in path.glob(LEFTOVER_PATTERN):
+            for leftover in path.glob(LEFTOVER_FILE_PATTERN):
                 with suppress(OSError):
                     leftover.unlink()
             yield

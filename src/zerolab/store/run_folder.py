@@ -39,7 +39,7 @@ from zerolab.store.examples import (
     save_unfinished_games,
 )
 from zerolab.store.folder import (
-    LEFTOVER_PATTERN,
+    LEFTOVER_FILE_PATTERN,
     CommittedFiles,
     FolderKind,
     RunProgress,
@@ -252,7 +252,7 @@ class RunFolder:
         """Return the digest that identifies the network weights of an iteration."""
         return read_digest(self.weights_path(iteration), WEIGHTS_KIND)
 
-    def load_optimizer(self, iteration: int) -> Arrays:
+    def load_optimizer_state(self, iteration: int) -> Arrays:
         """Return the optimiser state of an iteration."""
         path = self.optimizer_path(iteration)
         state, metadata = load_arrays(path, OPTIMIZER_KIND)
@@ -357,7 +357,7 @@ class RunFolder:
         if metrics.exists():
             with user_errors_on_write(metrics):
                 os.truncate(metrics, self._files.metrics_bytes)
-        for path in [*self._uncommitted(), *self.path.rglob(LEFTOVER_PATTERN)]:
+        for path in [*self._uncommitted(), *self.path.rglob(LEFTOVER_FILE_PATTERN)]:
             _remove(path)
 
     def _uncommitted(self) -> Iterator[Path]:

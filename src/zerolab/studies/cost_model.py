@@ -68,7 +68,9 @@ def estimate_work(settings: TrainSettings, dataset_positions: int = 0) -> Estima
         )
     moves = settings.iterations * settings.gate.games * plies
     simulations = moves * settings.search.simulations + fresh * sum(
-        settings.selfplay.search_at(done / settings.iterations, settings.search).simulations
+        settings.selfplay.search_settings_at(
+            done / settings.iterations, settings.search
+        ).simulations
         for done in range(settings.iterations)
     )
     return EstimatedWork(simulations, training_examples, settings.iterations * fresh)
@@ -86,7 +88,7 @@ def estimate_run_seconds(settings: TrainSettings, dataset_positions: int = 0) ->
     """Estimate the time of a run on one core, in seconds; see `estimate_work`."""
     work = estimate_work(settings, dataset_positions)
     # Self-play uses the network of the previous iteration.
-    networks = groupby(map(settings.network_at, range(settings.iterations)))
+    networks = groupby(map(settings.network_settings_at, range(settings.iterations)))
     game = parse_game(settings.game)
     total = sum(evaluation_flops(network, game) * len(list(same)) for network, same in networks)
     flops = total / settings.iterations
@@ -117,7 +119,7 @@ def estimate_run_bytes(settings: TrainSettings, dataset_positions: int = 0) -> f
         len(compiled_rules.start(game)),
     )
     position = 8 * words + 4 * actions + 20
-    weights = 4 * count_parameters(settings.network_at(settings.iterations), game)
+    weights = 4 * count_parameters(settings.network_settings_at(settings.iterations), game)
     # The state of the optimiser takes as much space as two networks.
     networks = 3 + _SHARE_ACCEPTED * settings.iterations
     examples = estimate_work(settings, dataset_positions).stored_examples
@@ -126,14 +128,16 @@ def estimate_run_bytes(settings: TrainSettings, dataset_positions: int = 0) -> f
 
 def forward_flops(settings: TrainSettings, iteration: int) -> float:
     """Return the number of floating-point operations of a run's network per position."""
-    return float(evaluation_flops(settings.network_at(iteration), parse_game(settings.game)))
+    return float(
+        evaluation_flops(settings.network_settings_at(iteration), parse_game(settings.game))
+    )
 
 
 @cache
 def mean_random_game_plies(game: str) -> float:
     """Return the mean length of random games in plies."""
     parsed, total = parse_game(game), 0
-    random = streams.numpy_generator(0, 0, streams.ARENA_OPENING)
+    random = streams.numpy_generator(0, 0, streams.MATCH_OPENING)
     for _ in range(_RANDOM_GAMES):
         state = compiled_rules.start(parsed)
         while compiled_rules.outcome(parsed, state) == ONGOING:

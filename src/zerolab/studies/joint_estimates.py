@@ -316,7 +316,7 @@ def _f_quantile(numerator_freedom: int, denominator_freedom: int) -> float:
     return float(fdtri(numerator_freedom, denominator_freedom, 1 - SIGNIFICANCE_LEVEL / 2))
 
 
-RESAMPLES = 4000
+BOOTSTRAP_SAMPLES = 4000
 """Number of bootstrap samples, at which the ends of an interval vary by 3 % of its length."""
 
 _Run = TypeVar("_Run")
@@ -326,7 +326,7 @@ def bootstrap(
     *groups: Sequence[_Run],
     statistic: Callable[..., float],
     seed: int = 0,
-    resamples: int = RESAMPLES,
+    resamples: int = BOOTSTRAP_SAMPLES,
 ) -> BootstrapEstimate:
     """Return a statistic of groups of runs, with its values in bootstrap samples of the groups.
 
@@ -352,7 +352,7 @@ def bootstrap_in_batch(
     *groups: NDArray[np.float64],  # each [runs, measures]
     statistic: Callable[[NDArray[np.float64]], NDArray[np.float64]],
     seed: int = 0,
-    resamples: int = RESAMPLES,
+    resamples: int = BOOTSTRAP_SAMPLES,
 ) -> BootstrapEstimate:
     """Return the mean over groups of a statistic, with its values in bootstrap samples.
 

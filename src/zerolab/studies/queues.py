@@ -38,7 +38,7 @@ from zerolab.studies.tasks import (
     TrainTask,
 )
 from zerolab.training.train_settings import TrainSettings
-from zerolab.training.warm_start import warm_start_search
+from zerolab.training.warm_start import warm_start_search_settings
 
 
 class RunQueue:
@@ -204,7 +204,9 @@ def kernel_set_name(settings: TrainSettings) -> str:
     """
     game = type(parse_game(settings.game)).__name__
     searches = dict.fromkeys(
-        _search_kernels_name(warm_start_search(settings.search, settings.warm_start, weight))
+        _search_kernels_name(
+            warm_start_search_settings(settings.search, settings.warm_start, weight)
+        )
         for weight in (0.0, 1.0)
     )
     return f"kernels for {game}: {'; '.join(searches)}"

@@ -23,8 +23,8 @@ from zerolab.core.errors import UserError, one_line
 from zerolab.core.files import make_folder
 from zerolab.core.ray_cluster import (
     RayCluster,
-    claim_own_cores,
     last_error_line,
+    pin_to_free_cores,
     ray,
     worker_nodes,
 )
@@ -116,7 +116,9 @@ class RayWorkers:
         job = _Job(task, code_digest(), self._probe, is_repeated=submission.times_lost > 0)
         if isinstance(task, CompileTask):  # each node has a separate cache of kernels
             cpus, gpus = 0, 0.0
-            strategies = [self.cluster.strategy_on_node(node["NodeID"]) for node in worker_nodes()]
+            strategies = [
+                self.cluster.hard_node_affinity(node["NodeID"]) for node in worker_nodes()
+            ]
         else:
             cpus, gpus = 1, self.cluster.gpu_share
             strategies = ["SPREAD"]
@@ -211,7 +213,7 @@ def _perform_job(job: _Job) -> TaskOutcome:
         folder = Path(job.probe).parent
         return TaskOutcome(job.task, error_lines=[_not_shared(platform.node(), folder)])
     os.environ.pop(DEVICE_VARIABLE, None)  # Ray already shows each worker only the assigned GPUs
-    claim_own_cores()  # learning on several cores would change the last bits of the weights
+    pin_to_free_cores()  # learning on several cores would change the last bits of the weights
     if job.is_repeated and isinstance(job.task, TrainTask):
         _await_unlocked(Path(job.task.run_path))
     return perform_task(job.task)

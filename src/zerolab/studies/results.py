@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 import torch
 
-from zerolab.core.code_digests import current_versions
+from zerolab.core.code_digests import software_versions
 from zerolab.core.errors import UserError
 from zerolab.core.processes import available_cores
 from zerolab.networks.inference import default_device
@@ -222,7 +222,7 @@ def provenance(results: Results) -> Provenance:
         run_digests=[f"{key} {run.weights_digest}" for key, run in runs.items()],
         versions={
             name: join_distinct(getattr(each, name) for each in environments) or version
-            for name, version in current_versions().items()
+            for name, version in software_versions().items()
         },
         seeds=[run.planned.settings.seed for run in runs.values()],
         machine=machine or describe_this_machine(gpu_name()),

@@ -59,7 +59,7 @@ from zerolab.training.inputs import (
 from zerolab.training.reporting import best_network_after, read_records
 from zerolab.training.train_settings import TrainSettings
 from zerolab.training.trainer import Trainer, check_new_run
-from zerolab.training.warm_start import warm_start_search
+from zerolab.training.warm_start import warm_start_search_settings
 from zerolab.training.window_facts import solved_file_settings
 
 _LAST_LINES = 12  # number of traceback lines kept
@@ -270,7 +270,7 @@ class CompileTask:
         evaluator = NetworkEvaluator(build_network(settings.network, game, settings.seed), game)
         play = settings.selfplay.model_copy(update={"episodes": 2, "threads": 1})
         for weight in (0.0, 1.0):
-            search = warm_start_search(settings.search, settings.warm_start, weight)
+            search = warm_start_search_settings(settings.search, settings.warm_start, weight)
             search = search.model_copy(update={"simulations": 2})
             play_episodes(game, play, search, evaluator, seed=0, iteration=1)
 

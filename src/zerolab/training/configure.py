@@ -21,7 +21,7 @@ from zerolab.store.run_folder import CHANGEABLE_SETTINGS, RUN_FOLDER_KIND, RunFo
 from zerolab.training.learn_settings import START_FIELDS_SET_BY_RUN
 from zerolab.training.shorthands import START_SOURCE_KEY, read_preset
 from zerolab.training.train_settings import TrainSettings
-from zerolab.training.warm_start import warm_start_search
+from zerolab.training.warm_start import warm_start_search_settings
 
 _BOARDS = "boards"
 _ALTERNATIVES = (["learn", "epochs"], ["learn", "replay_ratio"])
@@ -140,7 +140,7 @@ def _merge(data: dict[str, Any], changes: Mapping[str, Any]) -> None:
             data[key] = value
 
 
-def amend_settings(
+def resume_settings(
     run: RunFolder, assignments: Sequence[Assignment], *, allow_programs: bool = False
 ) -> TrainSettings:
     """Return the settings for resuming a run; `iterations` can only increase.
@@ -253,7 +253,7 @@ def _no_visit_target_cause(settings: TrainSettings) -> str:
 
 
 def _no_noise_cause(settings: TrainSettings) -> str:
-    warm = warm_start_search(settings.search, settings.warm_start, 1.0)
+    warm = warm_start_search_settings(settings.search, settings.warm_start, 1.0)
     is_on = settings.search.noise.fraction or warm.noise.fraction
     return "" if is_on else "search.noise.fraction = 0.0"
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from zerolab.agents.agent import Agent, NetworkOptions
 from zerolab.agents.run_agents import agent_of_run, load_run_evaluator
-from zerolab.core.code_digests import current_versions
+from zerolab.core.code_digests import software_versions
 from zerolab.core.processes import available_cores
 from zerolab.league.league import ReconstructedLeague
 from zerolab.play.executors import THREAD_EXECUTOR, Executor
@@ -55,7 +55,7 @@ def current_environment(iteration: int, learner: Learner) -> RunEnvironment:
         processor=processor_model(),
         precision=str(learner.precision).removeprefix("torch."),
         threads=available_cores(),
-        **current_versions(),
+        **software_versions(),
     )
 
 
@@ -143,7 +143,7 @@ class TrainingContext:
         """Change fields of `progress`."""
         self.progress = self.progress.model_copy(update=changes)
 
-    def report_start(self, title: str, total: int, unit: str) -> Callable[[], float]:
+    def start_task(self, title: str, total: int, unit: str) -> Callable[[], float]:
         """Report the start of a task; return a function that measures the seconds since then."""
         start = perf_counter()
         self.reporter.stage_started(self.iteration, title, total, unit)
@@ -165,7 +165,7 @@ class TrainingContext:
     def save_network(self, iteration: int) -> None:
         """Save the learner's network and optimiser state for an iteration."""
         weights, optimizer = self.learner.weight_arrays(), self.learner.optimizer_arrays()
-        about = self.settings.network_at(iteration).model_dump(mode="json")
+        about = self.settings.network_settings_at(iteration).model_dump(mode="json")
         self.run.save_network(iteration, weights, optimizer, about)
 
     def save_examples(self, examples: Examples) -> None:

@@ -11,7 +11,7 @@ from pathlib import PurePath
 from typing import Any, NamedTuple
 
 from zerolab.core.errors import UserError
-from zerolab.evaluation.cards import TrainingFacts
+from zerolab.evaluation.cards import TrainingSummary
 from zerolab.networks.objectives import EvaluatorOutput
 from zerolab.rules.catalogue import parse_game
 from zerolab.store.arrays import AgentOrigin
@@ -23,7 +23,7 @@ from zerolab.training.records import AccuracyRecord, LearnRecord, Record, SelfPl
 from zerolab.training.reporting import best_network_after, read_records
 from zerolab.training.shorthands import preset_names
 from zerolab.training.train_settings import TrainSettings
-from zerolab.training.warm_start import warm_start_search
+from zerolab.training.warm_start import warm_start_search_settings
 
 _MILLISECONDS_PER_HOUR = 3_600_000.0
 _BASIC_OUTPUTS: tuple[EvaluatorOutput, ...] = ("priors", "values")
@@ -103,7 +103,7 @@ def run_costs(run: RunFolder, reference: MoveTimes | None = None) -> list[Cumula
         raise UserError(f"{run.path} has no finished stage yet, so there are no costs to report")
     try:
         return iteration_costs(settings, records, reference)
-    except NotMeasuredError as error:
+    except MissingMoveTimeError as error:
         raise UserError(
             f"the reference has no measurement of {error}: run zerolab cost --measure"
             f" {shlex.quote(str(run.path))} on the reference machine"
@@ -127,7 +127,7 @@ def cost_to_reach(
     }
 
 
-class NotMeasuredError(Exception):
+class MissingMoveTimeError(Exception):
     """Error for a kind of move without a measurement in the reference."""
 
 
@@ -136,7 +136,7 @@ def iteration_costs(
 ) -> list[CumulativeCost]:
     """Return the cost of a run after each iteration, from its settings and records.
 
-    Raises NotMeasuredError if the reference has no measurement for one of the run's networks.
+    Raises MissingMoveTimeError if the reference has no measurement for one of the run's networks.
     """
     return list(_costs(settings, records, reference))
 
@@ -188,7 +188,10 @@ def _with_learning(
 ) -> CumulativeCost:
     from zerolab.networks.catalogue import training_flops
 
-    network, is_frozen = settings.network_at(record.iteration), settings.learn.frozen == "trunk"
+    network, is_frozen = (
+        settings.network_settings_at(record.iteration),
+        settings.learn.frozen == "trunk",
+    )
     flops = training_flops(network, parse_game(settings.game), is_trunk_frozen=is_frozen)
     return cost._replace(
         examples_seen=cost.examples_seen + record.examples_seen,
@@ -201,9 +204,9 @@ def _flops(settings: TrainSettings, record: SelfPlayRecord, player: int) -> int:
     from zerolab.networks.catalogue import evaluation_flops
 
     weight = record.warm_start_weight or 0.0
-    search = warm_start_search(settings.search, settings.warm_start, weight)
+    search = warm_start_search_settings(settings.search, settings.warm_start, weight)
     extra_outputs: tuple[EvaluatorOutput, ...] = tuple(sorted(search.extra_outputs))
-    network, game = settings.network_at(player), parse_game(settings.game)
+    network, game = settings.network_settings_at(player), parse_game(settings.game)
     return evaluation_flops(network, game, (*_BASIC_OUTPUTS, *extra_outputs))
 
 
@@ -211,7 +214,7 @@ def _hours_per_simulation(settings: TrainSettings, player: int, reference: MoveT
     kind = move_kind(settings, player)
     move = reference.find(kind)
     if move is None:
-        raise NotMeasuredError(str(kind))
+        raise MissingMoveTimeError(str(kind))
     return move.milliseconds_per_simulation / _MILLISECONDS_PER_HOUR
 
 
@@ -225,7 +228,7 @@ _BASE_PRESET = "mini"
 _SECONDS_PER_HOUR = 3600.0
 
 
-def training_facts(run: RunFolder, origin: AgentOrigin) -> TrainingFacts:
+def training_summary(run: RunFolder, origin: AgentOrigin) -> TrainingSummary:
     """Return facts about the training of the network with this origin, for its agent's card.
 
     Paths are reduced to their last component. Raises UserError if the run is damaged.
@@ -237,7 +240,7 @@ def training_facts(run: RunFolder, origin: AgentOrigin) -> TrainingFacts:
     changed = dict(_differences(base, settings.model_dump(mode="json")))
     records = [each for each in read_records(run) if each.iteration <= origin.iteration]
     seconds = sum(each.wall_seconds for each in records if each.stage not in _MEASUREMENTS)
-    return TrainingFacts(
+    return TrainingSummary(
         preset=origin.preset,
         settings=changed,
         command=_command(settings, preset, changed, origin.run),

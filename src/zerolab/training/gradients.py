@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from zerolab.networks.inference import CUDA_GRAPH_LOCK
+from zerolab.networks.inference import CUDA_GRAPH_CAPTURE_LOCK
 from zerolab.networks.network import Network
 from zerolab.networks.objectives import HeadErrors, Loss, TargetOptions
 from zerolab.replay.window import Batch
@@ -116,7 +116,7 @@ class _GradientGraph:
         self._graph = torch.cuda.CUDAGraph()
         computation.network.zero_grad(set_to_none=True)  # the graph has separate gradients
         stream = torch.cuda.Stream(planes.device)  # type: ignore[no-untyped-call]
-        with CUDA_GRAPH_LOCK, torch.cuda.graph(self._graph, stream=stream):
+        with CUDA_GRAPH_CAPTURE_LOCK, torch.cuda.graph(self._graph, stream=stream):
             self._losses = computation.backward(planes, targets)
         self._gradients = [(each, each.grad) for each in computation.network.parameters()]
 

@@ -27,7 +27,7 @@ from zerolab.networks.inference import TrunkFeatureExtractor, limit_torch_thread
 from zerolab.networks.network import set_weights
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.rules import Game
-from zerolab.store.arrays import Arrays, NetworkFile, read_network_file, read_optimizer
+from zerolab.store.arrays import Arrays, NetworkFile, read_network_file, read_optimizer_state
 from zerolab.store.checks import read_bytes
 from zerolab.store.examples import Examples
 from zerolab.store.games import portable_path, source_run_folder
@@ -266,7 +266,7 @@ def with_planned_features(settings: TrainSettings, source: TrainSettings) -> Tra
     head = features_head(settings)
     assert head is not None
     game = parse_game(source.game)
-    network = build_network(source.network_at(source.iterations), game, source.seed)
+    network = build_network(source.network_settings_at(source.iterations), game, source.seed)
     width = TrunkFeatureExtractor(network, game, heads=head.heads).feature_count
     return _complete_head(settings, head, width=width)
 
@@ -334,12 +334,14 @@ def read_initial_weights(
     require_network_digest(files.network, network_file, start.digest)
     game = parse_game(network_file.game_name)
     source = TransferNetwork(game, stored_network_settings(network_file), network_file.weights)
-    target = untrained_network(settings.network_at(0), parse_game(settings.game), settings.seed)
+    target = untrained_network(
+        settings.network_settings_at(0), parse_game(settings.game), settings.seed
+    )
     try:
         transferred = transfer_weights(start.transfer, source, target)
     except UserError as error:
         raise UserError(f"{START_SOURCE_KEY} = {quoted(start.source)}: {error}") from None
-    optimizer_state = read_optimizer(files.optimizer, network_file) if files.optimizer else {}
+    optimizer_state = read_optimizer_state(files.optimizer, network_file) if files.optimizer else {}
     origin = {
         "digest": network_file.digest,
         "iteration": network_file.iteration,
@@ -394,6 +396,6 @@ def _can_keep_optimizer(
         start is not None
         and start.transfer == "all"
         and network_file.game_name == settings.game
-        and stored_network_settings(network_file) == settings.network_at(0)
+        and stored_network_settings(network_file) == settings.network_settings_at(0)
         and source_optimizer == settings.learn.optimizer.model_dump()
     )

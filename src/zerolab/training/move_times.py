@@ -79,7 +79,7 @@ def move_kind(settings: TrainSettings, iteration: int) -> MoveKind:
     """Return the kind of move that a run's network from an iteration makes."""
     return MoveKind(
         game=settings.game,
-        network=_json_round_trip(_network_cost_settings(settings.network_at(iteration))),
+        network=_json_round_trip(_network_cost_settings(settings.network_settings_at(iteration))),
         search=_json_round_trip(_search_cost_settings(settings.search)),
     )
 
@@ -212,7 +212,7 @@ def reference_move_times_to_extend(path: Path, machine: Machine) -> ReferenceMov
     return reference
 
 
-MEASURED_ROUNDS = 6
+ROUNDS_PER_MEASUREMENT = 6
 """Rounds per measurement. The range of six rounds contains the median with probability 96.9 %."""
 _NAME = "self-play"
 _RANDOM_GAMES = 64
@@ -249,8 +249,8 @@ class MeasurementSubject:
     def untrained(cls, settings: TrainSettings, iteration: int) -> MeasurementSubject:
         """Return an untrained network with the size of an iteration's network, and random games."""
         game, numbers = parse_game(settings.game), np.arange(_RANDOM_GAMES)
-        network = build_network(settings.network_at(iteration), game, settings.seed)
-        keys = streams.stream_keys(0, 0, numbers, np.zeros_like(numbers), streams.ARENA_OPENING)
+        network = build_network(settings.network_settings_at(iteration), game, settings.seed)
+        keys = streams.stream_keys(0, 0, numbers, np.zeros_like(numbers), streams.MATCH_OPENING)
         games = [random_opening(game, MAX_PLIES, key) for key in keys]
         return cls(settings, iteration, NetworkEvaluator(network, game), games)
 
@@ -272,16 +272,16 @@ def measure_move_times(
 ) -> list[MoveTime]:
     """Measure the move times of several networks in turn, so that noise affects all of them alike.
 
-    Each subject plays a warm-up round of one move, then `MEASURED_ROUNDS` rounds of `plies` moves,
-    in each of its parallel games; a finished game is followed by another. `report` is called with
-    the number of finished rounds, over all subjects.
+    Each subject plays a warm-up round of one move, then `ROUNDS_PER_MEASUREMENT` rounds of `plies`
+    moves, in each of its parallel games; a finished game is followed by another. `report` is called
+    with the number of finished rounds, over all subjects.
     """
     players = [_Player(subject) for subject in subjects]
     for number, player in enumerate(players):
         player.play(1, 0)
         report(number + 1)
     rounds_by_player: list[list[_Round]] = [[] for _ in players]
-    for number in range(MEASURED_ROUNDS):
+    for number in range(ROUNDS_PER_MEASUREMENT):
         for index, (player, rounds) in enumerate(zip(players, rounds_by_player, strict=True)):
             rounds.append(player.play(plies, number + 1))
             report(len(players) * (number + 1) + index + 1)

@@ -31,7 +31,7 @@ from zerolab.store.games import SELF_PLAY_STAGE
 from zerolab.training.context import Stage, TrainingContext
 from zerolab.training.records import Record, SelfPlayRecord, WarmStartMatchRecord
 from zerolab.training.reporting import best_network_after, read_records
-from zerolab.training.warm_start import warm_start_search, warm_start_weight
+from zerolab.training.warm_start import warm_start_search_settings, warm_start_weight
 
 _POLL_SECONDS = 0.2
 
@@ -43,7 +43,7 @@ class SelfPlayStage(Stage):
 
     def execute(self, context: TrainingContext) -> Sequence[Record]:
         """Play games, save them with their examples, and add the examples to the replay window."""
-        elapsed = context.report_start("self-play", *_planned_work(context.settings.selfplay))
+        elapsed = context.start_task("self-play", *_planned_work(context.settings.selfplay))
         iteration = context.progress.iteration
         ahead, context.games_ahead = context.games_ahead, None
         if ahead is not None and ahead.iteration == iteration:
@@ -153,8 +153,8 @@ def _self_play_search(
     """Return the search that plays the games of an iteration."""
     settings, search = context.settings, context.settings.search
     if settings.selfplay.progressive is not None:
-        search = settings.selfplay.search_at(_share_done(context, iteration), search)
-    return warm_start_search(search, settings.warm_start, warm_start_weight)
+        search = settings.selfplay.search_settings_at(_share_done(context, iteration), search)
+    return warm_start_search_settings(search, settings.warm_start, warm_start_weight)
 
 
 def _loaded_games(
@@ -219,7 +219,9 @@ def _planned_work(settings: SelfPlaySettings) -> tuple[int, str]:
 def _network_evaluator_factory(context: TrainingContext, best: int) -> NetworkEvaluatorFactory:
     """Return a network in a form from which other processes can build an evaluator."""
     settings, weights = context.settings, context.run.load_weights(best)
-    return NetworkEvaluatorFactory(settings.game, settings.network_at(best).model_dump(), weights)
+    return NetworkEvaluatorFactory(
+        settings.game, settings.network_settings_at(best).model_dump(), weights
+    )
 
 
 def _record_fields(

@@ -25,7 +25,7 @@ from zerolab.training.records import (
     WarmStartMatchRecord,
 )
 from zerolab.training.reporting import read_records
-from zerolab.training.warm_start import warm_start_search, warm_start_weight
+from zerolab.training.warm_start import warm_start_search_settings, warm_start_weight
 
 _SATURATED_ERROR = 1.05  # above 1, since an untrained head can be slightly worse than 0 by chance
 
@@ -50,7 +50,7 @@ class LearnStage(Stage):
         steps = context.learner.step_count(context.window)
         depends_on_run_length = context.settings.learn.schedule.depends_on_run_length
         share = context.run_shares(progress.iteration) if depends_on_run_length else NO_RUN_SHARES
-        elapsed = context.report_start("learn", steps, "batches")
+        elapsed = context.start_task("learn", steps, "batches")
         with limit_torch_threads(available_cores()):
             result = context.learner.learn(
                 context.window,
@@ -87,14 +87,17 @@ def load_best_network(context: TrainingContext) -> None:
     """
     run, settings, best = context.run, context.settings, context.progress.best
     weights = run.load_weights(best)
-    former, network = settings.network_at(best), settings.network_at(context.iteration)
+    former, network = (
+        settings.network_settings_at(best),
+        settings.network_settings_at(context.iteration),
+    )
     is_larger = network != former
     if settings.growth.last_scheduled_iteration is not None:
         epochs = settings.growth.epochs_after_growth if is_larger else None
         context.learner = _new_learner(context, epochs)
     if not is_larger:
         context.learner.restore(
-            weights, context.enabled_bugs.carried_optimizer_state(run.load_optimizer(best))
+            weights, context.enabled_bugs.carried_optimizer_state(run.load_optimizer_state(best))
         )
         return
     random = streams.numpy_generator(settings.seed, context.iteration, streams.GROWTH)
@@ -108,7 +111,9 @@ def _new_learner(context: TrainingContext, epochs: int | None) -> Learner:
     Unless it is None, `epochs` overrides the configured number of passes over the window.
     """
     settings, iteration = context.settings, context.iteration
-    network = build_network(settings.network_at(iteration), context.game, settings.seed, iteration)
+    network = build_network(
+        settings.network_settings_at(iteration), context.game, settings.seed, iteration
+    )
     learn = context.enabled_bugs.learner_settings(settings.learn)
     if epochs is not None:
         learn = learn.model_copy(update={"epochs": epochs, "replay_ratio": None})
@@ -161,7 +166,7 @@ class GateStage(Stage):
 
     def execute(self, context: TrainingContext) -> Sequence[Record]:
         """Play the candidate against the best network; an accepted candidate replaces it."""
-        elapsed = context.report_start("gate", context.settings.gate.games, "games")
+        elapsed = context.start_task("gate", context.settings.gate.games, "games")
         verdict = _play_gate(context) if context.settings.gate.games else {"accepted": True}
         accepted, progress = verdict["accepted"], context.progress
         elo = verdict.get("candidate_elo", progress.elo) if accepted else progress.elo
@@ -204,9 +209,9 @@ class WarmStartMatchStage(Stage):
         ramp = settings.warm_start.ramp
         assert ramp.match_size is not None  # is_due() checks this
         games, openings = ramp.match_size
-        elapsed = context.report_start("warm-start match", games, "games")
+        elapsed = context.start_task("warm-start match", games, "games")
         weight = warm_start_weight(settings.warm_start, progress)
-        search = warm_start_search(settings.search, settings.warm_start, weight)
+        search = warm_start_search_settings(settings.search, settings.warm_start, weight)
         plain = context.network_agent(progress.best)
         warm = context.network_agent(
             progress.best, NetworkOptions.model_validate(search.model_dump())

@@ -31,7 +31,7 @@ from zerolab.training.learn_settings import (
 )
 from zerolab.training.published_bugs import BugName, check_published_bugs
 from zerolab.training.shorthands import expand_hours
-from zerolab.training.warm_start import WarmStartSettings, warm_start_search
+from zerolab.training.warm_start import WarmStartSettings, warm_start_search_settings
 
 
 class AccuracySettings(Settings):
@@ -142,7 +142,7 @@ class TrainSettings(Settings):
     solved positions as draws if the first player is to move and loses. [Wang2019]: mirrored_policy,
     in Connect Four; [Wang2020a]: probably absolute_winner, in Gobang."""
 
-    def network_at(self, iteration: int) -> NetworkSettings:
+    def network_settings_at(self, iteration: int) -> NetworkSettings:
         """Return the settings of an iteration's network; iteration 0 is the initial network."""
         settings: NetworkSettings = self.growth.network_settings(self.network, iteration)
         return settings
@@ -193,7 +193,7 @@ class TrainSettings(Settings):
                 f" the run: expected at most {self.iterations}"
             )
         try:
-            warm_search = warm_start_search(self.search, self.warm_start, 1.0)
+            warm_search = warm_start_search_settings(self.search, self.warm_start, 1.0)
         except UserError as error:
             raise ValueError(str(error)) from None
         for where, search in (("", self.search), ("in the warm start, ", warm_search)):
@@ -219,9 +219,9 @@ class TrainSettings(Settings):
         if self.selfplay.progressive is None:
             return self
         self.selfplay.progressive.check(self.search, self.selfplay.budget)
-        first = self.selfplay.search_at(0.0, self.search)
+        first = self.selfplay.search_settings_at(0.0, self.search)
         self._check_self_play(first, "with selfplay.progressive.first, ")
-        warm = warm_start_search(first, self.warm_start, 1.0)
+        warm = warm_start_search_settings(first, self.warm_start, 1.0)
         self._check_self_play(warm, "with selfplay.progressive.first, in the warm start, ")
         return self
 
@@ -254,14 +254,14 @@ class TrainSettings(Settings):
                 " expected earlier iterations"
             )
         try:
-            self.network_at(self.iterations)
+            self.network_settings_at(self.iterations)
         except UserError as error:
             raise ValueError(f"growth = {quoted(self.growth.name)}: {error}") from None
         return self
 
     @model_validator(mode="after")
     def _heads_fit_the_search(self) -> TrainSettings:
-        warm_search = warm_start_search(self.search, self.warm_start, 1.0)
+        warm_search = warm_start_search_settings(self.search, self.warm_start, 1.0)
         for where, search in (("", self.search), ("in the warm start, ", warm_search)):
             try:
                 require_network_outputs(search, self.network)

@@ -118,7 +118,7 @@ def warm_start_weight(warm_start: WarmStartSettings, progress: RunProgress) -> f
     return weight
 
 
-def warm_start_search(
+def warm_start_search_settings(
     search: SearchSettings, warm_start: WarmStartSettings, weight: float
 ) -> SearchSettings:
     """Return the self-play search for a warm-start weight; plain search for weight 0.

@@ -23,8 +23,8 @@ from zerolab.core.errors import UserError
 from zerolab.core.files import make_folder
 from zerolab.evaluation.positions import read_positions
 from zerolab.evaluation.puzzles import (
-    BASELINE_GRADERS,
-    JUDGE_SPEC,
+    BASELINE_GRADER_SPECS,
+    LOOK_ALIKE_JUDGE_SPEC,
     TRIES_PER_AGENT,
     Puzzle,
     PuzzleCollection,
@@ -177,7 +177,7 @@ class PuzzleMaker:
 
     async def _add(self, game_puzzles: GamePuzzles, puzzle: Puzzle) -> None:
         """Add a proven puzzle with an estimated grade."""
-        analysis = await self._search(puzzle_position(puzzle), JUDGE_SPEC, 0)
+        analysis = await self._search(puzzle_position(puzzle), LOOK_ALIKE_JUDGE_SPEC, 0)
         similar = look_alikes(analysis, puzzle.answer)
         puzzle = puzzle.model_copy(update={"look_alikes": similar})
         if game_puzzles.collection.add(puzzle):
@@ -262,7 +262,7 @@ def grader_specs(folders: Folders, game: Game) -> list[str]:
     for run in runs[:_MAX_RUNS]:
         with suppress(UserError):
             networks.append(f"{run.path}@{RunFolder.open(Path(run.path)).progress.best}")
-    return [*BASELINE_GRADERS, *networks]
+    return [*BASELINE_GRADER_SPECS, *networks]
 
 
 def _from_files(folders: Folders, game: Game) -> Iterator[Position]:

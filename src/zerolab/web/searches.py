@@ -17,7 +17,7 @@ from zerolab.core import streams
 from zerolab.core.errors import UserError
 from zerolab.rules.catalogue import game_name
 from zerolab.rules.position import Position
-from zerolab.search.stepwise import Simulation, StepwiseSearch, plain_search_settings
+from zerolab.search.stepwise import Simulation, StepwiseSearch, checked_stepwise_settings
 from zerolab.web.folders import Folders
 from zerolab.web.live_search import AgentCache, SearchRequest, TreeNode
 from zerolab.web.requests import BusyError, Client, Quota
@@ -248,7 +248,7 @@ class GameValuesWork:
             player.start(len(ongoing))
             player.reset_to_states(slots, states)
             plies = np.array([each.ply for each in ongoing])
-            keys = streams.stream_keys(0, 0, np.zeros_like(plies), plies, streams.ARENA_MOVE)
+            keys = streams.stream_keys(0, 0, np.zeros_like(plies), plies, streams.MATCH_MOVE)
             player.submit(slots, states, keys)
             while player.search.is_active:
                 player.step()
@@ -322,7 +322,7 @@ class SimulationWork:
         if position.outcome is not None:
             raise UserError("the game is over: expected a position with legal moves")
         agent = agents.find(self._request.agent, position.game, self._request.folders)
-        settings = plain_search_settings(agent.search_settings, agent.name)
+        settings = checked_stepwise_settings(agent.search_settings, agent.name)
         if agent.load_evaluator is None:
             raise UserError(f"{agent.name} has no network: expected a run, such as runs/demo")
         key = agent.identity, game_name(position.game), position.state.tobytes()

@@ -340,7 +340,7 @@ def move_times_table(results: Results) -> Table | None:
     rows: list[list[Cell]] = []
     for timed, time in found:
         settings = timed.run.settings
-        network, game = settings.network_at(timed.iteration), parse_game(settings.game)
+        network, game = settings.network_settings_at(timed.iteration), parse_game(settings.game)
         ratio = Interval(
             time.milliseconds / base_time.milliseconds,
             time.low / base_time.high,
@@ -374,4 +374,6 @@ def move_times_table(results: Results) -> Table | None:
 def _operations(timed: TimedMoveKind) -> int:
     """Return the operations of a network for one position."""
     settings = timed.run.settings
-    return evaluation_flops(settings.network_at(timed.iteration), parse_game(settings.game))
+    return evaluation_flops(
+        settings.network_settings_at(timed.iteration), parse_game(settings.game)
+    )

@@ -43,7 +43,7 @@ from zerolab.studies.design import (
     without_newer_settings,
 )
 from zerolab.studies.study import Scale, Study, register_study
-from zerolab.training.move_times import MEASURED_ROUNDS, MoveKind, move_kind
+from zerolab.training.move_times import ROUNDS_PER_MEASUREMENT, MoveKind, move_kind
 
 if TYPE_CHECKING:
     from zerolab.report.claims import Verdict
@@ -298,7 +298,7 @@ def timed_move_kinds(runs: Iterable[PlannedRun]) -> dict[str, TimedMoveKind]:
     for run in runs:
         title = VARIANTS[str(run.factors["variant"])].title
         # The search settings are constant, so only a new network starts a new kind of move.
-        for _, same in groupby(range(run.settings.iterations), run.settings.network_at):
+        for _, same in groupby(range(run.settings.iterations), run.settings.network_settings_at):
             iteration = next(same)
             kind = move_kind(run.settings, iteration)
             timed = by_key.setdefault(move_kind_key(kind), TimedMoveKind(kind, run, iteration, []))
@@ -322,7 +322,7 @@ def planned_move_timing(runs: Iterable[PlannedRun]) -> PlannedComputation:
             "iteration": timed.iteration,
         }
         simulations += settings.selfplay.parallel_games * settings.search.simulations
-    seconds = simulations * TIMED_PLIES * (MEASURED_ROUNDS + 1) * _SECONDS_PER_SIMULATION
+    seconds = simulations * TIMED_PLIES * (ROUNDS_PER_MEASUREMENT + 1) * _SECONDS_PER_SIMULATION
     return PlannedComputation(
         SELF_PLAY_PART, "time of a move", MOVE_TIMING_FUNCTION, {"networks": networks}, seconds
     )

@@ -174,7 +174,7 @@ def positions(request: PositionRequest) -> list[PositionResponse]:
 def random_opening(request: OpeningRequest) -> PositionResponse:
     """Return the position after uniformly random legal moves that do not end the game."""
     position = Position.start(request.game)
-    keys = np.array([streams.stream_key(request.seed, 0, 0, 0, streams.ARENA_OPENING)], np.uint64)
+    keys = np.array([streams.stream_key(request.seed, 0, 0, 0, streams.MATCH_OPENING)], np.uint64)
     for action in random_openings(position.game, request.plies, keys)[0]:
         position = position.play(int(action))
     return position_response(position)
