@@ -33,11 +33,11 @@ from zerolab.rules.catalogue import parse_game
 from zerolab.store.run_folder import RunFolder
 from zerolab.training.configure import saved_settings
 from zerolab.training.learner import Learner
-from zerolab.training.optimization import RunShares
+from zerolab.training.optimization import CompletedShares
 from zerolab.training.train_settings import TrainSettings
 from zerolab.training.window_facts import states_and_facts
 
-_WHOLE_RUN = RunShares(0.0, 1.0)
+_WHOLE_RUN = CompletedShares(0.0, 1.0)
 _FIXED = (["window"], ["merging"], ["schedule"], ["epochs"], ["replay_ratio"])
 _TARGETS = ("policy_target", "late_policy_target", "policy_target_temperature")
 

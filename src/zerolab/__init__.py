@@ -66,7 +66,7 @@ if TYPE_CHECKING:
         study_report as study_report,
     )
     from zerolab.core.errors import UserError as UserError
-    from zerolab.evaluation.positions import Positions as Positions
+    from zerolab.evaluation.positions import SolvedPositions as SolvedPositions
     from zerolab.oracles.oracle import NotSolvedError as NotSolvedError
     from zerolab.rules.catalogue import parse_game as parse_game
     from zerolab.rules.position import Position as Position
@@ -90,7 +90,7 @@ _NAMES_BY_MODULE = {
         "export_network", "open_run", "read_cost_reference", "run_costs", "study_report", "train",
     ),
     "zerolab.core.errors": ("UserError",),
-    "zerolab.evaluation.positions": ("Positions",),
+    "zerolab.evaluation.positions": ("SolvedPositions",),
     "zerolab.oracles.oracle": ("NotSolvedError",),
     "zerolab.rules.catalogue": ("parse_game",),
     "zerolab.rules.position": ("Position",),

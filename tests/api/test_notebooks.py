@@ -68,7 +68,7 @@ def test_every_public_object_has_a_short_repr(run, match, tournament, records):
     analysis = zerolab.analyse(zerolab.Position.start(GAME), "mcts:30")
     ratings = zerolab.rate(GAMES)
     empty = np.zeros(0, np.int64)
-    positions = zerolab.Positions(
+    positions = zerolab.SolvedPositions(
         zerolab.parse_game(GAME), empty, empty.astype(np.int16), np.zeros(1, np.int64),
         np.zeros((0, 2), np.uint64), np.zeros((0, 9), np.int32),
     )  # fmt: skip

@@ -26,7 +26,7 @@ from zerolab.evaluation.accuracy import (
 from zerolab.evaluation.collecting import DatasetSettings, collect_positions
 from zerolab.evaluation.dataset import collect_in_memory
 from zerolab.evaluation.opponents import MIN_POSITIONS_PER_PLY, draw_accuracy
-from zerolab.evaluation.positions import Positions
+from zerolab.evaluation.positions import SolvedPositions
 from zerolab.oracles.oracle import ILLEGAL_VALUE
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.position import Position
@@ -49,7 +49,7 @@ def graded_positions():
         [2, 2, 1],  # every move wins: trivial
     ]
     plies = [1, 2, 2, 4]
-    return Positions(
+    return SolvedPositions(
         None,
         np.arange(4),
         np.zeros(sum(plies), np.int16),
@@ -226,7 +226,7 @@ def test_plies_are_grouped_evenly():
     plies = np.repeat(np.arange(40), 25)
     ranges = ply_ranges(plies)
     assert ranges == [(first, first + 4) for first in range(0, 40, 5)]
-    assert ply_ranges(plies, limit=3) == [(0, 12), (13, 26), (27, 39)]
+    assert ply_ranges(plies, max_ranges=3) == [(0, 12), (13, 26), (27, 39)]
 
 
 @given(st.lists(st.integers(0, 60), min_size=1, max_size=300), st.integers(1, 10))

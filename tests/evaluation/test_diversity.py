@@ -31,7 +31,7 @@ def test_counts_agree_with_hand_computed_values():
     assert result.position_counts_by_ply == [3, 3, 3, 3, 3]
     assert result.distinct_counts_by_ply == [1, 2, 2, 1, 1]
     assert result.distinct_count == 7
-    assert result.new_by_game.tolist() == [5, 2, 0]
+    assert result.new_counts_by_game.tolist() == [5, 2, 0]
     assert [result.distinct_in_first(games) for games in (0, 1, 2, 3)] == [0, 5, 7, 7]
     assert result.distinct_per_game == pytest.approx(7 / 3)
     assert result.distinct_per_hour == pytest.approx(700)
@@ -43,7 +43,7 @@ def test_distinct_positions_after_two_plies():
              for first in range(9) for second in range(9) if first != second]  # fmt: skip
     result = games_diversity("a", parse_game("gobang:3x3:3"), [records(games)])
     assert result.distinct_counts_by_ply == [1, 9, 72]
-    assert result.new_by_game.sum() == result.distinct_count == 82
+    assert result.new_counts_by_game.sum() == result.distinct_count == 82
     assert result.distinct_per_hour is None
 
 

@@ -38,7 +38,7 @@ FORCED = {"moves": ("a1", "b1", "a2", "b2", "c1", "a3", "b3", "c2"), "answer": "
 @pytest.fixture(scope="module")
 def tested():
     """Random positions of a small game with their puzzles, or None."""
-    oracle = oracle_for(parse_game(GAME), memory=1)
+    oracle = oracle_for(parse_game(GAME), memory_mib=1)
     positions = list(islice(random_positions(parse_game(GAME), 0), 60))
     return [(position, make_puzzle(position, oracle)) for position in positions]
 

@@ -9,14 +9,14 @@ from rich.console import Console
 
 from zerolab.evaluation.accuracy import MoveChoices, accuracy_report, random_move_accuracy_report
 from zerolab.evaluation.opponents import draw_accuracy, json_value, print_accuracy
-from zerolab.evaluation.positions import Positions
+from zerolab.evaluation.positions import SolvedPositions
 
 
 def long_games(games=30, plies=60):
     """Return invented positions at all plies; half of their moves are correct."""
     values = np.array([[1, -1], [0, -1]] * (games * plies // 2), np.int32)
     lines = np.tile(np.arange(plies), games)
-    return Positions(
+    return SolvedPositions(
         None,
         np.repeat(np.arange(games), plies),
         np.zeros(lines.sum(), np.int16),

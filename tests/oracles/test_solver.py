@@ -24,7 +24,7 @@ from zerolab.rules.position import Position
 
 def solve(position, solver=None):
     """Return the values of the legal actions of a position."""
-    solver = solver or Solver(position.game, memory=16)
+    solver = solver or Solver(position.game, memory_mib=16)
     values = solver.action_values(position.state[None])[0]
     assert (values == ILLEGAL_VALUE).tolist() == (~position.legal_mask).tolist()
     return {action: int(values[action]) for action in position.legal_actions}
@@ -47,7 +47,7 @@ def solve(position, solver=None):
 )
 def test_values_agree_with_published_ones(name, expected):
     position = Position.start(name)
-    value = Solver(position.game, memory=32).value(position.state)
+    value = Solver(position.game, memory_mib=32).value(position.state)
     assert value == expected if name.startswith("othello") else np.sign(value) == expected
 
 
@@ -66,7 +66,7 @@ def test_values_agree_with_published_ones(name, expected):
 )
 def test_move_values_agree_with_exhaustive_search(name, max_empty):
     random = np.random.default_rng(7)
-    solver = Solver(Position.start(name).game, memory=1)  # shared, so its table is reused
+    solver = Solver(Position.start(name).game, memory_mib=1)  # shared, so its table is reused
     for _ in range(12):
         position = random_position(name, random, max_empty)
         assert solve(position, solver) == move_values(position), position
@@ -80,7 +80,7 @@ def test_symmetric_positions_have_symmetric_values(name):
         original = solve(position)
         for symmetry in range(1, encoding.symmetry_count(position.game)):
             image = compiled_rules.transform(position.game, position.state, symmetry)
-            values = Solver(position.game, memory=4).action_values(image[None])[0]
+            values = Solver(position.game, memory_mib=4).action_values(image[None])[0]
             for action, value in original.items():
                 assert values[encoding.transform_action(position.game, symmetry, action)] == value
 
@@ -144,7 +144,7 @@ def test_missing_extra_is_reported(monkeypatch):
 @pytest.mark.parametrize("budget", [SolverBudget(nodes=1000), SolverBudget(seconds=1e-9)])
 def test_exhausted_budget_is_reported_and_solver_stays_usable(budget):
     position = Position.start("othello:6x6")
-    solver = Solver(position.game, memory=4, budget=budget)
+    solver = Solver(position.game, memory_mib=4, budget=budget)
     with pytest.raises(NotSolvedError, match="not solved within"):
         solver.action_values(position.state[None])
     if budget.nodes:
@@ -157,7 +157,7 @@ def test_progress_is_reported(monkeypatch):
     monkeypatch.setattr(solver_module, "_NODES_PER_CALL", 1000)
     reports = []
     position = Position.start("connect_four:4x4")
-    Solver(position.game, memory=64, report=reports.append).value(position.state)
+    Solver(position.game, memory_mib=64, report=reports.append).value(position.state)
     nodes = [each.node_count for each in reports]
     assert nodes == sorted(nodes)
     assert len(set(nodes)) > 2
@@ -166,7 +166,7 @@ def test_progress_is_reported(monkeypatch):
 
 def test_full_stack_grows():
     position = Position.start("othello:4x4")
-    solver = Solver(position.game, memory=4)
+    solver = Solver(position.game, memory_mib=4)
     solver._stack = alpha_beta.empty_stack(3, 2, 17)
     assert solver.value(position.state) == -8
     assert len(solver._stack.states) > 11  # fewer than the plies of the shortest game
@@ -180,7 +180,7 @@ from zerolab.rules.position import Position
 solved = {}
 for name in ("othello:4x4", "hex:3x3"):
     position = Position.start(name)
-    solver = Solver(position.game, memory=1)
+    solver = Solver(position.game, memory_mib=1)
     values = solver.action_values(position.state[None])[0].tolist()
     solved[name] = values, solver.node_count
 print(json.dumps(solved))
@@ -203,7 +203,7 @@ def _solved_as_plain_python():
 
 def test_plain_python_agrees_with_compiled_code():
     position = Position.start("othello:4x4")
-    solver = Solver(position.game, memory=1)
+    solver = Solver(position.game, memory_mib=1)
     compiled = solver.action_values(position.state[None])[0].tolist()
     assert _solved_as_plain_python()["othello:4x4"] == [compiled, solver.node_count]
 

@@ -181,7 +181,7 @@ def test_two_parts_make_the_whole_match():
     game = parse_game("connect_four:5x5")
     a, b = parse_agent("mcts:10", game), parse_agent("mcts:20", game)
     whole = play_match(game, a, b, 12, seed=2, openings=2)
-    parts = [play_match(game, a, b, 6, seed=2, openings=2, begin=n) for n in (0, 6)]
+    parts = [play_match(game, a, b, 6, seed=2, openings=2, first_number=n) for n in (0, 6)]
     assert parts[0].games + parts[1].games == whole.games
 
 

@@ -74,9 +74,9 @@ def test_two_players_match_closed_form():
         400 * math.log10((wins + draws) / (losses + draws)), abs=1e-6
     )
     share = (wins + draws) / (wins + losses + 2 * draws)
-    information = (wins + losses + 2 * draws) * share * (1 - share)
+    negative_hessian = (wins + losses + 2 * draws) * share * (1 - share)
     assert difference.interval.high - difference.elo == pytest.approx(
-        1.96 * ELO_PER_NATURAL_UNIT / math.sqrt(information), rel=1e-4
+        1.96 * ELO_PER_NATURAL_UNIT / math.sqrt(negative_hessian), rel=1e-4
     )
 
 
@@ -241,7 +241,7 @@ def test_derivatives_agree_with_finite_differences():
     ]
     assert posterior.gradient(point) == pytest.approx(np.array(slopes), abs=1e-4)
     bends = [(posterior.gradient(point - s) - posterior.gradient(point + s)) / 2e-5 for s in steps]
-    assert posterior.information(point) == pytest.approx(np.array(bends), abs=1e-4)
+    assert posterior.negative_hessian(point) == pytest.approx(np.array(bends), abs=1e-4)
 
 
 EXTREMES = {

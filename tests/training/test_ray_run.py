@@ -230,17 +230,17 @@ def test_actor_with_other_game_file_is_not_used(executor, monkeypatch):
 def test_failed_starts_are_counted_per_scan_and_delay_further_ones():
     failures = StartFailures()
     assert failures.count_once_per_scan(0.0) == ""
-    assert failures.resume_at == 0.0
+    assert failures.resume_time == 0.0
     for _ in range(16):  # all actors of a machine that has vanished
         failures.latest_reason = "lost"
     assert failures.count_once_per_scan(100.0) == "lost"
-    assert (failures.failed_scan_count, failures.resume_at) == (1, 104.0)
+    assert (failures.failed_scan_count, failures.resume_time) == (1, 104.0)
     assert failures.count_once_per_scan(102.0) == ""
     for count in range(2, 9):
         failures.latest_reason = "lost"
         failures.count_once_per_scan(100.0)
         assert failures.failed_scan_count == count
-    assert failures.resume_at == 164.0  # at most 64 seconds
+    assert failures.resume_time == 164.0  # at most 64 seconds
     failures.record_failure(
         ValueError("The actor died, ray::PlayingActor() (pid=7, ip=10.0.0.7)\nno memory")
     )

@@ -23,7 +23,7 @@ from zerolab.studies.design import run_key
 from zerolab.training import reporting, trainer
 from zerolab.training.configure import resolve_settings, resume_settings
 from zerolab.training.criteria import STOP_RULES
-from zerolab.training.optimization import RATE_SCHEDULES, RunShares, TimeInRun
+from zerolab.training.optimization import RATE_SCHEDULES, CompletedShares, TimeInRun
 from zerolab.training.records import BaselineRecord, LearnRecord, SelfPlayRecord, SupervisedRecord
 from zerolab.training.reporting import RunClock, read_records, without_final_evaluations
 
@@ -88,9 +88,9 @@ def test_all_time_counts_once():
     """With `selfplay.lag`, stages overlap, so only elapsed times add up to the time spent."""
     rule = hours(100)
     overlapping = [timed(1, 10, wall=70), timed(1, 30, wall=30)]
-    assert rule.share_done(overlapping) == pytest.approx(0.4)
+    assert rule.completed_share(overlapping) == pytest.approx(0.4)
     assert rule.seconds_left(overlapping) == pytest.approx(60)
-    assert rule.share_done([timed(1, None, wall=70)]) == pytest.approx(0.7)  # from an old one
+    assert rule.completed_share([timed(1, None, wall=70)]) == pytest.approx(0.7)  # from an old one
 
 
 def test_final_evaluation_does_not_count():
@@ -102,15 +102,15 @@ def test_final_evaluation_does_not_count():
 
 def test_share_of_an_iteration_is_extrapolated_from_the_previous_one():
     timed_records = [timed(1, 15), timed(1, 5), timed(2, 30), timed(3, 99)]
-    assert hours(200).run_shares(timed_records, 3) == pytest.approx((0.25, 0.4))
-    assert hours(200).run_shares(timed_records, 2) == pytest.approx((0.1, 0.2))
-    assert hours(200).run_shares(timed_records, 1) == (0, 0)
-    assert RunShares(0.25, 0.4).share_at(0.5) == pytest.approx(0.325)
+    assert hours(200).completed_shares(timed_records, 3) == pytest.approx((0.25, 0.4))
+    assert hours(200).completed_shares(timed_records, 2) == pytest.approx((0.1, 0.2))
+    assert hours(200).completed_shares(timed_records, 1) == (0, 0)
+    assert CompletedShares(0.25, 0.4).share_at(0.5) == pytest.approx(0.325)
     spent = STOP_RULES["spent"](evaluations=1000)
-    assert spent.run_shares([evaluated(1, 100), evaluated(2, 150), evaluated(3, 900)], 3) == (
+    assert spent.completed_shares([evaluated(1, 100), evaluated(2, 150), evaluated(3, 900)], 3) == (
         pytest.approx((0.25, 0.4))
     )
-    assert STOP_RULES["never"]().run_shares(timed_records, 3) == (0, 0)
+    assert STOP_RULES["never"]().completed_shares(timed_records, 3) == (0, 0)
 
 
 def test_expected_iterations_follow_the_larger_share():
@@ -154,7 +154,7 @@ def test_cosine_reaches_its_end_with_the_run(name, lengths):
     rule = hours(1000) if name == "hours" else STOP_RULES["spent"](evaluations=1000)
     cosine, records, factors = RATE_SCHEDULES["cosine"](end=0.1), [], []
     for number, length in enumerate(lengths, 1):
-        share = rule.run_shares(records, number)
+        share = rule.completed_shares(records, number)
         times = [
             TimeInRun(number, step / 10, 1000, share.share_at(step / 10)) for step in range(10)
         ]

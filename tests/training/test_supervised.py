@@ -15,7 +15,7 @@ from zerolab.core.errors import UserError
 from zerolab.evaluation.accuracy import accuracy_report, network_choices
 from zerolab.evaluation.collecting import DatasetSettings
 from zerolab.evaluation.dataset import make_dataset
-from zerolab.evaluation.positions import Positions, read_positions
+from zerolab.evaluation.positions import SolvedPositions, read_positions
 from zerolab.oracles.oracle import ILLEGAL_VALUE
 from zerolab.oracles.solver import Solver, oracle_for
 from zerolab.play.pairings import random_opening
@@ -82,7 +82,7 @@ def test_games_stay_in_one_part_and_splits_do_not_depend_on_file_size(positions)
 
 def test_four_fifths_of_the_games_are_for_training():
     count = 20_000
-    empty_positions = Positions(
+    empty_positions = SolvedPositions(
         GAME, np.arange(count), np.empty(0, np.int16), np.zeros(count + 1, np.int64),
         np.zeros((count, 3), np.uint64), np.zeros((count, 9), np.int32),
     )  # fmt: skip
@@ -95,7 +95,7 @@ def position_with_values(moves, values):
     position = Position.start(GAME)
     for move in moves:
         position = position.play(move)
-    return Positions(
+    return SolvedPositions(
         GAME, np.zeros(1, np.int64), np.array(moves, np.int16), np.array([0, len(moves)]),
         position.state[None], np.array([values], np.int32),
     )  # fmt: skip
@@ -140,7 +140,7 @@ def test_win_labels_agree_with_another_solver():
             break
     states = np.array(list(moves_by_state), np.uint64)
     lengths = list(map(len, moves_by_state.values()))
-    positions = Positions(
+    positions = SolvedPositions(
         game, np.arange(len(lengths)),
         np.array(list(itertools.chain(*moves_by_state.values())), np.int16),
         np.cumsum([0, *lengths]), states, oracle_for(game).action_values(states),

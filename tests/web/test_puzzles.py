@@ -162,7 +162,7 @@ def test_illegal_move_is_no_answer(client):
 
 def test_possible_puzzles_come_from_files_and_stored_games(here, tmp_path):
     game = parse_game(GAME)
-    oracle = oracle_for(game, memory=1)
+    oracle = oracle_for(game, memory_mib=1)
     found = (make_puzzle(each, oracle) for each in random_positions(game, 5))
     puzzle = next(each for each in found if each is not None)
     folders = Folders((here / "runs",), tmp_path, tmp_path)

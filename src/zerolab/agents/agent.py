@@ -236,7 +236,7 @@ class SearchOptions(SearchSettings):
     is played. Proven losses are avoided, and the quickest known win is chosen."""
 
     @property
-    def search(self) -> SearchSettings:
+    def search_settings(self) -> SearchSettings:
         """Search settings, without the other options of the agent."""
         return SearchSettings.model_validate(self.model_dump(exclude={"temperature_plies"}))
 
@@ -317,7 +317,7 @@ def _updated(
 def _check_without_search(options: SearchOptions, base: SearchSettings) -> None:
     ineffective = [
         key
-        for key in changed_options(options, base)
+        for key in _changed_options(options, base)
         if key not in ("simulations", "temperature_plies")
     ]
     if ineffective:
@@ -328,12 +328,12 @@ def options_text(options: Settings, base: Settings) -> str:
     """Return the options that differ from `base` as ``?a=1&b=2``, sorted by key; "" if none do."""
     texts = [
         f"{key}={str(value).lower() if isinstance(value, bool) else value}"
-        for key, value in changed_options(options, base).items()
+        for key, value in _changed_options(options, base).items()
     ]
     return "?" + "&".join(texts) if texts else ""
 
 
-def changed_options(options: Settings, base: Settings) -> dict[str, Any]:
+def _changed_options(options: Settings, base: Settings) -> dict[str, Any]:
     """Return the options that differ from `base`, sorted by key.
 
     An option that `base` lacks is compared with its default.

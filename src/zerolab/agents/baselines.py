@@ -83,8 +83,8 @@ class PlayoutSearchKind(AgentKind):
         self._settings = settings
 
     def new_agent(self, argument: str, game: Game) -> Agent:
-        head, text = split_options(argument)
-        base = self._settings(parse_playout_count(self._name, head))
+        count_text, text = split_options(argument)
+        base = self._settings(parse_playout_count(self._name, count_text))
         options = parse_search_options(SearchOptions, text, base)
         if options.leaf_evaluator.name == "network":
             raise UserError(
@@ -97,18 +97,24 @@ class PlayoutSearchKind(AgentKind):
 
         def new_player() -> SearchPlayer:
             uniform = UniformEvaluator(rules.action_count(game))
-            return SearchPlayer(game, name, options.search, uniform, options.temperature_plies)
+            return SearchPlayer(
+                game, name, options.search_settings, uniform, options.temperature_plies
+            )
 
-        memory = tree_bytes(game, options.search)
+        memory = tree_bytes(game, options.search_settings)
         return Agent(name, new_player, memory, search_settings=options, game=game, identity=name)
 
 
-def parse_playout_count(name: str, head: str) -> int:
+def parse_playout_count(name: str, count_text: str) -> int:
     """Return N in ``NAME:N``; raise UserError for any other text."""
-    playouts = int(head) if head.isdecimal() and len(head) <= len(str(_MAX_PLAYOUTS)) else 0
+    playouts = (
+        int(count_text)
+        if count_text.isdecimal() and len(count_text) <= len(str(_MAX_PLAYOUTS))
+        else 0
+    )
     if not 1 <= playouts <= _MAX_PLAYOUTS:
         raise UserError(
-            f'"{name}:{head}": expected a number of playouts from 1 to {_MAX_PLAYOUTS},'
+            f'"{name}:{count_text}": expected a number of playouts from 1 to {_MAX_PLAYOUTS},'
             f" as in {name}:100"
         )
     return playouts
@@ -161,8 +167,8 @@ class _Rhea(AgentKind):
     spec_form = "rhea:N"
 
     def new_agent(self, argument: str, game: Game) -> Agent:
-        head, text = split_options(argument)
-        base = _unchecked(parse_playout_count("rhea", head))
+        count_text, text = split_options(argument)
+        base = _unchecked(parse_playout_count("rhea", count_text))
         options = parse_options(RheaSettings, text, base)
         # ?playouts=N is an alternative form with the same canonical name.
         name = f"rhea:{options.playouts}{options_text(options, _unchecked(options.playouts))}"

@@ -114,11 +114,11 @@ def _check_target(target: Path, half: bool) -> None:
 def _load_agent(source: str, target: Path, half: bool) -> CheckedAgent:
     """Return the network named by a source; raise UserError for any other source."""
     kind, argument = agent_kind_and_argument(source)
-    head, options = split_options(argument)
+    bare_spec, options = split_options(argument)
     if options is not None:
         raise UserError(f"{quoted(source)}: expected RUN or RUN@N; options apply only to play")
     if kind is AGENT_KINDS["run"]:
-        return checked_agent_of_run(*find_run_and_iteration(head))
+        return checked_agent_of_run(*find_run_and_iteration(bare_spec))
     if not isinstance(kind, StoredAgentKind):
         raise UserError(f"{quoted(source)} has no network: expected a run, such as runs/demo@12")
     if target.suffix == AGENT_SUFFIX and not half:
@@ -126,7 +126,7 @@ def _load_agent(source: str, target: Path, half: bool) -> CheckedAgent:
             f"{quoted(source)} is already an agent file: expected a run, a target ending in"
             f" {ONNX_SUFFIX}, or half precision"
         )
-    return kind.read(head).agent
+    return kind.read_agent(bare_spec).agent
 
 
 def _already_has(target: Path, content: bytes) -> bool:
@@ -227,7 +227,9 @@ def _metadata(agent: CheckedAgent, network: Network) -> dict[str, Any]:
         "actions": [
             notation.action_name(game, action) for action in range(rules.action_count(game))
         ],
-        "outputs": {name: head.prediction_meaning for name, head in network.head_settings.items()},
+        "outputs": {
+            name: bare_spec.prediction_meaning for name, bare_spec in network.head_settings.items()
+        },
         "network": agent.network_settings.model_dump(mode="json"),
         "origin": agent.header.origin.model_dump(mode="json"),
         "digest": agent.digest,

@@ -39,7 +39,7 @@ from zerolab.store.arrays import (
     WEIGHTS_KIND,
     AgentFile,
     AgentHeader,
-    Arrays,
+    NamedArrays,
     decode_agent,
     require_finite_weights,
     saved_arrays_digest,
@@ -57,7 +57,7 @@ class CheckedAgent(NamedTuple):
     network_settings: NetworkSettings
     search_settings: SearchSettings
     """Search settings used in training, which are also the default for play."""
-    weights: Arrays
+    weights: NamedArrays
     """Weights in float32, even if stored in half precision."""
     header: AgentHeader
     digest: str
@@ -138,19 +138,19 @@ class StoredAgent(NamedTuple):
 class StoredAgentKind(AgentKind):
     """Kind of agents in files."""
 
-    def read(self, head: str) -> StoredAgent:
+    def read_agent(self, bare_spec: str) -> StoredAgent:
         """Return the agent named by a spec without options; raise UserError if there is none."""
         raise NotImplementedError
 
     def fixed_game(self, argument: str) -> Game:
-        return self.read(split_options(argument)[0]).agent.game
+        return self.read_agent(split_options(argument)[0]).agent.game
 
     def new_agent(self, argument: str, game: Game) -> Agent:
-        head, text = split_options(argument)
-        name, path, agent = self.read(head)
+        bare_spec, text = split_options(argument)
+        name, path, agent = self.read_agent(bare_spec)
         options = parse_search_options(NetworkOptions, text, agent.search_settings)
 
-        def load_weights() -> Arrays:
+        def load_weights() -> NamedArrays:
             return read_agent_file(path, agent.digest).weights
 
         network = StoredNetwork(
@@ -164,17 +164,17 @@ class StoredAgentKind(AgentKind):
         return network_agent(network, options)
 
 
-def read_agent_file(path: Path, digits: str = "") -> CheckedAgent:
-    """Return the agent in a file whose digest begins with `digits`.
+def read_agent_file(path: Path, digest_prefix: str = "") -> CheckedAgent:
+    """Return the agent in a file whose digest begins with `digest_prefix`.
 
     Raises UserError for a missing file, an invalid agent, or a different digest.
     """
     _require_file(path)
     agent = parse_agent_file(read_file(path, MAX_AGENT_BYTES), quoted(path))
-    if not agent.digest.startswith(digits):
+    if not agent.digest.startswith(digest_prefix):
         raise UserError(
-            f"{quoted(path)} has the digest {agent.digest[:_DIGEST_DIGITS]}, not {digits}: the file"
-            " has been replaced by a different agent"
+            f"{quoted(path)} has the digest {agent.digest[:_DIGEST_DIGITS]}, not {digest_prefix}:"
+            " the file has been replaced by a different agent"
         )
     return agent
 
@@ -206,16 +206,19 @@ class _File(StoredAgentKind):
     external_access: ExternalAccess = "path"
 
     def recognises(self, spec: str) -> bool:
-        head = split_options(spec)[0]
-        is_file = AGENT_SUFFIX in (Path(head).suffix, Path(head.rpartition("@")[0]).suffix)
-        return is_file and not is_run_spec(head)
+        bare_spec = split_options(spec)[0]
+        is_file = AGENT_SUFFIX in (
+            Path(bare_spec).suffix,
+            Path(bare_spec.rpartition("@")[0]).suffix,
+        )
+        return is_file and not is_run_spec(bare_spec)
 
-    def read(self, head: str) -> StoredAgent:
-        match = _FILE_HEAD.fullmatch(head)
+    def read_agent(self, bare_spec: str) -> StoredAgent:
+        match = _FILE_HEAD.fullmatch(bare_spec)
         if match is None:
             raise UserError(
-                f"{quoted(head)}: expected a file ending in {AGENT_SUFFIX}, optionally followed by"
-                f" @ and digits of its digest, as in agent{AGENT_SUFFIX}@3f2a9c1d"
+                f"{quoted(bare_spec)}: expected a file ending in {AGENT_SUFFIX}, optionally"
+                f" followed by @ and digits of its digest, as in agent{AGENT_SUFFIX}@3f2a9c1d"
             )
         path = Path(match["name"])
         agent = read_agent_file(path, match["digits"] or "")
@@ -286,16 +289,16 @@ class _Shipped(StoredAgentKind):
     spec_form = "a name listed by zerolab agents"
 
     def recognises(self, spec: str) -> bool:
-        head = split_options(spec)[0]
-        return head.partition("@")[0] in shipped_names() and not is_run_spec(head)
+        bare_spec = split_options(spec)[0]
+        return bare_spec.partition("@")[0] in shipped_names() and not is_run_spec(bare_spec)
 
     def known_specs(self) -> Sequence[str]:
         return shipped_names()
 
-    def read(self, head: str) -> StoredAgent:
-        match = _HEAD.fullmatch(head)
+    def read_agent(self, bare_spec: str) -> StoredAgent:
+        match = _HEAD.fullmatch(bare_spec)
         assert match is not None  # any text matches
-        name, digits = match["name"], match["digits"] or ""
+        name, digest_prefix = match["name"], match["digits"] or ""
         if name not in (names := shipped_names()):
             none = "this package contains no agents"
             expected = f"expected one of {', '.join(names)}" if names else none
@@ -304,10 +307,10 @@ class _Shipped(StoredAgentKind):
                 f"{did_you_mean(name, names)}"
             )
         agent = read_agent_file(shipped_path(name))
-        if not agent.digest.startswith(digits):
+        if not agent.digest.startswith(digest_prefix):
             raise UserError(
-                f"{name} has the digest {agent.digest[:_DIGEST_DIGITS]}, not {digits}: this version"
-                " of zerolab has a different agent with this name"
+                f"{name} has the digest {agent.digest[:_DIGEST_DIGITS]}, not {digest_prefix}: this"
+                " version of zerolab has a different agent with this name"
             )
         return StoredAgent(f"{name}@{agent.digest[:_DIGEST_DIGITS]}", shipped_path(name), agent)
 

@@ -263,4 +263,6 @@ class NetworkPlayerFactory:
         game, name, options, evaluator = self.game, self.name, self.options, self.load_evaluator()
         if options.simulations == 0:
             return PolicyPlayer(game, name, evaluator, options.temperature_plies)
-        return SearchPlayer(game, name, options.search, evaluator, options.temperature_plies)
+        return SearchPlayer(
+            game, name, options.search_settings, evaluator, options.temperature_plies
+        )

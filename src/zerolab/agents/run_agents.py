@@ -31,7 +31,7 @@ from zerolab.rules.catalogue import parse_game
 from zerolab.rules.rules import Game
 from zerolab.search.methods import playouts_per_leaf
 from zerolab.search.search_settings import SearchSettings
-from zerolab.store.arrays import Arrays
+from zerolab.store.arrays import NamedArrays
 from zerolab.store.checks import hex_digest
 from zerolab.store.games import network_name
 from zerolab.store.listing import find_runs
@@ -52,11 +52,13 @@ class StoredNetwork(NamedTuple):
     """Search settings used in training."""
     digest: str
     """Digest of the network file in the run, which identifies weights, game and settings."""
-    load_weights: Callable[[], Arrays]
+    load_weights: Callable[[], NamedArrays]
     """Function that returns the weights; raises UserError if they are damaged or were replaced."""
 
 
-def build_evaluator(settings: NetworkSettings, game: Game, weights: Arrays) -> NetworkEvaluator:
+def build_evaluator(
+    settings: NetworkSettings, game: Game, weights: NamedArrays
+) -> NetworkEvaluator:
     """Return the evaluator of a network; raise UserError if the weights are incompatible."""
     from zerolab.networks.inference import NetworkEvaluator
     from zerolab.networks.network import set_weights
@@ -175,7 +177,7 @@ def agent_of_run(run: RunFolder, iteration: int, options: NetworkOptions | None 
     settings = read_play_settings(run)
     name, digest = network_name(run.path, iteration), run.weights_digest(iteration)
 
-    def load_weights() -> Arrays:
+    def load_weights() -> NamedArrays:
         if run.weights_digest(iteration) != digest:
             raise UserError(f"{name} has been retrained in the meantime: repeat the command")
         return run.load_weights(iteration)
@@ -203,8 +205,8 @@ class _Run(AgentKind):
         return parse_game(read_play_settings(run).game)
 
     def new_agent(self, argument: str, game: Game) -> Agent:
-        head, text = split_options(argument)
-        run, iteration = find_run_and_iteration(head)
+        bare_spec, text = split_options(argument)
+        run, iteration = find_run_and_iteration(bare_spec)
         return agent_of_run(
             run,
             iteration,
@@ -212,15 +214,15 @@ class _Run(AgentKind):
         )
 
 
-def is_run_spec(head: str) -> bool:
+def is_run_spec(bare_spec: str) -> bool:
     """Return whether ``FOLDER[@ITERATION]`` names a run folder.
 
     Eight or more hexadecimal digits after the @ are the digest of an agent in a file, not an
     iteration.
     """
-    folder, at, digits = head.rpartition("@")
+    folder, at, digits = bare_spec.rpartition("@")
     is_iteration = bool(at) and not _DIGEST.fullmatch(digits)
-    return _is_run(head) or (is_iteration and is_run(Path(folder)))
+    return _is_run(bare_spec) or (is_iteration and is_run(Path(folder)))
 
 
 def _is_run(folder: str) -> bool:
@@ -230,17 +232,17 @@ def _is_run(folder: str) -> bool:
     return not too_long and is_run(Path(folder))
 
 
-def find_run_and_iteration(head: str) -> tuple[RunFolder, int]:
+def find_run_and_iteration(bare_spec: str) -> tuple[RunFolder, int]:
     """Return the run and the iteration of the network named by ``FOLDER[@ITERATION]``.
 
     By default, the iteration is that of the best network. Raises UserError if the run or the
     given iteration does not exist.
     """
-    folder, iteration = head, ""
-    if "@" in head and not _is_run(head):
-        folder, _, iteration = head.rpartition("@")
+    folder, iteration = bare_spec, ""
+    if "@" in bare_spec and not _is_run(bare_spec):
+        folder, _, iteration = bare_spec.rpartition("@")
         if not (iteration.isdecimal() and len(iteration) < _MAX_DIGITS):
-            raise UserError(f'"{head}": expected a whole number after @, as in {folder}@12')
+            raise UserError(f'"{bare_spec}": expected a whole number after @, as in {folder}@12')
     run = RunFolder.open(Path(folder))
     chosen = int(iteration) if iteration else run.progress.best
     networks = run.network_iterations()

@@ -26,7 +26,7 @@ from zerolab.rules.rules import Game
 from zerolab.search.evaluator import Evaluator
 
 if TYPE_CHECKING:
-    from zerolab.evaluation.positions import Positions
+    from zerolab.evaluation.positions import SolvedPositions
 
 __all__ = [
     "Analysis", "LoadedAgent", "MoveAnalysis", "Network", "analyse", "list_games", "load_agent",
@@ -98,7 +98,7 @@ def list_games() -> list[str]:
     return sorted(registered_games())
 
 
-def read_positions(path: Path | str, game: str | None = None) -> Positions:
+def read_positions(path: Path | str, game: str | None = None) -> SolvedPositions:
     """Return the solved positions in a file written by `zerolab dataset`.
 
     The result contains three arrays: the states, uint64[n, words]; the exact values of all moves,

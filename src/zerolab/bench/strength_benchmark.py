@@ -23,7 +23,7 @@ from zerolab.core.files import write_text
 from zerolab.core.processes import available_cores
 from zerolab.evaluation.collecting import DatasetSettings
 from zerolab.evaluation.dataset import CollectionProgress, make_dataset
-from zerolab.evaluation.positions import Positions, read_positions
+from zerolab.evaluation.positions import SolvedPositions, read_positions
 from zerolab.play.engine import ProgressCallback
 from zerolab.report.figures import save_figure
 from zerolab.report.table import percent
@@ -228,7 +228,9 @@ def _require_extensible(folder: Path, previous: StrengthSettings) -> None:
             )
 
 
-def _positions(folder: Path, settings: StrengthSettings, display: BenchmarkDisplay) -> Positions:
+def _positions(
+    folder: Path, settings: StrengthSettings, display: BenchmarkDisplay
+) -> SolvedPositions:
     """Return the solved test positions, which the first call collects."""
     game, path = parse_game(settings.game), folder / "positions.parquet"
     if not path.exists():
@@ -251,7 +253,7 @@ def _measure(
     variant: str,
     seed: int,
     settings: StrengthSettings,
-    positions: Positions,
+    positions: SolvedPositions,
     accuracy_log: AccuracyLog,
     display: BenchmarkDisplay,
 ) -> None:

@@ -18,7 +18,7 @@ from zerolab.core.errors import UserError
 from zerolab.core.files import read_text, write_text
 from zerolab.evaluation.accuracy import agent_accuracy_reports
 from zerolab.evaluation.position_statistics import MeanEstimate
-from zerolab.evaluation.positions import Positions
+from zerolab.evaluation.positions import SolvedPositions
 from zerolab.play.engine import ProgressCallback
 from zerolab.report.figures import COLOURS, legend_below, new_figure, series_colour
 from zerolab.report.table import Cell, Column, Interval, Table, wilson_interval
@@ -111,7 +111,7 @@ def evaluation_search_options(
 def measure_network(
     run: RunFolder,
     checkpoint: TimedCheckpoint,
-    positions: Positions,
+    positions: SolvedPositions,
     settings: StrengthSettings,
     progress: ProgressCallback,
 ) -> dict[str, Interval]:

@@ -34,8 +34,8 @@ from zerolab.evaluation.cards import (
     CardComparison,
     CardPerfectPlay,
     TrainingSummary,
+    card_measured_shares,
     card_path,
-    card_shares,
     compare_cards,
     measure_accuracy,
     measure_match,
@@ -119,7 +119,7 @@ def _find(name: str) -> StoredAgent:
             f"{quoted(name)} has no card: expected a name listed by zerolab agents, or a .zerolab"
             " file"
         )
-    return kind.read(head)
+    return kind.read_agent(head)
 
 
 def listed_agents() -> Iterator[AgentWithCard]:
@@ -184,7 +184,7 @@ def _show(listed: AgentWithCard) -> None:
         f"measured{options} on {card.measured}, with {card.simulations:,} simulations per move"
     )
     rows: list[list[Cell]] = [
-        [what, share.interval, share.samples] for what, share in card_shares(card)
+        [what, share.interval, share.samples] for what, share in card_measured_shares(card)
     ]
     columns: list[str | Column] = ["", Column("share", ".1%"), Column("samples", ",")]
     print_table(console, Table("card", "", columns, rows))
@@ -354,7 +354,7 @@ def write_agent_and_card(
 
 
 def _exported(run: str, file: Path, overwrite: bool) -> tuple[StoredAgent, TrainingSummary]:
-    """Export a run's agent if necessary; return the stored agent and facts about its training."""
+    """Export a run's agent if necessary; return the stored agent and a summary of its training."""
     from zerolab.agents.exporting import checked_agent_of_run, export_to_file
     from zerolab.training.costs import training_summary
 

@@ -40,7 +40,7 @@ from zerolab.evaluation.opponents import (
     print_perfect_play,
     save_accuracy_figure,
 )
-from zerolab.evaluation.positions import Positions, read_positions
+from zerolab.evaluation.positions import SolvedPositions, read_positions
 from zerolab.evaluation.public_sets import DEFAULT_GAME, PublicSet, is_text_set, read_public_set
 from zerolab.evaluation.solved_sets import (
     SetAccuracy,
@@ -110,7 +110,7 @@ def evaluate(
     if not 2 <= games <= _MAX_GAMES or games % 2:
         raise UserError(f"games = {quoted(games)}: expected an even number from 2 to {_MAX_GAMES}")
     check_bounds("openings", openings, _MAX_OPENINGS, least=0)
-    checked_whole_number("nodes", nodes, least=1)
+    checked_whole_number("nodes", nodes, minimum=1)
     checked_whole_number("seed", seed)
     if figure is not None:
         if against is not None and not positions:
@@ -143,7 +143,7 @@ def evaluate(
             result["not_solved"] = collection.counts.unsolved
         elif figure is not None:
             console.print(f"{figure} is not written, because accuracy is not measured")
-    if len(files) == 1 and isinstance(files[0], Positions):
+    if len(files) == 1 and isinstance(files[0], SolvedPositions):
         result["accuracy"] = _accuracy(console, agent, files[0], seed, figure)
     elif files:
         result["sets"] = _errors(console, agent, positions, files, seed, figure)
@@ -153,13 +153,13 @@ def evaluate(
 
 def _read_files(
     paths: Sequence[Path], player: str, game: str | None
-) -> list[Positions | PublicSet]:
+) -> list[SolvedPositions | PublicSet]:
     """Return the content of all files, which must be for one game.
 
     The game is `game`, or else the player's game, or else that of the first file.
     """
     common = parse_game(game) if game is not None else _game_of(player) if paths else None
-    files: list[Positions | PublicSet] = []
+    files: list[SolvedPositions | PublicSet] = []
     for path in paths:
         if is_text_set(path):
             files.append(read_public_set(path, common or parse_game(DEFAULT_GAME)))
@@ -227,7 +227,7 @@ def _collect_solved_positions(console: Console, game: Game, seed: int) -> Collec
 
 
 def _accuracy(
-    console: Console, agent: Agent, solved: Positions, seed: int, figure: Path | None
+    console: Console, agent: Agent, solved: SolvedPositions, seed: int, figure: Path | None
 ) -> dict[str, Any]:
     with progress_bar("choosing moves", len(solved), "positions") as update:
         reports = agent_accuracy_reports(agent, solved, seed, update)
@@ -244,7 +244,7 @@ def _errors(
     console: Console,
     agent: Agent,
     paths: Sequence[Path],
-    files: Sequence[Positions | PublicSet],
+    files: Sequence[SolvedPositions | PublicSet],
     seed: int,
     figure: Path | None,
 ) -> list[dict[str, Any]]:
@@ -376,7 +376,7 @@ def _write_public_set(
         print_lines(*solved_set_lines(path, manifest))
 
 
-def solve_public_set(public: PublicSet, processes: int | None = None) -> Positions:
+def solve_public_set(public: PublicSet, processes: int | None = None) -> SolvedPositions:
     """Return the solved positions of a test set, from the cache if possible, showing progress."""
     with (
         advise_resuming("solved positions are cached", "the same command"),

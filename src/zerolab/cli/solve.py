@@ -90,7 +90,7 @@ def solve(
         print_lines(f"zerolab: {warning}", error=True)
     with Console(stderr=True).status(f"solving {game}") as status:
         solution = solve_position(
-            position, budget, memory=memory, generic=generic,
+            position, budget, memory_mib=memory, generic=generic,
             report=_reporter(game_name(position.game), status),
         )  # fmt: skip
     if json:

@@ -84,14 +84,16 @@ def require_type(name: str, value: object, types: Any, expected: str) -> None:
         raise UserError(f"{name} = {quoted(value)}: expected {expected}")
 
 
-def checked_whole_number(name: str, value: object, least: int = 0) -> int:
-    """Return `value` as an int; raise UserError unless `least` <= `value` < 2**63."""
+def checked_whole_number(name: str, value: object, minimum: int = 0) -> int:
+    """Return `value` as an int; raise UserError unless `minimum` <= `value` < 2**63."""
     try:
         number = index(value)  # type: ignore[arg-type]
     except TypeError:
         raise UserError(f"{name} = {quoted(value)}: expected a whole number") from None
-    if not least <= number < 1 << 63:
-        raise UserError(f"{name} = {quoted(number)}: expected at least {least} and less than 2**63")
+    if not minimum <= number < 1 << 63:
+        raise UserError(
+            f"{name} = {quoted(number)}: expected at least {minimum} and less than 2**63"
+        )
     return number
 
 

@@ -37,14 +37,14 @@ def check_valid_path(path: Path) -> None:
         raise UserError(f"{quoted(path)}: {_reason(error)}") from None
 
 
-def check_regular_file(path: Path, limit: int) -> None:
-    """Raise UserError unless `path` is a regular file of at most `limit` bytes.
+def check_regular_file(path: Path, max_bytes: int) -> None:
+    """Raise UserError unless `path` is a regular file of at most `max_bytes`.
 
     Call this before opening a file of unknown origin. Opening a named pipe blocks until another
     process writes to it, and reading from a device may never end.
     """
     try:
-        _check_type(path, path.stat(), limit)
+        _check_type(path, path.stat(), max_bytes)
     except (OSError, ValueError) as error:
         raise _unreadable(path, error) from None
 
@@ -59,27 +59,27 @@ def check_not_symlink(path: Path) -> None:
         raise UserError(f"cannot write {quoted(path)}: it is a link; expected a file")
 
 
-def read_file(path: Path, limit: int) -> bytes:
-    """Return the content of a regular file of at most `limit` bytes; raise UserError otherwise."""
-    check_regular_file(path, limit)
+def read_file(path: Path, max_bytes: int) -> bytes:
+    """Return the content of a regular file of at most `max_bytes`; raise UserError otherwise."""
+    check_regular_file(path, max_bytes)
     try:
         with open(path, "rb") as file:
-            _check_type(path, os.fstat(file.fileno()), limit)
-            content = file.read(limit + 1)
+            _check_type(path, os.fstat(file.fileno()), max_bytes)
+            content = file.read(max_bytes + 1)
     except OSError as error:
         raise _unreadable(path, error) from None
-    if len(content) > limit:  # the file has grown, or is a special file that reports size 0
-        raise _too_large(path, f"more than {limit:,}", limit)
+    if len(content) > max_bytes:  # the file has grown, or is a special file that reports size 0
+        raise _too_large(path, f"more than {max_bytes:,}", max_bytes)
     return content
 
 
-def read_text(path: Path, limit: int) -> str:
-    """Return the text of a regular UTF-8 file of at most `limit` bytes; raise UserError otherwise.
+def read_text(path: Path, max_bytes: int) -> str:
+    """Return the text of a regular UTF-8 file of at most `max_bytes`; raise UserError otherwise.
 
     Line endings are preserved; a byte order mark at the beginning is left out.
     """
     try:
-        return read_file(path, limit).decode().removeprefix("\ufeff")
+        return read_file(path, max_bytes).decode().removeprefix("\ufeff")
     except UnicodeDecodeError as error:
         raise UserError(
             f"cannot read {quoted(path)}: byte {error.start:,} is not UTF-8 text"
@@ -165,17 +165,19 @@ def make_folder(path: Path) -> None:
         raise UserError(f"cannot create the folder {quoted(path)}: {_reason(error)}") from error
 
 
-def _check_type(path: Path, status: os.stat_result, limit: int) -> None:
+def _check_type(path: Path, status: os.stat_result, max_bytes: int) -> None:
     if not stat.S_ISREG(status.st_mode):
         types = (name for is_type, name in _FILE_TYPES if is_type(status.st_mode))
         file_type = next(types, "special file")
         raise UserError(f"cannot read {quoted(path)}: it is a {file_type}; expected a file")
-    if status.st_size > limit:
-        raise _too_large(path, f"{status.st_size:,}", limit)
+    if status.st_size > max_bytes:
+        raise _too_large(path, f"{status.st_size:,}", max_bytes)
 
 
-def _too_large(path: Path, size: str, limit: int) -> UserError:
-    return UserError(f"cannot read {quoted(path)}: it is {size} bytes; expected at most {limit:,}")
+def _too_large(path: Path, size: str, max_bytes: int) -> UserError:
+    return UserError(
+        f"cannot read {quoted(path)}: it is {size} bytes; expected at most {max_bytes:,}"
+    )
 
 
 def _unreadable(path: Path, error: OSError | ValueError) -> UserError:

@@ -57,7 +57,7 @@ _MAX_NOTE_BYTES = 100
 _MAX_WAIT_SECONDS = 120.0
 MAX_CACHE_BYTES = 1 << 30
 """Limit on the total size of all entries; the least recently used are removed first."""
-MAX_UNUSED_SECONDS = 30 * 24 * 3600.0
+_MAX_UNUSED_SECONDS = 30 * 24 * 3600.0
 """Seconds since its last use after which an entry is always removed."""
 
 
@@ -316,7 +316,7 @@ def _tidy_once(root: Path) -> None:
             status = path.lstat()
             if stat.S_ISREG(status.st_mode):
                 files.append((status.st_mtime, status.st_size, path))
-    total, oldest = 0, time.time() - MAX_UNUSED_SECONDS
+    total, oldest = 0, time.time() - _MAX_UNUSED_SECONDS
     for used, size, path in sorted(files, reverse=True):
         total += size
         if used < oldest or total > MAX_CACHE_BYTES:

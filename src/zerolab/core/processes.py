@@ -8,7 +8,7 @@ The fork server imports this module first, so that it exits silently with its pa
 would check only between requests whether its parent had exited: it would finish imports that take
 many seconds and then fork a process that prints a traceback because the parent has exited.
 The module watches the parent only in a fork server, since other processes, such as one that another
-thread starts at the same time, can inherit the environment variable `PARENT_PROCESS_VARIABLE`.
+thread starts at the same time, can inherit the environment variable `_PARENT_PROCESS_VARIABLE`.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def _pool(threads: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(threads, "part")
 
 
-PARENT_PROCESS_VARIABLE = "ZEROLAB_FORK_SERVER_OF"
+_PARENT_PROCESS_VARIABLE = "ZEROLAB_FORK_SERVER_OF"
 """Environment variable with the process id of the parent of the fork server."""
 
 
@@ -131,7 +131,7 @@ def _start_server() -> None:
         resource_tracker.ensure_running()  # before blocking Ctrl-C, since this call unblocks it
     before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     try:
-        with _environment(PARENT_PROCESS_VARIABLE, str(os.getpid())):
+        with _environment(_PARENT_PROCESS_VARIABLE, str(os.getpid())):
             forkserver.ensure_running()
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
@@ -210,8 +210,8 @@ def _is_fork_server() -> bool:
     return getattr(sys.modules["__main__"], "main", None) is forkserver.main
 
 
-if PARENT_PROCESS_VARIABLE in os.environ and _is_fork_server():
-    _exit_server_with_parent(int(os.environ.pop(PARENT_PROCESS_VARIABLE)))
+if _PARENT_PROCESS_VARIABLE in os.environ and _is_fork_server():
+    _exit_server_with_parent(int(os.environ.pop(_PARENT_PROCESS_VARIABLE)))
     atexit.register(os._exit, 0)  # skip the unloading of torch, which takes a second
     sys.excepthook = _show_unless_parent_has_ended
 

@@ -3,8 +3,8 @@
 The key of a stream is a 64-bit hash of (run seed, iteration, game number, ply, purpose). Results
 therefore do not depend on the batching of games, the number of workers or interruptions of a run.
 Draw n, counted from 0, is output n of SplitMix64 [Steele2014] seeded with the key, that is,
-mix(key + (n + 1) * gamma), where mix is the SplitMix64 finaliser and gamma is 2**64 divided by the
-golden ratio, rounded to an odd number.
+mix64(key + (n + 1) * gamma), where mix64 is the SplitMix64 finaliser and gamma is 2**64 divided by
+the golden ratio, rounded to an odd number.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ SELF_PLAY_ARCHIVE = 26
 
 
 @inlined
-def mix(bits):
+def mix64(bits):
     """Scramble 64 bits so that each output bit depends on every input bit."""
     bits = (bits ^ (bits >> np.uint64(30))) * _MIX_1
     bits = (bits ^ (bits >> np.uint64(27))) * _MIX_2
@@ -57,13 +57,13 @@ def mix(bits):
 @inlined
 def fold_in(key, part):
     """Derive a new stream from a stream and a non-negative integer."""
-    return mix(key * _MIX_2 + mix(np.uint64(part) + _GOLDEN_GAMMA))
+    return mix64(key * _MIX_2 + mix64(np.uint64(part) + _GOLDEN_GAMMA))
 
 
 @inlined
 def random_bits(key, number):
     """Return draw `number` of a stream as 64 random bits."""
-    return mix(key + (np.uint64(number) + np.uint64(1)) * _GOLDEN_GAMMA)
+    return mix64(key + (np.uint64(number) + np.uint64(1)) * _GOLDEN_GAMMA)
 
 
 @inlined

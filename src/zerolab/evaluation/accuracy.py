@@ -23,7 +23,7 @@ from zerolab.evaluation.position_statistics import (
     mean_estimate,
     proportion_estimate,
 )
-from zerolab.evaluation.positions import Positions
+from zerolab.evaluation.positions import SolvedPositions
 from zerolab.play.engine import (
     EngineSetup,
     ProgressCallback,
@@ -60,7 +60,7 @@ class MoveChoices(NamedTuple):
     """[n], expected outcomes for the side to move, in [-1, 1]; None if not estimated."""
 
 
-def network_choices(evaluator: Evaluator, positions: Positions) -> MoveChoices:
+def network_choices(evaluator: Evaluator, positions: SolvedPositions) -> MoveChoices:
     """Return the legal move with the highest prior, and the network's value, for each position."""
     from zerolab.networks.inference import limit_torch_threads  # noqa: PLC0415  imports torch, slowly
 
@@ -77,7 +77,7 @@ def network_choices(evaluator: Evaluator, positions: Positions) -> MoveChoices:
 
 def player_choices(
     agent: Agent,
-    positions: Positions,
+    positions: SolvedPositions,
     seed: int,
     progress: ProgressCallback = lambda done, note: None,
     *,
@@ -172,7 +172,7 @@ class MoveGrades(NamedTuple):
         )
 
 
-def grade_moves(positions: Positions, actions: NDArray[np.int64]) -> MoveGrades:
+def grade_moves(positions: SolvedPositions, actions: NDArray[np.int64]) -> MoveGrades:
     """Return the grades of actions, int64[n]; a forfeit is neither strong nor weak."""
     best = positions.position_values
     is_forfeit = actions == FORFEIT_ACTION
@@ -186,7 +186,7 @@ def grade_moves(positions: Positions, actions: NDArray[np.int64]) -> MoveGrades:
     )
 
 
-def random_move_grades(positions: Positions) -> MoveGrades:
+def random_move_grades(positions: SolvedPositions) -> MoveGrades:
     """Return the exact expected grades of uniformly random legal moves."""
     best, legal = positions.position_values[:, None], positions.legal
     values = np.where(legal, positions.action_values, 0)
@@ -199,7 +199,7 @@ def random_move_grades(positions: Positions) -> MoveGrades:
     )
 
 
-def non_trivial_mask(positions: Positions) -> NDArray[np.bool_]:
+def non_trivial_mask(positions: SolvedPositions) -> NDArray[np.bool_]:
     """Return bool[n], True for positions where some legal move worsens the result.
 
     In all other positions, which include all lost ones, every move is weak.
@@ -259,7 +259,7 @@ class AccuracyReport(NamedTuple):
         return strong is not None and strong.interval.low < strong.interval.high
 
 
-def accuracy_report(name: str, positions: Positions, choices: MoveChoices) -> AccuracyReport:
+def accuracy_report(name: str, positions: SolvedPositions, choices: MoveChoices) -> AccuracyReport:
     """Return the accuracy of a player's choices, compared with the exact values."""
     estimates = choices.position_values
     value = None if estimates is None else _value_accuracy(estimates, positions)
@@ -267,7 +267,7 @@ def accuracy_report(name: str, positions: Positions, choices: MoveChoices) -> Ac
     return _report(name, positions, grades, _estimate_accuracy, value)
 
 
-def random_move_accuracy_report(positions: Positions) -> AccuracyReport:
+def random_move_accuracy_report(positions: SolvedPositions) -> AccuracyReport:
     """Return the exact expected accuracy of uniformly random moves."""
     return _report(
         "random, expected", positions, random_move_grades(positions), _exact_accuracy, None
@@ -292,7 +292,7 @@ def _exact_accuracy(grades: MoveGrades) -> MoveAccuracy:
 
 def _report(
     name: str,
-    positions: Positions,
+    positions: SolvedPositions,
     grades: MoveGrades,
     measure: Callable[[MoveGrades], MoveAccuracy],
     value: ValueAccuracy | None,
@@ -307,20 +307,20 @@ def _report(
     return AccuracyReport(name, measure(grades), in_non_trivial, by_ply, ranges, value)
 
 
-def ply_ranges(plies: NDArray[np.int64], limit: int = MAX_PLY_RANGES) -> list[tuple[int, int]]:
-    """Return the first and last ply of at most `limit` ranges with similar position counts.
+def ply_ranges(plies: NDArray[np.int64], max_ranges: int = MAX_PLY_RANGES) -> list[tuple[int, int]]:
+    """Return the first and last ply of at most `max_ranges` ranges with similar position counts.
 
     `plies`, int64[n], contains the ply of each position. The positions, sorted by ply, are divided
     evenly, and a ply belongs to the range that includes the middle of its positions.
     """
     distinct, counts = np.unique(plies, return_counts=True)
     middles = np.cumsum(counts) - counts / 2
-    ranges = (middles * limit / max(1, len(plies))).astype(np.int64)
+    ranges = (middles * max_ranges / max(1, len(plies))).astype(np.int64)
     members = [distinct[ranges == number] for number in np.unique(ranges)]
     return [(int(range_plies[0]), int(range_plies[-1])) for range_plies in members]
 
 
-def _value_accuracy(values: NDArray[np.float32], positions: Positions) -> ValueAccuracy:
+def _value_accuracy(values: NDArray[np.float32], positions: SolvedPositions) -> ValueAccuracy:
     results = np.sign(positions.position_values).astype(np.float64)
     is_decisive = results != 0
     hits = np.sign(values[is_decisive]) == results[is_decisive]
@@ -332,7 +332,7 @@ def _value_accuracy(values: NDArray[np.float32], positions: Positions) -> ValueA
 
 def agent_accuracy_reports(
     agent: Agent,
-    positions: Positions,
+    positions: SolvedPositions,
     seed: int,
     progress: ProgressCallback = lambda done, note: None,
 ) -> list[AccuracyReport]:

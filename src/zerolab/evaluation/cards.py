@@ -33,7 +33,7 @@ from zerolab.evaluation.collecting import DatasetSettings
 from zerolab.evaluation.dataset import CollectionProgress, make_dataset
 from zerolab.evaluation.opponents import play_against_perfect, play_baseline
 from zerolab.evaluation.position_statistics import MeanEstimate
-from zerolab.evaluation.positions import Positions, read_positions
+from zerolab.evaluation.positions import SolvedPositions, read_positions
 from zerolab.evaluation.solved_sets import solved_set_cache_folder
 from zerolab.oracles.solver import SolverBudget, oracle_for
 from zerolab.play.pair_results import PairResult, pair_result
@@ -219,32 +219,36 @@ def write_card(agent_file: Path, card: AgentCard) -> Path:
 
 
 def measure_accuracy(
-    agent: Agent, positions: int, dataset: DatasetSettings, seed: int, bar: ProgressBarFactory
+    agent: Agent,
+    position_count: int,
+    dataset: DatasetSettings,
+    seed: int,
+    progress_bar: ProgressBarFactory,
 ) -> CardAccuracy:
     """Measure an agent on solved positions, which are collected first if they are not cached.
 
     Raises NotSolvedError, a kind of UserError, if the game is too hard to solve.
     """
-    solved, digest = _solved_positions(agent.game, positions, dataset, bar)
-    with bar("choosing moves", len(solved), "positions") as update:
+    solved, digest = _solved_positions(agent.game, position_count, dataset, progress_bar)
+    with progress_bar("choosing moves", len(solved), "positions") as update:
         reports = agent_accuracy_reports(agent, solved, seed, update)
     shares = {report.name: _move_shares(report) for report in reports}
     return CardAccuracy(
-        positions=positions, dataset=dataset, digest=digest, seed=seed,
+        positions=position_count, dataset=dataset, digest=digest, seed=seed,
         network=shares["network"], search=shares.get("search"),
     )  # fmt: skip
 
 
 def _solved_positions(
-    game: Game, count: int, dataset: DatasetSettings, bar: ProgressBarFactory
-) -> tuple[Positions, str]:
+    game: Game, count: int, dataset: DatasetSettings, progress_bar: ProgressBarFactory
+) -> tuple[SolvedPositions, str]:
     """Return the positions that `zerolab dataset` collects, and the digest in their manifest."""
     request = json.dumps([game_name(game), count, dataset.model_dump(mode="json")], sort_keys=True)
     with ExitStack() as stack:
         folder = solved_set_cache_folder() or Path(stack.enter_context(TemporaryDirectory()))
         make_folder(folder)
         path = folder / f"{hex_digest(request.encode())}.parquet"
-        update = stack.enter_context(bar(f"solving {game_name(game)}", count, "positions"))
+        update = stack.enter_context(progress_bar(f"solving {game_name(game)}", count, "positions"))
 
         def report(progress: CollectionProgress) -> None:
             update(progress.position_count, f"{progress.counts.games} games")
@@ -263,7 +267,12 @@ def _move_shares(report: AccuracyReport) -> GoodMoveShares:
 
 
 def measure_match(
-    agent: Agent, opponent: str, games: int, openings: int, seed: int, bar: ProgressBarFactory
+    agent: Agent,
+    opponent: str,
+    games: int,
+    openings: int,
+    seed: int,
+    progress_bar: ProgressBarFactory,
 ) -> CardMatch:
     """Play a match between an agent and an opponent given by a spec.
 
@@ -271,7 +280,7 @@ def measure_match(
     author, so its verification must not run programs.
     """
     require_public_agent(opponent)
-    with bar(f"against {opponent}", games, "games") as update:
+    with progress_bar(f"against {opponent}", games, "games") as update:
         pair = play_baseline(agent, opponent, games, openings, seed, update)
     return CardMatch(
         opponent=opponent, games=games, openings=openings, seed=seed,
@@ -280,11 +289,11 @@ def measure_match(
 
 
 def measure_perfect_play(
-    agent: Agent, games: int, openings: int, seed: int, nodes: int, bar: ProgressBarFactory
+    agent: Agent, games: int, openings: int, seed: int, nodes: int, progress_bar: ProgressBarFactory
 ) -> CardPerfectPlay:
     """Play games against perfect play; raise NotSolvedError if the game is too hard to solve."""
     oracle = oracle_for(agent.game, SolverBudget(nodes=nodes))
-    with bar("against perfect play", games, "games") as update:
+    with progress_bar("against perfect play", games, "games") as update:
         played, _ = play_against_perfect(agent.game, agent, oracle, games, openings, seed, update)
     first, second = (
         pair_result(played[0].first, played[0].second, [x for x in played if x.number % 2 == side])
@@ -300,17 +309,19 @@ def _score(pair: PairResult) -> MeasuredShare:
     return MeasuredShare.from_interval(pair.interval, pair.distinct_score.game_count)
 
 
-def remeasure(card: AgentCard, agent: Agent, bar: ProgressBarFactory) -> AgentCard:
+def remeasure(card: AgentCard, agent: Agent, progress_bar: ProgressBarFactory) -> AgentCard:
     """Repeat the measurements of a card with the same settings and seeds; return the new card."""
     accuracy, perfect = card.accuracy, card.perfect_play
     if accuracy is not None:
-        accuracy = measure_accuracy(agent, accuracy.positions, accuracy.dataset, accuracy.seed, bar)
+        accuracy = measure_accuracy(
+            agent, accuracy.positions, accuracy.dataset, accuracy.seed, progress_bar
+        )
     if perfect is not None:
         perfect = measure_perfect_play(
-            agent, perfect.games, perfect.openings, perfect.seed, perfect.nodes, bar
+            agent, perfect.games, perfect.openings, perfect.seed, perfect.nodes, progress_bar
         )
     matches = tuple(
-        measure_match(agent, each.opponent, each.games, each.openings, each.seed, bar)
+        measure_match(agent, each.opponent, each.games, each.openings, each.seed, progress_bar)
         for each in card.matches
     )
     simulations = getattr(agent.search_settings, "simulations", 0)
@@ -350,7 +361,7 @@ class AgentWithCard(NamedTuple):
     @property
     def measured_shares(self) -> dict[str, MeasuredShare]:
         """Numbers on the card, by meaning."""
-        return {} if self.card is None else dict(card_shares(self.card))
+        return {} if self.card is None else dict(card_measured_shares(self.card))
 
 
 def read_agent_with_card(stored: StoredAgent) -> AgentWithCard:
@@ -375,7 +386,7 @@ def compare_cards(card: AgentCard, repeated: AgentCard) -> list[CardComparison]:
     if card.accuracy is not None and repeated.accuracy is not None:
         texts["digest of the positions"] = card.accuracy.digest, repeated.accuracy.digest
     comparisons = [CardComparison(name, *pair, pair[0] == pair[1]) for name, pair in texts.items()]
-    stated, measured = dict(card_shares(card)), dict(card_shares(repeated))
+    stated, measured = dict(card_measured_shares(card)), dict(card_measured_shares(repeated))
     for quantity in stated | measured:
         old, new = stated.get(quantity), measured.get(quantity)
         cells = [each.interval if each else None for each in (old, new)]
@@ -384,7 +395,7 @@ def compare_cards(card: AgentCard, repeated: AgentCard) -> list[CardComparison]:
     return comparisons
 
 
-def card_shares(card: AgentCard) -> Iterator[tuple[str, MeasuredShare]]:
+def card_measured_shares(card: AgentCard) -> Iterator[tuple[str, MeasuredShare]]:
     """Yield the meaning and the value of each number on a card."""
     if card.accuracy is not None:
         for player in ("network", "search"):

@@ -21,7 +21,7 @@ from zerolab.core import streams
 from zerolab.core.config import Settings
 from zerolab.evaluation.positions import (
     UNKNOWN_BEST_ACTION,
-    Positions,
+    SolvedPositions,
     legal_masks,
     solve_first_best_actions,
     solve_states,
@@ -146,7 +146,7 @@ class _LazySolvingPlayer(_SolverPlayer):
         return best
 
 
-class Collector:
+class _Collector:
     """`MoveObserver` that collects positions of games and counts excluded positions."""
 
     def __init__(self, game: Game, oracle: Oracle, seed: int, last_ply: int) -> None:
@@ -180,7 +180,7 @@ class Collector:
         return solved & has_choice
 
 
-class _AllCollector(Collector):
+class _AllCollector(_Collector):
     def __init__(self, game: Game, oracle: Oracle, seed: int, last_ply: int) -> None:
         super().__init__(game, oracle, seed, last_ply)
         self._collected: list[SolvedPosition] = []
@@ -210,7 +210,7 @@ class _Candidate(NamedTuple):
     """[words]"""
 
 
-class _OnePerGameCollector(Collector):
+class _OnePerGameCollector(_Collector):
     """Collector that solves a game's candidates in order of random ranks until it keeps one.
 
     The rank of a position depends only on its game and ply. A candidate is solved once no later ply
@@ -276,12 +276,12 @@ class _OnePerGameCollector(Collector):
         return collected
 
 
-EVERY_POSITION_CLASSES: tuple[type[_SolverPlayer], type[Collector]] = (
+_EVERY_POSITION_CLASSES: tuple[type[_SolverPlayer], type[_Collector]] = (
     _SolvingPlayer,
     _AllCollector,
 )
 """Player and collector that keep every position."""
-ONE_PER_GAME_CLASSES: tuple[type[_SolverPlayer], type[Collector]] = (
+_ONE_PER_GAME_CLASSES: tuple[type[_SolverPlayer], type[_Collector]] = (
     _LazySolvingPlayer,
     _OnePerGameCollector,
 )
@@ -353,7 +353,7 @@ class CollectionCounts(NamedTuple):
 class CollectedPositions(NamedTuple):
     """Solved positions of several games, ordered by game and ply."""
 
-    positions: Positions
+    positions: SolvedPositions
     counts: CollectionCounts
 
 
@@ -366,7 +366,7 @@ def collect_positions(
     depends on positions solved earlier.
     """
     new_player, new_collector = (
-        ONE_PER_GAME_CLASSES if settings.one_per_game else EVERY_POSITION_CLASSES
+        _ONE_PER_GAME_CLASSES if settings.one_per_game else _EVERY_POSITION_CLASSES
     )
     agent = Agent(
         "solver", lambda: new_player(game, oracle, settings.first_ply, settings.perfect), game=game
@@ -385,9 +385,9 @@ def collect_positions(
     return CollectedPositions(_as_positions(game, rows), counts)
 
 
-def _as_positions(game: Game, rows: list[SolvedPosition]) -> Positions:
+def _as_positions(game: Game, rows: list[SolvedPosition]) -> SolvedPositions:
     state = compiled_rules.start(game)
-    return Positions(
+    return SolvedPositions(
         game,
         np.array([row.game_number for row in rows], np.int64),
         np.array([move for row in rows for move in row.moves], np.int16),

@@ -29,7 +29,7 @@ from zerolab.evaluation.collecting import (
 )
 from zerolab.evaluation.positions import (
     SCHEMA,
-    Positions,
+    SolvedPositions,
     content_digest,
     join_positions,
     read_positions,
@@ -44,10 +44,10 @@ from zerolab.rules.rules import Game
 from zerolab.store.folder import FolderKind
 
 
-def dataset_manifest(positions: Positions, about: Mapping[str, Any]) -> dict[str, Any]:
+def _dataset_manifest(positions: SolvedPositions, metadata: Mapping[str, Any]) -> dict[str, Any]:
     """Return the manifest of a file: settings, counts, and the difficulty of the positions.
 
-    `about` contains the settings and counts from the file's metadata, in any order.
+    `metadata` contains the settings and counts from the file's metadata, in any order.
     """
     best = positions.position_values
     best_move_counts = (positions.action_values == best[:, None]).sum(axis=1)
@@ -57,7 +57,7 @@ def dataset_manifest(positions: Positions, about: Mapping[str, Any]) -> dict[str
         "schema": SCHEMA,
         "game": game_name(positions.game),
         "positions": len(positions),
-        **dict(sorted(about.items())),
+        **dict(sorted(metadata.items())),
         "non_trivial": int(non_trivial_mask(positions).sum()),
         "correct_moves": _mean(best_move_counts),
         "random_strong": _mean(random.is_best),
@@ -66,7 +66,7 @@ def dataset_manifest(positions: Positions, about: Mapping[str, Any]) -> dict[str
         "drawn": int((best == 0).sum()),
         "lost": int((best < 0).sum()),
         "by_ply": {str(p): int(n) for p, n in zip(plies, ply_counts, strict=True)},
-        "digest": content_digest(positions, about),
+        "digest": content_digest(positions, metadata),
     }
 
 
@@ -100,7 +100,7 @@ GAMES_PER_CHUNK = 32
 """Games per chunk. The games of a chunk are played together, and each process of a killed command
 loses at most one chunk."""
 
-MAX_CHUNKS_WITHOUT_NEW = 64
+_MAX_CHUNKS_WITHOUT_NEW = 64
 """Consecutive chunks without a new position after which collection ends."""
 
 _PROBES = range(3)
@@ -135,7 +135,7 @@ class _Chunk(NamedTuple):
 
 def make_dataset(
     game: Game,
-    positions: int,
+    position_count: int,
     settings: DatasetSettings,
     path: Path,
     processes: int = 1,
@@ -152,7 +152,7 @@ def make_dataset(
     settings, if the oracle cannot solve the game within its budget, or if no suitable position is
     found.
     """
-    request = {"requested": positions, **settings.model_dump()}
+    request = {"requested": position_count, **settings.model_dump()}
     if path.exists():
         return _reuse_finished(path, game, request)
     folder = _sibling(path, ".parts")
@@ -162,12 +162,12 @@ def make_dataset(
     chunks = (_Chunk(name, settings, number, folder, make_oracle) for number in count())
     with _DATASET_FOLDER_KIND.locked(folder):
         _check_settings(folder, game, settings)
-        builder = _collect(game, positions, chunks, processes, report)
+        builder = _collect(game, position_count, chunks, processes, report)
     collection = builder.collection()
     if len(collection.positions):
-        about = {**request, **collection.counts._asdict(), "duplicates": builder.duplicates}
-        write_positions(path, collection.positions, about)
-        manifest = write_manifest(path, collection.positions, about)
+        metadata = {**request, **collection.counts._asdict(), "duplicates": builder.duplicates}
+        write_positions(path, collection.positions, metadata)
+        manifest = write_manifest(path, collection.positions, metadata)
         shutil.rmtree(folder)
         return manifest
     shutil.rmtree(folder)
@@ -177,15 +177,17 @@ def make_dataset(
     )
 
 
-def stored_share(path: Path, positions: int) -> float:
-    """Return the share of a data set of `positions` that is stored in parts, from 0 to 1.
+def stored_share(path: Path, position_count: int) -> float:
+    """Return the share of `position_count` positions that is stored in parts, from 0 to 1.
 
     The share is an estimate, which assumes that all parts have as many new positions as the first
     one listed. It is 0 without readable parts.
     """
     parts = list(_sibling(path, ".parts").glob("*.parquet"))
+    if not parts:
+        return 0.0
     try:
-        return min(1.0, len(parts) * len(read_positions(parts[0])[0]) / positions) if parts else 0.0
+        return min(1.0, len(parts) * len(read_positions(parts[0])[0]) / position_count)
     except UserError:
         return 0.0
 
@@ -202,14 +204,14 @@ def _sibling(path: Path, ending: str) -> Path:
 
 
 def collect_in_memory(
-    game: Game, positions: int, settings: DatasetSettings, oracle: Oracle
+    game: Game, position_count: int, settings: DatasetSettings, oracle: Oracle
 ) -> CollectedPositions:
-    """Return `positions` solved positions, or fewer if further games have no new ones.
+    """Return `position_count` solved positions, or fewer if further games have no new ones.
 
     Raises NotSolvedError if the oracle's budget is too small for the first plies.
     """
     _probe(game, settings, oracle)
-    builder = _DatasetBuilder(game, positions)
+    builder = _DatasetBuilder(game, position_count)
     for chunk_number in count():
         builder.add(collect_positions(game, oracle, settings, _game_numbers(chunk_number)))
         if builder.is_over:
@@ -219,14 +221,14 @@ def collect_in_memory(
 
 def _collect(
     game: Game,
-    positions: int,
+    position_count: int,
     chunks: Iterator[_Chunk],
     processes: int,
     report: Callable[[CollectionProgress], None],
 ) -> _DatasetBuilder:
     """Play chunks until there are enough positions, or no new ones."""
-    builder = _DatasetBuilder(game, positions)
-    processes = min(processes, -(-positions // GAMES_PER_CHUNK))
+    builder = _DatasetBuilder(game, position_count)
+    processes = min(processes, -(-position_count // GAMES_PER_CHUNK))
     with map_in_processes(_play_chunk, chunks, processes) as parts:
         for part in parts:
             builder.add(part)
@@ -244,7 +246,7 @@ class _DatasetBuilder:
         self._game = game
         self._requested = requested
         self._known: set[bytes] = set()
-        self._parts: list[Positions] = []
+        self._parts: list[SolvedPositions] = []
         self._counts = CollectionCounts()
         self._parts_without_new = 0
 
@@ -276,7 +278,7 @@ class _DatasetBuilder:
     @property
     def is_over(self) -> bool:
         """True if there are enough positions, or if recent parts had no new ones."""
-        return self.is_full or self._parts_without_new >= MAX_CHUNKS_WITHOUT_NEW
+        return self.is_full or self._parts_without_new >= _MAX_CHUNKS_WITHOUT_NEW
 
     def collection(self) -> CollectedPositions:
         """Return the positions added so far, with the counts of all games."""
@@ -323,8 +325,8 @@ def _play_chunk(chunk: _Chunk) -> CollectedPositions:
     path = chunk.folder / f"{chunk.chunk_number:07}.parquet"
     game = parse_game(chunk.game)
     if path.exists():
-        positions, about = read_positions(path, game)
-        return CollectedPositions(positions, CollectionCounts(**about))
+        positions, metadata = read_positions(path, game)
+        return CollectedPositions(positions, CollectionCounts(**metadata))
     part = collect_positions(
         game, _oracle(chunk), chunk.settings, _game_numbers(chunk.chunk_number)
     )
@@ -345,19 +347,21 @@ def _check_settings(folder: Path, game: Game, settings: DatasetSettings) -> None
 
 def _reuse_finished(path: Path, game: Game, request: dict[str, Any]) -> dict[str, Any]:
     """Return the manifest of a finished file; raise UserError if its settings differ."""
-    positions, about = read_positions(path, game)
+    positions, metadata = read_positions(path, game)
     for key, value in request.items():
-        if about.get(key) != value:
+        if metadata.get(key) != value:
             raise UserError(
-                f"{quoted(path)} already exists with {key} = {quoted(about.get(key))}, not"
+                f"{quoted(path)} already exists with {key} = {quoted(metadata.get(key))}, not"
                 f" {quoted(value)}: expected another --out"
             )
     shutil.rmtree(_sibling(path, ".parts"), ignore_errors=True)
-    return write_manifest(path, positions, about)
+    return write_manifest(path, positions, metadata)
 
 
-def write_manifest(path: Path, positions: Positions, about: Mapping[str, Any]) -> dict[str, Any]:
+def write_manifest(
+    path: Path, positions: SolvedPositions, metadata: Mapping[str, Any]
+) -> dict[str, Any]:
     """Write the manifest of a file of solved positions next to the file; return the manifest."""
-    manifest = dataset_manifest(positions, about)
+    manifest = _dataset_manifest(positions, metadata)
     write_text(_sibling(path, ".json"), json.dumps(manifest, indent=1) + "\n")
     return manifest

@@ -223,7 +223,7 @@ def print_accuracy(console: Console, reports: Sequence[AccuracyReport]) -> None:
             error, sign = report.value_accuracy
             console.print(
                 f"{report.name}: squared error of the value {_number(error)}; correct winner in"
-                f" {percent_text(sign)} of the won and lost positions"
+                f" {_percent_text(sign)} of the won and lost positions"
             )
     print_table(console, _table_by_ply(reports))
 
@@ -265,7 +265,7 @@ def print_perfect_play(console: Console, report: PerfectPlayReport) -> None:
     ):
         games = share.sample_count if share else 0
         console.print(
-            f"blundered {games_played}: {percent_text(share)} of {games} games that were not"
+            f"blundered {games_played}: {_percent_text(share)} of {games} games that were not"
             " lost from the start"
         )
     if report.blunders_by_ply:
@@ -284,7 +284,7 @@ def describe_score(pair: PairResult) -> str:
     )
 
 
-def percent_text(estimate: MeanEstimate | None) -> str:
+def _percent_text(estimate: MeanEstimate | None) -> str:
     """Return a proportion as a percentage, with its interval unless the proportion is exact."""
     if estimate is None:
         return "unknown"

@@ -140,7 +140,7 @@ class Diversity(NamedTuple):
     distinct_counts_by_ply: list[int]
     """Number of distinct positions at each ply; a position that occurs at two plies is counted at
     both."""
-    new_by_game: NDArray[np.int64]
+    new_counts_by_game: NDArray[np.int64]
     """int64[games], number of positions in each game that do not occur in earlier games."""
     self_play_seconds: float
     """Wall-clock time of self-play; 0 if unknown."""
@@ -159,7 +159,7 @@ class Diversity(NamedTuple):
 
     def distinct_in_first(self, games: int) -> int:
         """Return the number of distinct positions in the first `games` games."""
-        return int(self.new_by_game[:games].sum())
+        return int(self.new_counts_by_game[:games].sum())
 
     def as_dict(self) -> dict[str, Any]:
         """Return the counts for JSON, with the number of distinct positions after each game."""
@@ -173,7 +173,7 @@ class Diversity(NamedTuple):
             "wall_seconds": self.self_play_seconds,
             "positions_by_ply": self.position_counts_by_ply,
             "distinct_by_ply": self.distinct_counts_by_ply,
-            "distinct_by_games": np.cumsum(self.new_by_game).tolist(),
+            "distinct_by_games": np.cumsum(self.new_counts_by_game).tolist(),
         }
 
 
@@ -234,7 +234,7 @@ def _count_positions(
         distinct_count=len(first),
         position_counts_by_ply=[len(each) for each in by_ply],
         distinct_counts_by_ply=[len(np.unique(each)) for each in by_ply],
-        new_by_game=np.bincount(reached.game_indices[order][first], minlength=game_count),
+        new_counts_by_game=np.bincount(reached.game_indices[order][first], minlength=game_count),
         self_play_seconds=self_play_seconds,
     )
 
@@ -248,7 +248,7 @@ def draw_diversity(runs: Sequence[Diversity]) -> Figure:
     against_games, by_ply = figure.subplots(1, 2)
     for number, run in enumerate(runs):
         style = {"color": series_colour(number), "label": shorten_name(run.name)}
-        distinct = np.concatenate([[0], np.cumsum(run.new_by_game)])
+        distinct = np.concatenate([[0], np.cumsum(run.new_counts_by_game)])
         games = np.unique(np.linspace(0, run.game_count, _MAX_POINTS).astype(int))
         against_games.plot(games, distinct[games], **style)
         by_ply.plot(

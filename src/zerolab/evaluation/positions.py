@@ -140,7 +140,7 @@ _COLUMNS = pa.schema(
 
 
 @dataclass(frozen=True)
-class Positions:
+class SolvedPositions:
     """Set of n solved positions, with the exact value of every move."""
 
     game: Game
@@ -159,7 +159,7 @@ class Positions:
         return len(self.states)
 
     def __repr__(self) -> str:
-        return f"<Positions of {game_name(self.game)}: {len(self)} solved>"
+        return f"<SolvedPositions of {game_name(self.game)}: {len(self)}>"
 
     @property
     def plies(self) -> NDArray[np.int64]:
@@ -180,10 +180,10 @@ class Positions:
         """Return the moves from the start of the game to the position in a row."""
         return tuple(self.moves[self.offsets[row] : self.offsets[row + 1]].tolist())
 
-    def take(self, rows: NDArray[np.int64]) -> Positions:
+    def take(self, rows: NDArray[np.int64]) -> SolvedPositions:
         """Return the positions in `rows`, int64[k], in this order."""
         parts = [self.moves[self.offsets[row] : self.offsets[row + 1]] for row in rows]
-        return Positions(
+        return SolvedPositions(
             self.game,
             self.game_numbers[rows],
             np.concatenate([np.empty(0, np.int16), *parts]),
@@ -193,11 +193,11 @@ class Positions:
         )
 
 
-def join_positions(parts: list[Positions]) -> Positions:
+def join_positions(parts: list[SolvedPositions]) -> SolvedPositions:
     """Return the positions of one or more sets as one set."""
     shifts = np.cumsum([0, *(len(part.moves) for part in parts)])
     starts = [part.offsets[:-1] + shift for part, shift in zip(parts, shifts[:-1], strict=True)]
-    return Positions(
+    return SolvedPositions(
         parts[0].game,
         np.concatenate([part.game_numbers for part in parts]),
         np.concatenate([part.moves for part in parts]),
@@ -207,8 +207,8 @@ def join_positions(parts: list[Positions]) -> Positions:
     )
 
 
-def write_positions(path: Path, positions: Positions, about: Mapping[str, Any]) -> None:
-    """Write a Parquet file of solved positions, with `about` as JSON in its metadata."""
+def write_positions(path: Path, positions: SolvedPositions, metadata: Mapping[str, Any]) -> None:
+    """Write a Parquet file of solved positions, with `metadata` as JSON."""
     values = pa.array(positions.action_values.ravel(), mask=~positions.legal.ravel())
     count, actions = positions.action_values.shape
     table = pa.table(
@@ -227,21 +227,21 @@ def write_positions(path: Path, positions: Positions, about: Mapping[str, Any]) 
         "kind": _KIND,
         "schema": SCHEMA,
         "game": game_name(positions.game),
-        "digest": content_digest(positions, about),
-        "about": dict(about),
+        "digest": content_digest(positions, metadata),
+        "about": dict(metadata),
     }
     write_table(path, table, head)
 
 
-def content_digest(positions: Positions, about: Mapping[str, Any]) -> str:
+def content_digest(positions: SolvedPositions, metadata: Mapping[str, Any]) -> str:
     """Return the digest of a file's content, 32 hexadecimal digits."""
-    head = json.dumps([game_name(positions.game), dict(about)], sort_keys=True)
+    head = json.dumps([game_name(positions.game), dict(metadata)], sort_keys=True)
     arrays = (positions.game_numbers, positions.moves, positions.offsets, positions.action_values)
     return hex_digest(head.encode(), *(array.tobytes() for array in arrays))
 
 
-def read_positions(path: Path, game: Game | None = None) -> tuple[Positions, dict[str, Any]]:
-    """Return the positions of a file and the `about` table in its metadata.
+def read_positions(path: Path, game: Game | None = None) -> tuple[SolvedPositions, dict[str, Any]]:
+    """Return the positions of a file and the metadata passed to `write_positions`.
 
     The state of every position is computed from its moves, and its values are checked against its
     legal moves. Raises UserError if the file is missing or damaged, has a different kind or
@@ -263,7 +263,7 @@ def read_positions(path: Path, game: Game | None = None) -> tuple[Positions, dic
     return positions, head["about"]
 
 
-def _restore(path: Path, game: Game, table: pa.Table) -> Positions:
+def _restore(path: Path, game: Game, table: pa.Table) -> SolvedPositions:
     columns = {name: table[name].combine_chunks() for name in table.column_names}
     lines, listed = columns["moves"], columns["values"]
     # np.array() makes a writable copy.
@@ -279,7 +279,7 @@ def _restore(path: Path, game: Game, table: pa.Table) -> Positions:
     values = np.array(listed.flatten().fill_null(ILLEGAL_VALUE)).reshape(masks.shape)
     if ((values == ILLEGAL_VALUE) == masks).any():
         raise damaged_file_error(path, "its values do not match the legal moves")
-    positions = Positions(
+    positions = SolvedPositions(
         game, np.array(columns["game"]), moves, offsets - offsets[0], states, values
     )
     if (columns["ply"].to_numpy() != positions.plies).any():

@@ -31,7 +31,7 @@ from zerolab.evaluation.dataset import (
     write_manifest,
 )
 from zerolab.evaluation.position_statistics import MeanEstimate
-from zerolab.evaluation.positions import Positions, read_positions, write_positions
+from zerolab.evaluation.positions import SolvedPositions, read_positions, write_positions
 from zerolab.evaluation.public_sets import PublicSet
 from zerolab.oracles.solver import oracle_for
 from zerolab.report.table import Cell, Column, Interval, Table
@@ -56,7 +56,7 @@ def solve_set(
     report: Callable[[int], None] = lambda _: None,
     make_oracle: OracleFactory = oracle_for,
     folder: Path | None = None,
-) -> Positions:
+) -> SolvedPositions:
     """Return the solved positions of a set.
 
     Every position counts as a separate game, but positions that are equal under symmetries share
@@ -117,13 +117,13 @@ def _solve_chunk(chunk: _Chunk) -> NDArray[np.int32]:
     return unlimited_oracle(chunk.game, chunk.make_oracle).action_values(chunk.states)
 
 
-def _as_positions(public: PublicSet, values: NDArray[np.int32]) -> Positions:
+def _as_positions(public: PublicSet, values: NDArray[np.int32]) -> SolvedPositions:
     """Return the first k positions of a set with their values, int32[k, actions]."""
     count = len(values)
     offsets = public.offsets[: count + 1]
     images, _ = canonical_states(public.game, public.states[:count])
     _, game_numbers = np.unique(images, axis=0, return_inverse=True)
-    return Positions(
+    return SolvedPositions(
         public.game,
         game_numbers.reshape(-1).astype(np.int64),
         public.moves[: offsets[-1]],
@@ -174,11 +174,11 @@ def _check_scores(public: PublicSet, values: NDArray[np.int32]) -> None:
     raise public.line_error(row, reason + others)
 
 
-def write_solved_set(path: Path, public: PublicSet, positions: Positions) -> dict[str, Any]:
+def write_solved_set(path: Path, public: PublicSet, positions: SolvedPositions) -> dict[str, Any]:
     """Write the solved positions of a set to a Parquet file; write and return its manifest."""
-    about = {"source": public.path.name, "set": public.digest}
-    write_positions(path, positions, about)
-    return write_manifest(path, positions, about)
+    metadata = {"source": public.path.name, "set": public.digest}
+    write_positions(path, positions, metadata)
+    return write_manifest(path, positions, metadata)
 
 
 def solved_set_lines(path: Path, manifest: dict[str, Any]) -> list[str]:
@@ -193,13 +193,13 @@ def solved_set_lines(path: Path, manifest: dict[str, Any]) -> list[str]:
 class PublishedErrors(NamedTuple):
     """Published weak error rates of an agent, by test set."""
 
-    key: str
-    """Key of the reference."""
+    reference_key: str
+    """Key in docs/references.md."""
     simulations: int
     """Simulations per move."""
-    training: str
+    training_effort: str
     """Duration of the training, and hardware."""
-    rates: Mapping[str, float]
+    error_rates: Mapping[str, float]
 
 
 PONS_SET_NAMES: Mapping[str, str] = {
@@ -250,7 +250,9 @@ class SetAccuracy(NamedTuple):
     def as_dict(self) -> dict[str, Any]:
         """Return the measured and the published rates for JSON."""
         published = {
-            each.key: each.rates[self.name] for each in PUBLISHED_ERRORS if self.name in each.rates
+            each.reference_key: each.error_rates[self.name]
+            for each in PUBLISHED_ERRORS
+            if self.name in each.error_rates
         }
         return {
             "file": self.file,
@@ -298,25 +300,32 @@ def _error_table(results: Sequence[SetAccuracy], player: str, simulations: int |
     if simulations and not is_alone:
         title += f", {simulations} simulations per move"
     known = {result.name for result in results}
-    published = [each for each in PUBLISHED_ERRORS if not is_alone and known & set(each.rates)]
+    published = [
+        each for each in PUBLISHED_ERRORS if not is_alone and known & set(each.error_rates)
+    ]
     columns: list[str | Column] = [
         "set",
         "positions",
         Column("result changed", ".1%"),
         Column("not a best move", ".1%"),
         Column("regret per move", ".3f"),
-        *(Column(f"[{each.key}], {each.simulations} simulations", ".1%") for each in published),
+        *(
+            Column(f"[{each.reference_key}], {each.simulations} simulations", ".1%")
+            for each in published
+        ),
     ]
     rows = [
         [
             result.name,
             result.positions,
             *_player_cells(result, player),
-            *(each.rates.get(result.name) for each in published),
+            *(each.error_rates.get(result.name) for each in published),
         ]
         for result in results
     ]
-    notes = [f"[{each.key}], result changed: {each.training}" for each in published]
+    notes = [
+        f"[{each.reference_key}], result changed: {each.training_effort}" for each in published
+    ]
     return Table("errors", title, columns, rows, "; ".join(notes))
 
 

@@ -83,10 +83,10 @@ class Network(nn.Module):
         self.head_settings = {head.name: head for head, _ in heads}
         """Settings of the heads by name, in the order of `network.heads`."""
 
-    def forward(self, planes: Tensor, names: Iterable[str] | None = None) -> dict[str, Tensor]:
-        """Return the predictions of all heads, or only of the heads in `names`."""
+    def forward(self, planes: Tensor, head_names: Iterable[str] | None = None) -> dict[str, Tensor]:
+        """Return the predictions of all heads, or only of the heads in `head_names`."""
         features = self.trunk(self.with_extra_planes(planes))
-        return {name: self.heads[name](features) for name in names or self.heads}
+        return {name: self.heads[name](features) for name in head_names or self.heads}
 
     def with_extra_planes(self, planes: Tensor) -> Tensor:
         """Return the input of the trunk, [N, planes + extra planes, rows, columns]."""
@@ -98,11 +98,11 @@ class Network(nn.Module):
     def extra_repr(self) -> str:
         return ", ".join(map(repr, self.extra_planes))
 
-    def features(self, planes: Tensor, names: Collection[str] = ()) -> Tensor:
+    def features(self, planes: Tensor, head_names: Collection[str] = ()) -> Tensor:
         """Return the activations of the heads' convolutions, [N, features], head by head.
 
-        `names` selects some of the heads. Raises UserError if no head, or not every head in
-        `names`, has a convolution.
+        `head_names` selects some of the heads. Raises UserError if no head, or not every head in
+        `head_names`, has a convolution.
         """
         conv_heads = {
             name: module for name, module in self.heads.items() if isinstance(module, ConvHead)
@@ -112,14 +112,14 @@ class Network(nn.Module):
                 "no head of the network has a convolution: expected a different architecture, such"
                 ' as "resnet"'
             )
-        if unknown := [name for name in names if name not in conv_heads]:
+        if unknown := [name for name in head_names if name not in conv_heads]:
             expected = ", ".join(map(quoted, conv_heads))
             raise UserError(
                 f"the network has no head {quoted(unknown[0])} with a convolution: expected one of"
                 f" {expected}"
             )
         trunk = self.trunk(self.with_extra_planes(planes))
-        chosen = [head for name, head in conv_heads.items() if not names or name in names]
+        chosen = [head for name, head in conv_heads.items() if not head_names or name in head_names]
         return torch.cat([head.features(trunk) for head in chosen], dim=1)
 
     def head_name_for(self, output: EvaluatorOutput) -> str:

@@ -153,7 +153,7 @@ NETWORKS: Registry[type[NetworkSettings]] = Registry("network")
 
 
 WeightArrays = Mapping[str, NDArray[Any]]
-CopiedUnitIndices = NDArray[np.int64]
+_CopiedUnitIndices = NDArray[np.int64]
 """int64[wide]: for each unit of the wide layer, the index of the copied unit."""
 
 _STEM = "trunk.0"
@@ -219,7 +219,7 @@ class _Widening:
         self.weights = dict(old_weights)
         self._new_weights, self._old_weights, self._random = new_weights, old_weights, random
 
-    def copies(self, name: str) -> CopiedUnitIndices:
+    def copies(self, name: str) -> _CopiedUnitIndices:
         """Return the index of the copied unit for each output of a wider layer.
 
         The first outputs are the units themselves, in order. The numbers of copies of any two units
@@ -231,7 +231,7 @@ class _Widening:
         return np.concatenate([np.arange(narrow), *permutations])[:wide]
 
     def layer(
-        self, layer: str, inputs: CopiedUnitIndices | None, outputs: CopiedUnitIndices | None
+        self, layer: str, inputs: _CopiedUnitIndices | None, outputs: _CopiedUnitIndices | None
     ) -> None:
         """Widen all arrays of a layer, [outputs, inputs, ...] or [outputs], including batch norm.
 
@@ -244,7 +244,7 @@ class _Widening:
                     wide = self._divided(wide, inputs)
                 self.weights[name] = wide
 
-    def _divided(self, array: NDArray[Any], inputs: CopiedUnitIndices) -> NDArray[Any]:
+    def _divided(self, array: NDArray[Any], inputs: _CopiedUnitIndices) -> NDArray[Any]:
         """Return weights [outputs, inputs, ...] divided among the copies of each input."""
         size = len(array), len(inputs)
         parts = self._random.uniform(_SMALLEST_SHARE, _LARGEST_SHARE, size)
@@ -273,12 +273,12 @@ class Growth(VariantSettings):
         """Passes over the window to train a grown network; None for the usual number."""
         return None
 
-    def network_settings(self, first: NetworkSettings, iteration: int) -> NetworkSettings:
-        """Return the settings of the network of an iteration; `first` are those of network 0.
+    def network_settings(self, initial: NetworkSettings, iteration: int) -> NetworkSettings:
+        """Return the settings of the network of an iteration; `initial` are those of network 0.
 
         Raises UserError if the architecture cannot grow, or cannot become that large.
         """
-        return first
+        return initial
 
     def initial_weights(
         self,
@@ -332,11 +332,11 @@ class GrowthAtIterations(Growth):
     def last_scheduled_iteration(self) -> int:
         return self.after[-1]
 
-    def network_settings(self, first: NetworkSettings, iteration: int) -> NetworkSettings:
+    def network_settings(self, initial: NetworkSettings, iteration: int) -> NetworkSettings:
         growths = sum(iteration > growing_iteration for growing_iteration in self.after)
         if not growths:
-            return first
-        return first.grown_settings(self.factor**growths, growths * self.added_blocks)
+            return initial
+        return initial.grown_settings(self.factor**growths, growths * self.added_blocks)
 
 
 GROWTHS: Registry[type[Growth]] = Registry("growth")

@@ -65,7 +65,7 @@ def _pair_of(table, state):
     """Return the index of the first entry of the pair for a state."""
     hashed = np.uint64(0)
     for word in range(state.shape[0]):
-        hashed = streams.mix(hashed ^ state[word])
+        hashed = streams.mix64(hashed ^ state[word])
     return np.int64(hashed & np.uint64(table.packed_entries.shape[0] - 1)) & ~1
 
 
@@ -134,9 +134,9 @@ def store_entry(table, state, low, high, move, log2_nodes):
 
 # With fewer empty cells, searching a position is faster than probing the table for the position,
 # ordering its moves, or probing the table for its children, respectively.
-MIN_EMPTIES_FOR_TABLE = 5
-MIN_EMPTIES_FOR_ORDERING = 4
-MIN_EMPTIES_FOR_CHILD_PROBES = 12
+_MIN_EMPTIES_FOR_TABLE = 5
+_MIN_EMPTIES_FOR_ORDERING = 4
+_MIN_EMPTIES_FOR_CHILD_PROBES = 12
 
 _TABLE_MOVE = 1 << 40
 _ORDERING_SCORE = 1 << 24
@@ -263,7 +263,7 @@ def _enter(game, table, stack, ply, min_symmetric_empties):
     empties = rules.empty_count(game, state)
     table_move = np.int64(NO_MOVE)
     symmetry = 0
-    if low < bound <= high and empties >= MIN_EMPTIES_FOR_TABLE:
+    if low < bound <= high and empties >= _MIN_EMPTIES_FOR_TABLE:
         symmetry = _canonical(game, stack, state, min_symmetric_empties)
         stored = probe_table(table, stack.image_workspace[0])
         low = max(low, stored.low)
@@ -275,10 +275,10 @@ def _enter(game, table, stack, ply, min_symmetric_empties):
     stack.tried_count[ply] = 0
     stack.best_value[ply] = LOWEST_VALUE
     stack.best_move[ply] = NO_MOVE
-    stack.is_ordered[ply] = empties >= MIN_EMPTIES_FOR_ORDERING and stack.move_count[ply] > 1
+    stack.is_ordered[ply] = empties >= _MIN_EMPTIES_FOR_ORDERING and stack.move_count[ply] > 1
     if stack.is_ordered[ply]:
         _order(game, stack, ply, table_move, symmetry)
-        if empties >= MIN_EMPTIES_FOR_CHILD_PROBES:
+        if empties >= _MIN_EMPTIES_FOR_CHILD_PROBES:
             low = _probe_children(game, table, stack, ply, min_symmetric_empties)
     return low >= bound, low
 
@@ -331,7 +331,7 @@ def _store_bound(game, table, stack, ply, min_symmetric_empties):
     is_cut = best >= stack.tested_bound[ply]
     if is_cut:
         _add_to_history(stack, ply & 1, stack.best_move[ply], empties)
-    if empties < MIN_EMPTIES_FOR_TABLE:
+    if empties < _MIN_EMPTIES_FOR_TABLE:
         return
     symmetry = _canonical(game, stack, state, min_symmetric_empties)
     log2_nodes = 1

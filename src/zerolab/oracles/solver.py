@@ -102,16 +102,16 @@ class Solver(Oracle):
     def __init__(
         self,
         game: Game,
-        memory: int = DEFAULT_TABLE_MIB,
+        memory_mib: int = DEFAULT_TABLE_MIB,
         budget: SolverBudget = UNLIMITED_BUDGET,
         report: Callable[[SolverProgress], None] = lambda _: None,
     ) -> None:
-        """Use a table of `memory` MiB; call `report` a few times per second during searches."""
+        """Use a table of `memory_mib` MiB; call `report` a few times per second during searches."""
         self.game = game
         self.budget = budget
         """Budget for each position; it can be changed between positions."""
         self._report = report
-        self._table = empty_transposition_table(rules.word_count(game), memory)
+        self._table = empty_transposition_table(rules.word_count(game), memory_mib)
         self._stack = alpha_beta.empty_stack(
             _PLIES, rules.word_count(game), rules.action_count(game)
         )
@@ -212,13 +212,13 @@ def oracle_for(
     game: Game,
     budget: SolverBudget = UNLIMITED_BUDGET,
     *,
-    memory: int = DEFAULT_TABLE_MIB,
+    memory_mib: int = DEFAULT_TABLE_MIB,
     generic: bool = False,
     report: Callable[[SolverProgress], None] = lambda _: None,
 ) -> Oracle:
     """Return the fastest oracle for a game, or the built-in solver if `generic` is True.
 
-    The built-in solver searches each position within `budget`, with a table of `memory` MiB, and
+    The built-in solver searches each position within `budget`, has a table of `memory_mib` MiB and
     calls `report` a few times per second. Faster oracles ignore these arguments. If a faster oracle
     is not installed, the function issues a SlowFallbackWarning and returns the built-in solver.
     """
@@ -228,7 +228,7 @@ def oracle_for(
         except MissingExtraError as error:
             note = f"{error}; using the built-in solver instead, which is fast only late in a game"
             warnings.warn(note, SlowFallbackWarning, stacklevel=2)
-    return Solver(game, memory, budget, report)
+    return Solver(game, memory_mib, budget, report)
 
 
 class Solution(NamedTuple):
@@ -268,7 +268,7 @@ def solve_position(
     position: Position,
     budget: SolverBudget = UNLIMITED_BUDGET,
     *,
-    memory: int = DEFAULT_TABLE_MIB,
+    memory_mib: int = DEFAULT_TABLE_MIB,
     generic: bool = False,
     report: Callable[[SolverProgress], None] = lambda _: None,
 ) -> Solution:
@@ -281,7 +281,9 @@ def solve_position(
         return Solution(
             position, compiled_rules.final_score(position.game, position.state), {}, 0, 0.0
         )
-    oracle = oracle_for(position.game, budget, memory=memory, generic=generic, report=report)
+    oracle = oracle_for(
+        position.game, budget, memory_mib=memory_mib, generic=generic, report=report
+    )
     values = oracle.action_values(position.state[None])[0]
     move_values = {
         position.action_name(action): int(values[action]) for action in position.legal_actions

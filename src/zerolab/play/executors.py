@@ -20,7 +20,7 @@ from zerolab.search.evaluator import Evaluator
 from zerolab.store.games import GameRecord
 
 GameBatch = Sequence[Pairing]
-MakePortable = Callable[[Evaluator], Callable[[], Evaluator]]
+MakeEvaluatorPortable = Callable[[Evaluator], Callable[[], Evaluator]]
 """Function that wraps an evaluator in a picklable function that returns it in other processes."""
 
 
@@ -39,15 +39,15 @@ PlayProgressCallback = Callable[[PlayProgress], object]
 """Callback that receives the progress a few times per second."""
 
 
-class Job(Protocol):
+class PlayJob(Protocol):
     """Data shared by all batches of a stage."""
 
-    def to_portable(self, make_portable: MakePortable) -> Self:
+    def to_portable(self, make_portable: MakeEvaluatorPortable) -> Self:
         """Return the job in a form that can be sent to other processes."""
         ...
 
 
-_Job = TypeVar("_Job", bound=Job)
+_Job = TypeVar("_Job", bound=PlayJob)
 _Result = TypeVar("_Result")
 
 
@@ -104,7 +104,7 @@ class BackgroundExecutor:
     def run(
         self,
         play: Callable[..., Any],
-        job: Job,
+        job: PlayJob,
         batches: Sequence[GameBatch],
         report: PlayProgressCallback = lambda _: None,
     ) -> list[Any]:
@@ -123,7 +123,7 @@ class EngineJob(NamedTuple):
 
     setup: EngineSetup
 
-    def to_portable(self, make_portable: MakePortable) -> EngineJob:
+    def to_portable(self, make_portable: MakeEvaluatorPortable) -> EngineJob:
         agents = [portable_agent(agent, make_portable) for agent in self.setup.agents]
         return EngineJob(self.setup._replace(agents=agents))
 

@@ -168,7 +168,7 @@ class ArchiveOpenings(NamedTuple):
     """int16[M]: moves of earlier games, game by game."""
     end_indices: NDArray[np.int64]
     """int64[P]: for each opening, the index in `moves` of the move that follows it."""
-    plies: NDArray[np.int16]
+    lengths: NDArray[np.int16]
     """int16[P]: length of each opening."""
     cumulative_weights: NDArray[np.float64]
     """float64[P]: cumulative sums of the openings' weights, which are positive."""
@@ -187,7 +187,7 @@ class ArchiveOpenings(NamedTuple):
         drawn = int(np.searchsorted(weights, draws[1] * weights[-1], side="right"))
         opening = min(drawn, len(weights) - 1)  # the product can be rounded up
         end = int(self.end_indices[opening])
-        return tuple(self.moves[end - int(self.plies[opening]) : end].tolist())
+        return tuple(self.moves[end - int(self.lengths[opening]) : end].tolist())
 
 
 @kernel

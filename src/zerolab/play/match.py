@@ -111,23 +111,23 @@ def play_match(
     progress: ProgressCallback = lambda done, note: None,
     *,
     openings: int = 0,
-    begin: int = 0,
+    first_number: int = 0,
     threads: int | None = None,
     executor: Executor = THREAD_EXECUTOR,
     chunks: int | None = None,
 ) -> Match:
-    """Play games `begin` to `begin + games - 1` of a match; A moves first in even-numbered games.
+    """Play `games` games of a match, the first of which has the number `first_number`.
 
-    Games 2j and 2j + 1 begin with the same `openings` random plies. Random streams depend only on
-    (seed, iteration, game number, ply). By default, a suitable number of threads is used, with one
-    chunk of games per thread. `executor` plays the chunks unless an agent depends on programs or
-    files on this machine. If both agents have the same name, B is called "NAME #2". Raises
-    UserError if games are too short for the openings.
+    A moves first in even-numbered games. Games 2j and 2j + 1 begin with the same `openings` random
+    plies. Random streams depend only on (seed, iteration, game number, ply). By default, a suitable
+    number of threads is used, with one chunk of games per thread. `executor` plays the chunks
+    unless an agent depends on programs or files on this machine. If both agents have the same name,
+    B is called "NAME #2". Raises UserError if games are too short for the openings.
     """
     agents = with_unique_names([a, b])
     threads = threads or useful_thread_count(available_cores(), games, any_has_network(agents))
     first, second = (agent.name for agent in agents)
-    pairings = alternating_pairings(first, second, range(begin, begin + games))
+    pairings = alternating_pairings(first, second, range(first_number, first_number + games))
     pairings = with_random_openings(game, pairings, openings, seed, iteration)
     setup = EngineSetup(
         game, agents, seed, iteration, threads, slots_per_thread_in_memory(agents, threads)
@@ -164,7 +164,7 @@ class TestedMatch(NamedTuple):
         return blocks_html([*self.match._blocks(), Paragraph(verdict_text(self.verdict))])
 
 
-def require_variety(a: Agent, b: Agent, openings: int) -> None:
+def _require_variety(a: Agent, b: Agent, openings: int) -> None:
     """Raise UserError if a match would repeat the same two games."""
     if not openings and not a.is_stochastic and not b.is_stochastic:
         raise UserError(
@@ -191,17 +191,17 @@ def play_sprt(
     UserError for invalid bounds and for deterministic agents without openings.
     """
     test = test.validated()
-    require_variety(a, b, openings)
+    _require_variety(a, b, openings)
     match, verdict = None, test.judge_games(a.name, [])[1]
     while match is None or (verdict.decision == "continue" and len(match.games) < games):
-        begin = len(match.games) if match else 0
+        first_number = len(match.games) if match else 0
         note = f"log-likelihood ratio {verdict.llr:.2f}" if match else ""
         more = play_match(
-            game, a, b, min(_GAMES_PER_ROUND, games - begin), seed,
-            progress=lambda done, waiting, begin=begin, note=note: progress(  # type: ignore[misc]
-                begin + done, waiting or note
+            game, a, b, min(_GAMES_PER_ROUND, games - first_number), seed,
+            progress=lambda done, waiting, first_number=first_number, note=note: progress(  # type: ignore[misc]
+                first_number + done, waiting or note
             ),
-            openings=openings, begin=begin,
+            openings=openings, first_number=first_number,
         )  # fmt: skip
         played = [*(match.games if match else []), *more.games]
         needed, verdict = test.judge_games(more.a, played)

@@ -138,7 +138,7 @@ class StartFailures:
     """Number of scans that found failures."""
     latest_reason: str = ""
     """Reason for the latest failure since the last scan, if any."""
-    resume_at: float = 0.0
+    resume_time: float = 0.0
     """Time before which no actor should be started."""
 
     def record_failure(self, error: Exception) -> None:
@@ -152,7 +152,7 @@ class StartFailures:
         reason, self.latest_reason = self.latest_reason, ""
         if reason:
             self.failed_scan_count += 1
-            self.resume_at = now + SCAN_INTERVAL_SECONDS * 2 ** min(
+            self.resume_time = now + SCAN_INTERVAL_SECONDS * 2 ** min(
                 self.failed_scan_count, _MAX_DOUBLINGS
             )
         return reason

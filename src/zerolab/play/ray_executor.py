@@ -32,7 +32,7 @@ from zerolab.play.executors import (
     BackgroundExecutor,
     Executor,
     GameBatch,
-    Job,
+    PlayJob,
     PlayProgress,
     PlayProgressCallback,
 )
@@ -160,7 +160,7 @@ class RayExecutor:
     def run(
         self,
         play: Callable[..., Any],
-        job: Job,
+        job: PlayJob,
         batches: Sequence[GameBatch],
         report: PlayProgressCallback = lambda _: None,
         *,
@@ -190,7 +190,7 @@ class RayExecutor:
         return [ray.cloudpickle.loads(chunk.future.result().pickled_result) for chunk in chunks]
 
     def _submit(
-        self, play: Callable[..., Any], job: Job, batches: Sequence[GameBatch], priority: int
+        self, play: Callable[..., Any], job: PlayJob, batches: Sequence[GameBatch], priority: int
     ) -> list[Chunk]:
         with self._lock:
             self._raise_error()
@@ -272,7 +272,7 @@ class RayExecutor:
                 self._fail(f"actors cannot start ({reason})")
             elif self._failures.failed_scan_count == 1:
                 self._message(f"actors cannot start; trying again ({reason})")
-        if now < self._failures.resume_at:
+        if now < self._failures.resume_time:
             return
         places = self._shape.actor_capacity(nodes) - len(self._refused)
         wanted = min(self._count or places, places)

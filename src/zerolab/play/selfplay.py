@@ -18,7 +18,7 @@ from zerolab.play.executors import (
     THREAD_EXECUTOR,
     Executor,
     GameBatch,
-    MakePortable,
+    MakeEvaluatorPortable,
     PlayProgress,
     PlayProgressCallback,
 )
@@ -93,7 +93,7 @@ class SelfPlayJob(NamedTuple):
     new_player: Callable[[Game, SelfPlaySettings, SearchSettings, Evaluator, int], SelfPlayer]
     """Picklable function that creates players; see `SelfPlayer` for the arguments."""
 
-    def to_portable(self, make_portable: MakePortable) -> SelfPlayJob:
+    def to_portable(self, make_portable: MakeEvaluatorPortable) -> SelfPlayJob:
         return self._replace(load_evaluator=make_portable(self.load_evaluator()))
 
 

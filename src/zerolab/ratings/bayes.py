@@ -85,9 +85,9 @@ def rate_tallies(
     point = np.zeros(n + 2)
     point[n] = (advantage or 0.0) / ELO_PER_NATURAL_UNIT
     point[n + 1] = (_START_DRAW_ELO if draw_elo is None else draw_elo) / ELO_PER_NATURAL_UNIT
-    posterior = build_posterior(counted)
+    posterior = _build_posterior(counted)
     point = _maximum(posterior, point, free)
-    covariance = _inverse(posterior.information(point), free)
+    covariance = _inverse(posterior.negative_hessian(point), free)
     model = _sorted_model(
         counted.players, point * ELO_PER_NATURAL_UNIT, covariance * ELO_PER_NATURAL_UNIT**2
     )
@@ -102,7 +102,7 @@ def _maximum(posterior: Posterior, point: Floats, free: NDArray[np.bool_]) -> Fl
     """
     for _ in range(_MAX_STEPS):
         gradient = posterior.gradient(point) * free
-        step = _newton_step(posterior.information(point), gradient, free)
+        step = _newton_step(posterior.negative_hessian(point), gradient, free)
         gain = float(gradient @ step)  # squared distance to the maximum, in standard errors
         if gain > _NEAR:
             # Leads rather than strengths are limited: in a long chain of players, strengths may
@@ -130,36 +130,36 @@ def _step_fraction(posterior: Posterior, point: Floats, step: Floats, gain: floa
     raise ArithmeticError(f"ratings did not converge: no step improves them, gain {gain}")
 
 
-def _newton_step(information: Floats, gradient: Floats, free: NDArray[np.bool_]) -> Floats:
-    """Return the inverse information times the gradient, for the free parameters."""
+def _newton_step(negative_hessian: Floats, gradient: Floats, free: NDArray[np.bool_]) -> Floats:
+    """Return the inverse negative Hessian times the gradient, for the free parameters."""
     step = np.zeros_like(gradient)
-    _regularise(information)
+    _regularise(negative_hessian)
     # Solving takes a third as long as inverting.
-    step[free] = np.linalg.solve(information[np.ix_(free, free)], gradient[free])
+    step[free] = np.linalg.solve(negative_hessian[np.ix_(free, free)], gradient[free])
     step[:-2] -= step[:-2].mean()
     return step
 
 
-def _inverse(information: Floats, free: NDArray[np.bool_]) -> Floats:
+def _inverse(negative_hessian: Floats, free: NDArray[np.bool_]) -> Floats:
     """Return the covariance of the free parameters, for strengths whose mean is 0."""
-    n = len(information) - 2
-    weight = _regularise(information)
-    inverse = np.zeros_like(information)
+    n = len(negative_hessian) - 2
+    weight = _regularise(negative_hessian)
+    inverse = np.zeros_like(negative_hessian)
     block = np.ix_(free, free)
-    inverse[block] = np.linalg.inv(information[block])
+    inverse[block] = np.linalg.inv(negative_hessian[block])
     inverse[:n, :n] -= 1.0 / (n * weight)
     return inverse
 
 
-def _regularise(information: Floats) -> float:
+def _regularise(negative_hessian: Floats) -> float:
     """Add information about the mean of all strengths, in place; return the amount.
 
     Adding a constant to all strengths changes no probability, so the matrix is singular in that
     direction. After inversion, the variance of the mean must be subtracted.
     """
-    n = len(information) - 2
-    weight = float(np.trace(information[:n, :n])) / n
-    information[:n, :n] += weight / n
+    n = len(negative_hessian) - 2
+    weight = float(np.trace(negative_hessian[:n, :n])) / n
+    negative_hessian[:n, :n] += weight / n
     return weight
 
 
@@ -205,9 +205,9 @@ def _require_within(name: str, value: float | None, smallest: float) -> None:
 
 Ints = NDArray[np.int64]
 
-PRIOR_DRAWS = 2.0
+_PRIOR_DRAWS = 2.0
 """Virtual draws per player, as in BayesElo."""
-PRIOR_WINS = 0.1
+_PRIOR_WINS = 0.1
 """Virtual wins, and virtual losses, of a first player against an equal opponent.
 
 These games keep the estimates of advantage and draw_elo finite if the first player never loses.
@@ -225,7 +225,7 @@ class Posterior(NamedTuple):
     first_indices: Ints
     """int64[m]: index of the first player."""
     second_indices: Ints
-    """int64[m]: index of the second player, who can be the first player; see `build_posterior`."""
+    """int64[m]: index of the second player, who can be the first player; see `_build_posterior`."""
     wins_and_draws: Floats
     """float64[m]: wins plus draws of the first player, including virtual games."""
     losses_and_draws: Floats
@@ -263,7 +263,7 @@ class Posterior(NamedTuple):
         by_strength -= _sum_by_player(by_lead, self.second_indices, n)
         return np.array([*by_strength, by_lead.sum(), by_draw_elo])
 
-    def information(self, point: Floats) -> Floats:
+    def negative_hessian(self, point: Floats) -> Floats:
         """Return float64[n + 2, n + 2]: the negative Hessian of the log-posterior."""
         lead, draw_elo = self.lead(point), point[-1]
         won = self.wins_and_draws * _logistic(draw_elo - lead) * _logistic(lead - draw_elo)
@@ -288,10 +288,10 @@ class Posterior(NamedTuple):
         return matrix
 
 
-def build_posterior(counted: Tally) -> Posterior:
+def _build_posterior(counted: Tally) -> Posterior:
     """Return the posterior of the counted results and the virtual games of the prior.
 
-    As in BayesElo (CCondensedResults::AddPrior), every player distributes half of its PRIOR_DRAWS
+    As in BayesElo (CCondensedResults::AddPrior), every player distributes half of its _PRIOR_DRAWS
     over its opponents, in proportion to the number of games against each of them, and receives the
     other half from its opponents. Both colours get equal shares. Virtual games between equal
     players are represented as games of a player against itself.
@@ -300,10 +300,10 @@ def build_posterior(counted: Tally) -> Posterior:
     games = game_counts.sum(axis=1)
     first, second = np.nonzero(game_counts + np.eye(len(games), dtype=np.int64))
     met = game_counts[first, second]
-    draws = counted.draws[first, second] + PRIOR_DRAWS / 4.0 * (
+    draws = counted.draws[first, second] + _PRIOR_DRAWS / 4.0 * (
         met / games[first] + met / games[second]
     )
-    prior_wins = np.where(first == second, PRIOR_WINS / len(games), 0.0)
+    prior_wins = np.where(first == second, _PRIOR_WINS / len(games), 0.0)
     return Posterior(
         first,
         second,

@@ -79,10 +79,10 @@ class GameResult(NamedTuple):
     """Moves of the game, which identify repeated games; None if unknown."""
 
 
-GameT = TypeVar("GameT", bound=RatedGame)
+_GameT = TypeVar("_GameT", bound=RatedGame)
 
 
-def distinct_games(games: Iterable[GameT]) -> list[GameT]:
+def distinct_games(games: Iterable[_GameT]) -> list[_GameT]:
     """Return the games in order, without repetitions.
 
     Of games with the same first player, second player and actions, only the first is returned.

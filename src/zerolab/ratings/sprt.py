@@ -24,7 +24,7 @@ from zerolab.ratings.results import RatedGame, outcome_for, repetition_key
 Floats = NDArray[np.float64]
 SprtDecision = Literal["continue", "accept H0", "accept H1"]
 
-PAIR_SCORES = np.linspace(0.0, 1.0, 5)
+_PAIR_SCORES = np.linspace(0.0, 1.0, 5)
 """float64[5]: possible points per game in a pair."""
 MAX_ABS_ELO = 1000.0
 """Largest accepted magnitude of the Elo bounds."""
@@ -152,7 +152,7 @@ def _most_likely(counts: Floats, mean: float) -> Floats:
     and theta is chosen so that the mean is correct [VanDenBergh2020].
     """
     observed = counts / counts.sum(axis=-1, keepdims=True)
-    deviations = PAIR_SCORES - mean
+    deviations = _PAIR_SCORES - mean
     low = np.full((*counts.shape[:-1], 1), -1.0 / deviations.max())
     high = np.full_like(low, -1.0 / deviations.min())
     for _ in range(_BISECTIONS):

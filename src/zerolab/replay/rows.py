@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zerolab.core.compiled import inlined, kernel
-from zerolab.core.streams import mix
+from zerolab.core.streams import mix64
 from zerolab.replay.window_rules import Merging
 
 RowNumbers = NDArray[np.int32]
@@ -87,7 +87,7 @@ def _home(table, states, row):
     """Return the entry at which the search for a state begins."""
     key = np.uint64(0)
     for word in range(states.shape[1]):
-        key = mix(key ^ states[row, word])
+        key = mix64(key ^ states[row, word])
     return np.int64(key & np.uint64(table.shape[0] - 1))
 
 

@@ -266,12 +266,12 @@ def move_ordering_score(game: Game, state: State) -> int:
 
 
 @inlined
-def win_score(empty):
-    """Return the score of a win with `empty` empty cells: floor(empty / 2) + 1.
+def win_score(empty_count):
+    """Return the score of a win with `empty_count` empty cells: floor(empty_count / 2) + 1.
 
     In games without margins, this score makes perfect players win quickly and lose slowly [Pons].
     """
-    return max(empty, 0) // 2 + 1
+    return max(empty_count, 0) // 2 + 1
 
 
 class SolverRules:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from zerolab.core.compiled import inlined, kernel
 from zerolab.core.errors import UserError
 from zerolab.core.memory import CACHE_LINE_BYTES, copy_row, prefetch
-from zerolab.core.streams import mix
+from zerolab.core.streams import mix64
 
 ExtraOutput = Literal["draws", "action_values"]
 """Optional evaluator outputs in addition to priors and values."""
@@ -197,7 +197,7 @@ def hash_state(state):
     """Return a 64-bit hash of all words of a state."""
     state_hash = np.uint64(0)
     for word in range(state.shape[0]):
-        state_hash = mix(state_hash ^ state[word])
+        state_hash = mix64(state_hash ^ state[word])
     return state_hash
 
 

@@ -69,8 +69,8 @@ def _finish_simulation(
     if is_decided(tree.solver, tree, b, node):
         workspace.playout_moves[0] = 0
         backup_value = decided_value(tree.solver, tree, b, node)
-        search_state.counts[TERMINAL_INDEX] += 1
-        search_state.counts[SIMULATIONS_INDEX] += backup(
+        search_state.work_counts[TERMINAL_INDEX] += 1
+        search_state.work_counts[SIMULATIONS_INDEX] += backup(
             methods, tree, search_state, b, node, backup_value, workspace.playout_moves, False
         )
         return True, NO_ENTRY
@@ -81,7 +81,7 @@ def _finish_simulation(
     if options.skip_evaluator or (
         entry != NO_ENTRY and cache.request_step[entry] < options.step_number
     ):
-        search_state.counts[CACHED_INDEX] += not options.skip_evaluator
+        search_state.work_counts[CACHED_INDEX] += not options.skip_evaluator
         priors = workspace.uniform_priors if options.skip_evaluator else cache.priors[entry]
         evaluator_value = np.float32(0.0) if options.skip_evaluator else cache.values[entry]
         evaluation = (
@@ -89,7 +89,7 @@ def _finish_simulation(
             evaluator_value,
             draw_probability(tree.utility, cache.draw_probabilities, entry),
         )
-        search_state.counts[SIMULATIONS_INDEX] += expand_and_backup_leaf(
+        search_state.work_counts[SIMULATIONS_INDEX] += expand_and_backup_leaf(
             game, methods, leaf_evaluator, tree, search_state, b, node, evaluation, workspace, False
         )
         init_child_values(methods.fpu, tree, b, node, cache.action_values, entry)
@@ -109,7 +109,7 @@ def _request_evaluation(tree, cache, search_state, options, workspace, at, entry
     place = search_state.waiting_count[b]
     search_state.waiting_leaves[b, place] = node
     if entry != NO_ENTRY and options.deduplicate:
-        search_state.counts[DEDUPLICATED_INDEX] += 1
+        search_state.work_counts[DEDUPLICATED_INDEX] += 1
         search_state.batch_rows[b, place] = cache.batch_row[entry]
         return batch_size
     skip_cache = entry != NO_ENTRY or not (options.deduplicate or options.use_cache)
@@ -203,7 +203,7 @@ def select_leaves(game, methods, leaf_evaluator, handle, options):
             workspace,
         )
         is_full |= ran_out
-    search_state.counts[EVALUATED_INDEX] += batch_size
+    search_state.work_counts[EVALUATED_INDEX] += batch_size
     return batch_size, is_full
 
 

@@ -118,7 +118,7 @@ class Search:
         terminal (its result is known). Evaluations of bare roots count as leaves, but not as
         simulations. With proven values, `proven` is the number of proven nodes.
         """
-        counts = dict(zip(WORK_COUNT_NAMES, map(int, self._search_state.counts), strict=True))
+        counts = dict(zip(WORK_COUNT_NAMES, map(int, self._search_state.work_counts), strict=True))
         if not self.settings.proven_values:
             del counts["proven"]
         return counts
@@ -241,9 +241,9 @@ class Search:
             return simulations
 
         def expand_part(begin: int, end: int) -> NDArray[np.int64]:
-            counts = np.zeros_like(self._search_state.counts)
+            counts = np.zeros_like(self._search_state.work_counts)
             thread_memory = self._memory._replace(
-                search_state=self._search_state._replace(counts=counts),
+                search_state=self._search_state._replace(work_counts=counts),
                 workspace=empty_workspace(self.game),
             )
             counts[SIMULATIONS_INDEX] += expand(tuple_handle(thread_memory), begin, end)
@@ -254,9 +254,9 @@ class Search:
             waiting = int(self._search_state.waiting_count.sum())
             parts = threads_for_playouts(waiting * self._playouts_per_leaf, self._threads)
         if parts == 1:
-            self._search_state.counts[SIMULATIONS_INDEX] += expand(self._handle, 0, trees)
+            self._search_state.work_counts[SIMULATIONS_INDEX] += expand(self._handle, 0, trees)
         else:
-            self._search_state.counts[:] += sum(run_in_threads(expand_part, trees, parts))
+            self._search_state.work_counts[:] += sum(run_in_threads(expand_part, trees, parts))
         self.seconds_by_part["backup"] += perf_counter() - start
 
     def result(self, tree: int) -> SearchResult:

@@ -243,7 +243,7 @@ def backup(methods, tree, search_state, b, leaf, backup_value, playout_moves, wa
     node_backup = backup_value
     while node >= 0:
         node_backup = propagate_proof(
-            tree.solver, tree, search_state.counts, b, node, child, node_backup
+            tree.solver, tree, search_state.work_counts, b, node, child, node_backup
         )
         record_backup(methods.virtual_loss, tree, b, node, node_backup, was_waiting)
         node_backup = seen_from_parent(tree.utility, node_backup)

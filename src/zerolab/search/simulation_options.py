@@ -22,7 +22,7 @@ from zerolab.search.values import add_to_mean, replace_in_mean, set_exact_value,
 NODE_SOLVER_INTERFACE = CompiledInterface("node solver")
 
 PROVEN_INDEX = 5
-"""Index of the number of proven nodes in `SearchState.counts`; last in `WORK_COUNT_NAMES`."""
+"""Index of the number of proven nodes in `SearchState.work_counts`; last in `WORK_COUNT_NAMES`."""
 
 MOVE_WEIGHT_SCALE = 1 << 30
 """Factor for converting probabilities to integer weights."""
@@ -71,7 +71,7 @@ def propagate_proof(
     """Return the backup value at a node, which becomes exact if the node is proven.
 
     A proof of the child may prove the node. At the leaf of a simulation, `child` is -1. `counts` is
-    `SearchState.counts`.
+    `SearchState.work_counts`.
     """
     raise AssertionError
 

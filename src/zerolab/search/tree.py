@@ -165,7 +165,10 @@ TREES_PER_GROUP = 32
 """Number of trees searched together: some proceed while the memory of others is being loaded."""
 
 WORK_COUNT_NAMES = ("simulations", "evaluated", "deduplicated", "cached", "terminal", "proven")
-"""Names of the elements of `SearchState.counts`; the last is `simulation_options.PROVEN_INDEX`."""
+"""Names of the elements of `SearchState.work_counts`.
+
+The last element is `simulation_options.PROVEN_INDEX`.
+"""
 
 SIMULATIONS_INDEX, EVALUATED_INDEX, DEDUPLICATED_INDEX, CACHED_INDEX, TERMINAL_INDEX = range(5)
 
@@ -201,7 +204,7 @@ class SearchState(NamedTuple):
     root_rule_state: Any  # see `methods.empty_root_rule_state`
     leaf_states: NDArray[np.uint64]  # [B * leaves, words] positions to evaluate
     cache_entries: NDArray[np.int64]  # [B * leaves] cache entry of each row, or NO_ENTRY
-    counts: NDArray[np.int64]  # [6] see `WORK_COUNT_NAMES`
+    work_counts: NDArray[np.int64]  # [6] see `WORK_COUNT_NAMES`
 
 
 class EvaluationArrays(NamedTuple):
@@ -283,5 +286,5 @@ def empty_search_state(trees: int, leaves: int, words: int, root_rule_state: Any
         root_rule_state=root_rule_state,
         leaf_states=np.zeros((trees * leaves, words), np.uint64),
         cache_entries=np.zeros(trees * leaves, np.int64),
-        counts=np.zeros(len(WORK_COUNT_NAMES), np.int64),
+        work_counts=np.zeros(len(WORK_COUNT_NAMES), np.int64),
     )

@@ -35,14 +35,14 @@ from zerolab.store.checks import (
 from zerolab.store.folder import RunEnvironment
 
 SCHEMA = 1
-HEADER_KEY = "zerolab"
+_HEADER_KEY = "zerolab"
 """Key of the header in the metadata of a safetensors file."""
 
 _LENGTH_BYTES = 8
 _MAX_HEADER_BYTES = 1 << 22
 """safetensors itself accepts headers of 100 MB, which take gigabytes when parsed as JSON."""
 
-Arrays = dict[str, NDArray[Any]]
+NamedArrays = dict[str, NDArray[Any]]
 
 
 def save_arrays(path: Path, kind: str, arrays: Mapping[str, NDArray[Any]], **metadata: Any) -> None:
@@ -57,21 +57,21 @@ def save_arrays(path: Path, kind: str, arrays: Mapping[str, NDArray[Any]], **met
 def encode_arrays(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> bytes:
     """Return the content of a file with arrays and a header; a digest is added to the header."""
     ordered = {name: np.asarray(arrays[name], order="C") for name in sorted(arrays)}
-    full_header = {**header, "digest": arrays_digest(header, ordered)}
-    content: bytes = save(ordered, {HEADER_KEY: json.dumps(full_header, sort_keys=True)})
+    full_header = {**header, "digest": _arrays_digest(header, ordered)}
+    content: bytes = save(ordered, {_HEADER_KEY: json.dumps(full_header, sort_keys=True)})
     return content
 
 
 def saved_arrays_digest(kind: str, arrays: Mapping[str, NDArray[Any]], **metadata: Any) -> str:
     """Return the digest of the file that `save_arrays` would write; see `read_digest`."""
-    return arrays_digest(_header_of(kind, metadata), arrays)
+    return _arrays_digest(_header_of(kind, metadata), arrays)
 
 
 def _header_of(kind: str, metadata: Mapping[str, Any]) -> dict[str, Any]:
     return {"schema": SCHEMA, "kind": kind, **metadata}
 
 
-def load_arrays(path: Path, kind: str) -> tuple[Arrays, dict[str, Any]]:
+def load_arrays(path: Path, kind: str) -> tuple[NamedArrays, dict[str, Any]]:
     """Return the arrays and metadata of a file.
 
     Raises UserError if the file is missing, damaged, or of a different kind or version.
@@ -79,7 +79,7 @@ def load_arrays(path: Path, kind: str) -> tuple[Arrays, dict[str, Any]]:
     with _open_safetensors(path) as file:
         header = _header(path, file.metadata() or {})
         arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    if header.pop("digest", None) != arrays_digest(header, arrays):
+    if header.pop("digest", None) != _arrays_digest(header, arrays):
         raise damaged_file_error(path, "its digest does not match")
     if header.get("kind") != kind:
         raise UserError(f"{path} contains {header.get('kind')}: expected {kind}")
@@ -113,16 +113,16 @@ def _open_safetensors(path: Path) -> Iterator[Any]:
 
 
 def _header(path: Path, file_metadata: Mapping[str, str]) -> dict[str, Any]:
-    if HEADER_KEY not in file_metadata:
+    if _HEADER_KEY not in file_metadata:
         raise UserError(f"{path} was not written by zerolab")
-    header = json.loads(file_metadata[HEADER_KEY])
+    header = json.loads(file_metadata[_HEADER_KEY])
     if not isinstance(header, dict):
         raise damaged_file_error(path, "its header is not a table")
     check_schema_version(path, header.get("schema"), SCHEMA)
     return header
 
 
-def arrays_digest(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> str:
+def _arrays_digest(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> str:
     """Return a digest of a header and arrays."""
     parts = [json.dumps(header, sort_keys=True).encode()]
     for name in sorted(arrays):
@@ -152,7 +152,7 @@ class NetworkFile(NamedTuple):
     """Iteration that trained the network; 0 for the initial network."""
     network_settings: Mapping[str, Any]
     """Settings of the architecture, including `name`."""
-    weights: Arrays
+    weights: NamedArrays
     """Weights by name."""
 
 
@@ -168,7 +168,7 @@ def read_network_file(path: Path) -> NetworkFile:
     return NetworkFile(content, read_digest(path, WEIGHTS_KIND), game, iteration, settings, weights)
 
 
-def read_optimizer_state(path: Path, network: NetworkFile) -> Arrays:
+def read_optimizer_state(path: Path, network: NetworkFile) -> NamedArrays:
     """Return the optimiser state in a file; raise UserError unless it belongs to `network`."""
     state, metadata = load_arrays(path, OPTIMIZER_KIND)
     if (metadata.get("game"), metadata.get("iteration")) != (network.game_name, network.iteration):
@@ -178,8 +178,8 @@ def read_optimizer_state(path: Path, network: NetworkFile) -> Arrays:
     return state
 
 
-AGENT_SCHEMA = 1
-AGENT_FILE_KIND = "agent"
+_AGENT_SCHEMA = 1
+_AGENT_FILE_KIND = "agent"
 """Kind of agent files."""
 AGENT_SUFFIX = ".zerolab"
 MAX_AGENT_BYTES = 64 << 20
@@ -264,13 +264,13 @@ class AgentFile(NamedTuple):
     """Undamaged content of an agent file, whose settings and weights may still be invalid."""
 
     header: AgentHeader
-    weights: Arrays
+    weights: NamedArrays
     """Weights as stored, float32 or float16 (`to_half_precision`)."""
     digest: str
     """Digest of the entire content, which identifies the agent."""
 
 
-def encode_agent(header: AgentHeader, weights: Arrays) -> bytes:
+def encode_agent(header: AgentHeader, weights: NamedArrays) -> bytes:
     """Return the content of an agent file; equal agents result in identical bytes.
 
     Raises UserError if the weights are too large for an agent file.
@@ -283,13 +283,13 @@ def encode_agent(header: AgentHeader, weights: Arrays) -> bytes:
     return content
 
 
-def agent_digest(header: AgentHeader, weights: Arrays) -> str:
+def agent_digest(header: AgentHeader, weights: NamedArrays) -> str:
     """Return the digest of an agent file."""
-    return arrays_digest(_header_table(header), weights)
+    return _arrays_digest(_header_table(header), weights)
 
 
 def _header_table(header: AgentHeader) -> dict[str, Any]:
-    return {"schema": AGENT_SCHEMA, "kind": AGENT_FILE_KIND, **header.model_dump(mode="json")}
+    return {"schema": _AGENT_SCHEMA, "kind": _AGENT_FILE_KIND, **header.model_dump(mode="json")}
 
 
 def decode_agent(content: bytes, source: str) -> AgentFile:
@@ -304,15 +304,15 @@ def decode_agent(content: bytes, source: str) -> AgentFile:
             f" {MAX_AGENT_BYTES:,} bytes"
         )
     table = _agent_header(content, source)
-    check_schema_version(Path(source), table.get("schema"), AGENT_SCHEMA)
-    if table.get("kind") != AGENT_FILE_KIND:
+    check_schema_version(Path(source), table.get("schema"), _AGENT_SCHEMA)
+    if table.get("kind") != _AGENT_FILE_KIND:
         raise UserError(
             f"{source} contains {quoted(table.get('kind'))} instead of an agent: {_EXPECTED}"
         )
     with _guarded_decode(source):
         weights = load(content)
         digest = table.pop("digest", None)
-        is_intact = digest == arrays_digest(table, weights)
+        is_intact = digest == _arrays_digest(table, weights)
     if not is_intact:
         raise _damaged_agent_error(source, "its digest does not match")
     fields = {name: x for name, x in table.items() if name not in ("schema", "kind")}
@@ -330,7 +330,7 @@ def _agent_header(content: bytes, source: str) -> dict[str, Any]:
             raise UserError(f"{source} is not an agent, or is incomplete: {_EXPECTED}")
         arrays = json.loads(content[_LENGTH_BYTES : _LENGTH_BYTES + length].decode())
         metadata = arrays.pop("__metadata__", None)
-        if not isinstance(metadata, Mapping) or set(metadata) != {HEADER_KEY}:
+        if not isinstance(metadata, Mapping) or set(metadata) != {_HEADER_KEY}:
             raise UserError(f"{source} is not an agent: {_EXPECTED}")
         for entry in arrays.values():
             if entry["dtype"] not in _DTYPES:
@@ -340,7 +340,7 @@ def _agent_header(content: bytes, source: str) -> dict[str, Any]:
                 raise _damaged_agent_error(
                     source, f"{one_line(sorted(set(entry) ^ _ENTRY_KEYS)[0])} is unexpected"
                 )
-        table = json.loads(metadata[HEADER_KEY])
+        table = json.loads(metadata[_HEADER_KEY])
         if not isinstance(table, dict):
             raise _damaged_agent_error(source, "its header is not a table")
         return table
@@ -349,7 +349,7 @@ def _agent_header(content: bytes, source: str) -> dict[str, Any]:
 _LARGEST_HALF = float(np.finfo(np.float16).max)
 
 
-def to_half_precision(weights: Arrays) -> Arrays:
+def to_half_precision(weights: NamedArrays) -> NamedArrays:
     """Return weights with filters and matrices as float16, for files of half the size.
 
     Vectors stay float32: biases and the statistics of batch norms are few, and variances can be
@@ -370,7 +370,7 @@ def to_half_precision(weights: Arrays) -> Arrays:
     return weights | {name: array.astype(np.float16) for name, array in large.items()}
 
 
-def to_single_precision(weights: Arrays) -> Arrays:
+def to_single_precision(weights: NamedArrays) -> NamedArrays:
     """Return weights with float16 arrays converted to float32, without rounding."""
     return {
         name: array.astype(np.float32) if array.dtype == np.float16 else array
@@ -378,7 +378,7 @@ def to_single_precision(weights: Arrays) -> Arrays:
     }
 
 
-def require_finite_weights(weights: Arrays) -> None:
+def require_finite_weights(weights: NamedArrays) -> None:
     """Raise UserError for the first array with an infinite or NaN weight."""
     for name in sorted(weights):
         if not np.isfinite(weights[name]).all():

@@ -64,20 +64,20 @@ def user_errors_on_read(path: Path) -> Iterator[None]:
         raise damaged_file_error(path, error) from error
 
 
-def require_regular_file(path: Path, limit: int = 1 << 36) -> None:
-    """Raise UserError unless `path` is a regular file of at most `limit` bytes.
+def require_regular_file(path: Path, max_bytes: int = 1 << 36) -> None:
+    """Raise UserError unless `path` is a regular file of at most `max_bytes`.
 
     Reading from a named pipe or a device might never end.
     """
     with user_errors_on_read(path):
         path.stat()
-    check_regular_file(path, limit)
+    check_regular_file(path, max_bytes)
 
 
-def read_bytes(path: Path, limit: int) -> bytes:
+def read_bytes(path: Path, max_bytes: int) -> bytes:
     """Return the content of a file; raise UserError like `require_regular_file`."""
-    require_regular_file(path, limit)
-    return read_file(path, limit)
+    require_regular_file(path, max_bytes)
+    return read_file(path, max_bytes)
 
 
 @contextmanager
@@ -170,7 +170,7 @@ class Database(sqlite3.Connection):
         ((total,),) = self.fetch_rows(f"SELECT total(1) FROM {table}")
         return int(total)
 
-    def consume_step(self) -> bool:
+    def _consume_step(self) -> bool:
         """Count one step of instructions; return True if the limit is exceeded."""
         self._operations -= _OPERATIONS_PER_STEP
         return self._operations < 0
@@ -285,7 +285,7 @@ def _connect(path: Path, mode: str, **options: Any) -> Database:
 
 def _harden(connection: Database, writable: bool) -> None:
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MAX_ROW_BYTES)
-    connection.set_progress_handler(connection.consume_step, _OPERATIONS_PER_STEP)
+    connection.set_progress_handler(connection._consume_step, _OPERATIONS_PER_STEP)
     if hasattr(connection, "setconfig"):  # since Python 3.12
         for name, value in (("DEFENSIVE", True), ("ENABLE_TRIGGER", False), ("ENABLE_VIEW", False)):
             connection.setconfig(getattr(sqlite3, f"SQLITE_DBCONFIG_{name}"), value)

@@ -137,8 +137,8 @@ class FolderInUseError(UserError):
 
 
 @contextmanager
-def lock_folder(folder: Path, max_wait: float = _LOCK_SECONDS) -> Iterator[None]:
-    """Lock a folder against other processes, waiting up to `max_wait` seconds for the lock.
+def lock_folder(folder: Path, max_wait_seconds: float = _LOCK_SECONDS) -> Iterator[None]:
+    """Lock a folder against other processes, waiting up to `max_wait_seconds` for the lock.
 
     The lock is released when its process ends, even if the process is killed. Raises
     FolderInUseError if another process holds the lock, and UserError if the folder is not writable.
@@ -147,7 +147,7 @@ def lock_folder(folder: Path, max_wait: float = _LOCK_SECONDS) -> Iterator[None]
     lock = FileLock(folder / _LOCK, thread_local=False)  # any thread can release it
     with user_errors_on_write(folder):
         try:
-            lock.acquire(timeout=max_wait, poll_interval=_LOCK_SECONDS / 10)
+            lock.acquire(timeout=max_wait_seconds, poll_interval=_LOCK_SECONDS / 10)
         except Timeout:
             raise FolderInUseError(f"{folder} is in use by another process") from None
     try:
@@ -280,8 +280,8 @@ def read_settings_file(path: Path, noun: str = "run") -> dict[str, Any]:
         return parse_toml(body)
 
 
-METRICS_SCHEMA = 1
-WALL_CLOCK_PREFIX = "wall_"
+_METRICS_SCHEMA = 1
+_WALL_CLOCK_PREFIX = "wall_"
 
 _MAX_METRICS_BYTES = 1 << 27
 
@@ -308,13 +308,13 @@ def _parse_metrics_line(path: Path, number: int, line: bytes) -> dict[str, Any]:
         entry = None
     if not isinstance(entry, dict):
         raise UserError(f"{path} is damaged at line {number}; restore it from a backup")
-    check_schema_version(path, entry.pop("schema", None), METRICS_SCHEMA)
+    check_schema_version(path, entry.pop("schema", None), _METRICS_SCHEMA)
     return entry
 
 
 def encode_metrics(metrics: Sequence[Mapping[str, Any]]) -> bytes:
     """Return the lines to append to metrics.jsonl."""
-    lines = [json.dumps({"schema": METRICS_SCHEMA, **entry}) + "\n" for entry in metrics]
+    lines = [json.dumps({"schema": _METRICS_SCHEMA, **entry}) + "\n" for entry in metrics]
     return "".join(lines).encode()
 
 
@@ -324,12 +324,12 @@ def extend_metrics_digest(previous: str, metrics: Iterable[Mapping[str, Any]]) -
     Digests exclude wall-clock fields.
     """
     for entry in metrics:
-        fields = {name: x for name, x in entry.items() if not name.startswith(WALL_CLOCK_PREFIX)}
+        fields = {name: x for name, x in entry.items() if not name.startswith(_WALL_CLOCK_PREFIX)}
         previous = hex_digest(previous.encode(), json.dumps(fields, sort_keys=True).encode())
     return previous
 
 
-ENVIRONMENT_SCHEMA = 1
+_ENVIRONMENT_SCHEMA = 1
 _ENVIRONMENT_FILE = "environment.json"
 
 
@@ -365,7 +365,7 @@ def read_environments(run: Path) -> list[RunEnvironment]:
     with user_errors_on_read(path):
         table: Any = json.loads(content.decode())
         schema, environments = table["schema_version"], list(table["environments"])
-    check_schema_version(path, schema, ENVIRONMENT_SCHEMA)
+    check_schema_version(path, schema, _ENVIRONMENT_SCHEMA)
     if not all(isinstance(each, dict) for each in environments):
         raise damaged_file_error(path, "an environment is not a table")
     return [validate(RunEnvironment, each, source=str(path)) for each in environments]
@@ -374,7 +374,7 @@ def read_environments(run: Path) -> list[RunEnvironment]:
 def write_environments(run: Path, environments: Sequence[RunEnvironment]) -> None:
     """Replace the environments of the run in a folder."""
     content = {
-        "schema_version": ENVIRONMENT_SCHEMA,
+        "schema_version": _ENVIRONMENT_SCHEMA,
         "environments": [each.model_dump() for each in environments],
     }
     write_text(run / _ENVIRONMENT_FILE, json.dumps(content, indent=1) + "\n")

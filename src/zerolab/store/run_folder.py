@@ -22,7 +22,7 @@ from zerolab.core.files import check_not_symlink, make_folder, write_bytes
 from zerolab.store.arrays import (
     OPTIMIZER_KIND,
     WEIGHTS_KIND,
-    Arrays,
+    NamedArrays,
     load_arrays,
     read_digest,
     save_arrays,
@@ -224,8 +224,8 @@ class RunFolder:
     def save_network(
         self,
         iteration: int,
-        weights: Arrays,
-        optimizer: Arrays,
+        weights: NamedArrays,
+        optimizer: NamedArrays,
         settings: Mapping[str, Any] | None = None,
     ) -> None:
         """Save a network and its optimiser state.
@@ -238,7 +238,7 @@ class RunFolder:
         save_arrays(self.weights_path(iteration), WEIGHTS_KIND, weights, **metadata)
         self._latest["networks"] = iteration
 
-    def load_weights(self, iteration: int) -> Arrays:
+    def load_weights(self, iteration: int) -> NamedArrays:
         """Return the network weights of an iteration; raise UserError if there are none."""
         path = self.weights_path(iteration)
         if not path.exists() and iteration != self.progress.best:
@@ -252,7 +252,7 @@ class RunFolder:
         """Return the digest that identifies the network weights of an iteration."""
         return read_digest(self.weights_path(iteration), WEIGHTS_KIND)
 
-    def load_optimizer_state(self, iteration: int) -> Arrays:
+    def load_optimizer_state(self, iteration: int) -> NamedArrays:
         """Return the optimiser state of an iteration."""
         path = self.optimizer_path(iteration)
         state, metadata = load_arrays(path, OPTIMIZER_KIND)

@@ -122,10 +122,10 @@ class FolderStorage:
         Raises UserError if a file cannot be read or written, or if a folder's ``state.json`` is
         damaged.
         """
-        prefixes = {inner: f"{inner}/" if inner else "" for inner in folders}
+        prefixes = {subfolder: f"{subfolder}/" if subfolder else "" for subfolder in folders}
         names = {
-            inner: [name for name in self._digests if name.startswith(prefix)]
-            for inner, prefix in prefixes.items()
+            subfolder: [name for name in self._digests if name.startswith(prefix)]
+            for subfolder, prefix in prefixes.items()
         }
         files = list(files)
         wanted = {*files, *(name for inside in names.values() for name in inside)}
@@ -138,15 +138,15 @@ class FolderStorage:
                 done += size
                 update(_mebibytes(done), "")
 
-            for inner, prefix in prefixes.items():
-                self._fetch_folder(inner, prefix, names[inner], report)
+            for subfolder, prefix in prefixes.items():
+                self._fetch_folder(subfolder, prefix, names[subfolder], report)
             for name in files:
                 self._fetch_file(name, report)
 
     def _fetch_folder(
-        self, inner: str, prefix: str, names: Iterable[str], report: Callable[[int], None]
+        self, subfolder: str, prefix: str, names: Iterable[str], report: Callable[[int], None]
     ) -> None:
-        target = self._folder / inner
+        target = self._folder / subfolder
         with user_errors_on_write(target):
             make_folder(target.parent)
             part = Path(tempfile.mkdtemp(suffix=_PART, dir=target.parent))
@@ -175,12 +175,12 @@ class FolderStorage:
         """Names of the files in the copy, relative to it."""
         return frozenset(self._digests)
 
-    def local_file_names(self, inner: str = "") -> Iterator[str]:
+    def local_file_names(self, subfolder: str = "") -> Iterator[str]:
         """Yield the names of the files in the folder or in a folder within it.
 
         Hidden and derived files are left out.
         """
-        for path in (self._folder / inner).rglob("*"):
+        for path in (self._folder / subfolder).rglob("*"):
             name = path.relative_to(self._folder).as_posix()
             if path.is_file() and _is_plain(name) and _DERIVED not in name.split("/"):
                 yield name

@@ -74,7 +74,7 @@ def _random_game(game: Game, seed: int) -> Iterator[SamplePosition]:
         yield sample
 
 
-def evenly_spaced_samples(game: Game, count: int) -> list[SamplePosition]:
+def _evenly_spaced_samples(game: Game, count: int) -> list[SamplePosition]:
     """Return about `count` ongoing positions, distributed evenly over the random games."""
     ongoing = list(ongoing_sample_positions(game))
     return ongoing[:: max(1, len(ongoing) // count)]
@@ -169,7 +169,7 @@ _LOG_RARITY = 25.0
 
 def check_random_action(game: Game) -> None:
     """Check that `random_action` returns only legal actions, all with equal probability."""
-    for sample in evenly_spaced_samples(game, 10):
+    for sample in _evenly_spaced_samples(game, 10):
         mask = compiled_rules.legal(game, sample.state)
         actions = np.empty(int(mask.sum()) * _DRAWS_PER_ACTION, np.int64)
         before = sample.state.copy()
@@ -195,7 +195,7 @@ def check_playout(game: Game) -> None:
     They must also return the outcome for the mover of the position in which they start.
     """
     ranks = np.zeros((rules.action_count(game) + 1, rules.action_count(game)), np.int64)
-    for sample in evenly_spaced_samples(game, 10):
+    for sample in _evenly_spaced_samples(game, 10):
         before = sample.state.copy()
         results, repeated = np.empty((2, _PLAYOUTS), np.int64)
         moves = np.empty((_PLAYOUTS, 1 + MAX_PLIES), np.int32)
@@ -240,7 +240,7 @@ def check_playout_mean(game: Game) -> None:
     mask = np.empty(rules.action_count(game), np.bool_)
     # Bound on the difference between two means of values in [-1, 1] [Hoeffding1963].
     bound = math.sqrt(4 * _LOG_RARITY / _PLAYOUTS)
-    for sample in evenly_spaced_samples(game, 3):
+    for sample in _evenly_spaced_samples(game, 3):
         results, naive = np.empty((2, _PLAYOUTS), np.int64)
         moves = np.empty((_PLAYOUTS, 1 + MAX_PLIES), np.int32)
         _play_out(game, sample.state, _keys(_PLAYOUTS), garbage_state(game), moves, results)

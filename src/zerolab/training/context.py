@@ -31,7 +31,7 @@ from zerolab.store.run_folder import RunFolder
 from zerolab.training.criteria import StopRule
 from zerolab.training.inputs import RunInputs
 from zerolab.training.learner import Learner
-from zerolab.training.optimization import RunShares
+from zerolab.training.optimization import CompletedShares
 from zerolab.training.published_bugs import EnabledBugs
 from zerolab.training.records import Record
 from zerolab.training.reporting import LiveReporter, read_records, without_final_evaluations
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from zerolab.training.selfplay_stage import GamesAhead
 
 
-def current_environment(iteration: int, learner: Learner) -> RunEnvironment:
+def _current_environment(iteration: int, learner: Learner) -> RunEnvironment:
     """Return the hardware and library versions of this process."""
     device = platform.machine()
     if learner.device.type == "cuda":
@@ -77,7 +77,7 @@ def record_environment(run: RunFolder, learner: Learner) -> str:
     empty if there are none. Raises UserError if the file is damaged or cannot be written.
     """
     recorded = read_environments(run.path)
-    current = current_environment(run.progress.iteration, learner)
+    current = _current_environment(run.progress.iteration, learner)
     changes = [
         f"{name} {getattr(recorded[-1], name)} -> {getattr(current, name)}"
         for name in RunEnvironment.model_fields
@@ -134,10 +134,10 @@ class TrainingContext:
         """The current iteration, counted from 1; in the final evaluation, the last iteration."""
         return self.progress.iteration - (self.progress.stage == FINAL_STAGE_NAME)
 
-    def run_shares(self, iteration: int) -> RunShares:
+    def completed_shares(self, iteration: int) -> CompletedShares:
         """Return the shares of the run done before and after an iteration, by its stop rule."""
         rule: StopRule = self.settings.stop
-        return rule.run_shares(without_final_evaluations(read_records(self.run)), iteration)
+        return rule.completed_shares(without_final_evaluations(read_records(self.run)), iteration)
 
     def update_progress(self, **changes: Any) -> None:
         """Change fields of `progress`."""
@@ -149,7 +149,7 @@ class TrainingContext:
         self.reporter.stage_started(self.iteration, title, total, unit)
         return lambda: round(perf_counter() - start, 4)
 
-    def evaluator(self, iteration: int) -> Evaluator:
+    def load_evaluator(self, iteration: int) -> Evaluator:
         """Return the evaluator of the run's network from an iteration."""
         return load_run_evaluator(self.run, iteration)
 
@@ -197,13 +197,20 @@ class TrainingContext:
         self.run.games.write_stage(self.progress.iteration, stage, games)
 
     def play_match(
-        self, a: Agent, b: Agent, games: int, stage: str, *, openings: int = 0, begin: int = 0
+        self,
+        a: Agent,
+        b: Agent,
+        games: int,
+        stage: str,
+        *,
+        openings: int = 0,
+        first_number: int = 0,
     ) -> Match:
         """Play a match with the run's seed (`play.match.play_match`) and save its games."""
         match = play_match(
             self.game, a, b, games, self.settings.seed, self.progress.iteration,
-            self.reporter.progress, openings=openings, begin=begin, executor=self.executor,
-            chunks=self.settings.selfplay.chunks,
+            self.reporter.progress, openings=openings, first_number=first_number,
+            executor=self.executor, chunks=self.settings.selfplay.chunks,
         )  # fmt: skip
         self.save_games(stage, match.games)
         return match

@@ -1,4 +1,4 @@
-"""Costs of a run after each iteration, and facts about its training, from its records."""
+"""Costs of a run after each iteration, and a summary of its training, from its records."""
 
 from __future__ import annotations
 
@@ -229,7 +229,7 @@ _SECONDS_PER_HOUR = 3600.0
 
 
 def training_summary(run: RunFolder, origin: AgentOrigin) -> TrainingSummary:
-    """Return facts about the training of the network with this origin, for its agent's card.
+    """Return a summary of the training of the network with this origin, for its agent's card.
 
     Paths are reduced to their last component. Raises UserError if the run is damaged.
     """

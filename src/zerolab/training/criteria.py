@@ -16,7 +16,7 @@ from pydantic import Field, field_validator
 from zerolab.core.config import VariantSettings, require_even_games
 from zerolab.core.registry import Registry
 from zerolab.ratings.results import MatchScore
-from zerolab.training.optimization import RunShares
+from zerolab.training.optimization import CompletedShares
 from zerolab.training.records import AccuracyRecord, Record, SelfPlayRecord
 
 
@@ -264,7 +264,7 @@ class StopRule(VariantSettings):
         """Return True if the run ends after the iteration of the last record."""
         raise NotImplementedError
 
-    def share_done(self, records: Sequence[Record]) -> float:
+    def completed_share(self, records: Sequence[Record]) -> float:
         """Return the share of the run that is done after these records.
 
         The share grows from 0 to about 1 at the end of the run, so that schedules can span a run
@@ -276,16 +276,16 @@ class StopRule(VariantSettings):
         """Return the seconds of training left after these records; None if time is unlimited."""
         return None
 
-    def run_shares(self, records: Sequence[Record], iteration: int) -> RunShares:
+    def completed_shares(self, records: Sequence[Record], iteration: int) -> CompletedShares:
         """Return the shares of the run before and after an iteration.
 
         They depend only on records of earlier iterations, so they are the same in a resumed run.
         """
         former, before = (
-            self.share_done([record for record in records if record.iteration < number])
+            self.completed_share([record for record in records if record.iteration < number])
             for number in (iteration - 1, iteration)
         )
-        return RunShares(before, before + (before - former))
+        return CompletedShares(before, before + (before - former))
 
 
 STOP_RULES: Registry[type[StopRule]] = Registry("stop rule")
@@ -342,7 +342,7 @@ class EvaluationLimitStop(StopRule):
     def is_met(self, records: Sequence[Record]) -> bool:
         return _evaluations(records) >= self.evaluations
 
-    def share_done(self, records: Sequence[Record]) -> float:
+    def completed_share(self, records: Sequence[Record]) -> float:
         return _evaluations(records) / self.evaluations
 
 
@@ -378,7 +378,7 @@ class TimeLimitStop(StopRule):
         length = training_seconds(record for record in records if record.iteration == last)
         return training_seconds(records) + length / 2 >= self.hours * _SECONDS_PER_HOUR
 
-    def share_done(self, records: Sequence[Record]) -> float:
+    def completed_share(self, records: Sequence[Record]) -> float:
         return training_seconds(records) / _SECONDS_PER_HOUR / self.hours
 
     def seconds_left(self, records: Sequence[Record]) -> float:

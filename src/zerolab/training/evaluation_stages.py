@@ -26,7 +26,7 @@ from zerolab.evaluation.accuracy import (
     player_choices,
 )
 from zerolab.evaluation.position_statistics import MeanEstimate, proportion_estimate
-from zerolab.evaluation.positions import Positions
+from zerolab.evaluation.positions import SolvedPositions
 from zerolab.networks.inference import limit_torch_threads
 from zerolab.oracles.oracle import NotSolvedError
 from zerolab.play.match import Match
@@ -63,7 +63,7 @@ class Predictions(NamedTuple):
 
 
 def predict_positions(
-    evaluator: Evaluator, positions: Positions, predicts_draws: bool
+    evaluator: Evaluator, positions: SolvedPositions, predicts_draws: bool
 ) -> Predictions:
     """Return a network's predictions for solved positions.
 
@@ -104,14 +104,14 @@ class ValidationStage(Stage):
 
 
 def measure_solved_positions(
-    context: TrainingContext, name: str, positions: Positions
+    context: TrainingContext, name: str, positions: SolvedPositions
 ) -> SupervisedRecord:
     """Measure the best network on a part of the solved positions: "validation" or "test"."""
     elapsed = context.start_task(name, len(positions), "positions")
     heads = context.settings.network.heads
     predicts_draws = any("draws" in head.evaluator_outputs for head in heads)
     predictions = predict_positions(
-        context.evaluator(context.progress.best), positions, predicts_draws
+        context.load_evaluator(context.progress.best), positions, predicts_draws
     )
     grades = grade_moves(positions, predictions.actions)
     labels = outcome_labels(positions, context.enabled_bugs)
@@ -159,7 +159,7 @@ class AccuracyStage(Stage):
         positions, best = context.inputs.accuracy_positions, context.progress.best
         assert positions is not None  # is_due() checks this
         elapsed = context.start_task("accuracy", len(positions), "positions")
-        choices = network_choices(context.evaluator(best), positions)
+        choices = network_choices(context.load_evaluator(best), positions)
         alone = accuracy_report("network", positions, choices)
         choices = player_choices(
             context.network_agent(best),

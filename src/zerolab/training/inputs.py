@@ -20,14 +20,14 @@ from zerolab.agents.run_agents import find_run_and_iteration
 from zerolab.core.config import validate
 from zerolab.core.errors import UserError, quoted
 from zerolab.core.processes import available_cores
-from zerolab.evaluation.positions import Positions, read_positions
+from zerolab.evaluation.positions import SolvedPositions, read_positions
 from zerolab.networks.catalogue import NETWORKS, NetworkSettings, build_network
 from zerolab.networks.heads import FeaturesHead
 from zerolab.networks.inference import TrunkFeatureExtractor, limit_torch_threads
 from zerolab.networks.network import set_weights
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.rules import Game
-from zerolab.store.arrays import Arrays, NetworkFile, read_network_file, read_optimizer_state
+from zerolab.store.arrays import NamedArrays, NetworkFile, read_network_file, read_optimizer_state
 from zerolab.store.checks import read_bytes
 from zerolab.store.examples import Examples
 from zerolab.store.games import portable_path, source_run_folder
@@ -53,7 +53,7 @@ class RunInputs(NamedTuple):
     """Inputs of a run, most of them from outside its folder, read once."""
 
     game: Game
-    accuracy_positions: Positions | None = None
+    accuracy_positions: SolvedPositions | None = None
     """Solved positions on which accuracy is measured, if any."""
     solved_split: SolvedPositionSplit | None = None
     """Solved positions to learn from; None if the run learns from its own games."""
@@ -82,7 +82,7 @@ def read_inputs(settings: TrainSettings, run: RunFolder | None = None) -> RunInp
 
 def _accuracy_positions(
     settings: AccuracySettings, game: Game, locate: Callable[[str], Path]
-) -> Positions | None:
+) -> SolvedPositions | None:
     """Return the positions on which accuracy is measured; None if it is not measured."""
     if not settings.every:
         return None
@@ -171,7 +171,7 @@ class FeatureNetwork:
         """Return the targets of examples, given their features; see `later_features`."""
         return later_features(examples, features, self._plies)
 
-    def solved_feature_targets(self, positions: Positions) -> NDArray[np.float16]:
+    def solved_feature_targets(self, positions: SolvedPositions) -> NDArray[np.float16]:
         """Return the targets of solved positions, float16[N, plies * feature_count].
 
         Each row contains the features of the positions `plies` later in the same game; NaN after
@@ -292,7 +292,7 @@ class InitialWeights(NamedTuple):
     start_settings: StartSettings
     """The run's `start` settings, completed with the digest, iteration and game of the source."""
     transferred_weights: TransferredWeights
-    optimizer_state: Arrays
+    optimizer_state: NamedArrays
     """Optimiser state of the source; empty if the run starts with a new optimiser."""
     is_trunk_frozen: bool = False
 

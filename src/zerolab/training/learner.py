@@ -16,15 +16,15 @@ from zerolab.networks.inference import default_precision
 from zerolab.networks.network import Network, set_weights, weights_to_arrays
 from zerolab.networks.objectives import TargetOptions
 from zerolab.replay.window import Batch, Window
-from zerolab.store.arrays import Arrays
+from zerolab.store.arrays import NamedArrays
 from zerolab.training.gradients import GpuGradientComputation, GradientComputation
 from zerolab.training.learn_settings import LearnSettings
-from zerolab.training.optimization import RunShares, TimeInRun
+from zerolab.training.optimization import CompletedShares, TimeInRun
 
 _LATEST = "average/latest/"
 _STEPS = "average/steps"
 _ETA = 3
-NO_RUN_SHARES = RunShares(0.0, 0.0)
+NO_COMPLETED_SHARES = CompletedShares(0.0, 0.0)
 
 
 class WeightAverage:
@@ -51,21 +51,21 @@ class WeightAverage:
         share = max(1 - self._decay, (_ETA + 1) / (self._steps + _ETA))
         torch._foreach_lerp_(list(self._mean.values()), list(self._latest.values()), share)
 
-    def average_arrays(self) -> Arrays:
+    def average_arrays(self) -> NamedArrays:
         """Return the average as arrays by name, like `weights_to_arrays`."""
         means = {
             name: np.array(tensor.cpu().contiguous().numpy()) for name, tensor in self._mean.items()
         }
         return weights_to_arrays(self._network) | means
 
-    def latest_arrays(self) -> Arrays:
+    def latest_arrays(self) -> NamedArrays:
         """Return the latest weights and the number of steps; empty before the first step."""
         if not self._steps:
             return {}
         latest = {f"{_LATEST}{name}": x for name, x in weights_to_arrays(self._network).items()}
         return {**latest, _STEPS: np.array(self._steps)}
 
-    def restore(self, average: Arrays, state: Mapping[str, NDArray[Any]]) -> None:
+    def restore(self, average: NamedArrays, state: Mapping[str, NDArray[Any]]) -> None:
         """Restore the average, and load the latest weights into the network.
 
         Other arrays in `state` are ignored. Raises UserError if arrays are incompatible with the
@@ -109,7 +109,7 @@ class LearningResult(NamedTuple):
         return all(np.isfinite(list(means.values())).all() for means in self.epoch_losses)
 
 
-class LossSums:
+class _LossSums:
     """Sums of losses over the steps of each epoch.
 
     The sums stay on the network's device, because reading a number would wait for the device. An
@@ -216,7 +216,7 @@ class Learner:
         report: Callable[[int], None] = lambda _: None,
         *,
         iterations: int = 0,
-        share: RunShares = NO_RUN_SHARES,
+        share: CompletedShares = NO_COMPLETED_SHARES,
     ) -> LearningResult:
         """Train for the number of steps returned by `step_count`.
 
@@ -228,7 +228,7 @@ class Learner:
         settings = self.settings
         torch.manual_seed(int(streams.stream_key(seed, iteration, 0, 1, streams.LEARNING)) >> 1)
         random = streams.numpy_generator(seed, iteration, streams.LEARNING)
-        steps, log = self.step_count(window), LossSums(self._steps_per_epoch(window))
+        steps, log = self.step_count(window), _LossSums(self._steps_per_epoch(window))
         self.network.train()
         if self._is_frozen:
             self.network.trunk.eval()  # training mode would change the batch norm statistics
@@ -278,19 +278,19 @@ class Learner:
             self._average.update()
         return losses, norm
 
-    def optimizer_arrays(self) -> Arrays:
+    def optimizer_arrays(self) -> NamedArrays:
         """Return the optimiser state, arrays named PARAMETER/QUANTITY; empty before the first step.
 
         With weight averaging, the latest weights are part of the state.
         """
-        arrays: Arrays = self._average.latest_arrays() if self._average else {}
+        arrays: NamedArrays = self._average.latest_arrays() if self._average else {}
         for name, parameter in self.network.named_parameters():
             for quantity, value in self.optimizer.state.get(parameter, {}).items():
                 if value is not None:
                     arrays[f"{name}/{quantity}"] = value.cpu().numpy()
         return arrays
 
-    def restore(self, weights: Arrays, optimizer_state: Arrays) -> None:
+    def restore(self, weights: NamedArrays, optimizer_state: NamedArrays) -> None:
         """Restore the weights and the optimiser state; raise UserError if they are incompatible."""
         if self._average:
             self._average.restore(weights, optimizer_state)
@@ -311,6 +311,6 @@ class Learner:
                     else value.to(parameter.device)
                 )
 
-    def weight_arrays(self) -> Arrays:
+    def weight_arrays(self) -> NamedArrays:
         """Return the network's weights, or their average, as arrays."""
         return self._average.average_arrays() if self._average else weights_to_arrays(self.network)

@@ -160,7 +160,7 @@ class SgdSettings(OptimizerSettings):
 OPTIMIZERS.add("sgd", SgdSettings)
 
 
-class RunShares(NamedTuple):
+class CompletedShares(NamedTuple):
     """Shares of a run completed before and after an iteration, according to the run's stop rule.
 
     A share is 0 at the start of the run, 1 at its planned end, and greater than 1 beyond it.
@@ -184,7 +184,7 @@ class TimeInRun(NamedTuple):
     """Fraction of the iteration's steps that precede the step, in [0, 1)."""
     total_iterations: int
     """Maximum number of iterations in the run."""
-    run_share: float = 0.0
+    completed_share: float = 0.0
     """Share of the run before the step, according to its stop rule; 0 if unknown."""
 
     @property
@@ -195,9 +195,9 @@ class TimeInRun(NamedTuple):
     @property
     def expected_iterations(self) -> float:
         """Expected number of iterations if later ones are, on average, as long as earlier ones."""
-        if self.run_share <= 0:
+        if self.completed_share <= 0:
             return self.total_iterations
-        return min(self.total_iterations, self.iterations_done / self.run_share)
+        return min(self.total_iterations, self.iterations_done / self.completed_share)
 
 
 class StepRates(NamedTuple):

@@ -132,7 +132,7 @@ def _progress_at(context: TrainingContext, iteration: int) -> RunProgress:
     return context.progress.model_copy(update=changes)
 
 
-def _share_done(context: TrainingContext, iteration: int) -> float:
+def _completed_share(context: TrainingContext, iteration: int) -> float:
     """Return the share of the run, in [0, 1], that is done before the games of an iteration.
 
     With `selfplay.lag`, the share according to the stop rule is estimated before the previous
@@ -141,9 +141,9 @@ def _share_done(context: TrainingContext, iteration: int) -> float:
     settings = context.settings
     by_iterations = (iteration - 1) / settings.iterations
     if settings.selfplay.lag:
-        by_rule = context.run_shares(iteration - 1).after
+        by_rule = context.completed_shares(iteration - 1).after
     else:
-        by_rule = context.run_shares(iteration).before
+        by_rule = context.completed_shares(iteration).before
     return min(1.0, max(by_iterations, by_rule))
 
 
@@ -153,7 +153,7 @@ def _self_play_search(
     """Return the search that plays the games of an iteration."""
     settings, search = context.settings, context.settings.search
     if settings.selfplay.progressive is not None:
-        search = settings.selfplay.search_settings_at(_share_done(context, iteration), search)
+        search = settings.selfplay.search_settings_at(_completed_share(context, iteration), search)
     return warm_start_search_settings(search, settings.warm_start, warm_start_weight)
 
 
@@ -165,7 +165,7 @@ def _loaded_games(
     The function can be called in another thread.
     """
     settings, progress = context.settings, _progress_at(context, iteration)
-    evaluator = context.evaluator(progress.best)
+    evaluator = context.load_evaluator(progress.best)
     weight = warm_start_weight(settings.warm_start, progress)
     if context.league is not None:
         league, state = context.league, context.league.state_before(iteration)

@@ -17,7 +17,7 @@ from zerolab.networks.inference import limit_torch_threads
 from zerolab.networks.objectives import VALUE_HEAD, trained_heads
 from zerolab.training.context import Stage, TrainingContext
 from zerolab.training.learn_settings import LearnSettings
-from zerolab.training.learner import NO_RUN_SHARES, Learner, LearningResult
+from zerolab.training.learner import NO_COMPLETED_SHARES, Learner, LearningResult
 from zerolab.training.records import (
     GateRecord,
     LearnRecord,
@@ -49,7 +49,11 @@ class LearnStage(Stage):
         load_best_network(context)
         steps = context.learner.step_count(context.window)
         depends_on_run_length = context.settings.learn.schedule.depends_on_run_length
-        share = context.run_shares(progress.iteration) if depends_on_run_length else NO_RUN_SHARES
+        share = (
+            context.completed_shares(progress.iteration)
+            if depends_on_run_length
+            else NO_COMPLETED_SHARES
+        )
         elapsed = context.start_task("learn", steps, "batches")
         with limit_torch_threads(available_cores()):
             result = context.learner.learn(
@@ -218,7 +222,7 @@ class WarmStartMatchStage(Stage):
         )
         # Game numbers continue after those of the gate, so that the random streams differ.
         match = context.play_match(
-            plain, warm, games, self.name, openings=openings, begin=settings.gate.games
+            plain, warm, games, self.name, openings=openings, first_number=settings.gate.games
         )
         los = match.elo_difference().los
         over = ramp.is_over(los)

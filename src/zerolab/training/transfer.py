@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,14 +11,12 @@ from numpy.typing import NDArray
 from zerolab.core.errors import UserError, quoted
 from zerolab.networks.catalogue import build_network
 from zerolab.networks.network import weights_to_arrays
-from zerolab.networks.network_settings import NetworkSettings
+from zerolab.networks.network_settings import NetworkSettings, WeightArrays
 from zerolab.rules import encoding
 from zerolab.rules.catalogue import game_name
 from zerolab.rules.encoding import action_layout, plane_names
 from zerolab.rules.rules import Game
 from zerolab.training.shorthands import TransferMethod
-
-Weights = Mapping[str, NDArray[Any]]
 
 _TRUNK, _HEADS = "trunk.", "heads."
 _FIRST_LAYER = "trunk.0.conv.weight"
@@ -33,7 +31,7 @@ class TransferNetwork(NamedTuple):
 
     game: Game
     network_settings: NetworkSettings
-    weights: Weights
+    weights: WeightArrays
 
 
 class TransferredWeights(NamedTuple):
@@ -171,7 +169,7 @@ def _mismatched_actions(source: TransferNetwork, target: TransferNetwork) -> lis
     return [name for name in source.weights if name.startswith(tuple(prefixes))]
 
 
-def _completed(weights: Weights, target: TransferNetwork) -> TransferredWeights:
+def _completed(weights: WeightArrays, target: TransferNetwork) -> TransferredWeights:
     """Return transferred weights completed with new weights of the target."""
     missing = [name for name in target.weights if name not in weights]
     layers = (name.rpartition(".")[0] for name in missing)
@@ -231,7 +229,7 @@ def _shape_settings(network: NetworkSettings, layer: str) -> dict[str, Any]:
     return {key: value for key, value in settings.items() if key not in _HEAD_SETTINGS}
 
 
-def _shortened(layers: Iterable[str], weights: Weights) -> tuple[str, ...]:
+def _shortened(layers: Iterable[str], weights: WeightArrays) -> tuple[str, ...]:
     """Return layers, abbreviated to the largest parts that have no layer in `weights`."""
     parts: dict[str, None] = {}
     for layer in layers:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from zerolab.core import streams
 from zerolab.core.errors import UserError, quoted
 from zerolab.evaluation.positions import (
-    Positions,
+    SolvedPositions,
     content_digest,
     read_positions,
     replay_move_sequences,
@@ -118,7 +118,9 @@ def later_features(
     return targets.reshape(count, len(plies) * feature_count)
 
 
-def later_states(positions: Positions, ply: int) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
+def later_states(
+    positions: SolvedPositions, ply: int
+) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
     """Return rows, int64[n], and the states `ply` plies after them, uint64[n, words].
 
     The later moves are those that led to the game's last position. Positions in between may be
@@ -140,7 +142,7 @@ def later_states(positions: Positions, ply: int) -> tuple[NDArray[np.int64], NDA
     return rows, states
 
 
-def _last_rows(positions: Positions) -> NDArray[np.int64]:
+def _last_rows(positions: SolvedPositions) -> NDArray[np.int64]:
     """Return the row of the last position in the game of each position, int64[N]."""
     by_game = np.lexsort((positions.plies, positions.game_numbers))
     games, counts = np.unique(positions.game_numbers, return_counts=True)
@@ -149,7 +151,7 @@ def _last_rows(positions: Positions) -> NDArray[np.int64]:
 
 
 def _has_later_ply(
-    positions: Positions, last_rows: NDArray[np.int64], ply: int
+    positions: SolvedPositions, last_rows: NDArray[np.int64], ply: int
 ) -> NDArray[np.bool_]:
     later: NDArray[np.bool_] = positions.plies + ply <= positions.plies[last_rows]
     return later
@@ -174,9 +176,9 @@ def solved_file_settings(path: Path) -> dict[str, str]:
 class SolvedPositionSplit(NamedTuple):
     """The parts of a file of solved positions. All positions of a game are in the same part."""
 
-    training: Positions
-    validation: Positions
-    test: Positions
+    training: SolvedPositions
+    validation: SolvedPositions
+    test: SolvedPositions
 
 
 def read_solved_split(
@@ -206,7 +208,7 @@ def read_solved_split(
     return parts
 
 
-def split_by_game(positions: Positions) -> SolvedPositionSplit:
+def split_by_game(positions: SolvedPositions) -> SolvedPositionSplit:
     """Split positions by game; if the file is extended, every game stays in its part."""
     keys = streams.stream_keys(
         0, 0, positions.game_numbers, np.zeros_like(positions.game_numbers), streams.DATASET_SPLIT
@@ -219,14 +221,14 @@ def split_by_game(positions: Positions) -> SolvedPositionSplit:
     )
 
 
-def outcome_labels(positions: Positions, bugs: EnabledBugs) -> NDArray[np.int8]:
+def outcome_labels(positions: SolvedPositions, bugs: EnabledBugs) -> NDArray[np.int8]:
     """Return the target outcomes for the side to move, int8[n]: -1, 0 or 1."""
     exact = np.sign(positions.position_values).astype(np.int8)
     return bugs.relabelled_outcomes(exact, positions.plies % 2 == 0)
 
 
 def solved_facts(
-    positions: Positions,
+    positions: SolvedPositions,
     bugs: EnabledBugs,
     vector_columns: Container[str] = VECTOR_COLUMN_NAMES,
     features: NDArray[np.float16] | None = None,
@@ -256,7 +258,7 @@ def solved_facts(
 
 
 def solved_window(
-    positions: Positions,
+    positions: SolvedPositions,
     bugs: EnabledBugs,
     learn: LearnSettings,
     vector_columns: Container[str],
@@ -274,7 +276,7 @@ def solved_window(
     return window
 
 
-def require_solved_targets(network: NetworkSettings, positions: Positions) -> None:
+def require_solved_targets(network: NetworkSettings, positions: SolvedPositions) -> None:
     """Raise UserError if solved positions have no targets for one of the network's heads."""
     facts = solved_facts(positions.take(np.arange(1)), EnabledBugs())
     facts = facts.map_columns(lambda column: column.astype(np.float32))

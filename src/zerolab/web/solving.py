@@ -165,7 +165,7 @@ def cached_oracle(game: str, seconds: float) -> Oracle:
 def _oracle(game: str) -> Oracle:
     """Return a game's compiled oracle, which keeps its table for later positions."""
     parsed_game = parse_game(game)
-    oracle = oracle_for(parsed_game, SolverBudget(nodes=1), memory=_MEMORY)
+    oracle = oracle_for(parsed_game, SolverBudget(nodes=1), memory_mib=_MEMORY)
     with suppress(NotSolvedError):
         oracle.action_values(compiled_rules.start(parsed_game)[None])
     return oracle
