@@ -118,7 +118,7 @@ def relearn(arguments: argparse.Namespace) -> dict[str, Any]:
     learner = Learner(network, settings.learn, settings.target_options, torch.device("cpu"))
     window = final_window(run, settings, learner)
     start = process_time()
-    result = learner.learn(window, arguments.seed, 1, iterations=1, share=_WHOLE_RUN)
+    result = learner.learn(window, arguments.seed, 1, iterations=1, completed_shares=_WHOLE_RUN)
     seconds = process_time() - start
     agent = agent_of_learner(learner, settings, options)
     accuracies = {

@@ -13,7 +13,7 @@ from networks.conftest import SMALL
 from zerolab.core.config import Settings, validate, variant_annotation
 from zerolab.core.errors import UserError
 from zerolab.networks.catalogue import INPUT_PLANES, NETWORKS, build_network
-from zerolab.networks.network import LastLayer, ResidualBlock, SqueezeExcite
+from zerolab.networks.network import OutputLayer, ResidualBlock, SqueezeExcite
 from zerolab.networks.objectives import HEADS, POLICY_HEAD, VALUE_HEAD, cross_entropy, squared_error
 from zerolab.rules import compiled_rules, encoding, rules
 from zerolab.rules.catalogue import parse_game, registered_games
@@ -197,7 +197,7 @@ def test_weights_depend_only_on_the_seed(settings, game):
 
 
 def test_extreme_features_give_finite_bounded_values():
-    head = LastLayer(HEADS["value"](), 3, 7)
+    head = OutputLayer(HEADS["value"](), 3, 7)
     features = torch.tensor([[1e30, 1e30, 1e30], [-1e30, 1e30, -1e30], [0.0, 0.0, 0.0]])
     values = head(features)
     assert torch.isfinite(values).all()

@@ -356,9 +356,9 @@ def test_pickled_evaluator_evaluates_equally_and_keeps_its_digest():
         NetworkEvaluator(build_network(NETWORKS["conv"](channels=8), game, seed), game)
         for seed in range(2)
     )
-    assert one.weights_digest != other.weights_digest
+    assert one.digest != other.digest
     copied = pickle.loads(pickle.dumps(one))
-    assert copied.weights_digest == one.weights_digest
+    assert copied.digest == one.digest
     states = Position.start("gobang:3x3:3").play(4).state[None]
     for expected, actual in zip(one.evaluate(states), copied.evaluate(states), strict=True):
         np.testing.assert_array_equal(actual, expected)

@@ -212,7 +212,8 @@ def test_repeated_games_add_no_evidence():
     once, repeated = match_of(distinct), match_of(distinct * 4)
     assert repeated.elo_difference() == once.elo_difference()
     assert (
-        MatchReport.from_match(repeated).pair.interval == MatchReport.from_match(once).pair.interval
+        MatchReport.from_match(repeated).pair_result.interval
+        == MatchReport.from_match(once).pair_result.interval
     )
     assert (repeated.score.game_count, repeated.distinct_count) == (40, 10)
     test = Sprt(0, 50)

@@ -30,7 +30,7 @@ from zerolab.evaluation.dataset import collect_in_memory
 from zerolab.evaluation.positions import write_positions
 from zerolab.play import ray_actors, ray_executor
 from zerolab.play.pairings import Pairing
-from zerolab.play.ray_actors import ActorResources, ActorState, Chunk, LostChunk, StartFailures
+from zerolab.play.ray_actors import ActorResources, ActorStartFailures, ActorState, Chunk, LostChunk
 from zerolab.play.ray_executor import RayExecutor
 from zerolab.rules.catalogue import parse_game
 from zerolab.store.run_folder import RunFolder
@@ -228,7 +228,7 @@ def test_actor_with_other_game_file_is_not_used(executor, monkeypatch):
 
 
 def test_failed_starts_are_counted_per_scan_and_delay_further_ones():
-    failures = StartFailures()
+    failures = ActorStartFailures()
     assert failures.count_once_per_scan(0.0) == ""
     assert failures.resume_time == 0.0
     for _ in range(16):  # all actors of a machine that has vanished
@@ -256,7 +256,7 @@ def dispatcher():
     fake._shape, fake._count, fake._losses = ActorResources(1, has_gpu=False), 0, 0
     fake._actors = [ActorState(None, "one"), ActorState(None, "two")]
     fake._refused, fake._lost_chunks, fake._queue, fake._awaited = [], [], [], {}
-    fake._chunks, fake._failures, fake._error = {}, StartFailures(), None
+    fake._chunks, fake._failures, fake._error = {}, ActorStartFailures(), None
     fake._game_name, fake._make_portable = "gobang:3x3:3", None
     fake._numbers, fake._closed = itertools.count(), threading.Event()
     fake._scanned, fake._stepped, fake._began = -math.inf, time.monotonic(), time.monotonic()

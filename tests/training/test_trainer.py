@@ -19,7 +19,7 @@ from zerolab.ratings.bayes import rate
 from zerolab.replay.window import Window
 from zerolab.replay.window_rules import IterationsWindow
 from zerolab.rules.catalogue import parse_game
-from zerolab.store.games import full_name
+from zerolab.store.games import full_agent_name
 from zerolab.store.run_folder import RunFolder
 from zerolab.training import context
 from zerolab.training.configure import resolve_settings
@@ -217,8 +217,8 @@ def test_baseline_games_have_paired_openings_and_equal_settings(tmp_path):
         assert len({game.actions[:3] for game in games}) > 1
         assert "temperature_plies" not in record.opponent
         names = {
-            full_name(f"@{record.network}", run.path),
-            full_name(record.opponent, run.path),
+            full_agent_name(f"@{record.network}", run.path),
+            full_agent_name(record.opponent, run.path),
         }
         assert {game.first for game in games} == names
 

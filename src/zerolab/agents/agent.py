@@ -107,7 +107,7 @@ class SharedBatchPlayer(AsyncPlayer, Protocol):
 class PerGamePlayer(Player, Protocol):
     """Player whose settings differ between games, such as a league player."""
 
-    def assign_games(self, slots: Slots, numbers: NDArray[np.int64]) -> None:
+    def assign_games(self, slots: Slots, game_numbers: NDArray[np.int64]) -> None:
         """Assign the games with the given numbers, int64[n], to slots; called before `reset`."""
         ...
 

@@ -45,7 +45,7 @@ from zerolab.store.arrays import (
     saved_arrays_digest,
     to_single_precision,
 )
-from zerolab.store.games import portable_path
+from zerolab.store.games import normalised_path
 
 _UPLOAD = "the file"
 
@@ -72,9 +72,9 @@ def parse_agent_file(content: bytes, source: str = _UPLOAD) -> CheckedAgent:
     Raises UserError, with one line per error, if `store.arrays.decode_agent` fails, if the game,
     network or search is unknown, or if the weights are incompatible with the network or not finite.
     """
-    stored = decode_agent(content, source)
+    decoded = decode_agent(content, source)
     try:
-        return checked_agent(stored)
+        return checked_agent(decoded)
     except UserError as error:
         raise UserError(
             "\n".join(f"{source}: {line}" for line in str(error).splitlines())
@@ -94,16 +94,16 @@ def save_uploaded_agent(folder: Path, content: bytes) -> Path:
     return path
 
 
-def checked_agent(stored: AgentFile) -> CheckedAgent:
+def checked_agent(decoded: AgentFile) -> CheckedAgent:
     """Return the agent in a decoded file; raise UserError for invalid settings or weights."""
-    header = stored.header
+    header = decoded.header
     game = parse_game(header.game)
     if game_name(game) != header.game:
         raise UserError(f"game = {header.game}: expected {game_name(game)}")
     network = _network(header.network)
     # The cache size does not affect moves, and an untrusted file must not control it.
     search = validate(SearchSettings, {**header.search, "cache": SearchSettings().cache})
-    weights = to_single_precision(stored.weights)
+    weights = to_single_precision(decoded.weights)
     require_matching_weights(network, game, weights)
     require_finite_weights(weights)
     facts = {"game": header.game, "iteration": header.origin.iteration, "network": header.network}
@@ -113,7 +113,7 @@ def checked_agent(stored: AgentFile) -> CheckedAgent:
         search,
         weights,
         header,
-        stored.digest,
+        decoded.digest,
         saved_arrays_digest(WEIGHTS_KIND, weights, **facts),
     )
 
@@ -222,7 +222,7 @@ class _File(StoredAgentKind):
             )
         path = Path(match["name"])
         agent = read_agent_file(path, match["digits"] or "")
-        location = portable_path(path)
+        location = normalised_path(path)
         prefix = "file:" if ":" in location else ""  # mcts:9.zerolab would name MCTS
         return StoredAgent(f"{prefix}{location}@{agent.digest[:_DIGEST_DIGITS]}", path, agent)
 

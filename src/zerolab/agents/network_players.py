@@ -18,7 +18,7 @@ from zerolab.search.evaluator import Evaluation, Evaluator, cache_bytes
 from zerolab.search.methods import plans_ahead, playouts_per_leaf, statistics_width
 from zerolab.search.search import Search
 from zerolab.search.search_settings import SearchSettings
-from zerolab.search.tree import INITIAL_NODES, node_bytes
+from zerolab.search.tree import INITIAL_NODE_CAPACITY, node_bytes
 
 _FIXED = FixedBudgetSettings()
 
@@ -164,7 +164,7 @@ def prepare_for_one_game(player: Player) -> Player:
 def tree_bytes(game: Game, settings: SearchSettings) -> int:
     """Estimate the size of a tree in bytes; each simulation adds the children of one node."""
     node = node_bytes(rules.word_count(game), statistics_width(settings.selection.build()))
-    return node * max(INITIAL_NODES, settings.simulations * rules.action_count(game))
+    return node * max(INITIAL_NODE_CAPACITY, settings.simulations * rules.action_count(game))
 
 
 def evaluation_cache_bytes(game: Game, settings: SearchSettings) -> int:

@@ -61,9 +61,9 @@ def fold_in(key, part):
 
 
 @inlined
-def random_bits(key, number):
-    """Return draw `number` of a stream as 64 random bits."""
-    return mix64(key + (np.uint64(number) + np.uint64(1)) * _GOLDEN_GAMMA)
+def random_bits(key, draw_index):
+    """Return draw `draw_index` of a stream as 64 random bits."""
+    return mix64(key + (np.uint64(draw_index) + np.uint64(1)) * _GOLDEN_GAMMA)
 
 
 @inlined
@@ -73,9 +73,9 @@ def random_below(random, bound):
 
 
 @inlined
-def uniform(key, number):
-    """Return draw `number` of a stream as a float64 in [0, 1)."""
-    return np.float64(random_bits(key, number) >> np.uint64(11)) * 2.0**-53
+def uniform(key, draw_index):
+    """Return draw `draw_index` of a stream as a float64 in [0, 1)."""
+    return np.float64(random_bits(key, draw_index) >> np.uint64(11)) * 2.0**-53
 
 
 @inlined

@@ -380,13 +380,13 @@ class CardComparison(NamedTuple):
     """True if the texts are equal, or the intervals agree (see `MeasuredShare.agrees_with`)."""
 
 
-def compare_cards(card: AgentCard, repeated: AgentCard) -> list[CardComparison]:
+def compare_cards(card: AgentCard, remeasured: AgentCard) -> list[CardComparison]:
     """Compare all numbers on a card with those from `remeasure`."""
-    texts = {"simulations": (str(card.simulations), str(repeated.simulations))}
-    if card.accuracy is not None and repeated.accuracy is not None:
-        texts["digest of the positions"] = card.accuracy.digest, repeated.accuracy.digest
+    texts = {"simulations": (str(card.simulations), str(remeasured.simulations))}
+    if card.accuracy is not None and remeasured.accuracy is not None:
+        texts["digest of the positions"] = card.accuracy.digest, remeasured.accuracy.digest
     comparisons = [CardComparison(name, *pair, pair[0] == pair[1]) for name, pair in texts.items()]
-    stated, measured = dict(card_measured_shares(card)), dict(card_measured_shares(repeated))
+    stated, measured = dict(card_measured_shares(card)), dict(card_measured_shares(remeasured))
     for quantity in stated | measured:
         old, new = stated.get(quantity), measured.get(quantity)
         cells = [each.interval if each else None for each in (old, new)]

@@ -76,37 +76,35 @@ def _independent_trials(rate: float, hits: NDArray[Any], game_numbers: NDArray[n
 
 
 def mean_estimate(
-    numbers: NDArray[np.float64], game_numbers: NDArray[np.int64]
+    values: NDArray[np.float64], game_numbers: NDArray[np.int64]
 ) -> MeanEstimate | None:
     """Return the mean of the numbers, [n], that are not NaN, with a normal interval.
 
     `game_numbers` is int64[n]. Returns None for numbers from fewer than two games, which have no
     standard error.
     """
-    known = ~np.isnan(numbers)
-    numbers, game_numbers = numbers[known], game_numbers[known]
+    known = ~np.isnan(values)
+    values, game_numbers = values[known], game_numbers[known]
     distinct_games = len(np.unique(game_numbers))
     if distinct_games < 2:
         return None
-    mean = float(numbers.mean())
-    if distinct_games == len(numbers):
-        error = float(numbers.std(ddof=1)) / math.sqrt(len(numbers))
+    mean = float(values.mean())
+    if distinct_games == len(values):
+        error = float(values.std(ddof=1)) / math.sqrt(len(values))
     else:
-        error = bootstrap_standard_error(numbers, game_numbers)
-    return MeanEstimate(Interval(mean, mean - Z95 * error, mean + Z95 * error), len(numbers))
+        error = bootstrap_standard_error(values, game_numbers)
+    return MeanEstimate(Interval(mean, mean - Z95 * error, mean + Z95 * error), len(values))
 
 
-def exact_estimate(numbers: NDArray[Any]) -> MeanEstimate | None:
+def exact_estimate(values: NDArray[Any]) -> MeanEstimate | None:
     """Return the mean of exact numbers with an interval of length 0; None if there are none."""
-    if not len(numbers):
+    if not len(values):
         return None
-    mean = float(numbers.mean())
-    return MeanEstimate(Interval(mean, mean, mean), len(numbers))
+    mean = float(values.mean())
+    return MeanEstimate(Interval(mean, mean, mean), len(values))
 
 
-def bootstrap_standard_error(
-    numbers: NDArray[np.float64], game_numbers: NDArray[np.int64]
-) -> float:
+def bootstrap_standard_error(values: NDArray[np.float64], game_numbers: NDArray[np.int64]) -> float:
     """Return the standard error of the mean of numbers, [n], from at least two games.
 
     `game_numbers` is int64[n]. All G games are resampled with replacement BOOTSTRAP_SAMPLES times.
@@ -115,7 +113,7 @@ def bootstrap_standard_error(
     """
     _, indices = np.unique(game_numbers, return_inverse=True)
     counts = np.bincount(indices).astype(np.float64)
-    sums = np.bincount(indices, weights=numbers)
+    sums = np.bincount(indices, weights=values)
     total, random = len(counts), np.random.default_rng(_SEED)
     step = max(1, _DRAWS_PER_BATCH // total)
     means = []

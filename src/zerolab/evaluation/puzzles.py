@@ -193,7 +193,7 @@ def random_positions(game: Game, seed: int) -> Iterator[Position]:
         number += 1
 
 
-def look_alikes(analysis: Analysis, answer: str) -> int:
+def count_look_alikes(analysis: Analysis, answer: str) -> int:
     """Return the number of other moves with at least half the highest visit count."""
     most = max((move.visits or 0 for move in analysis.moves), default=0)
     others = (move for move in analysis.moves if move.name != answer)
@@ -218,7 +218,7 @@ def grade_puzzle(puzzle: Puzzle, agents: Iterable[Agent], judge: Agent) -> Puzzl
         )
         for agent in agents
     }
-    similar = look_alikes(analyse(judge, position), puzzle.answer)
+    similar = count_look_alikes(analyse(judge, position), puzzle.answer)
     return puzzle.model_copy(update={"misses": misses, "look_alikes": similar})
 
 

@@ -11,7 +11,7 @@ from pydantic import Field, field_validator, model_validator
 from zerolab.core.config import Settings
 from zerolab.core.errors import quoted
 from zerolab.core.processes import available_cores
-from zerolab.search.budgets import Allowance, KlGainBudget, KlGainSettings
+from zerolab.search.budgets import KlGainBudget, KlGainSettings, SimulationAllowance
 from zerolab.search.evaluator import ExtraOutput
 from zerolab.search.methods import plans_ahead, playouts_per_leaf
 from zerolab.search.search_settings import SearchSettings
@@ -58,7 +58,9 @@ class SimulationClock(KlGainBudget):
         self.simulations_left[slots] = self._start
         self.spent_simulations[slots] = 0
 
-    def initial_allowance(self, slots: NDArray[np.int64], keys: NDArray[np.uint64]) -> Allowance:
+    def initial_allowance(
+        self, slots: NDArray[np.int64], keys: NDArray[np.uint64]
+    ) -> SimulationAllowance:
         self.simulations_left[slots] += self._increment - self.spent_simulations[slots]
         self.max_simulations[slots] = np.minimum(self.simulations_left[slots], self._most)
         return super().initial_allowance(slots, keys)

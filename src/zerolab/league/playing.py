@@ -79,8 +79,8 @@ class LeaguePlayer(SelfPlayer):
     def new_random_plies(self, games: int) -> RandomOpeningPlies:
         return _RandomMoves(self._game, games)
 
-    def assign_games(self, slots: Slots, numbers: NDArray[np.int64]) -> None:
-        values = self._parameters.values[numbers - self._parameters.first_number]
+    def assign_games(self, slots: Slots, game_numbers: NDArray[np.int64]) -> None:
+        values = self._parameters.values[game_numbers - self._parameters.first_number]
         for name, column in self._columns.items():
             for side in range(2):
                 self._set(name, 2 * slots + side, values[:, side, column])

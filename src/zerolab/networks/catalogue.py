@@ -120,10 +120,10 @@ class ConvSettings(NetworkSettings):
     0.3 ([Wang2020a] sweeps 0.2 to 0.4)."""
 
     def new_network(self, game: Game) -> Network:
-        from zerolab.networks.network import ConvTrunk, LastLayer, Network
+        from zerolab.networks.network import ConvTrunk, Network, OutputLayer
 
         actions = rules.action_count(game)
-        heads = [(head, LastLayer(head, self.hidden[1], actions)) for head in self.heads]
+        heads = [(head, OutputLayer(head, self.hidden[1], actions)) for head in self.heads]
         planes, (rows, columns) = self.input_count(game), game[:2]
         trunk = ConvTrunk(planes, rows, columns, self.channels, self.hidden, self.dropout)
         return Network(trunk, heads, self.planes)
@@ -175,7 +175,7 @@ class FullyConvolutionalSettings(ResidualSettings):
         from zerolab.networks.network import (
             POOL_OUTPUTS_PER_FILTER,
             GlobalPool,
-            LastLayer,
+            OutputLayer,
             PerActionLayer,
         )
 
@@ -189,9 +189,9 @@ class FullyConvolutionalSettings(ResidualSettings):
             return PerActionLayer(head, self.head_filters, action_layout(game))
         pooled = POOL_OUTPUTS_PER_FILTER * self.head_filters
         if not self.hidden:
-            return nn.Sequential(GlobalPool(), LastLayer(head, pooled, actions))
+            return nn.Sequential(GlobalPool(), OutputLayer(head, pooled, actions))
         hidden = nn.Linear(pooled, self.hidden), nn.ReLU()
-        return nn.Sequential(GlobalPool(), *hidden, LastLayer(head, self.hidden, actions))
+        return nn.Sequential(GlobalPool(), *hidden, OutputLayer(head, self.hidden, actions))
 
 
 NETWORKS.add("fully_convolutional", FullyConvolutionalSettings)
@@ -228,13 +228,13 @@ class ResnetSettings(ResidualSettings):
         """Return the layers after a head's convolution."""
         from torch import nn
 
-        from zerolab.networks.network import LastLayer
+        from zerolab.networks.network import OutputLayer
 
         features, actions = self.head_filters * game[0] * game[1], rules.action_count(game)
         if head.is_per_action or not self.hidden:
-            return LastLayer(head, features, actions)
+            return OutputLayer(head, features, actions)
         return nn.Sequential(
-            nn.Linear(features, self.hidden), nn.ReLU(), LastLayer(head, self.hidden, actions)
+            nn.Linear(features, self.hidden), nn.ReLU(), OutputLayer(head, self.hidden, actions)
         )
 
 

@@ -137,7 +137,7 @@ class OutcomeHead(Head):
     evaluator_outputs: ClassVar[tuple[EvaluatorOutput, ...]] = ("values", "draws")
     prediction_meaning: ClassVar[str] = "logits of win, draw and loss for the side to move"
 
-    def output_size(self, actions: int) -> int:
+    def output_size(self, action_count: int) -> int:
         """Return 3, for the logits of win, draw and loss."""
         return 3
 
@@ -331,7 +331,7 @@ class FeaturesHead(Head):
     def plies_ahead(self) -> int:
         return max(self.plies)
 
-    def output_size(self, actions: int) -> int:
+    def output_size(self, action_count: int) -> int:
         """Return the total number of features over all plies."""
         return self.width * len(self.plies)
 

@@ -198,7 +198,7 @@ class NetworkEvaluator:
         self._place(state["network"])
 
     @property
-    def weights_digest(self) -> str:
+    def digest(self) -> str:
         """Digest of the layers, and of the names, shapes and values of the weights."""
         total = hashlib.blake2b(repr(self._network).encode(), digest_size=16)
         for name, tensor in self._network.state_dict().items():

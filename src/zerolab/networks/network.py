@@ -29,7 +29,7 @@ from zerolab.networks.objectives import EvaluatorOutput, Head, missing_output_me
 from zerolab.rules.encoding import ActionLayout, PlaceKind
 
 
-class LastLayer(nn.Module):
+class OutputLayer(nn.Module):
     """The last layer of a head, from features [N, inputs] to predictions [N, ...]."""
 
     def __init__(self, head: Head, inputs: int, actions: int) -> None:

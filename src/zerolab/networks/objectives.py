@@ -80,9 +80,9 @@ class Head(VariantSettings):
         """Number of plies by which the target looks ahead from the position."""
         return 0
 
-    def output_size(self, actions: int) -> int:
-        """Return the width of the last layer in a game with `actions` actions."""
-        return actions if self.is_per_action else 1
+    def output_size(self, action_count: int) -> int:
+        """Return the width of the last layer in a game with `action_count` actions."""
+        return action_count if self.is_per_action else 1
 
     def apply_activation(self, outputs: Tensor) -> Tensor:
         """Return the predictions [N, ...] from the outputs of the last layer, [N, width].

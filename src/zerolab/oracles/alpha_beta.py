@@ -51,13 +51,15 @@ class TableEntry(NamedTuple):
     """Binary logarithm of the number of searched nodes, rounded down, plus 1; 0 if unknown."""
 
 
-def empty_transposition_table(words: int, mebibytes: int) -> TranspositionTable:
+def empty_transposition_table(word_count: int, mebibytes: int) -> TranspositionTable:
     """Return an empty table of at most `mebibytes` MiB."""
-    bytes_each = 8 * (words + 1)
+    bytes_each = 8 * (word_count + 1)
     entries = 2
     while 2 * entries * bytes_each <= mebibytes << 20:
         entries *= 2
-    return TranspositionTable(np.zeros((entries, words), np.uint64), np.zeros(entries, np.uint64))
+    return TranspositionTable(
+        np.zeros((entries, word_count), np.uint64), np.zeros(entries, np.uint64)
+    )
 
 
 @inlined
@@ -166,29 +168,29 @@ PLY, STAGE, VALUE, NODES = range(4)
 """Indices of `SearchStack.scalars`: current ply and stage, last value, total number of nodes."""
 
 
-def empty_stack(plies: int, words: int, actions: int) -> SearchStack:
-    """Return a stack with room for `plies` - 1 plies after its root."""
+def empty_stack(max_plies: int, word_count: int, action_count: int) -> SearchStack:
+    """Return a stack with room for `max_plies` - 1 plies after its root."""
     return SearchStack(
-        states=np.zeros((plies, words), np.uint64),
-        children=np.zeros((plies, actions, words), np.uint64),
-        moves=np.zeros((plies, actions), np.int16),
-        ordering_keys=np.zeros((plies, actions), np.int64),
-        move_count=np.zeros(plies, np.int64),
-        tried_count=np.zeros(plies, np.int64),
-        is_ordered=np.zeros(plies, np.bool_),
-        tested_bound=np.zeros(plies, np.int64),
-        best_value=np.zeros(plies, np.int64),
-        best_move=np.zeros(plies, np.int64),
-        nodes_before=np.zeros(plies, np.int64),
-        image_workspace=np.zeros((2, words), np.uint64),
-        cutoff_history=np.zeros((2, actions), np.int64),
+        states=np.zeros((max_plies, word_count), np.uint64),
+        children=np.zeros((max_plies, action_count, word_count), np.uint64),
+        moves=np.zeros((max_plies, action_count), np.int16),
+        ordering_keys=np.zeros((max_plies, action_count), np.int64),
+        move_count=np.zeros(max_plies, np.int64),
+        tried_count=np.zeros(max_plies, np.int64),
+        is_ordered=np.zeros(max_plies, np.bool_),
+        tested_bound=np.zeros(max_plies, np.int64),
+        best_value=np.zeros(max_plies, np.int64),
+        best_move=np.zeros(max_plies, np.int64),
+        nodes_before=np.zeros(max_plies, np.int64),
+        image_workspace=np.zeros((2, word_count), np.uint64),
+        cutoff_history=np.zeros((2, action_count), np.int64),
         scalars=np.zeros(4, np.int64),
     )
 
 
-def grown_stack(stack: SearchStack, plies: int) -> SearchStack:
+def grown_stack(stack: SearchStack, max_plies: int) -> SearchStack:
     """Return a copy of a stack with room for more plies."""
-    grown = empty_stack(plies, stack.states.shape[1], stack.moves.shape[1])
+    grown = empty_stack(max_plies, stack.states.shape[1], stack.moves.shape[1])
     for name in SearchStack._fields:
         rows = getattr(stack, name)
         getattr(grown, name)[: len(rows)] = rows

@@ -66,11 +66,11 @@ class EngineThread:
         observers: Sequence[MoveObserver],
         finish: Callable[[GameRecord], object],
         stop: threading.Event,
-        release: Callable[[Player], object] = lambda _: None,
+        release_player: Callable[[Player], object] = lambda _: None,
     ) -> None:
         """Prepare to play `batch`; `finish` receives the record of every finished game.
 
-        `release` receives each player when the thread ends.
+        `release_player` receives each player when the thread ends.
         """
         slots = min(setup.slots_per_thread, len(batch))
         self.waiting_for: list[tuple[str, float]] = []
@@ -78,7 +78,7 @@ class EngineThread:
         self._setup = setup
         self._observers = observers
         self._finish = finish
-        self._release = release
+        self._release_player = release_player
         self._stop = stop
         self._queue = list(batch)
         self._players: list[Player] = []
@@ -108,7 +108,7 @@ class EngineThread:
                 self._open()
         finally:
             for player in self._players:
-                self._release(player)
+                self._release_player(player)
                 if isinstance(player, ProgramPlayer):
                     player.close()
             self._players, self._pools = [], []  # frees the networks
@@ -340,11 +340,11 @@ def play_pairings(
     move_observers: Sequence[MoveObserver] = (),
     game_observers: Sequence[GameObserver] = (),
     progress: ProgressCallback = lambda done, note: None,
-    release: Callable[[Player], object] = lambda _: None,
+    release_player: Callable[[Player], object] = lambda _: None,
 ) -> None:
     """Play batches of games, each in one thread with separate players.
 
-    `release` receives each player after its last game, in the thread that played it.
+    `release_player` receives each player after its last game, in the thread that played it.
 
     Games depend only on the pairings, the seed and the iteration, not on slots, threads or the
     order of games, provided that network outputs do not depend on the batch (docs/decisions/0002).
@@ -354,7 +354,7 @@ def play_pairings(
     finished: deque[GameRecord] = deque()
     stop = threading.Event()
     workers = [
-        EngineThread(setup, batch, move_observers, finished.append, stop, release)
+        EngineThread(setup, batch, move_observers, finished.append, stop, release_player)
         for batch in batches
     ]
     done = 0

@@ -32,8 +32,8 @@ from zerolab.store.games import GameRecord
 class Openings(Protocol):
     """Openings for the games of an iteration; plain data that can be sent to other processes."""
 
-    def opening(self, number: int) -> tuple[int, ...]:
-        """Return the actions with which game `number` begins.
+    def opening(self, game_number: int) -> tuple[int, ...]:
+        """Return the actions with which game `game_number` begins.
 
         The game must not be over after these actions.
         """
@@ -43,7 +43,7 @@ class Openings(Protocol):
 class NoOpenings(NamedTuple):
     """Openings without moves."""
 
-    def opening(self, number: int) -> tuple[int, ...]:
+    def opening(self, game_number: int) -> tuple[int, ...]:
         return ()
 
 
@@ -173,9 +173,9 @@ class ArchiveOpenings(NamedTuple):
     cumulative_weights: NDArray[np.float64]
     """float64[P]: cumulative sums of the openings' weights, which are positive."""
 
-    def opening(self, number: int) -> tuple[int, ...]:
-        """Return the opening of game `number`, or no moves if the game has none."""
-        game = np.array([number])
+    def opening(self, game_number: int) -> tuple[int, ...]:
+        """Return the opening of game `game_number`, or no moves if the game has none."""
+        game = np.array([game_number])
         keys = streams.stream_keys(
             self.seed, self.iteration, game, np.zeros_like(game), streams.SELF_PLAY_ARCHIVE
         )
@@ -199,7 +199,7 @@ def _draw_uniform(keys, draws):
 
 def unsearched_examples(
     states: NDArray[np.uint64],
-    numbers: NDArray[np.int64],
+    game_numbers: NDArray[np.int64],
     plies: NDArray[np.int64],
     actions: Actions,
     action_count: int,
@@ -218,7 +218,7 @@ def unsearched_examples(
         states=states,
         outcomes=np.zeros(count, np.int8),
         plies_left=np.zeros(count, np.int16),
-        games=numbers.astype(np.int32),
+        games=game_numbers.astype(np.int32),
         plies=plies.astype(np.int16),
         actions=actions.astype(np.int16),
         full=np.zeros(count, np.bool_),

@@ -69,9 +69,9 @@ class LockstepSelfPlay:
         self._report = report
         self._games = self._plies = 0
 
-    def random_opening(self, number: int, plies: int) -> tuple[int, ...]:
-        """Return `plies` random actions for game `number`; fewer if the next would end the game."""
-        game, ply = np.array([number]), np.zeros(1, np.int64)
+    def random_opening(self, game_number: int, plies: int) -> tuple[int, ...]:
+        """Return `plies` random actions for a game; fewer if the next would end the game."""
+        game, ply = np.array([game_number]), np.zeros(1, np.int64)
         return random_opening(self._game, plies, self._keys(game, ply, streams.SELF_PLAY_START)[0])
 
     def play(self, games: Sequence[LockstepGame]) -> LockstepResult:
@@ -159,7 +159,7 @@ class LockstepSelfPlay:
 
 def move_examples(
     states: NDArray[np.uint64],
-    numbers: Ints,
+    game_numbers: Ints,
     plies: Ints,
     actions: Ints,
     results: PositionResults,
@@ -169,7 +169,7 @@ def move_examples(
 
     Columns that depend on the end of the game are still 0.
     """
-    moves = unsearched_examples(states, numbers, plies, actions, results.policies.shape[1])
+    moves = unsearched_examples(states, game_numbers, plies, actions, results.policies.shape[1])
     for name in SearchFacts.column_forms():
         getattr(moves, name)[searched] = getattr(results, name)
     moves.full[searched] = results.full

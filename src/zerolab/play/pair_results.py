@@ -153,13 +153,15 @@ def sign_test(score: MatchScore) -> float:
     return min(1.0, 2 * tail / (1 << decisive))
 
 
-def find_cycles(pairs: Sequence[PairResult], level: float = SIGNIFICANCE_LEVEL) -> CycleStatistics:
+def find_cycles(
+    pairs: Sequence[PairResult], significance_level: float = SIGNIFICANCE_LEVEL
+) -> CycleStatistics:
     """Find cycles among all triples of players, using distinct games in sign tests."""
     players = sorted({name for pair in pairs for name in pair[:2]})
     points = cross_table(players, pairs)
     has_games = ~np.isnan(points)
     beats = has_games & (np.nan_to_num(points) > 0.5)
-    p_values, stronger = _sign_tests(players, pairs, level)
+    p_values, stronger = _sign_tests(players, pairs, significance_level)
     significant = [
         Cycle(
             (players[i], players[j], players[k]), (p_values[i, j], p_values[j, k], p_values[k, i])
@@ -172,12 +174,12 @@ def find_cycles(pairs: Sequence[PairResult], level: float = SIGNIFICANCE_LEVEL) 
         _closed_walks(beats | beats.T) // 6,
         _closed_walks(beats) // 3,
         sorted(significant, key=lambda cycle: max(cycle.p_values)),
-        triples * 2 * (level / 2) ** 3,
+        triples * 2 * (significance_level / 2) ** 3,
     )
 
 
 def _sign_tests(
-    players: Sequence[str], pairs: Sequence[PairResult], level: float
+    players: Sequence[str], pairs: Sequence[PairResult], significance_level: float
 ) -> tuple[Floats, NDArray[np.bool_]]:
     """Return p-values of pairs, float64, and whether player i is significantly stronger, bool.
 
@@ -190,7 +192,7 @@ def _sign_tests(
         i, j = number[pair.first], number[pair.second]
         p_values[i, j] = p_values[j, i] = sign_test(pair.distinct_score)
         ahead = pair.distinct_score.wins > pair.distinct_score.losses
-        stronger[(i, j) if ahead else (j, i)] = p_values[i, j] < level
+        stronger[(i, j) if ahead else (j, i)] = p_values[i, j] < significance_level
     return p_values, stronger
 
 

@@ -78,11 +78,11 @@ class Pairing(NamedTuple):
         )
 
 
-def alternating_pairings(first: str, second: str, numbers: Iterable[int]) -> list[Pairing]:
+def alternating_pairings(first: str, second: str, game_numbers: Iterable[int]) -> list[Pairing]:
     """Return pairings of two agents; `first` moves first in even-numbered games."""
     return [
         Pairing(number, *((second, first) if number % 2 else (first, second)), number)
-        for number in numbers
+        for number in game_numbers
     ]
 
 
@@ -96,12 +96,12 @@ class PairBlock(NamedTuple):
     """Index of the block, whose first game has the number 20 * block_index."""
 
     @classmethod
-    def containing(cls, one: str, other: str, number: int) -> PairBlock:
-        """Return the block that contains game `number` of two agents."""
-        return cls(min(one, other), max(one, other), number // GAMES_PER_BLOCK)
+    def containing(cls, one: str, other: str, game_number: int) -> PairBlock:
+        """Return the block that contains game `game_number` of two agents."""
+        return cls(min(one, other), max(one, other), game_number // GAMES_PER_BLOCK)
 
     @property
-    def stage(self) -> str:
+    def stage_name(self) -> str:
         """Stage name that, together with `block_index`, identifies the block in the game store."""
         return f"{self.first} vs {self.second}"
 
@@ -111,7 +111,7 @@ class PairBlock(NamedTuple):
             self.block_index * GAMES_PER_BLOCK, min(games, (self.block_index + 1) * GAMES_PER_BLOCK)
         )
 
-    def pairings(self, numbers: Iterable[int]) -> list[Pairing]:
+    def pairings(self, game_numbers: Iterable[int]) -> list[Pairing]:
         """Return the pairings of the games with the given numbers.
 
         Their streams depend only on the two names and the game number. Games 2j and 2j + 1 have
@@ -119,7 +119,7 @@ class PairBlock(NamedTuple):
         """
         names = f"{self.first}\n{self.second}".encode()
         pair = int.from_bytes(hashlib.blake2b(names, digest_size=8).digest(), "little")
-        games = alternating_pairings(self.first, self.second, numbers)
+        games = alternating_pairings(self.first, self.second, game_numbers)
         return [game._replace(stream_number=(pair >> 3 << 1) + game.number) for game in games]
 
 

@@ -29,29 +29,29 @@ class PositionResults(SearchFacts):
     visits: Annotated[NDArray[np.int32], ColumnForm("int32", "action")]
     """int32[N, actions]: visit counts of root actions."""
     full: Annotated[NDArray[np.bool_], ColumnForm("bool", "position")]
-    """bool[N]: True for full searches (see `Allowance`)."""
+    """bool[N]: True for full searches (see `SimulationAllowance`)."""
     greedy_move_weights: Annotated[NDArray[np.uint32], ColumnForm("uint32", "action")]
     """uint32[N, actions]: move weights with which to play a move of maximum weight."""
     sampled_move_weights: Annotated[NDArray[np.uint32], ColumnForm("uint32", "action")]
     """uint32[N, actions]: move weights with which to sample a move in proportion to its weight."""
 
-    def put(self, rows: Any, results: PositionResults) -> None:
+    def write_rows(self, rows: Any, results: PositionResults) -> None:
         """Write results into the given rows."""
         for name, new in results.columns().items():
             getattr(self, name)[rows] = new
 
 
-def empty_results(count: int, actions: int) -> PositionResults:
-    """Return uninitialised results for `count` positions."""
-    table = count, actions
+def empty_results(position_count: int, action_count: int) -> PositionResults:
+    """Return uninitialised results for `position_count` positions."""
+    table = position_count, action_count
     facts = {
-        name: np.empty(table if form.entry_per == "action" else count, np.float32)
+        name: np.empty(table if form.entry_per == "action" else position_count, np.float32)
         for name, form in SearchFacts.column_forms().items()
     }
     return PositionResults(
         **facts,
         visits=np.empty(table, np.int32),
-        full=np.empty(count, np.bool_),
+        full=np.empty(position_count, np.bool_),
         greedy_move_weights=np.empty(table, np.uint32),
         sampled_move_weights=np.empty(table, np.uint32),
     )
@@ -87,7 +87,9 @@ class ResultCache:
         stored_keys = keys[-self._capacity :] if self._capacity else ()
         rows = np.array([self._assign_row(key) for key in stored_keys], np.int64)
         self._grow()
-        self._results.put(rows, results.take(np.arange(len(keys) - len(stored_keys), len(keys))))
+        self._results.write_rows(
+            rows, results.take(np.arange(len(keys) - len(stored_keys), len(keys)))
+        )
 
     def _assign_row(self, key: bytes) -> int:
         """Return a row for a new position: an unused row, or that of the oldest result."""
@@ -105,7 +107,7 @@ class ResultCache:
         rows = len(self._results.full)
         if len(self._keys) > rows:
             larger = empty_results(min(self._capacity, 2 * len(self._keys)), self._actions)
-            larger.put(np.arange(rows), self._results)
+            larger.write_rows(np.arange(rows), self._results)
             self._results = larger
 
 
@@ -156,7 +158,7 @@ class PositionSearch:
                 begun += len(slots)
             free = self._extend_unfinished(self.search.step())
             if free.size:
-                results.put(self._searched[free], self._results(free))
+                results.write_rows(self._searched[free], self._results(free))
                 finished += len(free)
         return results
 

@@ -127,7 +127,7 @@ class Chunk:
 
 
 @dataclass
-class StartFailures:
+class ActorStartFailures:
     """Failed attempts to start an actor since the last success.
 
     Several failures between two scans of the cluster count as one, since a vanishing machine can
@@ -212,7 +212,7 @@ class EvaluatorSharer:
 
     def __call__(self, evaluator: Evaluator) -> SharedEvaluator:
         """Return an evaluator in a form that can be sent to actors."""
-        digest = getattr(evaluator, "weights_digest", "")
+        digest = getattr(evaluator, "digest", "")
         if not digest:  # not a network, so it is small
             content = ray.cloudpickle.dumps(evaluator)
             digest = hashlib.blake2b(content, digest_size=16).hexdigest()

@@ -40,12 +40,12 @@ from zerolab.play.ray_actors import (
     MAX_ATTEMPTS,
     SCAN_INTERVAL_SECONDS,
     ActorResources,
+    ActorStartFailures,
     ActorState,
     Chunk,
     ChunkResult,
     EvaluatorSharer,
     LostChunk,
-    StartFailures,
     process_properties,
 )
 from zerolab.report.table import percent
@@ -114,7 +114,7 @@ class RayExecutor:
         self._awaited: dict[Any, Callable[[Any], None]] = {}
         self._make_portable = EvaluatorSharer()
         self._error: UserError | None = None
-        self._failures = StartFailures()
+        self._failures = ActorStartFailures()
         self._losses = 0
         self._scanned = -math.inf
         self._bytes = 0
@@ -311,7 +311,7 @@ class RayExecutor:
             if self._first is None and not self._actors:
                 self._fail(str(error))
             return
-        self._failures, actor.known_actor_losses = StartFailures(), self._losses
+        self._failures, actor.known_actor_losses = ActorStartFailures(), self._losses
         self._first = self._first or (name, properties)
         actor.node = node
         self._assign()

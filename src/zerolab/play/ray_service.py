@@ -214,7 +214,7 @@ class RaySearchService:
         results = empty_results(len(distinct), self._actions)
         replies = self._request([(distinct[part], numbers[part]) for part in parts], report)
         for part, reply in zip(parts, replies, strict=True):
-            results.put(part, reply)
+            results.write_rows(part, reply)
         return results.take(index)
 
     def _request(

@@ -183,10 +183,10 @@ class ThreadSearchService:
         cached = self._cache.find_rows(keys)
         new = np.flatnonzero(cached < 0)
         results = empty_results(len(keys), self._actions)
-        results.put(cached >= 0, self._cache.read(cached[cached >= 0]))
+        results.write_rows(cached >= 0, self._cache.read(cached[cached >= 0]))
         if new.size:
             new_results = self._search(states[new], affinity[new], report)
-            results.put(new, new_results)
+            results.write_rows(new, new_results)
             self._cache.add([keys[each] for each in new.tolist()], new_results)
             self._searched += len(new)
         return results
@@ -207,7 +207,7 @@ class ThreadSearchService:
             raise
         results = empty_results(len(states), self._actions)
         for part, future in zip(parts, futures, strict=True):
-            results.put(part, future.result())
+            results.write_rows(part, future.result())
         return results
 
     @staticmethod

@@ -162,7 +162,7 @@ def play_batches(
         cores = max(1, available_cores() // job.threads)
         return job.new_player(job.game, job.settings, job.search_settings, evaluator, cores)
 
-    def release(player: Player) -> None:  # players are not kept: caches are large
+    def release_player(player: Player) -> None:  # players are not kept: caches are large
         assert isinstance(player, SelfPlayer)
         counts.append(player.search.work_counts)
         seconds.append(player.search.seconds_by_part)
@@ -184,7 +184,7 @@ def play_batches(
         progress=lambda done, note: report(
             PlayProgress(done, moves.move_count, recorder.latest_game, note)
         ),
-        release=release,
+        release_player=release_player,
     )  # fmt: skip
     return SelfPlayResult(
         moves.examples(), recorder.games, sum_by_key(counts), sum_by_key(seconds), moves.move_count

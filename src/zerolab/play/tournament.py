@@ -120,7 +120,9 @@ class Tournament:
     def remaining_blocks(self) -> list[PairBlock]:
         """Return the blocks that are not yet stored."""
         played = set(self.store.stages())
-        return [block for block in self.blocks() if (block.block_index, block.stage) not in played]
+        return [
+            block for block in self.blocks() if (block.block_index, block.stage_name) not in played
+        ]
 
     def remaining_slices(self) -> list[tuple[int, list[Pairing]]]:
         """Return the numbers and games of the remaining slices; any machine can play a slice.
@@ -143,7 +145,7 @@ class Tournament:
             if (block := _block_of(game)) in self._unrecorded:
                 blocks.setdefault(block, []).append(game)
         self.store.write_stages(
-            [(block.block_index, block.stage, played) for block, played in blocks.items()]
+            [(block.block_index, block.stage_name, played) for block, played in blocks.items()]
         )
         self._unrecorded.difference_update(blocks)
         return sum(map(len, blocks.values()))
@@ -282,7 +284,7 @@ class _BlockRecorder:
             played = self._partial.setdefault(block, [])
             played.append(game)
             if len(played) == len(block.game_numbers(self._games)):
-                self._ready.append((block.block_index, block.stage, self._partial.pop(block)))
+                self._ready.append((block.block_index, block.stage_name, self._partial.pop(block)))
         if time.monotonic() - self._stored > _STORE_SECONDS:
             self._flush()
 

@@ -103,7 +103,7 @@ class MatchReport:
     contains it on the scale of the model, as `elo_model`.
     """
 
-    pair: PairResult
+    pair_result: PairResult
     """Result of the pair of agents, with A first."""
     game_counts: GameCounts
     elo_difference: EloDifference
@@ -128,9 +128,9 @@ class MatchReport:
     def as_dict(self) -> dict[str, Any]:
         """Return the fields for JSON."""
         return {
-            "players": [self.pair.first, self.pair.second],
+            "players": [self.pair_result.first, self.pair_result.second],
             "games": self.game_counts.game_count,
-            **self.pair.as_dict(),
+            **self.pair_result.as_dict(),
             "elo": self.elo_difference.interval.value,
             "elo_low": self.elo_difference.interval.low,
             "elo_high": self.elo_difference.interval.high,
@@ -144,11 +144,11 @@ class MatchReport:
 
     def lines(self) -> list[str]:
         """Return the lines to print in a terminal."""
-        (a, b, score), elo, counts = self.pair[:3], self.elo_difference, self.game_counts
-        (score_rate, low, high), (lead, lowest, highest) = self.pair.interval, elo.interval
-        has_repeats = self.pair.distinct_score.game_count < score.game_count
+        (a, b, score), elo, counts = self.pair_result[:3], self.elo_difference, self.game_counts
+        (score_rate, low, high), (lead, lowest, highest) = self.pair_result.interval, elo.interval
+        has_repeats = self.pair_result.distinct_score.game_count < score.game_count
         distinct = (
-            f", of distinct games {percent(self.pair.distinct_score.score_rate)}"
+            f", of distinct games {percent(self.pair_result.distinct_score.score_rate)}"
             if has_repeats
             else ""
         )

@@ -69,8 +69,8 @@ def rate(
 
 
 def rate_tallies(
-    counted: Tally,
-    played: Tally,
+    distinct_tally: Tally,
+    full_tally: Tally,
     *,
     advantage: float | None = None,
     draw_elo: float | None = None,
@@ -79,19 +79,19 @@ def rate_tallies(
     _require_within("advantage", advantage, -MAX_ABS_ELO)
     if draw_elo:  # 0 is valid for games without draws
         _require_within("draw_elo", draw_elo, _MIN_DRAW_ELO)
-    require_comparable(counted)
-    n = len(counted.players)
+    require_comparable(distinct_tally)
+    n = len(distinct_tally.players)
     free = np.array([True] * n + [advantage is None, draw_elo is None])
     point = np.zeros(n + 2)
     point[n] = (advantage or 0.0) / ELO_PER_NATURAL_UNIT
     point[n + 1] = (_START_DRAW_ELO if draw_elo is None else draw_elo) / ELO_PER_NATURAL_UNIT
-    posterior = _build_posterior(counted)
+    posterior = _build_posterior(distinct_tally)
     point = _maximum(posterior, point, free)
     covariance = _inverse(posterior.negative_hessian(point), free)
     model = _sorted_model(
-        counted.players, point * ELO_PER_NATURAL_UNIT, covariance * ELO_PER_NATURAL_UNIT**2
+        distinct_tally.players, point * ELO_PER_NATURAL_UNIT, covariance * ELO_PER_NATURAL_UNIT**2
     )
-    return Ratings(_player_ratings(model, played, counted), model)
+    return Ratings(_player_ratings(model, full_tally, distinct_tally), model)
 
 
 def _maximum(posterior: Posterior, point: Floats, free: NDArray[np.bool_]) -> Floats:
@@ -177,14 +177,14 @@ def _sorted_model(names: tuple[str, ...], point: Floats, covariance: Floats) -> 
     )
 
 
-def _player_ratings(model: RatingFit, played: Tally, counted: Tally) -> list[Rating]:
-    """Return the ratings; `played` counts all games, `counted` only distinct ones."""
-    order = [played.players.index(name) for name in model.names]
-    game_counts = played.game_counts[np.ix_(order, order)]
+def _player_ratings(model: RatingFit, full_tally: Tally, distinct_tally: Tally) -> list[Rating]:
+    """Return the ratings; `full_tally` counts all games, `distinct_tally` only distinct ones."""
+    order = [full_tally.players.index(name) for name in model.names]
+    game_counts = full_tally.game_counts[np.ix_(order, order)]
     games = game_counts.sum(axis=1)
-    wins = (played.wins.sum(axis=1) + played.losses.sum(axis=0))[order]
-    draws = (played.draws.sum(axis=1) + played.draws.sum(axis=0))[order]
-    distinct = counted.game_counts.sum(axis=1)[order]
+    wins = (full_tally.wins.sum(axis=1) + full_tally.losses.sum(axis=0))[order]
+    draws = (full_tally.draws.sum(axis=1) + full_tally.draws.sum(axis=0))[order]
+    distinct = distinct_tally.game_counts.sum(axis=1)[order]
     elos = model.display_factor * model.elos
     margin = Z95 * model.display_factor * np.sqrt(np.diag(model.covariance)[: len(order)])
     intervals = zip(*(ends.tolist() for ends in (elos, elos - margin, elos + margin)), strict=True)
@@ -288,7 +288,7 @@ class Posterior(NamedTuple):
         return matrix
 
 
-def _build_posterior(counted: Tally) -> Posterior:
+def _build_posterior(distinct_tally: Tally) -> Posterior:
     """Return the posterior of the counted results and the virtual games of the prior.
 
     As in BayesElo (CCondensedResults::AddPrior), every player distributes half of its _PRIOR_DRAWS
@@ -296,19 +296,19 @@ def _build_posterior(counted: Tally) -> Posterior:
     other half from its opponents. Both colours get equal shares. Virtual games between equal
     players are represented as games of a player against itself.
     """
-    game_counts = counted.game_counts
+    game_counts = distinct_tally.game_counts
     games = game_counts.sum(axis=1)
     first, second = np.nonzero(game_counts + np.eye(len(games), dtype=np.int64))
     met = game_counts[first, second]
-    draws = counted.draws[first, second] + _PRIOR_DRAWS / 4.0 * (
+    draws = distinct_tally.draws[first, second] + _PRIOR_DRAWS / 4.0 * (
         met / games[first] + met / games[second]
     )
     prior_wins = np.where(first == second, _PRIOR_WINS / len(games), 0.0)
     return Posterior(
         first,
         second,
-        counted.wins[first, second] + draws + prior_wins,
-        counted.losses[first, second] + draws + prior_wins,
+        distinct_tally.wins[first, second] + draws + prior_wins,
+        distinct_tally.losses[first, second] + draws + prior_wins,
         float(draws.sum()),
     )
 

@@ -173,10 +173,10 @@ def tally_of_scores(scores: Mapping[tuple[str, str], MatchScore]) -> Tally:
     return Tally(players, *counts)
 
 
-def connected_groups(counted: Tally) -> list[list[str]]:
+def connected_groups(game_tally: Tally) -> list[list[str]]:
     """Return the groups of players connected by games, largest first."""
-    game_counts = counted.game_counts
-    remaining = set(range(len(counted.players)))
+    game_counts = game_tally.game_counts
+    remaining = set(range(len(game_tally.players)))
     groups: list[list[str]] = []
     while remaining:
         group = frontier = {min(remaining)}
@@ -185,7 +185,7 @@ def connected_groups(counted: Tally) -> list[list[str]]:
             frontier = opponents - group
             group = group | frontier
         remaining -= group
-        groups.append([counted.players[i] for i in sorted(group)])
+        groups.append([game_tally.players[i] for i in sorted(group)])
     return sorted(groups, key=len, reverse=True)
 
 
@@ -193,11 +193,11 @@ _MAX_NAMES = 5
 """Largest number of players per group that an error message lists."""
 
 
-def require_comparable(counted: Tally) -> None:
+def require_comparable(game_tally: Tally) -> None:
     """Raise UserError unless there are at least two players and games connect all of them."""
-    if not counted.players:
+    if not game_tally.players:
         raise UserError("no finished game between two players: expected at least one")
-    groups = connected_groups(counted)
+    groups = connected_groups(game_tally)
     if len(groups) > 1:
         listed = []
         for group in groups:

@@ -53,14 +53,14 @@ class RowPool:
         self._free = self._free[: len(self._free) - count]
         return numbers
 
-    def free(self, numbers: RowNumbers) -> None:
+    def free(self, row_numbers: RowNumbers) -> None:
         """Return rows to the pool."""
-        self._free = np.concatenate([self._free, numbers])
+        self._free = np.concatenate([self._free, row_numbers])
 
-    def write(self, numbers: RowNumbers, columns: Columns) -> None:
+    def write(self, row_numbers: RowNumbers, columns: Columns) -> None:
         """Write columns to the rows with the given numbers."""
         for name, column in columns.items():
-            self.columns[name][numbers] = column
+            self.columns[name][row_numbers] = column
 
     def _grow(self, required: int, like: Columns) -> None:
         size = max(required, self.capacity * 3 // 2, _MIN_CAPACITY)
@@ -131,18 +131,18 @@ def find_or_insert_rows(table, states, keys, free_rows, found_rows):
 
 
 @kernel
-def insert_rows(table, states, numbers):
+def insert_rows(table, states, row_numbers):
     """Insert rows, int32[N], whose states are not in the table."""
-    for i in range(numbers.shape[0]):
-        table[_entry(table, states, states, numbers[i])] = numbers[i]
+    for i in range(row_numbers.shape[0]):
+        table[_entry(table, states, states, row_numbers[i])] = row_numbers[i]
 
 
 @kernel
-def remove_rows(table, states, numbers):
+def remove_rows(table, states, row_numbers):
     """Remove rows, int32[N], which must be in the table."""
     last = table.shape[0] - 1
-    for i in range(numbers.shape[0]):
-        gap = _entry(table, states, states, numbers[i])
+    for i in range(row_numbers.shape[0]):
+        gap = _entry(table, states, states, row_numbers[i])
         entry = (gap + 1) & last
         while table[entry] != _EMPTY:
             home = _home(table, states, table[entry])
@@ -191,10 +191,10 @@ class Merger:
         """Memory of the merger per row, in bytes."""
         return self._counts.itemsize + self._table.nbytes // max(1, self._row_count)
 
-    def remove(self, numbers: RowNumbers) -> None:
+    def remove(self, row_numbers: RowNumbers) -> None:
         """Remove rows from the table without freeing them."""
-        remove_rows(self._table, self._rows.columns[STATE_COLUMN], numbers)
-        self._row_count -= len(numbers)
+        remove_rows(self._table, self._rows.columns[STATE_COLUMN], row_numbers)
+        self._row_count -= len(row_numbers)
 
     def _make_room(self, count: int) -> None:
         """Enlarge the table if `count` more rows could fill more than half of it."""

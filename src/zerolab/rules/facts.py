@@ -67,14 +67,14 @@ class ColumnTable:
         return self.map_columns(lambda each: each[index])
 
     @classmethod
-    def nan_columns(cls, count: int, actions: int) -> dict[str, NDArray[Any]]:
-        """Return columns of NaN with `count` rows, by name, with their types on disk.
+    def nan_columns(cls, row_count: int, action_count: int) -> dict[str, NDArray[Any]]:
+        """Return columns of NaN with `row_count` rows, by name, with their types on disk.
 
         Feature columns are empty, [count, 0].
         """
-        widths = {"action": (actions,), "feature": (0,), "position": ()}
+        widths = {"action": (action_count,), "feature": (0,), "position": ()}
         return {
-            name: np.full((count, *widths[form.entry_per]), np.nan, form.dtype)
+            name: np.full((row_count, *widths[form.entry_per]), np.nan, form.dtype)
             for name, form in cls.column_forms().items()
         }
 

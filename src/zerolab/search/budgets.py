@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from zerolab.search.search_settings import SearchSettings
 
 
-class Allowance(NamedTuple):
+class SimulationAllowance(NamedTuple):
     """Simulations that n searches may run before the next call to `Budget.grant_more`."""
 
     simulations: NDArray[np.int32]
@@ -40,7 +40,9 @@ class Budget:
     may_extend: ClassVar[bool] = False
     """True if the search must call `grant_more` when it has used up its simulations."""
 
-    def initial_allowance(self, trees: NDArray[np.int64], keys: NDArray[np.uint64]) -> Allowance:
+    def initial_allowance(
+        self, trees: NDArray[np.int64], keys: NDArray[np.uint64]
+    ) -> SimulationAllowance:
         """Return the allowance of new searches; `keys` uint64[n] are their random streams."""
         raise NotImplementedError
 
@@ -58,8 +60,8 @@ class BudgetSettings(VariantSettings):
     def check(self, search: SearchSettings) -> None:
         """Raise ValueError, naming the settings, if the budget cannot be used with the search."""
 
-    def new_budget(self, search: SearchSettings, trees: int, actions: int) -> Budget:
-        """Return a budget for a search of `trees` trees in a game with `actions` actions."""
+    def new_budget(self, search: SearchSettings, tree_count: int, action_count: int) -> Budget:
+        """Return a budget for `tree_count` trees in a game with `action_count` actions."""
         raise NotImplementedError
 
 
@@ -91,7 +93,7 @@ class PlayoutCapSettings(BudgetSettings):
                 " searched fully"
             )
 
-    def new_budget(self, search: SearchSettings, trees: int, actions: int) -> Budget:
+    def new_budget(self, search: SearchSettings, tree_count: int, action_count: int) -> Budget:
         return _PlayoutCap(self.share, self.simulations, search.simulations)
 
 
@@ -101,10 +103,12 @@ class _PlayoutCap(Budget):
         self._quick = quick
         self._full = full
 
-    def initial_allowance(self, trees: NDArray[np.int64], keys: NDArray[np.uint64]) -> Allowance:
+    def initial_allowance(
+        self, trees: NDArray[np.int64], keys: NDArray[np.uint64]
+    ) -> SimulationAllowance:
         full = np.empty(len(trees), np.bool_)
         _draw(keys, self._share, full)
-        return Allowance(np.where(full, self._full, self._quick).astype(np.int32), full)
+        return SimulationAllowance(np.where(full, self._full, self._quick).astype(np.int32), full)
 
 
 @kernel
@@ -125,7 +129,7 @@ class FixedBudgetSettings(BudgetSettings):
 
     name: Literal["fixed"] = "fixed"
 
-    def new_budget(self, search: SearchSettings, trees: int, actions: int) -> Budget:
+    def new_budget(self, search: SearchSettings, tree_count: int, action_count: int) -> Budget:
         return _Fixed(search.simulations)
 
 
@@ -133,9 +137,13 @@ class _Fixed(Budget):
     def __init__(self, simulations: int) -> None:
         self._simulations = simulations
 
-    def initial_allowance(self, trees: NDArray[np.int64], keys: NDArray[np.uint64]) -> Allowance:
+    def initial_allowance(
+        self, trees: NDArray[np.int64], keys: NDArray[np.uint64]
+    ) -> SimulationAllowance:
         count = len(trees)
-        return Allowance(np.full(count, self._simulations, np.int32), np.ones(count, np.bool_))
+        return SimulationAllowance(
+            np.full(count, self._simulations, np.int32), np.ones(count, np.bool_)
+        )
 
 
 BUDGETS.add("fixed", FixedBudgetSettings)
@@ -188,8 +196,10 @@ class KlGainSettings(BudgetSettings):
                 ' simulations of a move in advance; expected a different budget, such as "fixed"'
             )
 
-    def new_budget(self, search: SearchSettings, trees: int, actions: int) -> KlGainBudget:
-        return KlGainBudget(self, trees, actions)
+    def new_budget(
+        self, search: SearchSettings, tree_count: int, action_count: int
+    ) -> KlGainBudget:
+        return KlGainBudget(self, tree_count, action_count)
 
 
 class KlGainBudget(Budget):
@@ -208,12 +218,14 @@ class KlGainBudget(Budget):
         self._previous = np.zeros((trees, actions), np.float32)
         self._compared = np.zeros(trees, np.bool_)
 
-    def initial_allowance(self, trees: NDArray[np.int64], keys: NDArray[np.uint64]) -> Allowance:
+    def initial_allowance(
+        self, trees: NDArray[np.int64], keys: NDArray[np.uint64]
+    ) -> SimulationAllowance:
         self._compared[trees] = False
         self.spent_simulations[trees] = np.minimum(
             self._settings.every, self.max_simulations[trees]
         )
-        return Allowance(self.spent_simulations[trees], np.ones(len(trees), np.bool_))
+        return SimulationAllowance(self.spent_simulations[trees], np.ones(len(trees), np.bool_))
 
     def grant_more(self, trees: NDArray[np.int64], search: Search) -> NDArray[np.int32]:
         settings, spent = self._settings, self.spent_simulations[trees]

@@ -151,16 +151,16 @@ class EvaluationCache(NamedTuple):
 
 
 def new_evaluation_cache(
-    positions: int, words: int, actions: int, extra_outputs: Collection[str] = ()
+    position_count: int, word_count: int, action_count: int, extra_outputs: Collection[str] = ()
 ) -> EvaluationCache:
-    """Allocate a cache for at least `positions` positions.
+    """Allocate a cache for at least `position_count` positions.
 
     Only the tags are initialised, since an empty entry is never read: clearing all entries would
     take longer than a short search.
     """
-    size, width = _shape(positions, words, actions)
+    size, width = _shape(position_count, word_count, action_count)
     tags = np.zeros(size, _TAG)
-    state = 2 * words
+    state = 2 * word_count
     entries = np.empty((size, width), np.float32)
     return EvaluationCache(
         request_step=tags["request_step"],
@@ -168,20 +168,20 @@ def new_evaluation_cache(
         batch_row=tags["batch_row"],
         states=entries[:, :state].view(np.uint64),
         values=entries[:, state],
-        priors=entries[:, state + 1 : state + 1 + actions],
+        priors=entries[:, state + 1 : state + 1 + action_count],
         draw_probabilities=np.empty(size if "draws" in extra_outputs else 0, np.float32),
         action_values=np.empty(
-            (size, actions if "action_values" in extra_outputs else 0), np.float32
+            (size, action_count if "action_values" in extra_outputs else 0), np.float32
         ),
     )
 
 
 def cache_bytes(
-    positions: int, words: int, actions: int, extra_outputs: Collection[str] = ()
+    position_count: int, word_count: int, action_count: int, extra_outputs: Collection[str] = ()
 ) -> int:
     """Return the size of a cache in bytes; see `new_evaluation_cache` for the arguments."""
-    size, width = _shape(positions, words, actions)
-    extra_width = ("draws" in extra_outputs) + actions * ("action_values" in extra_outputs)
+    size, width = _shape(position_count, word_count, action_count)
+    extra_width = ("draws" in extra_outputs) + action_count * ("action_values" in extra_outputs)
     return size * (_TAG.itemsize + 4 * (width + extra_width))
 
 

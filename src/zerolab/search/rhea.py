@@ -157,8 +157,8 @@ def _play(game, root, key, workspace):
 
 
 @inlined
-def insert_individual(population, genes, fitness, number):
-    """Replace the worst individual with individual `number`, unless the new individual is worse.
+def insert_individual(population, genes, fitness, birth_number):
+    """Replace the worst individual with a new individual, unless the new one is worse.
 
     If several individuals are equally bad, the oldest is replaced. A new individual that is as good
     as the worst also replaces it.
@@ -173,7 +173,7 @@ def insert_individual(population, genes, fitness, number):
     if fitness >= population.fitness[worst]:
         copy_row(genes, population.genes[worst])
         population.fitness[worst] = fitness
-        population.birth_number[worst] = number
+        population.birth_number[worst] = birth_number
 
 
 @inlined

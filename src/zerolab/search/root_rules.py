@@ -52,8 +52,8 @@ class GumbelRootState(NamedTuple):
 
 
 @inlined
-def considered_visits(considered, simulations, number):
-    """Return the visit count that makes a child eligible in simulation `number`, from 0.
+def considered_visits(considered, simulations, simulation_number):
+    """Return the visit count that makes a child eligible in simulation `simulation_number`, from 0.
 
     Sequential halving splits the simulations equally into ceil(log2(considered)) phases. Each phase
     divides its simulations equally among the remaining children and then drops the worse half.
@@ -61,16 +61,16 @@ def considered_visits(considered, simulations, number):
     get_table_of_considered_visits].
     """
     if considered <= 1:
-        return number
+        return simulation_number
     phases = 0
     while (1 << phases) < considered:
         phases += 1
     visits = 0
     while True:
         each = max(1, simulations // (phases * considered))
-        if number < each * considered:
-            return visits + number // considered
-        number -= each * considered
+        if simulation_number < each * considered:
+            return visits + simulation_number // considered
+        simulation_number -= each * considered
         visits += each
         considered = max(2, considered // 2)
 

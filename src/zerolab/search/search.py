@@ -36,7 +36,7 @@ from zerolab.search.roots import NodeView, SearchResult, node_view, principal_va
 from zerolab.search.search_settings import PerTreeSettings, SearchSettings
 from zerolab.search.simulation_options import MctsSolver, NoSolver, NoVirtualLoss, VirtualLoss
 from zerolab.search.tree import (
-    INITIAL_NODES,
+    INITIAL_NODE_CAPACITY,
     SIMULATIONS_INDEX,
     WORK_COUNT_NAMES,
     Forest,
@@ -91,7 +91,7 @@ class Search:
         self._step_options = _first_step_options(settings, isinstance(evaluator, UniformEvaluator))
         words, actions = rules.word_count(game), rules.action_count(game)
         self._actions = actions
-        nodes = max(INITIAL_NODES, 2 * actions)
+        nodes = max(INITIAL_NODE_CAPACITY, 2 * actions)
         forest = empty_forest(
             trees, nodes, words, statistics_width(self._methods.selection),
             per_tree.utility(settings), MctsSolver() if settings.proven_values else NoSolver(),

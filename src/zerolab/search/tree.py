@@ -20,7 +20,7 @@ from zerolab.search.evaluator import Evaluation, EvaluationCache
 from zerolab.search.simulation_options import NoSolver
 from zerolab.search.values import ZeroSumUtility
 
-INITIAL_NODES = 1024
+INITIAL_NODE_CAPACITY = 1024
 """Minimum initial capacity of a tree in nodes; when one tree is full, all capacities double."""
 
 UNSEEN_OUTCOME = 3
@@ -85,28 +85,28 @@ class TreeArrays(NamedTuple):
 
 
 def empty_forest(
-    trees: int,
-    nodes: int,
-    words: int,
+    tree_count: int,
+    node_capacity: int,
+    word_count: int,
     statistics_width: int,
     utility: Any = _PLAIN,
     solver: Any = _NO_SOLVER,
 ) -> Forest:
-    """Allocate trees without roots, with room for `nodes` nodes each."""
-    width = nodes + _SPARE
+    """Allocate trees without roots, with room for `node_capacity` nodes each."""
+    width = node_capacity + _SPARE
     return Forest(
-        node_count=np.zeros(trees, np.int32),
-        nodes=np.zeros((trees, width), NODE_DTYPE),
-        statistics=np.zeros((trees, width, statistics_width), np.float32),
-        states=np.zeros((trees, width, words), np.uint64),
+        node_count=np.zeros(tree_count, np.int32),
+        nodes=np.zeros((tree_count, width), NODE_DTYPE),
+        statistics=np.zeros((tree_count, width, statistics_width), np.float32),
+        states=np.zeros((tree_count, width, word_count), np.uint64),
         utility=utility,
         solver=solver,
     )
 
 
-def node_bytes(words: int, statistics_width: int) -> int:
+def node_bytes(word_count: int, statistics_width: int) -> int:
     """Return the size of a node in bytes, including its state and statistics."""
-    return _NODE_BYTES + 8 * words + 4 * statistics_width
+    return _NODE_BYTES + 8 * word_count + 4 * statistics_width
 
 
 def grown_forest(forest: Forest) -> Forest:
@@ -270,21 +270,23 @@ def empty_workspace(game: Game) -> Workspace:
     )
 
 
-def empty_search_state(trees: int, leaves: int, words: int, root_rule_state: Any) -> SearchState:
-    """Allocate the state of idle trees with up to `leaves` waiting leaves each."""
+def empty_search_state(
+    tree_count: int, max_leaves: int, word_count: int, root_rule_state: Any
+) -> SearchState:
+    """Allocate the state of idle trees with up to `max_leaves` waiting leaves each."""
     return SearchState(
-        is_active=np.zeros(trees, np.bool_),
-        remaining_simulations=np.zeros(trees, np.int32),
-        waiting_count=np.zeros(trees, np.int32),
-        waiting_leaves=np.zeros((trees, leaves), np.int32),
-        batch_rows=np.zeros((trees, leaves), np.int32),
-        playout_key=np.zeros(trees, np.uint64),
-        noise_key=np.zeros(trees, np.uint64),
-        is_root_unprepared=np.zeros(trees, np.bool_),
-        has_noise=np.zeros(trees, np.bool_),
-        requested_simulations=np.zeros(trees, np.int32),
+        is_active=np.zeros(tree_count, np.bool_),
+        remaining_simulations=np.zeros(tree_count, np.int32),
+        waiting_count=np.zeros(tree_count, np.int32),
+        waiting_leaves=np.zeros((tree_count, max_leaves), np.int32),
+        batch_rows=np.zeros((tree_count, max_leaves), np.int32),
+        playout_key=np.zeros(tree_count, np.uint64),
+        noise_key=np.zeros(tree_count, np.uint64),
+        is_root_unprepared=np.zeros(tree_count, np.bool_),
+        has_noise=np.zeros(tree_count, np.bool_),
+        requested_simulations=np.zeros(tree_count, np.int32),
         root_rule_state=root_rule_state,
-        leaf_states=np.zeros((trees * leaves, words), np.uint64),
-        cache_entries=np.zeros(trees * leaves, np.int64),
+        leaf_states=np.zeros((tree_count * max_leaves, word_count), np.uint64),
+        cache_entries=np.zeros(tree_count * max_leaves, np.int64),
         work_counts=np.zeros(len(WORK_COUNT_NAMES), np.int64),
     )

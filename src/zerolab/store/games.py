@@ -29,7 +29,7 @@ from zerolab.store.checks import (
 _ITERATION_MARK = "@"
 
 
-def portable_path(path: Path) -> str:
+def normalised_path(path: Path) -> str:
     """Return the normalised path of a file or folder, relative if inside the working directory."""
     here = Path.cwd()
     full = Path(os.path.normpath(here / path))
@@ -38,18 +38,18 @@ def portable_path(path: Path) -> str:
 
 def network_name(run: Path, iteration: int) -> str:
     """Return the full name of the network of an iteration, such as ``runs/demo@12``."""
-    return f"{portable_path(run)}{_ITERATION_MARK}{iteration}"
+    return f"{normalised_path(run)}{_ITERATION_MARK}{iteration}"
 
 
-def relative_name(name: str, run: Path) -> str:
+def relative_agent_name(name: str, run: Path) -> str:
     """Return the name that an agent has in files of the run: ``@12`` for ``runs/demo@12``."""
-    folder = portable_path(run)
+    folder = normalised_path(run)
     return name.removeprefix(folder) if name.startswith(folder + _ITERATION_MARK) else name
 
 
-def full_name(name: str, run: Path) -> str:
-    """Return the full name of an agent in files of the run; the inverse of `relative_name`."""
-    return portable_path(run) + name if name.startswith(_ITERATION_MARK) else name
+def full_agent_name(name: str, run: Path) -> str:
+    """Return the full name of an agent with the given `relative_agent_name`."""
+    return normalised_path(run) + name if name.startswith(_ITERATION_MARK) else name
 
 
 def source_run_folder(source: str, iteration: int) -> str:
@@ -168,7 +168,7 @@ class GameStore:
         """Add or replace several stages, each (iteration, name, games), in one transaction."""
         with self._writing() as connection:
             for iteration, stage, games in stages:
-                renamed = sorted(self._renamed(game, relative_name) for game in games)
+                renamed = sorted(self._renamed(game, relative_agent_name) for game in games)
                 _write_stage(connection, iteration, stage, renamed)
 
     def stages(self) -> list[tuple[int, str]]:
@@ -208,7 +208,7 @@ class GameStore:
             raise damaged_file_error(
                 self.path, f"games of iteration {iteration}, {stage}, were changed"
             )
-        return [self._renamed(game, full_name) for game in games]
+        return [self._renamed(game, full_agent_name) for game in games]
 
     def select_rows(
         self, query: str, column_types: Sequence[type], arguments: Sequence[str | int] = ()
@@ -226,13 +226,13 @@ class GameStore:
             check_value_types(rows, column_types)
         return rows
 
-    def relative_name(self, name: str) -> str:
+    def relative_agent_name(self, name: str) -> str:
         """Return the name that the file uses for the agent with a given full name."""
-        return name if self._run is None else relative_name(name, self._run)
+        return name if self._run is None else relative_agent_name(name, self._run)
 
-    def full_name(self, name: str) -> str:
+    def full_agent_name(self, name: str) -> str:
         """Return the full name of the agent with a given name in the file."""
-        return name if self._run is None else full_name(name, self._run)
+        return name if self._run is None else full_agent_name(name, self._run)
 
     def _renamed(self, game: GameRecord, rename: Callable[[str, Path], str]) -> GameRecord:
         if self._run is None:

@@ -285,7 +285,7 @@ def summarise_stages(store: GameStore) -> list[StageSummary]:
 def list_players(store: GameStore) -> list[str]:
     """Return the canonical names of all players."""
     rows = store.select_rows("SELECT first FROM games UNION SELECT second FROM games", [str])
-    return sorted(store.full_name(name) for (name,) in rows)
+    return sorted(store.full_agent_name(name) for (name,) in rows)
 
 
 def _where_clause(store: GameStore, game_filter: GameFilter) -> tuple[str, list[str | int]]:
@@ -304,8 +304,8 @@ def _where_parts(
         yield "stage = ?", [game_filter.stage]
     if game_filter.number is not None:
         yield "number = ?", [game_filter.number]
-    player = store.relative_name(game_filter.player)
-    opponent = store.relative_name(game_filter.opponent)
+    player = store.relative_agent_name(game_filter.player)
+    opponent = store.relative_agent_name(game_filter.opponent)
     if player and opponent:
         both = [player, opponent]
         yield "first = ? AND second = ? OR second = ? AND first = ?", both + both
@@ -337,7 +337,7 @@ def _found_game(
     if result not in (1, 0, -1):
         raise ValueError(f"game {number} has the result {result!r}")
     is_forfeited = actions[-1:] == (-1,)
-    names = store.full_name(first), store.full_name(second)
+    names = store.full_agent_name(first), store.full_agent_name(second)
     moves = actions[:-1] if is_forfeited else actions
     if min(iteration, number, *moves) < 0:
         raise ValueError(f"game {number} has a negative iteration, number or move")

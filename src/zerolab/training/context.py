@@ -26,7 +26,7 @@ from zerolab.rules.rules import Game
 from zerolab.search.evaluator import Evaluator
 from zerolab.store.examples import Examples
 from zerolab.store.folder import RunEnvironment, RunProgress, read_environments, write_environments
-from zerolab.store.games import GameRecord, GameStore, relative_name
+from zerolab.store.games import GameRecord, GameStore, relative_agent_name
 from zerolab.store.run_folder import RunFolder
 from zerolab.training.criteria import StopRule
 from zerolab.training.inputs import RunInputs
@@ -160,7 +160,7 @@ class TrainingContext:
         run, such as ``@12``, followed by any options that differ.
         """
         agent = agent_of_run(self.run, iteration, options)
-        return replace(agent, name=relative_name(agent.name, self.run.path))
+        return replace(agent, name=relative_agent_name(agent.name, self.run.path))
 
     def save_network(self, iteration: int) -> None:
         """Save the learner's network and optimiser state for an iteration."""

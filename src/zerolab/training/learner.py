@@ -216,14 +216,14 @@ class Learner:
         report: Callable[[int], None] = lambda _: None,
         *,
         iterations: int = 0,
-        share: CompletedShares = NO_COMPLETED_SHARES,
+        completed_shares: CompletedShares = NO_COMPLETED_SHARES,
     ) -> LearningResult:
         """Train for the number of steps returned by `step_count`.
 
         The result depends only on the arguments and the data. `report` is called with the number of
         finished steps. Schedules that span the run use its maximum length, `iterations` (by default
-        `iteration`), and the shares of the run completed before and after the iteration, `share`.
-        Raises DivergedError if a loss is no longer finite.
+        `iteration`), and the shares of the run that are done before and after the iteration,
+        `completed_shares`. Raises DivergedError if a loss is no longer finite.
         """
         settings = self.settings
         torch.manual_seed(int(streams.stream_key(seed, iteration, 0, 1, streams.LEARNING)) >> 1)
@@ -235,7 +235,9 @@ class Learner:
         batches = window.batches(random, settings.batch_size, steps, settings.symmetries)
         for number, batch in enumerate(batches):
             done = number / steps
-            time = TimeInRun(iteration, done, iterations or iteration, share.share_at(done))
+            time = TimeInRun(
+                iteration, done, iterations or iteration, completed_shares.share_at(done)
+            )
             rate = self._set_rates(time)
             losses, norm = self._step(batch)
             log.add_step(losses, len(batch.planes), rate, norm)

@@ -49,7 +49,7 @@ class LearnStage(Stage):
         load_best_network(context)
         steps = context.learner.step_count(context.window)
         depends_on_run_length = context.settings.learn.schedule.depends_on_run_length
-        share = (
+        shares = (
             context.completed_shares(progress.iteration)
             if depends_on_run_length
             else NO_COMPLETED_SHARES
@@ -62,7 +62,7 @@ class LearnStage(Stage):
                 progress.iteration,
                 context.reporter.progress,
                 iterations=context.settings.iterations,
-                share=share,
+                completed_shares=shares,
             )
         context.save_network(progress.iteration)
         _warn_if_saturated(context, result.last_epoch_losses)

@@ -28,7 +28,7 @@ from zerolab.evaluation.puzzles import (
     TRIES_PER_AGENT,
     Puzzle,
     PuzzleCollection,
-    look_alikes,
+    count_look_alikes,
     miss_share,
     puzzle_position,
     random_positions,
@@ -178,7 +178,7 @@ class PuzzleMaker:
     async def _add(self, game_puzzles: GamePuzzles, puzzle: Puzzle) -> None:
         """Add a proven puzzle with an estimated grade."""
         analysis = await self._search(puzzle_position(puzzle), LOOK_ALIKE_JUDGE_SPEC, 0)
-        similar = look_alikes(analysis, puzzle.answer)
+        similar = count_look_alikes(analysis, puzzle.answer)
         puzzle = puzzle.model_copy(update={"look_alikes": similar})
         if game_puzzles.collection.add(puzzle):
             await self._put(game_puzzles, puzzle)
