@@ -154,13 +154,13 @@ class FullyConvolutionalSettings(ResidualSettings):
         Raises UserError for a game whose actions have no layout on the board, and for a head with
         more than one output per action.
         """
-        from zerolab.networks.network import FullyConvHead, Network
+        from zerolab.networks.network import FullyConvolutionalHead, Network
 
         trunk = self._trunk(game)
         heads = [
             (
                 head,
-                FullyConvHead(
+                FullyConvolutionalHead(
                     self.filters, self.head_filters, self.head_kernel, self._last_layers(head, game)
                 ),
             )

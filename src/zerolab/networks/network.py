@@ -1,12 +1,12 @@
 """Networks with a trunk and heads, their layers, and their weights as named arrays.
 
 Two kinds of heads begin with a convolution. `ConvHead` flattens the activations of the convolution,
-so its weights depend on the board size. The weights of `FullyConvHead` do not: an output for a cell
-or line of the board is computed from the activations there, and an output for the whole position
-from the mean, standard deviation and maximum over the board. This resembles the pooling of [Wu2019,
-Section 3.3], which scales the mean by the board size instead of using the standard deviation. The
-operations were chosen for fast forward and backward passes in channels-last memory format
-(docs/decisions/0047).
+so its weights depend on the board size. The weights of `FullyConvolutionalHead` do not: an output
+for a cell or line of the board is computed from the activations there, and an output for the whole
+position from the mean, standard deviation and maximum over the board. This resembles the pooling of
+[Wu2019, Section 3.3], which scales the mean by the board size instead of using the standard
+deviation. The operations were chosen for fast forward and backward passes in channels-last memory
+format (docs/decisions/0047).
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ POOL_OUTPUTS_PER_FILTER = 3
 _MIN_VARIANCE = 1e-5  # bounds the gradient of the square root
 
 
-class FullyConvHead(ConvHead):
+class FullyConvolutionalHead(ConvHead):
     """A head with a convolution whose later layers read unflattened planes of any size."""
 
     def forward(self, planes: Tensor) -> Tensor:

@@ -282,7 +282,7 @@ class Growth(VariantSettings):
 
     def initial_weights(
         self,
-        larger: NetworkSettings,
+        larger_settings: NetworkSettings,
         new_weights: WeightArrays,
         old_weights: WeightArrays,
         random: np.random.Generator,
@@ -349,12 +349,12 @@ class Net2Net(GrowthAtIterations):
 
     def initial_weights(
         self,
-        larger: NetworkSettings,
+        larger_settings: NetworkSettings,
         new_weights: WeightArrays,
         old_weights: WeightArrays,
         random: np.random.Generator,
     ) -> WeightArrays:
-        return larger.enlarged_weights(new_weights, old_weights, random)
+        return larger_settings.enlarged_weights(new_weights, old_weights, random)
 
 
 GROWTHS.add("net2net", Net2Net)

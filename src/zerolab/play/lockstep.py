@@ -251,16 +251,16 @@ class BranchFinder:
         self._max_per_game = max_per_game
         self._tried: defaultdict[bytes, set[int]] = defaultdict(set)
 
-    def find_branches(self, played: LockstepResult, limit: int) -> list[Branch]:
-        """Return at most `limit` branches of the games, ordered by game number."""
+    def find_branches(self, played: LockstepResult, max_branches: int) -> list[Branch]:
+        """Return at most `max_branches` branches of the games, ordered by game number."""
         examples = played.examples
         searched = np.flatnonzero(~np.isnan(examples.root_values))
         for row, action in zip(searched.tolist(), examples.actions[searched].tolist(), strict=True):
             self._tried[examples.states[row].tobytes()].add(action)
         branches: list[Branch] = []
         for game in played.games:
-            if len(branches) < limit and game.result:
-                remaining = limit - len(branches)
+            if len(branches) < max_branches and game.result:
+                remaining = max_branches - len(branches)
                 branches += self._game_branches(game, examples, min(self._max_per_game, remaining))
         return branches
 

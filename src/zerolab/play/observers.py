@@ -100,15 +100,15 @@ def draw_resignation_free_games(keys, share, played_on):
 
 
 def should_resign(
-    root_values: FloatArray, full: NDArray[np.bool_], threshold: float
+    root_values: FloatArray, is_full_search: NDArray[np.bool_], threshold: float
 ) -> NDArray[np.bool_]:
     """Return whether a player resigns, bool[n], given the root values of its searches.
 
-    Only full searches are considered, because their values are more reliable; `full`, bool[n],
-    excludes quick searches and random plies.
+    Only full searches are considered, because their values are more reliable; `is_full_search`,
+    bool[n], excludes quick searches and random plies.
     """
     # Without the conversion, numpy would round the threshold to float16.
-    return full & (root_values.astype(np.float64) < threshold)
+    return is_full_search & (root_values.astype(np.float64) < threshold)
 
 
 def resignation_counts(

@@ -248,26 +248,30 @@ class Window:
     def __len__(self) -> int:
         return len(self.contents)
 
-    def batches_per_epoch(self, size: int, symmetries: SymmetryUse) -> int:
-        """Return the number of batches of `size` in one pass over the window, at least one."""
+    def batches_per_epoch(self, batch_size: int, symmetries: SymmetryUse) -> int:
+        """Return the number of batches in one pass over the window, at least one."""
         images = len(self._cell_images) if symmetries == "all" else 1
-        return max(1, len(self) * images // size)
+        return max(1, len(self) * images // batch_size)
 
     def batches(
-        self, random: np.random.Generator, size: int, count: int, symmetries: SymmetryUse
+        self,
+        random: np.random.Generator,
+        batch_size: int,
+        batch_count: int,
+        symmetries: SymmetryUse,
     ) -> Iterator[Batch]:
-        """Yield `count` batches from passes over the window; the last pass can be incomplete.
+        """Yield batches from passes over the window; the last pass can be incomplete.
 
         Without sampling weights, each pass uses every sample at most once under each of its
         symmetries. Images that do not fill a batch at the end of a pass are dropped, except that a
-        pass with fewer than `size` images yields one smaller batch.
+        pass with fewer than `batch_size` images yields one smaller batch.
         """
-        epoch = self.batches_per_epoch(size, symmetries)
-        for first in range(0, count, epoch):
+        epoch = self.batches_per_epoch(batch_size, symmetries)
+        for first in range(0, batch_count, epoch):
             indices, images = self._shuffle(random, len(self), symmetries)
             numbers = self._numbers_of_pass(random)[indices]
-            for i in range(min(epoch, count - first)):
-                part = slice(i * size, (i + 1) * size)
+            for i in range(min(epoch, batch_count - first)):
+                part = slice(i * batch_size, (i + 1) * batch_size)
                 yield self._batch(numbers[part], images[part])
 
     def _numbers_of_pass(self, random: np.random.Generator) -> RowNumbers:

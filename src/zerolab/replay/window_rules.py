@@ -34,15 +34,15 @@ class WindowRule(VariantSettings):
         """Return the earliest iteration whose positions are kept."""
         return 1
 
-    def max_positions(self, iteration: int, total: int) -> int | None:
+    def max_positions(self, iteration: int, total_positions: int) -> int | None:
         """Return the maximum number of positions kept; None for no limit.
 
-        `total` is the number of positions played in the run so far, before merging.
+        `total_positions` is the number of positions played in the run so far, before merging.
         """
         return None
 
     def first_needed_iteration(
-        self, iteration: int, total: int, count_positions: Callable[[int], int]
+        self, iteration: int, total_positions: int, count_positions: Callable[[int], int]
     ) -> int:
         """Return the earliest iteration with positions in the window after `iteration`.
 
@@ -51,7 +51,7 @@ class WindowRule(VariantSettings):
         """
         oldest, size, later = self.oldest_iteration(iteration), float("inf"), 0
         while iteration >= oldest and later < size:
-            limit = self.max_positions(iteration, total - later)
+            limit = self.max_positions(iteration, total_positions - later)
             if limit is not None:
                 size = min(size, later + limit)
             later += count_positions(iteration)
@@ -114,7 +114,7 @@ class PositionsWindow(WindowRule):
     size: int = Field(default=2_000_000, ge=1, le=_MAX_POSITIONS)
     """Number of positions kept. [Clausen2021], baseline: 2,000,000."""
 
-    def max_positions(self, iteration: int, total: int) -> int:
+    def max_positions(self, iteration: int, total_positions: int) -> int:
         return self.size
 
 
@@ -139,11 +139,11 @@ class PowerLawWindow(WindowRule):
     beta: float = Field(default=0.4, gt=0, le=1)
     """Growth of the window per new position when it contains c positions. [Wu2019]: 0.4."""
 
-    def max_positions(self, iteration: int, total: int) -> int:
+    def max_positions(self, iteration: int, total_positions: int) -> int:
         """Return the maximum number of positions; fractions are rounded down."""
-        if total <= self.c:
+        if total_positions <= self.c:
             return self.c
-        growth = ((total / self.c) ** self.alpha - 1) / self.alpha
+        growth = ((total_positions / self.c) ** self.alpha - 1) / self.alpha
         return int(self.c * (1 + self.beta * growth))
 
 
@@ -187,7 +187,7 @@ class LinearGrowthWindow(WindowRule):
     def last_scheduled_iteration(self) -> int:
         return self.end
 
-    def max_positions(self, iteration: int, total: int) -> int:
+    def max_positions(self, iteration: int, total_positions: int) -> int:
         """Return the maximum number of positions; fractions are rounded down."""
         elapsed = min(max(iteration, self.begin), self.end) - self.begin
         return self.first + (self.final - self.first) * elapsed // (self.end - self.begin)

@@ -234,8 +234,8 @@ def prefetch_entry(cache, state_hash):
 
 
 @inlined
-def find_entry(cache, state, state_hash, earliest):
-    """Return the entry of a state requested in step `earliest` or later, or NO_ENTRY.
+def find_entry(cache, state, state_hash, earliest_step):
+    """Return the entry of a state requested in step `earliest_step` or later, or NO_ENTRY.
 
     `state_hash` is the hash of the state.
     """
@@ -244,7 +244,7 @@ def find_entry(cache, state, state_hash, earliest):
     entry = np.int64(state_hash & np.uint64(size - 1))
     for _ in range(_WAYS):
         step = cache.request_step[entry]
-        if cache.upper_hash[entry] == upper_hash and step >= earliest and step > 0:
+        if cache.upper_hash[entry] == upper_hash and step >= earliest_step and step > 0:
             same = True
             for word in range(state.shape[0]):
                 same &= cache.states[entry, word] == state[word]
@@ -255,8 +255,8 @@ def find_entry(cache, state, state_hash, earliest):
 
 
 @inlined
-def reserve_entry(cache, state, state_hash, step, row):
-    """Reserve an entry for a state whose evaluation will be row `row` of this step's batch.
+def reserve_entry(cache, state, state_hash, step_number, batch_row):
+    """Reserve an entry for a state whose evaluation will be row `batch_row` of this step's batch.
 
     `state_hash` is the hash of the state. Returns NO_ENTRY if this step has already reserved all
     entries that can contain the state.
@@ -268,10 +268,10 @@ def reserve_entry(cache, state, state_hash, step, row):
         if cache.request_step[entry] < cache.request_step[oldest]:
             oldest = entry
         entry = (entry + 1) & (size - 1)
-    if cache.request_step[oldest] == step:
+    if cache.request_step[oldest] == step_number:
         return NO_ENTRY
-    cache.request_step[oldest] = step
+    cache.request_step[oldest] = step_number
     cache.upper_hash[oldest] = np.uint32(state_hash >> np.uint64(32))
-    cache.batch_row[oldest] = row
+    cache.batch_row[oldest] = batch_row
     copy_row(state, cache.states[oldest])
     return oldest

@@ -105,20 +105,20 @@ def _searched_child(tree, b, action):
 
 
 @kernel
-def advance(game, tree, trees, played, keep):
+def advance(game, tree, trees, actions, keep_subtrees):
     """Play an action at the root of each tree and make the resulting child the new root.
 
-    The child's subtree is kept if it has been searched and `keep` is true.
+    The child's subtree is kept if it has been searched and `keep_subtrees` is true.
     """
     moved = np.empty(tree.parent.shape[1], np.int32)
     state = np.empty(rules.word_count(game), np.uint64)
     for i in range(trees.shape[0]):
         b = trees[i]
-        root = _searched_child(tree, b, played[i]) if keep else -1
+        root = _searched_child(tree, b, actions[i]) if keep_subtrees else -1
         if root > 0:
             _keep_subtree(tree, b, root, moved)
         else:
-            rules.apply(game, tree.states[b, 0], played[i], state)
+            rules.apply(game, tree.states[b, 0], actions[i], state)
             _set_root(game, tree, b, state)
 
 

@@ -32,10 +32,10 @@ class SamplePosition(NamedTuple):
         return f"{self.game} after the actions {list(self.history)}"
 
 
-def expect(condition: object, at: SamplePosition | Game, complaint: str) -> None:
+def expect(condition: object, where: SamplePosition | Game, message: str) -> None:
     """Raise AssertionError, naming the position or game, unless `condition` is true."""
     if not condition:
-        raise AssertionError(f"{at}: {complaint}")
+        raise AssertionError(f"{where}: {message}")
 
 
 @lru_cache(maxsize=64, typed=True)

@@ -100,36 +100,36 @@ def _reply_policies(examples: Examples) -> FloatArray:
 
 
 def later_features(
-    examples: Examples, features: NDArray[np.float16], plies: Sequence[int]
+    examples: Examples, features: NDArray[np.float16], plies_ahead: Sequence[int]
 ) -> NDArray[np.float16]:
-    """Return the features of later positions, float16[N, len(plies) * feature_count].
+    """Return the features of later positions, float16[N, len(plies_ahead) * feature_count].
 
     `features`, float16[N, feature_count], are the features of the examples. Each row of the result
-    contains the features of the positions `plies` later, in the order of `plies`; NaN after the
+    contains the features of the positions `plies_ahead` plies later, in this order; NaN after the
     last move of the game.
     """
     count, feature_count = features.shape
-    targets = np.full((count, len(plies), feature_count), np.nan, np.float16)
-    for column, ply in enumerate(plies):
+    targets = np.full((count, len(plies_ahead), feature_count), np.nan, np.float16)
+    for column, ply in enumerate(plies_ahead):
         now, later = slice(max(0, count - ply)), slice(ply, None)
         is_same_game = examples.games[now] == examples.games[later]
         is_same_game &= examples.plies[now] + ply == examples.plies[later]
         targets[now, column][is_same_game] = features[later][is_same_game]
-    return targets.reshape(count, len(plies) * feature_count)
+    return targets.reshape(count, len(plies_ahead) * feature_count)
 
 
 def later_states(
-    positions: SolvedPositions, ply: int
+    positions: SolvedPositions, plies_ahead: int
 ) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
-    """Return rows, int64[n], and the states `ply` plies after them, uint64[n, words].
+    """Return rows, int64[n], and the states `plies_ahead` plies after them, uint64[n, words].
 
     The later moves are those that led to the game's last position. Positions in between may be
     missing, because solved positions exclude those without a choice. Rows are omitted if the game's
     last position is earlier than that.
     """
     last_rows = _last_rows(positions)
-    rows = np.flatnonzero(_has_later_ply(positions, last_rows, ply))
-    lengths = positions.plies + ply
+    rows = np.flatnonzero(_has_later_ply(positions, last_rows, plies_ahead))
+    lengths = positions.plies + plies_ahead
     begins = positions.offsets[last_rows[rows]]
     lines = [
         positions.moves[begin : begin + length]
