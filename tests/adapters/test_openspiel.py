@@ -6,7 +6,7 @@ import pyspiel
 import pytest
 
 import zerolab
-from zerolab.adapters.openspiel import spiel_bot, spiel_name
+from zerolab.adapters.openspiel import openspiel_bot, openspiel_name
 from zerolab.rules.catalogue import parse_game
 
 GAME = "connect_four:4x4:3"
@@ -23,10 +23,10 @@ def _first_result(game, first, second) -> float:
 
 
 def test_bot_beats_open_spiels_random_bot_in_open_spiels_loop():
-    game = pyspiel.load_game(spiel_name(parse_game(GAME)))
+    game = pyspiel.load_game(openspiel_name(parse_game(GAME)))
     points = 0.0
     for seed in range(4):
-        bot = spiel_bot("mcts:100", parse_game(GAME), seed)
+        bot = openspiel_bot("mcts:100", parse_game(GAME), seed)
         random = pyspiel.make_uniform_random_bot(1, seed)
         points += _first_result(game, bot, random)
         points -= _first_result(game, pyspiel.make_uniform_random_bot(0, seed), bot)
@@ -35,9 +35,9 @@ def test_bot_beats_open_spiels_random_bot_in_open_spiels_loop():
 
 def test_bot_plays_open_spiels_search_to_the_value_of_the_game():
     """The first player wins Connect Four 4x4:3; perfect play wins against any opponent."""
-    game = pyspiel.load_game(spiel_name(parse_game(GAME)))
+    game = pyspiel.load_game(openspiel_name(parse_game(GAME)))
     assert max(zerolab.solve(zerolab.Position.start(GAME)).values()) > 0
-    bot = spiel_bot("perfect", parse_game(GAME))
+    bot = openspiel_bot("perfect", parse_game(GAME))
     results = [_first_result(game, bot, _spiel_mcts(game, 200, seed)) for seed in range(3)]
     assert results == [1.0, 1.0, 1.0]
 
@@ -52,8 +52,8 @@ def test_open_spiels_search_is_an_agent_of_matches():
 
 @pytest.mark.parametrize("game", ["gobang:3x4:3", "hex:3x4", "othello:8x8", GAME])
 def test_both_sides_agree_on_the_whole_game(game):
-    bot = spiel_bot("random", parse_game(game), seed=3)
-    theirs = pyspiel.load_game(spiel_name(parse_game(game))).new_initial_state()
+    bot = openspiel_bot("random", parse_game(game), seed=3)
+    theirs = pyspiel.load_game(openspiel_name(parse_game(game))).new_initial_state()
     position = zerolab.Position.start(game)
     while not theirs.is_terminal():
         action = bot.step(theirs)
@@ -67,6 +67,6 @@ def test_mistakes_are_explained():
         zerolab.load_agent("openspiel_mcts:10", "othello:6x6")
     with pytest.raises(zerolab.UserError, match="expected a number of playouts"):
         zerolab.load_agent("openspiel_mcts:x", GAME)
-    bot = spiel_bot("random", parse_game(GAME))
+    bot = openspiel_bot("random", parse_game(GAME))
     with pytest.raises(zerolab.UserError, match="the bot plays connect_four"):
         bot.step(pyspiel.load_game("tic_tac_toe").new_initial_state())

@@ -7,8 +7,8 @@ import json
 import pytest
 
 from zerolab.bench import benchmarks, learning
-from zerolab.bench.benchmarks import BenchmarkResult, alternating_rates
-from zerolab.bench.learning import LearningEpochs, measure_learning, measure_replay
+from zerolab.bench.benchmarks import BenchmarkResult, measure_median_rates
+from zerolab.bench.learning import LearningEpochs, measure_learning, measure_replay_window
 from zerolab.cli.main import main
 
 NAME = "gobang:3x3:3"
@@ -38,7 +38,7 @@ def test_rates_are_medians_after_a_warm_up(clock):
     order = []
     subject = work_of(clock, 10.0, [100.0, 1.0, 2.0, 5.0], order, "subject")
     limit = work_of(clock, 30.0, [100.0, 3.0, 1.0, 2.0], order, "limit")
-    assert alternating_rates(subject, limit, 3) == (5.0, 15.0)
+    assert measure_median_rates(subject, limit, 3) == (5.0, 15.0)
     assert order == ["subject", "limit", *["limit", "subject"] * 3]
 
 
@@ -87,7 +87,7 @@ def test_learning_and_its_limit_take_equal_steps_on_equal_examples():
         NAME, {"name": "conv", "channels": 8, "hidden": (8, 8)}, size=8, batches=3
     )
     before = [each.clone() for each in epochs._learner.network.parameters()]
-    assert (epochs.learn(), epochs.bare_loop()) == (24.0, 24.0)
+    assert (epochs.learn(), epochs.repeat_one_batch()) == (24.0, 24.0)
     for network in (epochs._learner.network, epochs._bare.network):
         moved = zip(before, network.parameters(), strict=True)
         assert any((one != other).any() for one, other in moved)
@@ -101,7 +101,7 @@ def test_suites_of_learning_yield_a_result_for_each_game(monkeypatch):
     monkeypatch.setattr(learning, "_WINDOW", 2600)
     monkeypatch.setattr(learning, "_NEW", 400)
     learnt = list(measure_learning(rounds=1))
-    filled = list(measure_replay(rounds=1))
+    filled = list(measure_replay_window(rounds=1))
     assert [each.name for each in learnt] == [f"learn/tiny/{NAME}"] * 2
     assert [each.name for each in filled] == [f"replay/merge/{NAME}"] * 2
     assert all(each.median > 0.0 < each.limit_median for each in [*learnt, *filled])

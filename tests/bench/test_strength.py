@@ -8,7 +8,7 @@ import pytest
 
 from zerolab.bench import strength_report
 from zerolab.bench.benchmarks import STRENGTH_VARIANTS, StrengthSettings
-from zerolab.bench.strength_benchmark import spaced_checkpoints, timed_checkpoints
+from zerolab.bench.strength_benchmark import select_due_checkpoints, timed_checkpoints
 from zerolab.bench.strength_report import AccuracyLog, NetworkAccuracy, TimedCheckpoint
 from zerolab.cli.main import main
 from zerolab.report.table import wilson_interval
@@ -119,13 +119,13 @@ def test_spaced_chooses_first_checkpoint_after_each_step():
     available = [
         TimedCheckpoint(n, hours) for n, hours in enumerate((0.04, 0.09, 0.11, 0.15, 0.32, 0.35))
     ]
-    chosen = [(each.network, each.due) for each in spaced_checkpoints(available, 0.1, 0.35)]
+    chosen = [(each.network, each.due) for each in select_due_checkpoints(available, 0.1, 0.35)]
     assert chosen == [(2, 0.1), (4, 0.3), (5, 0.35)]
-    assert [each.network for each in spaced_checkpoints(available, 0.1, 0.3)] == [2, 4]
-    assert spaced_checkpoints([], 0.1, 1.0) == []
-    ended = spaced_checkpoints(available, 0.2, 0.4, is_finished=True)
+    assert [each.network for each in select_due_checkpoints(available, 0.1, 0.3)] == [2, 4]
+    assert select_due_checkpoints([], 0.1, 1.0) == []
+    ended = select_due_checkpoints(available, 0.2, 0.4, is_finished=True)
     assert [(each.network, each.due) for each in ended] == [(4, 0.2), (5, 0.4)]
-    assert spaced_checkpoints([], 0.1, 1.0, is_finished=True) == []
+    assert select_due_checkpoints([], 0.1, 1.0, is_finished=True) == []
 
 
 def test_points_are_means_over_runs_with_position_intervals():

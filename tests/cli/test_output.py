@@ -17,7 +17,7 @@ from rich.text import Text
 import zerolab.cli
 from zerolab.cli.main import main
 from zerolab.cli.output import Console, print_lines
-from zerolab.cli.process import advise_resuming, one_line_warnings_only, report_interruption
+from zerolab.cli.process import advise_resuming, print_warnings_as_lines, report_interruption
 from zerolab.cli.progress import new_rich_progress
 from zerolab.core.errors import SlowFallbackWarning
 from zerolab.store.games import GameRecord, GameStore
@@ -90,7 +90,7 @@ def test_csv_and_json_contain_names_unchanged(tmp_path, capsys):
 
 
 def test_warnings_and_advice_are_escaped(capsys):
-    with pytest.warns(RuntimeWarning) as caught, one_line_warnings_only():
+    with pytest.warns(RuntimeWarning) as caught, print_warnings_as_lines():
         warnings.warn(EVIL, SlowFallbackWarning, stacklevel=1)
         warnings.warn(EVIL, RuntimeWarning, stacklevel=1)
     assert [str(each.message) for each in caught] == [ESCAPED]

@@ -209,6 +209,6 @@ def test_report_from_an_empty_ledger_has_no_data(capsys):
 def test_cited_command_names_seeds_that_are_not_the_planned_ones(name, seeds, options):
     planned = registered_studies()[name]
     command = f"zerolab study {name} --scale smoke"
-    assert study.repeating_command(planned, "smoke", list(seeds)) == command + options
+    assert study.repeat_command(planned, "smoke", list(seeds)) == command + options
     own = planned.planned_seeds("smoke")
-    assert study.repeating_command(planned, "smoke", own) == command
+    assert study.repeat_command(planned, "smoke", own) == command

@@ -172,7 +172,7 @@ time.sleep(120)
 _ENDS_DURING_IMPORTS = """
 import os, sys, threading, time
 from pathlib import Path
-from zerolab.cli.process import end_process
+from zerolab.cli.process import exit_without_waiting
 from zerolab.core.processes import fork_server_context
 
 if __name__ == "__main__":
@@ -261,7 +261,7 @@ def test_ctrl_c_during_imports_does_not_end_fork_server(tmp_path):
     ("end", "code"),
     [
         ("sys.exit(2)", 2),
-        ("end_process(2)", 2),
+        ("exit_without_waiting(2)", 2),
         ("os.kill(os.getpid(), 9)", -9),
     ],
 )

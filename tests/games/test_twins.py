@@ -79,17 +79,17 @@ GOBANG = [(3, 3, 3), (3, 8, 3), (5, 5, 4), (6, 4, 3), (6, 6, 4), (7, 8, 5), (8, 
 
 @pytest.mark.parametrize(("rows", "columns", "length"), CONNECT_FOUR)
 def test_connect_four_agrees_with_open_spiel(rows: int, columns: int, length: int) -> None:
-    spiel_name = f"connect_four(rows={rows},columns={columns},x_in_row={length})"
+    openspiel_name = f"connect_four(rows={rows},columns={columns},x_in_row={length})"
     check_against_twin(
-        parse_game(f"connect_four:{rows}x{columns}:{length}"), spiel_start(spiel_name), 2000
+        parse_game(f"connect_four:{rows}x{columns}:{length}"), spiel_start(openspiel_name), 2000
     )
 
 
 @pytest.mark.parametrize(("rows", "columns", "length"), GOBANG)
 def test_gobang_agrees_with_open_spiel(rows: int, columns: int, length: int) -> None:
-    spiel_name = f"mnk(m={columns},n={rows},k={length})"
+    openspiel_name = f"mnk(m={columns},n={rows},k={length})"
     check_against_twin(
-        parse_game(f"gobang:{rows}x{columns}:{length}"), spiel_start(spiel_name), 2000
+        parse_game(f"gobang:{rows}x{columns}:{length}"), spiel_start(openspiel_name), 2000
     )
 
 

@@ -417,7 +417,7 @@ def test_spread_excludes_tournament_differences(results):
     """Runs have noise of 10 Elo, with measurement errors of 5; seeds are 500 apart."""
     found = regression.run_spread(read_grid(results))
     assert found.observed_sd == pytest.approx(10.0, rel=0.2)
-    assert found.measurement_error == pytest.approx(5.0)
+    assert found.measurement_standard_error == pytest.approx(5.0)
     assert regression.residuals(read_grid(results)).degrees_of_freedom == 162 - 81 - 1
 
 

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from zerolab.core.errors import UserError
-from zerolab.report.figures import legend_below, new_figure, save_figure, shorten_name
+from zerolab.report.figures import add_legend_below, new_figure, save_figure, shorten_name
 
 
 @pytest.mark.parametrize(
@@ -18,7 +18,7 @@ def test_ending_determines_format(tmp_path, name, head):
     figure = new_figure(3, 2)
     axes = figure.subplots()
     lines = axes.plot([0, 1], label="cost in $ and $")
-    legend_below(figure, lines)
+    add_legend_below(figure, lines)
     save_figure(figure, tmp_path / name)
     assert (tmp_path / name).read_bytes().startswith(head)
 

@@ -86,7 +86,7 @@ def test_every_shape_of_a_board_has_colours_in_images_and_on_pages(
     used = [
         *board.shapes_below_pieces,
         *board.shapes_above_pieces,
-        *(each for shapes in board.symbols.values() for each in shapes),
+        *(each for shapes in board.cell_symbols.values() for each in shapes),
     ]
     colours, sheet = board_colours(pieces), style_sheet()
     for name in {shape.css_class for shape in used}:
@@ -97,13 +97,16 @@ def test_every_shape_of_a_board_has_colours_in_images_and_on_pages(
 
 def test_places_of_cells_and_labels_on_both_sides() -> None:
     square = board_shapes(BoardStyle(), 2, "abc")
-    assert [square.middle(cell) for cell in (0, 2, 5)] == [(0.5, 0.5), (2.5, 0.5), (2.5, 1.5)]
+    assert [square.cell_centre(cell) for cell in (0, 2, 5)] == [(0.5, 0.5), (2.5, 0.5), (2.5, 1.5)]
     assert [label.x for label in square.labels[:3]] == [0.5, 1.5, 2.5]
-    assert [label.x for label in square.labels_behind[:3]] == [2.5, 1.5, 0.5]
-    assert [(label.text, label.y) for label in square.labels_behind[3:]] == [("1", 1.5), ("2", 0.5)]
+    assert [label.x for label in square.labels_from_behind[:3]] == [2.5, 1.5, 0.5]
+    assert [(label.text, label.y) for label in square.labels_from_behind[3:]] == [
+        ("1", 1.5),
+        ("2", 0.5),
+    ]
     upright = board_shapes(BoardStyle(cells="holes"), 2, "abc")
     assert [label.text for label in upright.labels] == ["a", "b", "c"]  # rows have no names
     hexagons = board_shapes(BoardStyle(cells="hexagons"), 2, "abc")
-    (x, y), (above_x, above_y) = hexagons.middle(3), hexagons.middle(0)
+    (x, y), (above_x, above_y) = hexagons.cell_centre(3), hexagons.cell_centre(0)
     assert x - above_x == 0.5
     assert y - above_y == pytest.approx(3**0.5 / 2)  # centres of neighbours are 1 apart

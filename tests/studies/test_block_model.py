@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from zerolab.studies.block_model import fit_blocks, fit_per_game_models, shrink_variances
+from zerolab.studies.block_model import fit_block_model, fit_per_game_models, shrink_variances
 from zerolab.studies.statistics import paired_difference
 
 VARIANTS = ("baseline", "rollout", "wrora")
@@ -44,7 +44,7 @@ def test_agrees_with_statsmodels(missing, block):
     design = np.array([[v == variant for variant in VARIANTS] for v, _, _ in rows], float)
     y, groups = np.array([row[2] for row in rows]), np.array([row[1] for row in rows])
     theirs = mixed.MixedLM(y, design, groups).fit(reml=True)
-    ours = fit_blocks(values)
+    ours = fit_block_model(values)
     assert ours.means == pytest.approx(theirs.fe_params, rel=1e-3, abs=0.05)
     assert ours.error_variance == pytest.approx(theirs.scale, rel=2e-3)
     assert ours.block_variance == pytest.approx(float(theirs.cov_re[0, 0]), rel=5e-3, abs=1.0)
@@ -62,7 +62,7 @@ def test_balanced_contrasts_are_those_of_the_analysis_of_variance():
     table = np.array([list(by_seed.values()) for by_seed in values.values()])
     residuals = table - table.mean(axis=1, keepdims=True) - table.mean(axis=0) + table.mean()
     mean_square = float((residuals**2).sum() / 22)
-    estimate = fit_blocks(values).contrast({"wrora": 1.0, "baseline": -1.0})
+    estimate = fit_block_model(values).contrast({"wrora": 1.0, "baseline": -1.0})
     assert estimate.value == pytest.approx(table[2].mean() - table[0].mean())
     assert estimate.standard_error == pytest.approx(math.sqrt(2 * mean_square / 12), rel=1e-4)
     assert estimate.degrees_of_freedom == 22
@@ -71,7 +71,7 @@ def test_balanced_contrasts_are_those_of_the_analysis_of_variance():
 def test_two_variants_are_compared_in_pairs():
     values = simulate(np.random.default_rng(2))
     pair = {name: values[name] for name in VARIANTS[:2]}
-    ours = fit_blocks(pair).contrast({"rollout": 1.0, "baseline": -1.0})
+    ours = fit_block_model(pair).contrast({"rollout": 1.0, "baseline": -1.0})
     paired = paired_difference([*pair["rollout"].values()], [*pair["baseline"].values()])
     assert (ours.value, ours.degrees_of_freedom) == (
         pytest.approx(paired.value),
@@ -93,24 +93,26 @@ def test_blocks_can_vary_much_more_than_errors(error):
 def test_disconnected_seeds_leave_fewer_degrees_of_freedom():
     """Variants without common seeds are compared across blocks, with one mean per group."""
     apart = {"baseline": {0: 1.0, 1: 4.0, 2: 2.0}, "rollout": {3: 9.0, 4: 7.0}}
-    assert fit_blocks(apart).degrees_of_freedom == 5 - 2 - 5 + 2
-    assert math.isinf(fit_blocks(apart).contrast({"rollout": 1.0, "baseline": -1.0}).standard_error)
+    assert fit_block_model(apart).degrees_of_freedom == 5 - 2 - 5 + 2
+    assert math.isinf(
+        fit_block_model(apart).contrast({"rollout": 1.0, "baseline": -1.0}).standard_error
+    )
 
 
 def test_single_seed_has_no_interval():
-    estimate = fit_blocks({"a": {0: 1.0}, "b": {0: 5.0}}).contrast({"b": 1.0, "a": -1.0})
+    estimate = fit_block_model({"a": {0: 1.0}, "b": {0: 5.0}}).contrast({"b": 1.0, "a": -1.0})
     assert (estimate.value, math.isinf(estimate.standard_error)) == (4.0, True)
     assert estimate.p_value(0.0) == 1.0
 
 
 def test_bad_contrasts_and_empty_variants_are_rejected():
-    model = fit_blocks({"a": {0: 1.0, 1: 2.0}, "b": {0: 5.0, 1: 4.0}})
+    model = fit_block_model({"a": {0: 1.0, 1: 2.0}, "b": {0: 5.0, 1: 4.0}})
     with pytest.raises(ValueError, match="add up to 0"):
         model.contrast({"a": 1.0})
     with pytest.raises(KeyError):
         model.contrast({"a": 1.0, "c": -1.0})
     with pytest.raises(ValueError, match="at least one run"):
-        fit_blocks({"a": {}})
+        fit_block_model({"a": {}})
 
 
 @pytest.mark.parametrize("missing_share", [0.0, 0.2])

@@ -135,11 +135,11 @@ def test_remaining_planned_seeds_complete_a_begun_series_of_looks(folders):
     merged = merge_ledgers({Path("first"): first, Path("rest"): read_ledger(folders["one"])})
     design = STUDY.design("smoke", merged.seeds)
     hidden = read_results(design, merged)
-    assert hidden.damage_messages == ["seeds 102, until the next look"]
+    assert hidden.exclusion_messages == ["seeds 102, until the next look"]
     complete = with_last_look(merged, design)
     assert complete.looks == [*first.looks, TakenLook([100, 101, 102], 3, [])]
     assert level_at_last_look(0.05, complete.looks) == nominal_levels(0.05, (2 / 3, 1.0))[-1] < 0.05
-    assert not read_results(design, complete).damage_messages
+    assert not read_results(design, complete).exclusion_messages
     assert with_last_look(complete, design) is complete
 
 
@@ -161,7 +161,7 @@ def test_unfinished_ledger_changes_no_look(folders):
     merged = merge_ledgers({Path("whole"): whole, Path("begun"): begun})
     assert merged.looks == whole.looks
     results = read_results(STUDY.design("smoke", merged.seeds), merged)
-    assert results.damage_messages == ["seeds 110-111, until the next look"]
+    assert results.exclusion_messages == ["seeds 110-111, until the next look"]
     assert STUDY.verdicts(results) == STUDY.verdicts(
         read_results(STUDY.design("smoke", whole.seeds), whole)
     )

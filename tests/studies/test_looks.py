@@ -14,12 +14,12 @@ from zerolab.report.claims import Claim
 from zerolab.studies.claims import Look, judge_claims
 from zerolab.studies.looks import (
     TakenLook,
+    alpha_spent,
     format_seeds,
     level_at_last_look,
     look_sizes,
     nominal_levels,
     parse_seeds,
-    spent_level,
 )
 from zerolab.studies.statistics import estimate_mean
 
@@ -55,7 +55,7 @@ def test_looks_at_merged_ledgers_subtract_what_the_ledgers_spent():
     half, all_seeds = list(range(6)), list(range(12))
     first = TakenLook(half, 12, [])
     merged = level_at_last_look(0.05, [first, TakenLook(all_seeds, 12, [0.5, 0.5])])
-    assert merged + 2 * spent_level(0.05, 0.5) == pytest.approx(0.05)
+    assert merged + 2 * alpha_spent(0.05, 0.5) == pytest.approx(0.05)
     assert 0.04 < merged < nominal_levels(0.05, (0.5, 1.0))[1]
     assert level_at_last_look(0.05, [first, TakenLook(all_seeds, 12, [1.0, 0.5])]) == 0.0
 

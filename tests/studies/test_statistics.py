@@ -11,7 +11,11 @@ import pytest
 import scipy.stats
 
 from zerolab.report.xy_plots import pareto_front_indices
-from zerolab.studies.joint_estimates import bootstrap, bootstrap_in_batch, estimate_smallest
+from zerolab.studies.joint_estimates import (
+    bootstrap,
+    bootstrap_mean_statistic,
+    estimate_smallest,
+)
 from zerolab.studies.statistics import (
     INTERCEPT,
     BinomialEstimate,
@@ -209,14 +213,14 @@ def test_bootstrap_in_one_batch_has_the_same_samples():
         statistic=lambda *each: np.mean([covariances(np.array(group)[None])[0] for group in each]),
         resamples=50,
     )
-    batch = bootstrap_in_batch(*groups, statistic=covariances, resamples=50)
+    batch = bootstrap_mean_statistic(*groups, statistic=covariances, resamples=50)
     assert batch.value == pytest.approx(one_by_one.value)
     assert batch.replicates == pytest.approx(one_by_one.replicates)
     assert batch.degrees_of_freedom == one_by_one.degrees_of_freedom == 9 - 3
-    alone = bootstrap_in_batch(groups[2], statistic=covariances)
+    alone = bootstrap_mean_statistic(groups[2], statistic=covariances)
     assert (alone.degrees_of_freedom, len(alone.replicates)) == (0, 0)
     with pytest.raises(ValueError, match="at least one run per group"):
-        bootstrap_in_batch(np.empty((0, 2)), statistic=covariances)
+        bootstrap_mean_statistic(np.empty((0, 2)), statistic=covariances)
 
 
 def test_bootstrap_ignores_nan():

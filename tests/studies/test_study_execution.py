@@ -20,7 +20,7 @@ from zerolab.studies.cost_model import estimate_work
 from zerolab.studies.design import Design, PlannedTournament
 from zerolab.studies.execution import StudyExecution, StudyStorage
 from zerolab.studies.queues import RunQueue
-from zerolab.studies.results import provenance, times_caveat
+from zerolab.studies.results import provenance, timing_caveat
 from zerolab.studies.tasks import CompileTask, TaskOutcome, TrainTask
 from zerolab.training.context import processor_model
 
@@ -98,10 +98,10 @@ def test_report_says_which_times_it_has(undisturbed):
     records = [each.model_copy(update={"wall_processor_seconds": None}) for each in first.records]
     mixed = replace(results, runs=[replace(first, records=records), *results.runs[1:]])
     count = len(results.runs)
-    assert times_caveat(results).startswith("Times are processor times")
-    assert times_caveat(mixed).startswith(f"Times of {count - 1} of {count} runs are processor")
+    assert timing_caveat(results).startswith("Times are processor times")
+    assert timing_caveat(mixed).startswith(f"Times of {count - 1} of {count} runs are processor")
     only_first = replace(mixed, runs=mixed.runs[:1])
-    assert times_caveat(only_first).startswith("Times are durations")
+    assert timing_caveat(only_first).startswith("Times are durations")
 
 
 def test_studies_share_runs(undisturbed):

@@ -140,7 +140,7 @@ def test_damaged_tournament_is_listed(tmp_path):
         connection.execute("UPDATE games SET result = -result")
     results = small.results()
     assert not results.tournaments
-    assert [str(store) in message for message in results.damage_messages] == [True]
+    assert [str(store) in message for message in results.exclusion_messages] == [True]
     store.write_bytes(b"not a database at all")
     assert small.progress().is_unfinished
     assert small.progress().finished_runs == 2

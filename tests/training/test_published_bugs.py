@@ -25,7 +25,7 @@ QUICK = ["selfplay.episodes=4", "iterations=2", "gate=always"]
 FIRST, SECOND, NOBODY = 1, -1, 0
 
 
-def game_of(winner: int, plies: int) -> Examples:
+def game_from_name(winner: int, plies: int) -> Examples:
     """Return the examples of an invented game with correct outcomes."""
     ply = np.arange(plies)
     signs = np.where(ply % 2 == 0, FIRST, SECOND)
@@ -58,7 +58,7 @@ def game_of(winner: int, plies: int) -> Examples:
     ],
 )
 def test_winner_colour_is_misread_as_relative(winner, plies, correct, labels):
-    examples = game_of(winner, plies)
+    examples = game_from_name(winner, plies)
     assert examples.outcomes.tolist() == correct
     labelled = EnabledBugs(("absolute_winner",)).relabelled_examples(examples)
     assert labelled.outcomes.tolist() == labels
@@ -73,7 +73,7 @@ def test_labels_follow_the_published_formula(winner, plies):
     next_player = FIRST if plies % 2 == 0 else SECOND
     movers = [FIRST if ply % 2 == 0 else SECOND for ply in range(plies)]
     expected = [winner * (-1) ** (mover != next_player) for mover in movers]
-    labelled = EnabledBugs(("absolute_winner",)).relabelled_examples(game_of(winner, plies))
+    labelled = EnabledBugs(("absolute_winner",)).relabelled_examples(game_from_name(winner, plies))
     assert labelled.outcomes.tolist() == expected
 
 
@@ -189,7 +189,7 @@ def test_no_bugs_change_nothing():
     bugs, learn, examples = (
         EnabledBugs(),
         resolve_settings(None, "smoke").learn,
-        game_of(FIRST, 5),
+        game_from_name(FIRST, 5),
     )
     assert bugs.relabelled_examples(examples) is examples
     assert type(bugs.new_window(parse_game("othello:4x4"), learn)) is Window

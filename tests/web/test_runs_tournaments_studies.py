@@ -26,7 +26,7 @@ from zerolab.report.html import save_document
 from zerolab.rules.catalogue import parse_game
 from zerolab.store.run_folder import RunFolder
 from zerolab.studies.execution import StudyExecution
-from zerolab.studies.findings import claims_of
+from zerolab.studies.findings import study_claims
 from zerolab.studies.study import registered_studies
 from zerolab.training.panels import MAX_TREND_VALUES, trend_of_run
 from zerolab.training.records import AccuracyRecord, GateRecord, LearnRecord
@@ -290,7 +290,7 @@ def test_headline_is_the_strongest_verdict_on_a_published_finding(tmp_path):
     assert summary.strongest_claim.key == "strongest"
     assert summary.figure_url == "/reports/warm-start-mini/a.svg"
     assert summary.verdict_counts == {"does not hold": 3, "holds": 2, "undecided": 1}
-    claim = next(each for each in claims_of(study) if each.figure)
+    claim = next(each for each in study_claims(study) if each.figure)
     named = (claim.key, "[A2020]", "yes", "does not hold", "0.0001")
     write_claims(report, [*CLAIMS, named], [f"{claim.figure}.svg"])
     summary = read_verdict_summary(report, study)

@@ -25,7 +25,7 @@ _EXPLORATION = 2.0
 _MEGABYTES = 100  # memory limit of the search tree for one move
 
 
-def spiel_name(game: Game) -> str:
+def openspiel_name(game: Game) -> str:
     """Return OpenSpiel's name for a game; raise UserError if OpenSpiel does not have the game."""
     name, _, _ = game_name(game).partition(":")
     rows, columns, *others = game
@@ -43,7 +43,7 @@ def spiel_name(game: Game) -> str:
     )
 
 
-def spiel_bot(spec: str, game: Game | str, seed: int = 0) -> Any:
+def openspiel_bot(spec: str, game: Game | str, seed: int = 0) -> Any:
     """Return a `pyspiel.Bot` that plays like the agent `spec`, such as ``"runs/demo"``.
 
     `game` is a name, such as ``"connect_four:6x7"``, or a parsed game. The bot's moves depend only
@@ -56,7 +56,7 @@ def spiel_bot(spec: str, game: Game | str, seed: int = 0) -> Any:
     seed = checked_whole_number("seed", seed)
     game = Position.start(game).game
     pyspiel = _pyspiel()
-    name = str(pyspiel.load_game(spiel_name(game)))
+    name = str(pyspiel.load_game(openspiel_name(game)))
     agent = parse_agent(spec, game)
     player = prepare_for_one_game(agent.new_player())
 
@@ -81,13 +81,13 @@ def spiel_bot(spec: str, game: Game | str, seed: int = 0) -> Any:
     return SpielBot()
 
 
-class SpielPlayer:
+class OpenSpielMctsPlayer:
     """Player that searches with OpenSpiel's tree search, with a random playout per simulation."""
 
     def __init__(self, game: Game, name: str, simulations: int) -> None:
         self.name = name
         self._pyspiel = _pyspiel()
-        self._spiel = self._pyspiel.load_game(spiel_name(game))
+        self._spiel = self._pyspiel.load_game(openspiel_name(game))
         self._simulations = simulations
         self._states: list[Any] = []
 
@@ -123,9 +123,11 @@ class _SpielMcts(AgentKind):
     def new_agent(self, argument: str, game: Game) -> Agent:
         simulations = parse_playout_count(_NAME, argument)
         _pyspiel()
-        spiel_name(game)
+        openspiel_name(game)
         name = f"{_NAME}:{simulations}"
-        return Agent(name, lambda: SpielPlayer(game, name, simulations), game=game, identity=name)
+        return Agent(
+            name, lambda: OpenSpielMctsPlayer(game, name, simulations), game=game, identity=name
+        )
 
 
 def _pyspiel() -> Any:

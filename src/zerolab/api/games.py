@@ -12,8 +12,8 @@ from typing import NamedTuple, cast
 from zerolab.agents.agent import Agent
 from zerolab.api.positions import (
     GAME_OPTION_EXAMPLE,
-    agents_of,
-    game_of,
+    agents_from_specs,
+    game_from_name,
     require_callable,
     require_path,
     require_spec_strings,
@@ -72,7 +72,7 @@ def play_match(
     UserError for invalid specs, an odd number of games, or openings that are too long for the game.
     """
     require_callable("progress", progress)
-    first, second = agents_of([a, b], game)
+    first, second = agents_from_specs([a, b], game)
     settings = _settings([first, second], games, openings, seed)
     return play_match_of(
         first.game, first, second, settings.games, settings.seed,
@@ -101,7 +101,7 @@ def play_sprt(
     require_callable("progress", progress)
     for name, value in (("elo0", elo0), ("elo1", elo1)):
         require_type(name, value, Real, "a number of Elo points")
-    first, second = agents_of([a, b], game)
+    first, second = agents_from_specs([a, b], game)
     settings = _settings([first, second], games, openings, seed)
     return play_sprt_of(
         first.game, first, second, Sprt(float(elo0), float(elo1)), settings.games, settings.seed,
@@ -134,7 +134,9 @@ def play_tournament(
     require_callable("progress", progress)
     saved = Tournament.load(Path(folder)) if folder is not None else None
     names = [] if saved is None else list(saved.settings.players)
-    parsed_game = game_of(saved.settings.game if game is None and saved is not None else game)
+    parsed_game = game_from_name(
+        saved.settings.game if game is None and saved is not None else game
+    )
     parsed = parse_tournament_agents(
         names, require_spec_strings(agents), parsed_game, game_example=GAME_OPTION_EXAMPLE
     )
@@ -252,7 +254,7 @@ def parse_pgn(text: str, game: str | None = None) -> list[RecordedGame]:
 
 
 def _games(text: str, game: str | None, source: str) -> list[RecordedGame]:
-    default = game_of(game)
+    default = game_from_name(game)
     games = [_replayed(each, default) for each in split_pgn(text, source)]
     if not games and text.strip():
         raise UserError(f"{source} has no games: expected PGN, which begins with tags")

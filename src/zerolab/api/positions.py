@@ -52,10 +52,10 @@ def require_position(value: object) -> None:
     require_type("position", value, Position, "a zerolab.Position")
 
 
-def agents_of(specs: Iterable[object], game: str | None) -> list[Agent]:
+def agents_from_specs(specs: Iterable[object], game: str | None) -> list[Agent]:
     """Return the agents with these specs, all for one game; raise UserError for invalid specs."""
     return parse_agents(
-        require_spec_strings(specs), game_of(game), game_example=GAME_OPTION_EXAMPLE
+        require_spec_strings(specs), game_from_name(game), game_example=GAME_OPTION_EXAMPLE
     )
 
 
@@ -67,7 +67,7 @@ def require_spec_strings(values: Iterable[object]) -> list[str]:
     return [str(spec) for spec in specs]
 
 
-def game_of(name: str | None) -> Game | None:
+def game_from_name(name: str | None) -> Game | None:
     """Return the game called `name`, or None if `name` is None; raise UserError if invalid."""
     return None if name is None else parse_game(name)
 
@@ -278,7 +278,7 @@ def load_agent(spec: str, game: str | None = None) -> LoadedAgent:
     spec, and if the network is missing or damaged.
     """
     require_type("agent", spec, str, AGENT_EXAMPLE)
-    (agent,) = parse_agents([spec], game_of(game), game_example=GAME_OPTION_EXAMPLE)
+    (agent,) = parse_agents([spec], game_from_name(game), game_example=GAME_OPTION_EXAMPLE)
     return LoadedAgent(agent)
 
 

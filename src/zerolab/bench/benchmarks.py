@@ -21,7 +21,7 @@ from zerolab.training.shorthands import preset_names, preset_title
 
 GAMES = ("connect_four:6x7", "othello:6x6", "gobang:6x6")
 
-Work = Callable[[], float]
+WorkFunction = Callable[[], float]
 """Function that does some work and returns the number of units of work."""
 
 
@@ -69,14 +69,16 @@ class BenchmarkResult:
         return entry | ({"shares": shares} if shares else {}) | note
 
 
-def measure_rate(work: Work) -> float:
+def measure_rate(work: WorkFunction) -> float:
     """Do some work and return the units of work per second."""
     began = perf_counter()
     units = work()
     return units / (perf_counter() - began)
 
 
-def alternating_rates(subject: Work, limit: Work, rounds: int) -> tuple[float, float]:
+def measure_median_rates(
+    subject: WorkFunction, limit: WorkFunction, rounds: int
+) -> tuple[float, float]:
     """Return the median rates of subject and limit, in units per second, after a warm-up.
 
     Subject and limit alternate, so that noise from the machine affects both equally.
@@ -98,10 +100,10 @@ SUITES = {
     "service": "selfplay:measure_search_service",
     "single-root": "selfplay:measure_single_root",
     "warm-start": "selfplay:measure_warm_start",
-    "replay": "learning:measure_replay",
+    "replay": "learning:measure_replay_window",
     "learn": "learning:measure_learning",
     "heads": "learning:measure_convolutional_heads",
-    "train": "learning:measure_run",
+    "train": "learning:measure_complete_run",
     "tournament": "tournaments:measure_tournament",
     "league": "tournaments:measure_league",
     "int8": "learning:measure_int8",

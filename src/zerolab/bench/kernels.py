@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from zerolab.bench.benchmarks import GAMES, BenchmarkResult, alternating_rates
+from zerolab.bench.benchmarks import GAMES, BenchmarkResult, measure_median_rates
 from zerolab.core import streams
 from zerolab.core.compiled import inlined, kernel
 from zerolab.core.memory import copy_row
@@ -41,7 +41,7 @@ def measure_tree_search(rounds: int) -> Iterator[BenchmarkResult]:
     """Compare tree search with the rules alone, and batched search with unbatched search."""
     for name in GAMES:
         subject, limit = TreeSearches(name), RandomMoves(name)
-        rate, limit_rate = alternating_rates(subject.search_all, limit.make_moves, 5 * rounds)
+        rate, limit_rate = measure_median_rates(subject.search_all, limit.make_moves, 5 * rounds)
         yield BenchmarkResult(
             f"tree/{name}", "simulations/s", rate, limit_rate, "rules without a tree"
         )
@@ -49,7 +49,7 @@ def measure_tree_search(rounds: int) -> Iterator[BenchmarkResult]:
         unbatched = TreeSearches(name)
         for trees in _BATCHES:
             batched = BatchedTreeSearches(name, trees)
-            rate, limit_rate = alternating_rates(
+            rate, limit_rate = measure_median_rates(
                 batched.search_all, unbatched.search_all, 2 * rounds
             )
             yield BenchmarkResult(
@@ -169,9 +169,9 @@ def measure_playouts(rounds: int) -> Iterator[BenchmarkResult]:
     """Compare the speed of playouts with that of generating the same random numbers alone."""
     for name in GAMES:
         subject = _Playouts(name)
-        rate, limit_rate = alternating_rates(subject.play, subject.draw, 5 * rounds)
-        once, generic = alternating_rates(subject.play, subject.play_generic, rounds)
-        two, one = alternating_rates(subject.play_on_two_threads, subject.play, rounds)
+        rate, limit_rate = measure_median_rates(subject.play, subject.draw, 5 * rounds)
+        once, generic = measure_median_rates(subject.play, subject.play_generic, rounds)
+        two, one = measure_median_rates(subject.play_on_two_threads, subject.play, rounds)
         note = (
             f"{once / generic:.1f} times the generic playout, 2 threads {two / one:.2f} times one"
         )
@@ -267,7 +267,7 @@ def measure_solving(rounds: int) -> Iterator[BenchmarkResult]:
 def _measure(
     subject: _StartSolving | _MoveSolving, limit: RandomMoves, name: str, rounds: int
 ) -> BenchmarkResult:
-    rate, limit_rate = alternating_rates(subject.solve, limit.make_moves, rounds)
+    rate, limit_rate = measure_median_rates(subject.solve, limit.make_moves, rounds)
     seconds = statistics.median(subject.seconds[1:])
     note = f"{seconds:.3g} s each"
     return BenchmarkResult(

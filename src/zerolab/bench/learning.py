@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.ao.quantization import get_default_qconfig_mapping
 from torch.ao.quantization.quantize_fx import convert_fx, prepare_fx
 
-from zerolab.bench.benchmarks import GAMES, BenchmarkResult, alternating_rates, measure_rate
+from zerolab.bench.benchmarks import GAMES, BenchmarkResult, measure_median_rates, measure_rate
 from zerolab.bench.selfplay import ContinuousSelfPlay
 from zerolab.core.processes import available_cores
 from zerolab.networks.catalogue import NETWORKS, build_network
@@ -74,7 +74,7 @@ def measure_learning(rounds: int) -> Iterator[BenchmarkResult]:
     for title, settings, size, batches in WORKLOADS:
         for name in GAMES:
             subject = LearningEpochs(name, settings, size, batches)
-            rate, limit_rate = alternating_rates(subject.learn, subject.bare_loop, rounds)
+            rate, limit_rate = measure_median_rates(subject.learn, subject.repeat_one_batch, rounds)
             label = f"learn/{title}/{name}"
             yield BenchmarkResult(
                 label, "samples/s", rate, limit_rate, "a bare loop over prepared tensors"
@@ -107,7 +107,7 @@ class LearningEpochs:
         self._iteration += 1
         return float(self._learner.learn(self._window, 0, self._iteration).examples_seen)
 
-    def bare_loop(self) -> float:
+    def repeat_one_batch(self) -> float:
         """Take the same number of steps on one prepared batch; return the number of examples."""
         network, optimizer = self._bare.network.train(), self._bare.optimizer
         planes, policies, values = self._tensors
@@ -143,11 +143,11 @@ _DISTINCT_ITERATIONS = 13
 """Number of iterations before positions repeat; by then, nearly all have left the window."""
 
 
-def measure_replay(rounds: int) -> Iterator[BenchmarkResult]:
+def measure_replay_window(rounds: int) -> Iterator[BenchmarkResult]:
     """Measure how fast a full window accepts iterations on one core, with and without merging."""
     for name in GAMES[:2]:
         merging, plain = (_Filling(name, kind) for kind in (NewestMerging(), NoMerging()))
-        rate, limit_rate = alternating_rates(merging.add, plain.add, rounds)
+        rate, limit_rate = measure_median_rates(merging.add, plain.add, rounds)
         yield BenchmarkResult(
             f"replay/merge/{name}", "positions/s", rate, limit_rate,
             "a window of the same size without merging",
@@ -206,7 +206,7 @@ def _facts(random: np.random.Generator, actions: int) -> Facts:
     return Facts(**columns | {"policies": policies, "reply_policies": policies})
 
 
-def measure_run(rounds: int) -> Iterator[BenchmarkResult]:
+def measure_complete_run(rounds: int) -> Iterator[BenchmarkResult]:
     """Compare the time of a complete run with that of its self-play; ignore `rounds`.
 
     The result includes each stage's share of the time.
@@ -244,14 +244,14 @@ def measure_convolutional_heads(rounds: int) -> Iterator[BenchmarkResult]:
     for name in GAMES:
         players = (_EqualSelfPlay(name, network) for network in (_HEADS, _LIMIT))
         subject, limit = (player.play for player in players)
-        rate, limit_rate = alternating_rates(subject, limit, _MEASUREMENTS_PER_ROUND * rounds)
+        rate, limit_rate = measure_median_rates(subject, limit, _MEASUREMENTS_PER_ROUND * rounds)
         label = f"heads/fully_convolutional4x32/{name}"
         yield BenchmarkResult(
             f"{label}/selfplay", "positions/s", rate, limit_rate, "heads of resnet"
         )
         learners = (LearningEpochs(name, network, _BATCH, _BATCHES) for network in (_HEADS, _LIMIT))
         subject, limit = (learner.learn for learner in learners)
-        rate, limit_rate = alternating_rates(subject, limit, _MEASUREMENTS_PER_ROUND * rounds)
+        rate, limit_rate = measure_median_rates(subject, limit, _MEASUREMENTS_PER_ROUND * rounds)
         yield BenchmarkResult(f"{label}/learn", "samples/s", rate, limit_rate, "heads of resnet")
 
 
@@ -299,7 +299,7 @@ def measure_int8(rounds: int) -> Iterator[BenchmarkResult]:
         tested = planes[_CALIBRATION:]
         precision = default_precision(torch.device("cpu"))
         best = copy.deepcopy(plain).to(precision)
-        rate, limit_rate = alternating_rates(
+        rate, limit_rate = measure_median_rates(
             lambda: _run(quantised, tested), lambda: _run(best, tested.to(precision)), rounds
         )
         change = _difference(plain, quantised, tested)

@@ -16,7 +16,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, supp
 from pathlib import Path
 from typing import Any
 
-from zerolab.bench.benchmarks import BenchmarkResult, alternating_rates
+from zerolab.bench.benchmarks import BenchmarkResult, measure_median_rates
 from zerolab.core.errors import MissingExtraError, UserError
 from zerolab.core.processes import available_cores
 from zerolab.core.resources import current_memory_mib, peak_memory_mib
@@ -234,7 +234,7 @@ def measure_study_workers(rounds: int) -> Iterator[BenchmarkResult]:
             )  # fmt: skip
         if "ray" in workers_by_title:
             with LocalWorkers(count) as local, RayWorkers("local", folder, count) as ray:
-                rate, limit_rate = alternating_rates(
+                rate, limit_rate = measure_median_rates(
                     lambda: _perform(ray), lambda: _perform(local), rounds
                 )
             yield BenchmarkResult(
@@ -294,4 +294,4 @@ def _train_study(root: Path, study: Study, workers: Workers) -> tuple[float, flo
     seconds = time.perf_counter() - began
     if failures:
         raise UserError(f"benchmark runs failed: {failures}")
-    return seconds, sum(run.total_seconds for run in execution.results())
+    return seconds, sum(run.training_seconds for run in execution.results())

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from zerolab.agents.network_players import SearchPlayer
-from zerolab.bench.benchmarks import GAMES, BenchmarkResult, alternating_rates, measure_rate
+from zerolab.bench.benchmarks import GAMES, BenchmarkResult, measure_median_rates, measure_rate
 from zerolab.bench.kernels import TreeSearches
 from zerolab.core.processes import available_cores
 from zerolab.networks.catalogue import NETWORKS, build_network
@@ -46,7 +46,7 @@ def measure_self_play(rounds: int) -> Iterator[BenchmarkResult]:
                 search = SearchSettings(simulations=simulations, deduplicate=saving, **cache)
                 subject = SelfPlay(name, settings, games, search)
                 limit = FastestEvaluation(name, settings)
-                rate, limit_rate = alternating_rates(subject.play, limit.evaluate, rounds)
+                rate, limit_rate = measure_median_rates(subject.play, limit.evaluate, rounds)
                 yield BenchmarkResult(
                     f"selfplay/{title}/{name}/{'deduplicated' if saving else 'plain'}",
                     "simulations/s",
@@ -65,7 +65,7 @@ def _measure_without_tail(rounds: int) -> Iterator[BenchmarkResult]:
     for name in GAMES:
         episodes = SelfPlay(name, settings, _LANES, search, counts_positions=True)
         lanes = ContinuousSelfPlay(name, settings, episodes.measure_plies_per_game(), search)
-        rate, limit_rate = alternating_rates(lanes.play, episodes.play, rounds)
+        rate, limit_rate = measure_median_rates(lanes.play, episodes.play, rounds)
         yield BenchmarkResult(
             f"selfplay/resnet4x32/{name}/continuous", "positions/s", rate, limit_rate,
             "positions/s of episodic self-play with the same number of parallel games",
@@ -208,8 +208,8 @@ def measure_search_service(rounds: int) -> Iterator[BenchmarkResult]:
     One measurement uses positions that rarely repeat; the other uses positions that often do.
     """
     for title, plies in _STARTS:
-        served, plain = ServedSelfPlay(plies), PlainSelfPlay(plies)
-        rate, limit_rate = alternating_rates(served.play, plain.play, rounds)
+        served, plain = SearchServiceSelfPlay(plies), PlainSelfPlay(plies)
+        rate, limit_rate = measure_median_rates(served.play, plain.play, rounds)
         yield BenchmarkResult(
             f"service/resnet4x32/{_GAME}/{title}", "moves/s", rate, limit_rate,
             "moves/s of plain self-play, without tree reuse", served.time_shares(),
@@ -237,7 +237,7 @@ class PlainSelfPlay(SelfPlay):
         return float(episodes.examples.full.sum())
 
 
-class ServedSelfPlay(PlainSelfPlay):
+class SearchServiceSelfPlay(PlainSelfPlay):
     """Iterations of the same self-play through the search service."""
 
     unsearched_move_share = 0.0
@@ -266,7 +266,7 @@ def measure_single_root(rounds: int) -> Iterator[BenchmarkResult]:
     for title, network, *_ in WORKLOADS:
         for name in _ROOT_GAMES:
             subject, limit = SingleRootSearch(name, network), FastestEvaluation(name, network)
-            rate, limit_rate = alternating_rates(subject.search, limit.evaluate, rounds)
+            rate, limit_rate = measure_median_rates(subject.search, limit.evaluate, rounds)
             yield BenchmarkResult(
                 f"single-root/{title}/{name}",
                 "positions/s",
@@ -305,14 +305,14 @@ def measure_warm_start(rounds: int) -> Iterator[BenchmarkResult]:
     """Compare RAVE with PUCT, both without a network, and warm-started with plain self-play."""
     for name in GAMES:
         rave, puct = TreeSearches(name, "rave"), TreeSearches(name)
-        rate, limit_rate = alternating_rates(rave.search_all, puct.search_all, 5 * rounds)
+        rate, limit_rate = measure_median_rates(rave.search_all, puct.search_all, 5 * rounds)
         yield BenchmarkResult(f"warm-start/rave/{name}", "simulations/s", rate, limit_rate, "PUCT")
     title, network, games, simulations = WORKLOADS[0]
     plain = SearchSettings(simulations=simulations)
     warm = warm_start_search_settings(plain, WarmStartSettings(variant="wrora"), weight=0.6)
     for name in GAMES:
         wrora, baseline = (SelfPlay(name, network, games, search) for search in (warm, plain))
-        rate, limit_rate = alternating_rates(wrora.play, baseline.play, rounds)
+        rate, limit_rate = measure_median_rates(wrora.play, baseline.play, rounds)
         yield BenchmarkResult(
             f"warm-start/wrora/{title}/{name}", "simulations/s", rate, limit_rate, "Baseline",
             wrora.time_shares(),

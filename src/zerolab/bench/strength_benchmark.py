@@ -15,7 +15,7 @@ from zerolab.bench.strength_report import (
     NetworkAccuracy,
     TimedCheckpoint,
     evaluation_search_options,
-    measure_network,
+    measure_network_accuracy,
 )
 from zerolab.core.config import validate
 from zerolab.core.errors import UserError
@@ -106,7 +106,7 @@ def timed_checkpoints(run: RunFolder) -> list[TimedCheckpoint]:
     return timed
 
 
-def spaced_checkpoints(
+def select_due_checkpoints(
     candidates: list[TimedCheckpoint], every: float, hours: float, *, is_finished: bool = False
 ) -> list[TimedCheckpoint]:
     """Return the first checkpoint at or after each due time, in hours.
@@ -258,7 +258,7 @@ def _measure(
     display: BenchmarkDisplay,
 ) -> None:
     run = RunFolder.open(path)
-    for checkpoint in spaced_checkpoints(
+    for checkpoint in select_due_checkpoints(
         timed_checkpoints(run), settings.every, settings.hours, is_finished=run.progress.finished
     ):
         measured = accuracy_log.run_entries(variant, seed)
@@ -270,7 +270,7 @@ def _measure(
             continue
         title = f"measuring {variant}-{seed}@{checkpoint.network}"
         with display.progress_bar(title, len(positions), "positions") as report:
-            shares = measure_network(run, checkpoint, positions, settings, report)
+            shares = measure_network_accuracy(run, checkpoint, positions, settings, report)
         fields = {"variant": variant, "seed": seed, **checkpoint._asdict(), **shares}
         accuracy = NetworkAccuracy.model_validate(fields)
         accuracy_log.add(accuracy)
@@ -284,7 +284,7 @@ def _measure(
 def _write(
     folder: Path, curves: dict[str, list[strength_report.StrengthPoint]], settings: StrengthSettings
 ) -> None:
-    figure = strength_report.draw_strength(curves, settings)
+    figure = strength_report.draw_strength_curves(curves, settings)
     for ending in ("png", "svg"):
         save_figure(figure, folder / f"strength.{ending}")
     text = titled_markdown_table(strength_report.strength_table(curves, settings))

@@ -20,7 +20,7 @@ from zerolab.evaluation.accuracy import agent_accuracy_reports
 from zerolab.evaluation.position_statistics import MeanEstimate
 from zerolab.evaluation.positions import SolvedPositions
 from zerolab.play.engine import ProgressCallback
-from zerolab.report.figures import COLOURS, legend_below, new_figure, series_colour
+from zerolab.report.figures import COLOURS, add_legend_below, new_figure, series_colour
 from zerolab.report.table import Cell, Column, Interval, Table, wilson_interval
 from zerolab.search.search_settings import SearchSettings
 from zerolab.store.run_folder import RunFolder
@@ -108,7 +108,7 @@ def evaluation_search_options(
     return parse_search_options(NetworkOptions, text, trained)
 
 
-def measure_network(
+def measure_network_accuracy(
     run: RunFolder,
     checkpoint: TimedCheckpoint,
     positions: SolvedPositions,
@@ -217,7 +217,9 @@ def curves_as_dict(curves: dict[str, list[StrengthPoint]]) -> dict[str, Any]:
     }
 
 
-def draw_strength(curves: dict[str, list[StrengthPoint]], settings: StrengthSettings) -> Figure:
+def draw_strength_curves(
+    curves: dict[str, list[StrengthPoint]], settings: StrengthSettings
+) -> Figure:
     """Draw strong and weak accuracy with search against hours, with 95 % intervals."""
     figure = new_figure(10, 4.6)
     strong, weak = figure.subplots(1, 2)
@@ -232,7 +234,7 @@ def draw_strength(curves: dict[str, list[StrengthPoint]], settings: StrengthSett
         axes.xaxis.set_minor_formatter(_hours)
         axes.yaxis.set_major_formatter(lambda rate, _: f"{100 * rate:.4g} %")
         axes.grid(alpha=0.3, which="both")
-    legend_below(figure, strong.get_legend_handles_labels()[0])
+    add_legend_below(figure, strong.get_legend_handles_labels()[0])
     figure.suptitle(
         f"{settings.game}: moves with {settings.simulations} simulations on"
         f" {settings.positions} solved positions, with 95 % intervals over positions",

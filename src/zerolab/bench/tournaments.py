@@ -13,7 +13,7 @@ import torch
 
 from zerolab.agents.agent import Agent, NetworkOptions
 from zerolab.agents.network_players import NetworkPlayerFactory, SearchPlayer, tree_bytes
-from zerolab.bench.benchmarks import BenchmarkResult, alternating_rates
+from zerolab.bench.benchmarks import BenchmarkResult, measure_median_rates
 from zerolab.bench.selfplay import ContinuousSelfPlay, untrained_evaluator
 from zerolab.core.processes import available_cores
 from zerolab.league.league import League
@@ -46,7 +46,7 @@ def measure_tournament(rounds: int) -> Iterator[BenchmarkResult]:
         search = SearchSettings(simulations=_SIMULATIONS, deduplicate=saving, **cache)
         subject = _Tournament(evaluators, search)
         limit = _SelfPlay(evaluators[0], search)
-        rate, limit_rate = alternating_rates(subject.play, limit.play, rounds)
+        rate, limit_rate = measure_median_rates(subject.play, limit.play, rounds)
         label = f"tournament/resnet4x32/{_GAME_NAME}/{'deduplicated' if saving else 'plain'}"
         yield BenchmarkResult(
             label, "simulations/s", rate, limit_rate, "self-play of one of the networks"
@@ -126,7 +126,7 @@ def measure_league(rounds: int) -> Iterator[BenchmarkResult]:
     for name in _LEAGUE_GAME_NAMES:
         evaluator = untrained_evaluator(name, _NETWORK)
         subject, limit = _League(name, evaluator), _LeagueSelfPlay(name, evaluator)
-        rate, limit_rate = alternating_rates(subject.play, limit.play, rounds)
+        rate, limit_rate = measure_median_rates(subject.play, limit.play, rounds)
         yield BenchmarkResult(
             f"league/resnet4x32/{name}", "games/min", 60 * rate, 60 * limit_rate,
             "self-play, one tree for both sides",
@@ -213,14 +213,16 @@ def measure_cluster(rounds: int) -> Iterator[BenchmarkResult]:
             _GAME_NAME, _NETWORK, _CONTINUOUS_PLIES, _CLUSTER_SEARCH, executor=executor
         )
         local = ContinuousSelfPlay(_GAME_NAME, _NETWORK, _CONTINUOUS_PLIES, _CLUSTER_SEARCH)
-        rate, limit = alternating_rates(remote.play, local.play, rounds)
+        rate, limit = measure_median_rates(remote.play, local.play, rounds)
         yield BenchmarkResult(
             f"cluster/continuous/{_GAME_NAME}", "positions/s", rate, limit, limit_of,
             note=f"{actors} actors with a core each, one chunk per actor and iteration",
         )  # fmt: skip
-        rate, limit = alternating_rates(_Gate(executor).play, _Gate(THREAD_EXECUTOR).play, rounds)
+        rate, limit = measure_median_rates(
+            _Gate(executor).play, _Gate(THREAD_EXECUTOR).play, rounds
+        )
         yield BenchmarkResult(f"cluster/gate/{_GAME_NAME}", "games/s", rate, limit, limit_of)
-        rate, limit = alternating_rates(
+        rate, limit = measure_median_rates(
             _TinyChunks(executor).play, _TinyChunks(THREAD_EXECUTOR).play, rounds
         )
         yield BenchmarkResult(

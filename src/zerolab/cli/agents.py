@@ -46,7 +46,7 @@ from zerolab.evaluation.cards import (
 )
 from zerolab.evaluation.collecting import DatasetSettings
 from zerolab.oracles.oracle import NotSolvedError
-from zerolab.report.table import Cell, Column, Table, table_of_columns
+from zerolab.report.table import Cell, Column, Table, table_from_columns
 from zerolab.report.text import print_table
 from zerolab.rules.catalogue import game_name
 
@@ -150,7 +150,7 @@ def agents_table(listed: Sequence[AgentWithCard]) -> Table:
             each.card.training.hours if each.card else None for each in listed
         ],
     }
-    return table_of_columns("agents", columns)
+    return table_from_columns("agents", columns)
 
 
 def _as_json(listed: AgentWithCard) -> dict[str, Any]:

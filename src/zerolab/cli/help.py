@@ -101,16 +101,16 @@ def _description(text: str) -> str:
     examples end in a backslash, so that the commands can be pasted into a shell.
     """
     paragraphs = text.partition("\nArgs:\n")[0].strip().split("\n\n")
-    return "\n\n".join(map(wrapped_paragraph, paragraphs))
+    return "\n\n".join(map(wrap_paragraph, paragraphs))
 
 
-def wrapped_paragraph(paragraph: str) -> str:
+def wrap_paragraph(paragraph: str) -> str:
     """Return a paragraph or a section with a title, such as "Examples:", wrapped."""
     title, *lines = paragraph.split("\n")
     if title.capitalize() == "Examples:":
         return "\n".join([title, *map(_wrapped_command, lines)])
     if title in ("Presets:", "Variants:"):
-        return "\n".join([title, *map(wrapped_entry, lines)])
+        return "\n".join([title, *map(wrap_list_entry, lines)])
     return _fill(" ".join(paragraph.split("\n")))
 
 
@@ -121,7 +121,7 @@ def _fill(text: str, indent: str = "", first_indent: str = "") -> str:
     )  # fmt: skip
 
 
-def wrapped_entry(line: str) -> str:
+def wrap_list_entry(line: str) -> str:
     """Wrap a line of a list, such as ``name  text``, keeping the text in one column."""
     match = re.match(r" *\S+ {2,}", line)
     return _fill(line, " " * len(match[0]) if match else "")

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from zerolab.core import __version__
 
-USAGE_ERROR = 2
+USAGE_ERROR_EXIT_CODE = 2
 
 _LONG_WORD = re.compile(r"(\S{100})\S{100,}")  # messages may quote very long words in full
 _OUTPUT_LOST = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
@@ -106,9 +106,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     if arguments is not None:
         return _run_reporting_errors(arguments)
-    from zerolab.cli.process import enable_compilation_notice, prepare_streams, run_interruptibly
+    from zerolab.cli.process import (
+        enable_compilation_notice,
+        prepare_standard_streams,
+        run_interruptibly,
+    )
 
-    prepare_streams()
+    prepare_standard_streams()
     enable_compilation_notice()
     return run_interruptibly(lambda: _run_reporting_errors(sys.argv[1:]))
 
@@ -137,15 +141,15 @@ def find_command(arguments: Sequence[str]) -> tuple[Callable[..., None], str, li
 def _run_reporting_errors(arguments: Sequence[str]) -> int:
     from zerolab.cli.process import (
         INTERRUPTED_EXIT_CODE,
-        drop_output,
-        one_line_warnings_only,
+        discard_standard_output,
+        print_warnings_as_lines,
         report_interruption,
     )
     from zerolab.core.errors import UserError, one_line
 
     try:
         try:
-            with one_line_warnings_only():
+            with print_warnings_as_lines():
                 _run(arguments)
         finally:
             sys.stdout.flush()
@@ -155,10 +159,10 @@ def _run_reporting_errors(arguments: Sequence[str]) -> int:
         report_interruption(interruption)
         return INTERRUPTED_EXIT_CODE
     except BrokenPipeError:
-        drop_output()  # the reader closed the pipe
+        discard_standard_output()  # the reader closed the pipe
     except OSError as error:
         if error.errno in _OUTPUT_LOST and error.filename is None:
-            drop_output()
+            discard_standard_output()
             return _report(f"cannot write the output: {error.strerror}")
         return _report(_describe(error))
     except MemoryError as error:
@@ -166,7 +170,7 @@ def _run_reporting_errors(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _report(message: str, exit_code: int = USAGE_ERROR) -> int:
+def _report(message: str, exit_code: int = USAGE_ERROR_EXIT_CODE) -> int:
     from zerolab.cli.process import terminal_width, wrap_line
     from zerolab.core.errors import escape_unprintable
 
@@ -196,14 +200,14 @@ def _run(arguments: Sequence[str]) -> None:
 
 
 def _help() -> str:
-    from zerolab.cli.help import wrapped_entry, wrapped_paragraph
+    from zerolab.cli.help import wrap_list_entry, wrap_paragraph
 
     width = max(map(len, COMMANDS))
     lines = ["usage: zerolab COMMAND ...", "", "A laboratory for AlphaZero-like self-play.", ""]
     lines += [
-        wrapped_entry(f"  {name:{width}}  {command.help}") for name, command in COMMANDS.items()
+        wrap_list_entry(f"  {name:{width}}  {command.help}") for name, command in COMMANDS.items()
     ]
-    return "\n".join([*lines, "", *map(wrapped_paragraph, _HELP_END)])
+    return "\n".join([*lines, "", *map(wrap_paragraph, _HELP_END)])
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from rich.text import Text
 from zerolab.cli.process import compilation_notice, terminal_width, wrap_line
 from zerolab.core.errors import escape_unprintable
 
-WIDTH = 160
+FILE_TABLE_WIDTH = 160
 """Width of tables in files and pipes. In narrower tables, names would be wrapped."""
 
 
@@ -23,7 +23,7 @@ class Console(rich.console.Console):
     """Console without markup, automatic highlighting, or emoji codes such as ``:100:``.
 
     In a terminal, lines are wrapped between words. In files and pipes, lines are not wrapped, and
-    tables have the width `WIDTH`.
+    tables have the width `FILE_TABLE_WIDTH`.
 
     Unprintable characters are escaped, so that a name in an untrusted file cannot clear the
     terminal. A closed pipe raises BrokenPipeError, as with `print`.
@@ -33,7 +33,7 @@ class Console(rich.console.Console):
         plain: dict[str, Any] = {"markup": False, "emoji": False, "highlight": False}
         stream = options.get("file") or (sys.stderr if options.get("stderr") else sys.stdout)
         if terminal_width(stream) is None:
-            plain |= {"width": WIDTH, "soft_wrap": True}
+            plain |= {"width": FILE_TABLE_WIDTH, "soft_wrap": True}
         super().__init__(**{**plain, **options})
 
     def print(self, *objects: Any, **options: Any) -> None:

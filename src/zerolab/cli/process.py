@@ -85,11 +85,11 @@ def run_interruptibly(work: Callable[[], int]) -> int:
             raise
         report_interruption()
     if interruption.number is not None:
-        end_process(interruption.exit_code)
+        exit_without_waiting(interruption.exit_code)
     return code
 
 
-def end_process(code: int) -> None:
+def exit_without_waiting(code: int) -> None:
     """End this process and its child processes without waiting for its threads."""
     cleanup = threading.Thread(target=_clean_up, daemon=True)
     cleanup.start()
@@ -150,7 +150,7 @@ class _Interruption:
             select.select([arrivals], [], [], _SECONDS_TO_STOP)
         if not _reported.is_set():  # the main thread is still busy
             report_interruption(_advice[-1])
-        end_process(128 + number)
+        exit_without_waiting(128 + number)
 
 
 def _report_unless_interrupted(unraisable: Any) -> None:
@@ -158,7 +158,7 @@ def _report_unless_interrupted(unraisable: Any) -> None:
         sys.__unraisablehook__(unraisable)
 
 
-def prepare_streams() -> None:
+def prepare_standard_streams() -> None:
     """Redirect closed streams (``>&-``) to the null device, and escape unencodable output.
 
     Without the redirection, the next file to be opened would reuse the descriptor of the closed
@@ -179,7 +179,7 @@ def prepare_streams() -> None:
 
 
 @contextmanager
-def one_line_warnings_only() -> Iterator[None]:
+def print_warnings_as_lines() -> Iterator[None]:
     """Print each warning about a missing package or a broken plug-in once, as one line."""
     from zerolab.core.errors import PluginWarning, SlowFallbackWarning, escape_unprintable
 
@@ -207,7 +207,7 @@ def one_line_warnings_only() -> Iterator[None]:
         yield
 
 
-def drop_output() -> None:
+def discard_standard_output() -> None:
     """Discard all further standard output, including output at interpreter exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 

@@ -13,7 +13,7 @@ import tyro
 from zerolab.cli.output import Console, print_json, print_lines
 from zerolab.core.errors import UserError
 from zerolab.report.figures import check_figure_path, save_figure
-from zerolab.report.table import Cell, Column, Table, table_of_columns
+from zerolab.report.table import Cell, Column, Table, table_from_columns
 from zerolab.report.text import print_table
 from zerolab.rules.catalogue import game_name
 from zerolab.store.listing import RunSummary, find_runs, summarise_run
@@ -77,7 +77,7 @@ def _table(summaries: Sequence[RunSummary]) -> Table:
         },
         Column("started from"): [each.start_network for each in summaries],
     }
-    return table_of_columns("runs", columns)
+    return table_from_columns("runs", columns)
 
 
 def plot(

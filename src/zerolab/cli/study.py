@@ -295,10 +295,10 @@ def _show_document(
     from zerolab.report.html import save_document
     from zerolab.report.text import print_document
 
-    command = repeating_command(study, scale, results.design.seeds)
+    command = repeat_command(study, scale, results.design.seeds)
     citation = ReportCitation(study.name, command, date.today().isoformat(), __version__)
     document = dataclasses.replace(document, citation=citation)
-    for message in results.damage_messages:
+    for message in results.exclusion_messages:
         print_lines(f"left out of the report: {message}", error=True)
     save_document(document, output)
     if json:
@@ -309,7 +309,7 @@ def _show_document(
     console.print(f"\nfull report: {output / 'index.html'}")
 
 
-def repeating_command(study: Study, scale: Scale, seeds: Sequence[int]) -> str:
+def repeat_command(study: Study, scale: Scale, seeds: Sequence[int]) -> str:
     """Return the command that repeats a study with given seeds, in ascending order."""
     command = ["zerolab", "study", study.name, "--scale", scale]
     if seeds and list(seeds) != study.planned_seeds(scale):

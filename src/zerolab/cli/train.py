@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 DEFAULT_PRESET = "mini"
 
-Loggers = Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="NAME")]
+LoggerNames = Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="NAME")]
 
 
 def train(
@@ -42,7 +42,7 @@ def train(
     from_: Annotated[str | None, tyro.conf.arg(name="from", metavar="RUN[@N]")] = None,
     transfer: TransferOption | None = None,
     set: Assignments = (),
-    log: Loggers = (),
+    log: LoggerNames = (),
     ray: str = "",
     actors: int = 0,
     cores_per_actor: int = 1,
@@ -135,13 +135,15 @@ class ClusterOptions(NamedTuple):
 
     address: str
     actors: int
-    cores: int
+    cores_per_actor: int
 
     def arguments(self) -> list[str]:
         """Return the options as on the command line."""
         arguments = ["--ray", self.address]
         arguments += ["--actors", str(self.actors)] if self.actors else []
-        return arguments + (["--cores-per-actor", str(self.cores)] if self.cores > 1 else [])
+        return arguments + (
+            ["--cores-per-actor", str(self.cores_per_actor)] if self.cores_per_actor > 1 else []
+        )
 
 
 _MAX_COUNT = 100_000

@@ -23,7 +23,7 @@ from zerolab.play.match import play_match
 from zerolab.play.pair_results import PairResult, pair_result
 from zerolab.play.pairings import check_opening_length
 from zerolab.ratings.results import distinct_games
-from zerolab.report.figures import legend_below, new_figure, save_figure, series_colour
+from zerolab.report.figures import add_legend_below, new_figure, save_figure, series_colour
 from zerolab.report.table import Cell, Column, Table, percent
 from zerolab.report.text import print_table
 from zerolab.rules import compiled_rules
@@ -318,7 +318,7 @@ def draw_accuracy(title: str, reports: Sequence[AccuracyReport]) -> Figure:
         axes.grid(alpha=0.3)
     panels[0].set_ylabel("moves")
     panels[0].yaxis.set_major_formatter(lambda rate, _: f"{100 * rate:.0f} %")
-    legend_below(figure, panels[1].get_legend_handles_labels()[0])
+    add_legend_below(figure, panels[1].get_legend_handles_labels()[0])
     figure.suptitle(title, parse_math=False)
     return figure
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from zerolab.core.errors import UserError, quoted
 from zerolab.play.game_files import ReachedPositions, reached_positions
-from zerolab.report.figures import legend_below, new_figure, series_colour, shorten_name
+from zerolab.report.figures import add_legend_below, new_figure, series_colour, shorten_name
 from zerolab.report.table import Z95, Interval, wilson_interval
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.rules import Game
@@ -256,5 +256,5 @@ def draw_diversity(runs: Sequence[Diversity]) -> Figure:
     by_ply.set(xlabel="ply", ylabel="distinct positions at this ply")
     for axes in (against_games, by_ply):
         axes.grid(alpha=0.3)
-    legend_below(figure, by_ply.get_legend_handles_labels()[0])
+    add_legend_below(figure, by_ply.get_legend_handles_labels()[0])
     return figure

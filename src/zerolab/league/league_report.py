@@ -17,7 +17,7 @@ from zerolab.league.league import League
 from zerolab.league.league_settings import LeagueSettings
 from zerolab.league.playing import random_move_probability
 from zerolab.league.population import Population, ranking
-from zerolab.report.figures import legend_below, new_figure, save_figure, series_colour
+from zerolab.report.figures import add_legend_below, new_figure, save_figure, series_colour
 from zerolab.report.table import Cell, Column, Table
 from zerolab.report.text import print_table
 
@@ -47,7 +47,7 @@ def draw_parameter_evolution(players: Population, settings: LeagueSettings) -> F
         _draw_parameter(axes, players, settings, column)
         artists, labels = axes.get_legend_handles_labels()
         handles |= dict(zip(labels, artists, strict=True))
-    legend_below(figure, list(handles.values()))
+    add_legend_below(figure, list(handles.values()))
     figure.suptitle(f"{settings.game}, league rated by {settings.fitness}", parse_math=False)
     return figure
 

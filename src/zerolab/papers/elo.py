@@ -15,10 +15,10 @@ from zerolab.report.figures import RunSample
 from zerolab.report.table import Z95, Cell, Column, Table
 from zerolab.studies.block_model import PerGameModels, fit_per_game_models
 from zerolab.studies.claims import MissingEstimate
-from zerolab.studies.design import Level
+from zerolab.studies.design import FactorLevel
 from zerolab.studies.finished_work import PlayedTournament, TrainedRun
 from zerolab.studies.joint_estimates import (
-    bootstrap_in_batch,
+    bootstrap_mean_statistic,
     estimate_smallest,
     spread_ratio,
 )
@@ -58,7 +58,7 @@ def sample_of_ratings(ratings: Sequence[Rating]) -> RunSample:
 
 
 def elo_spread_ratio(
-    results: Results, part: str, factor: str, level: Level, others: Sequence[Level]
+    results: Results, part: str, factor: str, level: FactorLevel, others: Sequence[FactorLevel]
 ) -> ClaimEstimate | MissingEstimate:
     """Return the spread of Elo between runs with one level, relative to that with `others`."""
     if missing := unfinished_tournaments_note(results, [part]):
@@ -79,7 +79,7 @@ def random_player_sample(tournament: PlayedTournament) -> RunSample:
 
 
 def pair_by_seed(
-    ratings: Mapping[Level, Rating], others: Mapping[Level, Rating]
+    ratings: Mapping[FactorLevel, Rating], others: Mapping[FactorLevel, Rating]
 ) -> list[tuple[Rating, Rating]]:
     """Return pairs of ratings with the same seed, one from each argument.
 
@@ -127,7 +127,12 @@ def removed_runs_note(results: Results, part: str | None = None) -> MissingEstim
 
 
 def fit_elo(
-    results: Results, parts: Sequence[str], factor: str, levels: Sequence[Level], *, name: str = ""
+    results: Results,
+    parts: Sequence[str],
+    factor: str,
+    levels: Sequence[FactorLevel],
+    *,
+    name: str = "",
 ) -> PerGameModels | MissingEstimate:
     """Fit the Elo of the final networks of several parts, with seeds as random blocks.
 
@@ -155,7 +160,7 @@ def fit_elo(
 
 
 def weakest_elo(
-    results: Results, parts: Sequence[str], factor: str, levels: Sequence[Level]
+    results: Results, parts: Sequence[str], factor: str, levels: Sequence[FactorLevel]
 ) -> ClaimEstimate | MissingEstimate:
     """Return the Elo, relative to Random, of the weakest combination of part and level.
 
@@ -194,12 +199,13 @@ def elo_table(
             if not sample.values:
                 continue
             components = spread_components(sample.values, sample.standard_errors)
+            errors = sample.standard_errors
             rows.append(
                 [
                     heading, label, len(sample.values), sample.mean,
                     components.observed_sd if components else None,
                     components.between_runs_sd if components else None,
-                    components.measurement_error if components else sample.standard_errors[0],
+                    components.measurement_standard_error if components else errors[0],
                 ]
             )  # fmt: skip
     columns: list[str | Column] = [
@@ -214,7 +220,7 @@ def correlation_with_elo(
     results: Results,
     parts: Sequence[str],
     factor: str,
-    groups: Sequence[Sequence[Level]],
+    groups: Sequence[Sequence[FactorLevel]],
     measure: Callable[[TrainedRun], float],
 ) -> BootstrapEstimate | MissingEstimate:
     """Return the mean rank correlation between a measure and tournament Elo over parts and groups.
@@ -234,7 +240,7 @@ def correlation_with_elo(
         measured = deviations_within_seeds(runs, measure)
         elos = deviations_within_seeds(runs, results.tournaments[part].elo_above_agent)
         for levels in groups:
-            by_seed: dict[Level, list[tuple[float, float]]] = {}
+            by_seed: dict[FactorLevel, list[tuple[float, float]]] = {}
             for run, *pair in zip(runs, measured, elos, strict=True):
                 if run.factors[factor] in levels:
                     by_seed.setdefault(run.seed, []).append((pair[0], pair[1]))
@@ -244,7 +250,7 @@ def correlation_with_elo(
             tables.append(np.array(complete, np.float64))
     if min(table.size for table in tables) < 6:  # two numbers per run
         return MissingEstimate("fewer than three runs per group: no correlation to compute")
-    return bootstrap_in_batch(*tables, statistic=rank_correlations)
+    return bootstrap_mean_statistic(*tables, statistic=rank_correlations)
 
 
 def deviations_within_seeds(
@@ -279,7 +285,7 @@ def fit_measure(
     results: Results,
     parts: Sequence[str],
     factor: str,
-    levels: Sequence[Level],
+    levels: Sequence[FactorLevel],
     measure: Callable[[TrainedRun], float],
 ) -> PerGameModels | MissingEstimate:
     """Fit a measure of the runs of several parts, with seeds as random blocks.
@@ -305,7 +311,7 @@ class WeightedMean(NamedTuple):
 
     weight: float
     part: str
-    level: Level
+    level: FactorLevel
     measure: Callable[[TrainedRun], float]
 
 
@@ -343,8 +349,8 @@ def mean_contrast(
 
 def smallest_lead(
     model: PerGameModels | MissingEstimate,
-    level: Level,
-    rivals: Sequence[Level],
+    level: FactorLevel,
+    rivals: Sequence[FactorLevel],
     parts: Sequence[str] = (),
 ) -> ClaimEstimate | MissingEstimate:
     """Return the mean lead of a level over its closest rival in `parts`, by default all.
@@ -358,8 +364,8 @@ def smallest_lead(
 
 def mean_leads(
     model: PerGameModels,
-    levels: Sequence[Level],
-    rivals: Sequence[Level],
+    levels: Sequence[FactorLevel],
+    rivals: Sequence[FactorLevel],
     parts: Sequence[str] = (),
 ) -> list[StudentEstimate]:
     """Return the mean lead of each level over each rival in `parts`, by default all."""

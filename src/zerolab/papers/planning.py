@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from zerolab.evaluation.collecting import DatasetSettings
 from zerolab.rules.catalogue import canonical_game_name
-from zerolab.studies.design import Level, PlannedDataset
+from zerolab.studies.design import FactorLevel, PlannedDataset
 from zerolab.studies.study import Scale
 
 _TINY: Mapping[str, Any] = {"network.channels": 8, "network.hidden": [32, 16]}
@@ -91,15 +91,15 @@ def planned_dataset(board: str, count: int, part: str = "") -> PlannedDataset:
     return PlannedDataset(name, name, count, settings, count * limits.seconds, part)
 
 
-def full_factorial(levels: Mapping[str, Sequence[Level]]) -> Iterator[dict[str, Level]]:
+def full_factorial(levels: Mapping[str, Sequence[FactorLevel]]) -> Iterator[dict[str, FactorLevel]]:
     """Yield all combinations of the levels of the factors."""
     for combination in product(*levels.values()):
         yield dict(zip(levels, combination, strict=True))
 
 
 def one_factor_at_a_time(
-    levels: Mapping[str, Sequence[Level]], default: Mapping[str, Level]
-) -> Iterator[dict[str, Level]]:
+    levels: Mapping[str, Sequence[FactorLevel]], default: Mapping[str, FactorLevel]
+) -> Iterator[dict[str, FactorLevel]]:
     """Yield the default and all combinations that differ from it in exactly one factor."""
     yield dict(default)
     for name, values in levels.items():

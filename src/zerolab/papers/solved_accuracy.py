@@ -20,10 +20,10 @@ from zerolab.report.table import Cell, Column, Table
 from zerolab.rules.catalogue import parse_game
 from zerolab.studies.block_model import PerGameModels
 from zerolab.studies.claims import MissingEstimate
-from zerolab.studies.design import Level
+from zerolab.studies.design import FactorLevel
 from zerolab.studies.results import Results
 from zerolab.studies.statistics import (
-    POOLED_NOTE,
+    POOLED_VARIANCE_NOTE,
     estimate_mean,
     run_sample,
     with_pooled_intervals,
@@ -141,7 +141,7 @@ def fit_accuracy(
 
 def _measured(
     results: Results, part: str, factor: str, level: str, measure: str
-) -> dict[Level, float]:
+) -> dict[FactorLevel, float]:
     """Return a measure of the runs that have been measured, by seed."""
     return {
         run.seed: run.measurements[measure]
@@ -209,7 +209,7 @@ def accuracy_section(
             "strong accuracy",
         ),
         "Each dot is a run, and each line the mean with its 95 % interval over runs. All runs are"
-        f" measured on the same positions. {POOLED_NOTE}",
+        f" measured on the same positions. {POOLED_VARIANCE_NOTE}",
     )
     yield Table(
         "solved-accuracy",

@@ -33,7 +33,7 @@ from zerolab.ratings.results import MatchScore, distinct_games, score_of
 from zerolab.ratings.sprt import Sprt, SprtVerdict, verdict_text
 from zerolab.report.document import Block, Paragraph
 from zerolab.report.figures import shorten_name
-from zerolab.report.html import NotebookView, blocks_html
+from zerolab.report.html import NotebookView, html_fragment
 from zerolab.report.table import Cell, Column, Table, data_frame
 from zerolab.rules.rules import Game
 from zerolab.store.games import GameRecord
@@ -161,7 +161,7 @@ class TestedMatch(NamedTuple):
 
     def _repr_html_(self) -> str:
         """Return the score and the verdict as HTML for notebooks."""
-        return blocks_html([*self.match._blocks(), Paragraph(verdict_text(self.verdict))])
+        return html_fragment([*self.match._blocks(), Paragraph(verdict_text(self.verdict))])
 
 
 def _require_variety(a: Agent, b: Agent, openings: int) -> None:

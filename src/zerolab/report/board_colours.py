@@ -126,7 +126,7 @@ _HINT_RULES = """\
   --tone: color-mix(in srgb, var(--kind) var(--certainty, 100%), var(--hint-draws));
 }
 """
-"""Colours of `hint_fill` in CSS; ``--share`` is its `strength`, ``--certainty`` its `certainty`."""
+"""Colours of `hint_fill_colour` in CSS; ``--share`` is `strength`, ``--certainty`` `certainty`."""
 
 
 @lru_cache
@@ -173,7 +173,7 @@ def _rule(selector: str, values: Mapping[str, str]) -> str:
     return f"{selector} {{ {' '.join(f'{name}: {value};' for name, value in values.items())} }}"
 
 
-def hint_fill(kind: str | None, certainty: float, strength: float) -> str:
+def hint_fill_colour(kind: str | None, certainty: float, strength: float) -> str:
     """Return the colour of a hint in the light theme.
 
     `kind` is ``wins``, ``draws``, ``loses`` or, if the value is unknown, None. `certainty` in

@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 from pydantic import BaseModel, ConfigDict
 
 Point = tuple[float, float]
-Owner = Literal["first", "second"]
+EdgeOwner = Literal["first", "second"]
 
 _HEX_STEP = math.sqrt(3) / 2  # distance between two rows of hexagons whose width is 1
 _HEX_RADIUS = 1 / math.sqrt(3)
@@ -37,7 +37,7 @@ class BoardStyle(BaseModel):
     """Material of the board."""
     pieces: Literal["red_and_blue", "red_and_yellow", "black_and_white"] = "red_and_blue"
     """Colours of the first and the second player."""
-    edges: tuple[Owner, Owner, Owner, Owner] | None = None
+    edges: tuple[EdgeOwner, EdgeOwner, EdgeOwner, EdgeOwner] | None = None
     """Owners of the top, right, bottom and left edge, in games that connect edges."""
     decided_by: Literal["line", "count", "other"] = "other"
     """Criterion that decides a game: a line or chain of pieces, which is marked, or the number of
@@ -55,9 +55,9 @@ class Shape(BaseModel):
     """CSS class, which determines the colours; see `board_colours`."""
     attributes: dict[str, str | float] = {}
     text: str = ""
-    in_cells: bool = False
+    is_per_cell: bool = False
     """True if the shape is drawn around the middle of every cell."""
-    hole: str = ""
+    cell_hole_path: str = ""
     """Path, without its starting point, that cuts a hole around the middle of every cell."""
 
 
@@ -91,16 +91,16 @@ class BoardShapes(BaseModel):
     shapes_above_pieces: list[Shape]
     """Frame in front of the pieces."""
     labels: list[Label]
-    labels_behind: list[Label]
+    labels_from_behind: list[Label]
     """Labels seen from the other side."""
-    symbols: dict[str, list[Shape]]
+    cell_symbols: dict[str, list[Shape]]
     """Drawings around the middle of a cell: pieces ``first`` and ``second``, marks
     ``last first``, ``last second`` and ``win``, the plate of a ``hint``, and the clickable
     ``area``."""
     fades_other_pieces: bool
     """True if a winning line is highlighted by fading all other pieces."""
 
-    def middle(self, cell: int) -> Point:
+    def cell_centre(self, cell: int) -> Point:
         """Return the coordinates of the middle of a cell."""
         row, column = divmod(cell, self.columns)
         (left, top), (right, down) = self.origin, self.row_step
@@ -143,8 +143,8 @@ class _Builder:
             shapes_below_pieces=self._shapes_below_pieces(),
             shapes_above_pieces=self._shapes_above_pieces(),
             labels=list(self._names(is_behind=False)),
-            labels_behind=list(self._names(is_behind=True)),
-            symbols=self._symbols(),
+            labels_from_behind=list(self._names(is_behind=True)),
+            cell_symbols=self._symbols(),
             # Lines would show through pieces on points.
             fades_other_pieces=self._drawing.surface != "wood",
         )
@@ -178,8 +178,8 @@ class _Builder:
         half = f"a{_HOLE} {_HOLE} 0 1 0"
         hole = f"m-{_HOLE} 0{half} {2 * _HOLE} 0{half} -{2 * _HOLE} 0"
         return [
-            Shape(tag="path", css_class="sheet", attributes=path, hole=hole),
-            _shape("circle", "rim", {"r": _HOLE + 0.02}, in_cells=True),
+            Shape(tag="path", css_class="sheet", attributes=path, cell_hole_path=hole),
+            _shape("circle", "rim", {"r": _HOLE + 0.02}, is_per_cell=True),
         ]
 
     def _names(self, *, is_behind: bool) -> Iterator[Label]:
@@ -219,9 +219,9 @@ class _Builder:
     def _cell(self) -> Shape:
         name = f"cell{self._felt}"
         if self._is_hexagonal:
-            return _shape("polygon", name, {"points": _joined(_hexagon(0, 0))}, in_cells=True)
+            return _shape("polygon", name, {"points": _joined(_hexagon(0, 0))}, is_per_cell=True)
         square = {"x": -0.5, "y": -0.5, "width": 1, "height": 1}
-        return _shape("rect", name, square, in_cells=True)
+        return _shape("rect", name, square, is_per_cell=True)
 
     def _crossings(self) -> Shape:
         right, bottom = self._columns - 0.5, self._rows - 0.5
@@ -275,14 +275,14 @@ def _shape(
     attributes: dict[str, str] | dict[str, float],
     text: str = "",
     *,
-    in_cells: bool = False,
+    is_per_cell: bool = False,
 ) -> Shape:
     return Shape(
         tag=tag,
         css_class=css_class,
         attributes=dict(attributes),
         text=text,
-        in_cells=in_cells,
+        is_per_cell=is_per_cell,
     )
 
 

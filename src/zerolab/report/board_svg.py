@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Literal, NamedTuple
 
-from zerolab.report.board_colours import INK, PAPER, board_colours, hint_fill
+from zerolab.report.board_colours import INK, PAPER, board_colours, hint_fill_colour
 from zerolab.report.board_shapes import BoardShapes, Shape
 
 CELL_PIXELS = 48
@@ -27,27 +27,31 @@ HintResult = Literal["wins", "draws", "loses"]
 class Hint(NamedTuple):
     """Hint on a move, from an analysis."""
 
-    share: float
+    visit_share: float
     """Share of the visits, or the prior if there was no search; 0 to 1."""
     value: float | None
     """Value for the side to move, from -1 to 1."""
     is_best: bool
-    score: int | None = None
+    exact_score: int | None = None
     """Exact score, which replaces the value."""
 
     @property
-    def kind(self) -> HintResult | None:
+    def result(self) -> HintResult | None:
         """Result under perfect play, if it is known."""
-        if self.score is None:
+        if self.exact_score is None:
             return None
-        return "draws" if self.score == 0 else "wins" if self.score > 0 else "loses"
+        return "draws" if self.exact_score == 0 else "wins" if self.exact_score > 0 else "loses"
 
     def labels(self) -> list[str]:
         """Return the labels on the board, such as ``45 %`` and ``+0.12``, or ``W +8``."""
-        share = f"{math.floor(100 * self.share + 0.5)} %" if self.share >= _MIN_SHARE else ""
-        if self.kind is not None and self.score is not None:
-            letter = self.kind[0].upper()
-            exact = f"{letter} {signed_number(self.score, 0)}" if self.score else letter
+        share = (
+            f"{math.floor(100 * self.visit_share + 0.5)} %"
+            if self.visit_share >= _MIN_SHARE
+            else ""
+        )
+        if self.result is not None and self.exact_score is not None:
+            letter = self.result[0].upper()
+            exact = f"{letter} {signed_number(self.exact_score, 0)}" if self.exact_score else letter
             return [each for each in (share, exact) if each]
         value = "" if self.value is None else signed_number(self.value)
         return [share, value] if share and value else [share or value]
@@ -55,8 +59,8 @@ class Hint(NamedTuple):
     def description(self) -> str:
         """Return the labels spelled out, such as ``45 %, +0.12, best`` or ``wins +8``."""
         lines = self.labels()
-        if self.kind is not None:
-            lines[-1] = self.kind + lines[-1][1:]
+        if self.result is not None:
+            lines[-1] = self.result + lines[-1][1:]
         return ", ".join(filter(None, [*lines, "best" if self.is_best else ""]))
 
     def fill_colour(self) -> str:
@@ -65,13 +69,13 @@ class Hint(NamedTuple):
         A known result has a fixed colour at full strength. Otherwise, the value determines the
         tone, and the share determines its strength.
         """
-        if self.kind is not None:
-            return hint_fill(self.kind, 1.0, 1.0)
-        strength = math.sqrt(min(1.0, self.share))
+        if self.result is not None:
+            return hint_fill_colour(self.result, 1.0, 1.0)
+        strength = math.sqrt(min(1.0, self.visit_share))
         if self.value is None:
-            return hint_fill(None, 1.0, strength)
+            return hint_fill_colour(None, 1.0, strength)
         kind = "wins" if self.value >= 0 else "loses"
-        return hint_fill(kind, min(1.0, abs(self.value)), strength)
+        return hint_fill_colour(kind, min(1.0, abs(self.value)), strength)
 
 
 @dataclass(frozen=True)
@@ -79,14 +83,14 @@ class BoardImage:
     """Content of an image of a board; cells are numbered row by row."""
 
     shapes: BoardShapes
-    colours: str
+    piece_colours: str
     """Colours of the pieces, as in `report.board_shapes.BoardStyle.pieces`."""
     pieces: Sequence[int]
     """Content of each cell: 1 for the first player's pieces, -1 for the second player's, 0 if
     empty."""
     status: str
     """Sentence below the board."""
-    status_side: int
+    status_piece: int
     """Side whose piece is next to the sentence: 1, -1, or 0 for none."""
     alt_text: str
     """Description for people who cannot see the image."""
@@ -125,7 +129,7 @@ class _Picture:
     def __init__(self, board: BoardImage) -> None:
         self._board = board
         self._shapes = board.shapes
-        self._colours = board_colours(board.colours)
+        self._colours = board_colours(board.piece_colours)
         left, top, width, height = self._shapes.bounds
         size = width + 2 * _PADDING, height + 2 * _PADDING + _STATUS
         self.bounds = left - _PADDING, top - _PADDING, *size
@@ -146,12 +150,12 @@ class _Picture:
             )
         for cell, piece in enumerate(board.pieces):
             if piece:
-                yield self._in_cell(cell, shapes.symbols[_OWNERS[piece]], self._paleness(cell))
+                yield self._in_cell(cell, shapes.cell_symbols[_OWNERS[piece]], self._paleness(cell))
         yield from map(self._element, shapes.shapes_above_pieces)
         for cell in range(len(board.pieces)):
             yield self._marks(cell)
         for cell, hint in sorted(board.hints.items()):
-            if hint.kind is not None or hint.share >= _MIN_SHARE:
+            if hint.result is not None or hint.visit_share >= _MIN_SHARE:
                 yield self._in_cell(cell, self._plate(hint))
         x, y = below
         sentence = {"x": x, "y": y, "fill": INK, "font-size": 0.3, "font-weight": 600}
@@ -159,9 +163,9 @@ class _Picture:
 
     def _swatch(self, x: float, y: float) -> Iterator[str]:
         """Yield a small piece to the left of the sentence; the sentence's width is estimated."""
-        if self._board.status_side:
+        if self._board.status_piece:
             circle = {"cx": x - _LETTER * len(self._board.status) / 2 - 0.36, "cy": y, "r": 0.15}
-            name = f"body of-{_OWNERS[self._board.status_side]}"
+            name = f"body of-{_OWNERS[self._board.status_piece]}"
             yield self._element(Shape(tag="circle", css_class=name, attributes=circle))
 
     def _paleness(self, cell: int) -> Mapping[str, str]:
@@ -176,14 +180,14 @@ class _Picture:
 
     def _marks(self, cell: int) -> str:
         """Mark a winning piece and the last move."""
-        board, symbols = self._board, self._shapes.symbols
+        board, symbols = self._board, self._shapes.cell_symbols
         marks = [*symbols["win"]] if cell in board.winning_cells else []
         if cell == board.last_cell:
             marks += symbols[f"last {_OWNERS[board.pieces[cell]]}"]
         return self._in_cell(cell, marks) if marks else ""
 
     def _plate(self, hint: Hint) -> list[Shape]:
-        (plate,) = self._shapes.symbols["hint"]
+        (plate,) = self._shapes.cell_symbols["hint"]
         filled = {
             "css_class": "heat best" if hint.is_best else "heat",
             "attributes": {**plate.attributes, "fill": hint.fill_colour()},
@@ -209,19 +213,19 @@ class _Picture:
         return f"<g{_attributes_text(group)}>{content}</g>"
 
     def _place(self, cell: int) -> dict[str, str]:
-        x, y = self._shapes.middle(cell)
+        x, y = self._shapes.cell_centre(cell)
         return {"transform": f"translate({x:.6g} {y:.6g})"}
 
     def _element(self, shape: Shape) -> str:
         """Return a shape, or its copies in all cells."""
         cells = range(len(self._board.pieces))
         attributes = self._attributes(shape)
-        if shape.in_cells:
+        if shape.is_per_cell:
             places = (self._place(cell) for cell in cells)
             return "".join(_tag(shape, {**attributes, **place}) for place in places)
-        if shape.hole:
-            middles = (self._shapes.middle(cell) for cell in cells)
-            holes = (f"M{x:.6g} {y:.6g}{shape.hole}" for x, y in middles)
+        if shape.cell_hole_path:
+            middles = (self._shapes.cell_centre(cell) for cell in cells)
+            holes = (f"M{x:.6g} {y:.6g}{shape.cell_hole_path}" for x, y in middles)
             attributes = {**attributes, "d": "".join([str(attributes["d"]), *holes])}
         return _tag(shape, attributes)
 

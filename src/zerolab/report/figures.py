@@ -50,7 +50,7 @@ def series_colour(number: int) -> str:
     return COLOURS[number % len(COLOURS)]
 
 
-def legend_below(figure: Figure, handles: Sequence[Artist]) -> None:
+def add_legend_below(figure: Figure, handles: Sequence[Artist]) -> None:
     """Add a legend with the labels of `handles` below all axes."""
     columns = _legend_columns([str(each.get_label()) for each in handles], figure.get_figwidth())
     legend = figure.legend(handles=list(handles), loc="outside lower center", ncols=columns)

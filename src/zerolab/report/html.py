@@ -51,7 +51,7 @@ def html_page(document: Document, images: Mapping[str, Image]) -> str:
         f'<p class="limits"><strong>Limits.</strong> {_prose(document.limitations)}</p>',
         *_contents(document.blocks),
         "<main>",
-        *html_blocks(document.blocks, images),
+        *render_blocks(document.blocks, images),
         "</main>",
     ]
     if document.citation is not None:
@@ -124,7 +124,7 @@ def _contents(blocks: Iterable[Block]) -> list[str]:
     return ["<nav><details open><summary>Contents</summary><ol>", *lines, "</ol></details></nav>"]
 
 
-def html_blocks(blocks: Iterable[Block], images: Mapping[str, Image]) -> Iterable[str]:
+def render_blocks(blocks: Iterable[Block], images: Mapping[str, Image]) -> Iterable[str]:
     """Yield the HTML of each block; `images` contains the pictures by name."""
     number = count(1)
     for block in blocks:
@@ -290,7 +290,7 @@ class NotebookView:
 
     def _repr_html_(self) -> str:
         """Return the tables and figures as HTML for a notebook."""
-        return blocks_html(self._blocks())
+        return html_fragment(self._blocks())
 
 
 class NotebookDocument(NotebookView):
@@ -307,11 +307,11 @@ class NotebookDocument(NotebookView):
         yield Paragraph(document.provenance.summary())
 
 
-def blocks_html(blocks: Iterable[Block]) -> str:
+def html_fragment(blocks: Iterable[Block]) -> str:
     """Return tables, figures and text as part of an HTML page."""
     every = list(blocks)
     images = {each.name: render_picture(each) for each in every if isinstance(each, Picture)}
-    return "\n".join(html_blocks(every, images))
+    return "\n".join(render_blocks(every, images))
 
 
 SCHEMA = 1

@@ -12,8 +12,8 @@ from zerolab.report.figures import (
     PUBLISHED_STYLE,
     RUN_STYLE,
     RunSample,
+    add_legend_below,
     error_legend_handle,
-    legend_below,
     margins_of_error,
     new_figure,
     published_legend_handle,
@@ -70,7 +70,7 @@ def draw_grouped_runs(
     style_axes(axes)
     axes.grid(visible=False, axis="x")
     figure.suptitle(title, parse_math=False)
-    legend_below(figure, _group_legend_handles(groups, series, is_cut))
+    add_legend_below(figure, _group_legend_handles(groups, series, is_cut))
     return figure
 
 
@@ -208,7 +208,7 @@ def draw_intervals(
             parse_math=False,
         )  # fmt: skip
     figure.suptitle(title, parse_math=False)
-    legend_below(figure, _interval_legend_handles(rows, threshold))
+    add_legend_below(figure, _interval_legend_handles(rows, threshold))
     return figure
 
 

@@ -123,7 +123,7 @@ class Table:
         ]
 
 
-def table_of_columns(key: str, columns: Mapping[Column, Sequence[Cell]]) -> Table:
+def table_from_columns(key: str, columns: Mapping[Column, Sequence[Cell]]) -> Table:
     """Return a table without a title from columns of equal length; empty columns are left out."""
     filled = {
         column: cells

@@ -12,8 +12,8 @@ from zerolab.report.figures import (
     BAND_OPACITY,
     ERROR_STYLE,
     RUN_STYLE,
+    add_legend_below,
     error_legend_handle,
-    legend_below,
     margins_of_error,
     new_figure,
     run_legend_handle,
@@ -89,7 +89,7 @@ def draw_curves(
     for axes in grid.flat[len(panels) :]:
         axes.set_axis_off()
     figure.suptitle(title, parse_math=False)
-    legend_below(figure, _curve_legend_handles(panels, series, units))
+    add_legend_below(figure, _curve_legend_handles(panels, series, units))
     return figure
 
 
@@ -193,7 +193,7 @@ def draw_scatter(
             fontsize=8, linespacing=1.5, parse_math=False,
         )  # fmt: skip
     figure.suptitle(title, parse_math=False)
-    legend_below(figure, _scatter_legend_handles(series))
+    add_legend_below(figure, _scatter_legend_handles(series))
     return figure
 
 

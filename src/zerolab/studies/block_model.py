@@ -134,7 +134,7 @@ class BlockModel:
         return StudentEstimate(float(vector @ self.means), error, self.degrees_of_freedom)
 
 
-def fit_blocks(values: ValuesByVariant) -> BlockModel:
+def fit_block_model(values: ValuesByVariant) -> BlockModel:
     """Fit the model to measured values; a variant without values raises ValueError."""
     variants = tuple(values)
     if not variants or not all(values.values()):
@@ -239,7 +239,7 @@ class PerGameModels(NamedTuple):
 
 def fit_per_game_models(values: Mapping[Any, Mapping[Any, Mapping[Any, float]]]) -> PerGameModels:
     """Fit a model per game and shrink the error variances of all games towards each other."""
-    models = {game: fit_blocks(of_game) for game, of_game in values.items()}
+    models = {game: fit_block_model(of_game) for game, of_game in values.items()}
     estimated = {
         game: model
         for game, model in models.items()

@@ -65,12 +65,12 @@ class Look(NamedTuple):
         return level_at_last_look(level, self.taken_looks) if self.taken_looks else level
 
 
-ONLY_LOOK = Look()
+SINGLE_LOOK = Look()
 """Single look, for estimates that are not part of a study."""
 
 
 def judge_claims(
-    statistics: ClaimStatistics, look: Look = ONLY_LOOK, earlier: Sequence[Verdict] = ()
+    statistics: ClaimStatistics, look: Look = SINGLE_LOOK, earlier: Sequence[Verdict] = ()
 ) -> list[Verdict]:
     """Return a verdict on each claim of a study, in the order of `statistics`.
 

@@ -22,7 +22,7 @@ from zerolab.training.inputs import with_planned_features
 from zerolab.training.learn_settings import START_FIELDS_SET_BY_RUN
 from zerolab.training.train_settings import TrainSettings
 
-Level = str | int | float
+FactorLevel = str | int | float
 """Level of a factor of the experimental design."""
 
 UNKNOWN_DIGEST = "not made yet"
@@ -70,7 +70,7 @@ class PlannedRun:
 
     part: str
     """Part of the study, as named by ``--only``."""
-    factors: Mapping[str, Level]
+    factors: Mapping[str, FactorLevel]
     """Level of each factor, including the seed; unique among the runs of the part."""
     settings: TrainSettings
     datasets: Sequence[PlannedDataset] = ()
@@ -172,7 +172,7 @@ class PlannedTournament:
     games_per_pair: int = 20
     opening_plies: int = 0
     """Number of random plies at the start of each game."""
-    options: str = ""
+    search_options: str = ""
     """Search options of all networks, in the syntax that follows ? in an agent spec. By default,
     networks use the search options of their training."""
     name: str = ""
@@ -204,7 +204,7 @@ class PlannedTournament:
         return self.seed or 0
 
     @property
-    def determining_facts(self) -> dict[str, Any]:
+    def determining_inputs(self) -> dict[str, Any]:
         """Everything that determines the games, as JSON."""
         return {
             "part": self.part,
@@ -214,7 +214,7 @@ class PlannedTournament:
             "agents": self.agent_specs,
             "games": self.games_per_pair,
             "openings": self.opening_plies,
-            "options": self.options,
+            "options": self.search_options,
             "name": self.name,
             "seed": self.seed,
         }
@@ -340,7 +340,7 @@ class Design:
         """Digest of everything that is trained, played or computed."""
         identity = {
             "runs": [(run.part, run.label, run.key) for run in self.runs],
-            "tournaments": [each.determining_facts for each in self.tournaments],
+            "tournaments": [each.determining_inputs for each in self.tournaments],
             "computations": [(each.part, each.label, each.key) for each in self.computations],
         }
         return hex_digest(json.dumps(identity, sort_keys=True).encode())[:_KEY_LENGTH]
@@ -362,7 +362,7 @@ def plan_run(
     part: str,
     game: str,
     preset: str,
-    factors: Mapping[str, Level],
+    factors: Mapping[str, FactorLevel],
     changes: Mapping[str, Any],
     seed: int = 0,
     *,

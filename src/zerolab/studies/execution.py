@@ -89,7 +89,7 @@ class StudyExecution:
         if self.folder.root.is_dir() and is_run(self.folder.root):
             raise UserError(f"{quoted(self.folder.root)} is a run: choose another --folder")
         if self.folder.has_begun:
-            self.folder.require_design(self._design_digest, self.seeds)
+            self.folder.require_same_design(self._design_digest, self.seeds)
         return Scheduler(self.folder, self.selected_design)
 
     def remaining_bytes(self) -> float:
@@ -133,14 +133,16 @@ class StudyExecution:
                 f"{quoted(self.folder.path)} contains no study: expected the folder of"
                 f" zerolab study {self.study.name} --scale {self.scale}"
             )
-        self.folder.require_design(self._design_digest, self.seeds)
+        self.folder.require_same_design(self._design_digest, self.seeds)
         self.record_last_look()  # in case an earlier process was killed
-        ledger, damage_messages = collect_ledger(
+        ledger, exclusion_messages = collect_ledger(
             self.study, self.scale, self.folder, self.design, self.seeds, on_run
         )
         write_ledger(self.folder.ledger_path, ledger)
         results = read_results(self.design, ledger)
-        return replace(results, damage_messages=[*damage_messages, *results.damage_messages])
+        return replace(
+            results, exclusion_messages=[*exclusion_messages, *results.exclusion_messages]
+        )
 
     def report(self) -> Document:
         """Return the report on the results so far."""

@@ -109,13 +109,13 @@ def judge_studies(
         seed_count = len(results.design.seeds)
         scales[study.name][scale] = JudgedScale(path, seed_count, verdicts, results)
     studies = [
-        JudgedStudy(study, claims_of(study), scales[name])
+        JudgedStudy(study, study_claims(study), scales[name])
         for name, study in registered_studies().items()
     ]
     return studies, refused
 
 
-def claims_of(study: Study) -> list[Claim]:
+def study_claims(study: Study) -> list[Claim]:
     """Return the claims of a study, which do not depend on the scale."""
     without_results = Results("smoke", study.planned_design("smoke"), [], {})
     return [each.claim for each in study.verdicts(without_results)]

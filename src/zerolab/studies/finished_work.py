@@ -12,7 +12,7 @@ from zerolab.ratings.bayes import rate_tallies
 from zerolab.ratings.ratings import Rating, Ratings
 from zerolab.ratings.results import MatchScore, tally_of_scores
 from zerolab.store.folder import RunEnvironment
-from zerolab.studies.design import Design, Level, PlannedRun, PlannedTournament
+from zerolab.studies.design import Design, FactorLevel, PlannedRun, PlannedTournament
 from zerolab.studies.ledger import PairScore
 from zerolab.training.records import GateRecord, LearnRecord, Record, SelfPlayRecord
 
@@ -34,12 +34,12 @@ class TrainedRun:
     """Further measurements for the report; see `Study.measure`."""
 
     @property
-    def factors(self) -> Mapping[str, Level]:
+    def factors(self) -> Mapping[str, FactorLevel]:
         """Levels that distinguish the run, including the seed."""
         return self.planned.factors
 
     @property
-    def seed(self) -> Level:
+    def seed(self) -> FactorLevel:
         """Seed of the run."""
         return self.factors["seed"]
 
@@ -92,12 +92,12 @@ class TrainedRun:
         return totals
 
     @property
-    def total_seconds(self) -> float:
+    def training_seconds(self) -> float:
         """Total seconds of self-play, learning and gates."""
         return sum(self.seconds_by_stage.values())
 
     @property
-    def accepted_count(self) -> int:
+    def accepted_candidate_count(self) -> int:
         """Number of candidates that became the best network."""
         return sum(record.accepted for record in self.records_of(GateRecord))
 

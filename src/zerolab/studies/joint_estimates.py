@@ -59,9 +59,9 @@ class RankedEstimate(NamedTuple):
 
     def p_value(self, threshold: float) -> float:
         """Return the two-sided p-value of the hypothesis that the true value is the threshold."""
-        return min(1.0, 2.0 * min(self.one_sided(threshold, sign) for sign in (1.0, -1.0)))
+        return min(1.0, 2.0 * min(self.one_sided_p_value(threshold, sign) for sign in (1.0, -1.0)))
 
-    def one_sided(self, threshold: float, sign: float) -> float:
+    def one_sided_p_value(self, threshold: float, sign: float) -> float:
         """Return the one-sided p-value for a value above (`sign` 1) or below (-1) the threshold."""
         p_values = sorted(_one_sided(each, threshold, sign) for each in self.estimates)
         size = self._set_size(sign)
@@ -114,7 +114,7 @@ def _one_sided(
 ) -> float:
     """Return the one-sided p-value for a value above (`sign` 1) or below (-1) the threshold."""
     if isinstance(estimate, RankedEstimate):
-        return estimate.one_sided(threshold, sign)
+        return estimate.one_sided_p_value(threshold, sign)
     half = estimate.p_value(threshold) / 2.0
     return half if sign * (estimate.value - threshold) > 0.0 else 1.0 - half
 
@@ -224,16 +224,17 @@ class SpreadRatio(NamedTuple):
     """
 
     value: float
-    numerator_freedom: int
+    numerator_degrees_of_freedom: int
     """Degrees of freedom of the numerator."""
-    denominator_freedom: int
+    denominator_degrees_of_freedom: int
     """Degrees of freedom of the denominator."""
 
     @property
     def interval(self) -> Interval:
         """Ratio with its 95 % confidence interval."""
-        divisor = math.sqrt(_f_quantile(self.numerator_freedom, self.denominator_freedom))
-        factor = math.sqrt(_f_quantile(self.denominator_freedom, self.numerator_freedom))
+        freedom = self.numerator_degrees_of_freedom, self.denominator_degrees_of_freedom
+        divisor = math.sqrt(_f_quantile(*freedom))
+        factor = math.sqrt(_f_quantile(*reversed(freedom)))
         return Interval(self.value, self.value / divisor, self.value * factor)
 
     def p_value(self, threshold: float) -> float:
@@ -242,13 +243,12 @@ class SpreadRatio(NamedTuple):
         For a ratio of 0, it is the p-value of a sign test, as for constant samples in `statistics`.
         """
         if self.value == 0.0:
-            return math.exp2(-self.numerator_freedom)
+            return math.exp2(-self.numerator_degrees_of_freedom)
         from scipy.special import fdtr, fdtrc  # noqa: PLC0415  slow to import
 
+        freedom = self.numerator_degrees_of_freedom, self.denominator_degrees_of_freedom
         f = (self.value / threshold) ** 2
-        below = float(fdtr(self.numerator_freedom, self.denominator_freedom, f))
-        above = float(fdtrc(self.numerator_freedom, self.denominator_freedom, f))
-        return min(1.0, 2.0 * min(below, above))
+        return min(1.0, 2.0 * min(float(fdtr(*freedom, f)), float(fdtrc(*freedom, f))))
 
 
 class RelativeSpread(NamedTuple):
@@ -258,7 +258,7 @@ class RelativeSpread(NamedTuple):
     Fisher's F; see `SpreadRatio`.
     """
 
-    root_of_f: SpreadRatio
+    sqrt_f: SpreadRatio
     """Square root of F, the mean square between groups divided by that within groups."""
     group_size: int
     """Number of values in each group."""
@@ -266,19 +266,19 @@ class RelativeSpread(NamedTuple):
     @property
     def value(self) -> float:
         """Relative spread; 0 if groups differ less than expected by chance."""
-        return self._spread(self.root_of_f.value)
+        return self._spread(self.sqrt_f.value)
 
     @property
     def interval(self) -> Interval:
         """Relative spread with its 95 % confidence interval."""
-        return Interval(*(self._spread(end) for end in self.root_of_f.interval))
+        return Interval(*(self._spread(end) for end in self.sqrt_f.interval))
 
     def p_value(self, threshold: float) -> float:
         """Return the two-sided p-value of the hypothesis that the spread is a threshold."""
-        return self.root_of_f.p_value(math.sqrt(1.0 + self.group_size * threshold**2))
+        return self.sqrt_f.p_value(math.sqrt(1.0 + self.group_size * threshold**2))
 
-    def _spread(self, root_of_f: float) -> float:
-        return math.sqrt(max(0.0, root_of_f**2 - 1.0) / self.group_size)
+    def _spread(self, sqrt_f: float) -> float:
+        return math.sqrt(max(0.0, sqrt_f**2 - 1.0) / self.group_size)
 
 
 def relative_spread(groups: Sequence[Sequence[float]]) -> RelativeSpread | None:
@@ -290,8 +290,8 @@ def relative_spread(groups: Sequence[Sequence[float]]) -> RelativeSpread | None:
     if len(sizes) != 1 or (size := sizes.pop()) < 2:
         return None
     means = [math.sqrt(size) * float(np.mean(group)) for group in groups]
-    root_of_f = spread_ratio([means], groups)
-    return None if root_of_f is None else RelativeSpread(root_of_f, size)
+    sqrt_f = spread_ratio([means], groups)
+    return None if sqrt_f is None else RelativeSpread(sqrt_f, size)
 
 
 def spread_ratio(
@@ -302,12 +302,12 @@ def spread_ratio(
     Variances are pooled over groups. Returns None if all groups of `one` have fewer than two
     numbers or if `other` has no variation within groups.
     """
-    squares, numerator_freedom = squared_deviations(one)
-    other_squares, denominator_freedom = squared_deviations(other)
-    if not numerator_freedom or not other_squares:
+    squares, freedom = squared_deviations(one)
+    other_squares, other_freedom = squared_deviations(other)
+    if not freedom or not other_squares:
         return None
-    ratio = (squares / numerator_freedom) / (other_squares / denominator_freedom)
-    return SpreadRatio(math.sqrt(ratio), numerator_freedom, denominator_freedom)
+    ratio = (squares / freedom) / (other_squares / other_freedom)
+    return SpreadRatio(math.sqrt(ratio), freedom, other_freedom)
 
 
 def _f_quantile(numerator_freedom: int, denominator_freedom: int) -> float:
@@ -348,7 +348,7 @@ def bootstrap(
     return _bootstrap_estimate(groups, value, np.array(replicates))
 
 
-def bootstrap_in_batch(
+def bootstrap_mean_statistic(
     *groups: NDArray[np.float64],  # each [runs, measures]
     statistic: Callable[[NDArray[np.float64]], NDArray[np.float64]],
     seed: int = 0,

@@ -33,7 +33,7 @@ class TakenLook(NamedTuple):
     """Seeds of all results seen, including those of earlier looks, in ascending order."""
     planned_seed_count: int
     """Number of seeds that were planned at that time."""
-    spent_shares: list[float]
+    merged_seed_shares: list[float]
     """`seed_share` of each ledger's last look if ledgers were merged; otherwise empty."""
 
     @property
@@ -46,7 +46,7 @@ class TakenLook(NamedTuple):
         return {
             "seeds": self.seeds,
             "planned_count": self.planned_seed_count,
-            "spent_shares": self.spent_shares,
+            "spent_shares": self.merged_seed_shares,
         }
 
 
@@ -68,7 +68,7 @@ def parse_looks(tables: Any, seeds: Sequence[int]) -> list[TakenLook]:
             raise ValueError("a look does not include the one before")
     if looks and not set(looks[-1].seeds) <= set(seeds):
         raise ValueError("a look includes seeds that are not planned")
-    shares = [share for look in looks for share in (look.seed_share, *look.spent_shares)]
+    shares = [share for look in looks for share in (look.seed_share, *look.merged_seed_shares)]
     if not all(0.0 < share <= 1.0 for share in shares):
         raise ValueError("a look has a share outside 0 to 1")
     return looks
@@ -80,9 +80,9 @@ def level_at_last_look(level: float, looks: Sequence[TakenLook]) -> float:
     For a look at merged ledgers, the level spent up to their last looks is subtracted.
     """
     *_, last = looks
-    if last.spent_shares:
-        spent = sum(spent_level(level, share) for share in last.spent_shares)
-        return max(0.0, spent_level(level, last.seed_share) - spent)
+    if last.merged_seed_shares:
+        spent = sum(alpha_spent(level, share) for share in last.merged_seed_shares)
+        return max(0.0, alpha_spent(level, last.seed_share) - spent)
     return nominal_levels(level, tuple(look.seed_share for look in looks))[-1]
 
 
@@ -99,12 +99,12 @@ def nominal_levels(level: float, fractions: tuple[float, ...]) -> tuple[float, .
     if not fractions or sorted(set(fractions)) != list(fractions) or fractions[0] <= 0.0:
         raise ValueError(f"{fractions}: expected positive fractions in ascending order")
     first, *later = fractions
-    levels = [spent_level(level, first)]
+    levels = [alpha_spent(level, first)]
     density = _ContinuationDensity.at_first_look(
         -float(ndtri(levels[0] / 2.0)) * math.sqrt(first), first
     )
     for fraction in later:
-        spent = spent_level(level, fraction) - spent_level(level, density.fraction)
+        spent = alpha_spent(level, fraction) - alpha_spent(level, density.fraction)
         bound = density.bound(fraction, spent)
         levels.append(2.0 * float(ndtr(-bound / math.sqrt(fraction))))
         density = density.at_next_look(bound, fraction)
@@ -152,7 +152,7 @@ class _ContinuationDensity(NamedTuple):
         )
 
 
-def spent_level(level: float, fraction: float) -> float:
+def alpha_spent(level: float, fraction: float) -> float:
     """Return how much of a two-sided `level` may be spent once `fraction` of the data is seen."""
     from scipy.special import ndtr, ndtri  # noqa: PLC0415  slow to import
 

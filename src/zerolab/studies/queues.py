@@ -150,11 +150,11 @@ class RunQueue:
         self._elsewhere.append(self._planned[key])
 
     @property
-    def awaited_titles(self) -> list[str]:
+    def titles_trained_elsewhere(self) -> list[str]:
         """Titles of the runs that another process is training."""
         return [run.title for run in self._elsewhere]
 
-    def requeue_unlocked(self) -> None:
+    def requeue_abandoned_runs(self) -> None:
         """Requeue the runs that other processes have stopped training."""
         unlocked = [run for run in self._elsewhere if not is_locked(self._folder.run_path(run))]
         self._elsewhere = [run for run in self._elsewhere if run not in unlocked]
@@ -320,7 +320,7 @@ class TournamentQueue:
             name: Participant(
                 name,
                 str(folder.run_path(run).absolute()),
-                planned.options,
+                planned.search_options,
                 planned.iteration_by_player.get(name),
             )
             for name, run in planned.run_by_player.items()

@@ -19,7 +19,7 @@ from zerolab.report.claims import ClaimTable, Verdict
 from zerolab.report.document import Block, Heading, Paragraph, Provenance
 from zerolab.store.folder import RunEnvironment
 from zerolab.studies.claims import ClaimStatistics, Look, judge_claims
-from zerolab.studies.design import Design, Level, PlannedRun
+from zerolab.studies.design import Design, FactorLevel, PlannedRun
 from zerolab.studies.finished_work import PlayedTournament, TrainedRun, finished_tournaments
 from zerolab.studies.ledger import Ledger, LedgerRow, PairScore
 from zerolab.studies.looks import TakenLook, format_seeds
@@ -41,14 +41,14 @@ class Results:
     """Looks at the claims so far; empty if all seeds of the design form a single look."""
     planned_seed_count: int = 0
     """Number of seeds at the last look; 0 if it covers exactly the seeds of the design."""
-    damage_messages: Sequence[str] = ()
+    exclusion_messages: Sequence[str] = ()
     """Messages about unreadable files, which do not count as finished, and about seeds that are not
     part of a look yet."""
 
     def __iter__(self) -> Iterator[TrainedRun]:
         return iter(self.runs)
 
-    def runs_where(self, part: str | None = None, **factors: Level) -> list[TrainedRun]:
+    def runs_where(self, part: str | None = None, **factors: FactorLevel) -> list[TrainedRun]:
         """Return the finished runs with the given levels of factors, of one part or all parts."""
         return [
             run for run in self.runs
@@ -56,7 +56,7 @@ class Results:
             and all(run.factors.get(name) == level for name, level in factors.items())
         ]  # fmt: skip
 
-    def planned_levels(self, factor: str, part: str | None = None) -> list[Level]:
+    def planned_levels(self, factor: str, part: str | None = None) -> list[FactorLevel]:
         """Return the planned levels of a factor, in the order of the design."""
         runs = (run for run in self.design.runs if part in (None, run.part))
         return list(dict.fromkeys(run.factors[factor] for run in runs if factor in run.factors))
@@ -96,7 +96,7 @@ class Results:
     @property
     def training_seconds(self) -> float:
         """Total training time of all distinct runs, in seconds."""
-        return sum({run.planned.key: run.total_seconds for run in self.runs}.values())
+        return sum({run.planned.key: run.training_seconds for run in self.runs}.values())
 
     def restricted_to_seeds(self, seeds: Iterable[int]) -> Results:
         """Return the results of the runs with the given seeds, and of their tournaments."""
@@ -175,7 +175,7 @@ def read_results(design: Design, ledger: Ledger) -> Results:
     )  # fmt: skip
 
 
-def finding_section(results: Results, verdicts: Sequence[Verdict]) -> list[Block]:
+def verdict_section(results: Results, verdicts: Sequence[Verdict]) -> list[Block]:
     """Return the first section of a report: a note on unfinished work, if any, and the verdicts."""
     unfinished = results.unfinished_message()
     note = [Paragraph(f"The study is not finished: {unfinished}.")] if unfinished else []
@@ -192,7 +192,7 @@ def with_last_look(ledger: Ledger, design: Design) -> Ledger:
     seeds = list(ledger.seeds)
     latest = ledger.looks[-1] if ledger.looks else TakenLook([], ledger.planned_seed_count, [])
     is_planned = len(seeds) == ledger.planned_seed_count == latest.planned_seed_count
-    if not seeds or not is_planned or latest.seeds == seeds or latest.spent_shares:
+    if not seeds or not is_planned or latest.seeds == seeds or latest.merged_seed_shares:
         return ledger
     if read_results(design, replace(ledger, looks=[])).unfinished_message():
         return ledger
@@ -230,7 +230,7 @@ def provenance(results: Results) -> Provenance:
     )
 
 
-def times_caveat(results: Results) -> str:
+def timing_caveat(results: Results) -> str:
     """Return a caveat about the times of runs, to add to the caveats of a report."""
     count = sum(run.has_processor_times for run in results.runs)
     if count == len(results.runs):

@@ -98,14 +98,14 @@ class Scheduler:
         self.forget_failures()
         with self._stack:
             while True:
-                self._runs.requeue_unlocked()
+                self._runs.requeue_abandoned_runs()
                 while len(self._active) < workers.count and (task := self._next()):
                     self._active[task.title] = task, time.monotonic()
                     workers.submit(task)
                 if self._active:
                     for outcome in workers.wait_for_outcomes(_POLL_SECONDS):
                         self._finish(outcome)
-                elif self._runs.awaited_titles:
+                elif self._runs.titles_trained_elsewhere:
                     time.sleep(_POLL_SECONDS)
                 else:
                     return self._failures
@@ -226,7 +226,7 @@ class Scheduler:
             if part in (None, _part_of(title)):
                 iteration = self._iterations.get(title)
                 yield f"{title} ({iteration})" if iteration else title
-        for title in self._runs.awaited_titles:
+        for title in self._runs.titles_trained_elsewhere:
             if part in (None, _part_of(title)):
                 yield f"waiting for {title} (another process)"
 

@@ -174,7 +174,7 @@ def run_sample(
     )
 
 
-POOLED_NOTE = "Intervals pool the variance between runs within a group."
+POOLED_VARIANCE_NOTE = "Intervals pool the variance between runs within a group."
 """Note under figures and tables of samples with pooled intervals."""
 
 
@@ -336,15 +336,15 @@ class SpreadComponents(NamedTuple):
     """Standard deviation of the measured values."""
     between_runs_sd: float
     """Standard deviation of the true values."""
-    measurement_error: float
+    measurement_standard_error: float
     """Standard error of one measured value."""
 
     @property
     def error_share(self) -> float:
         """Share of the observed variance that is measurement error, from 0 to 1."""
         if self.observed_sd == 0.0:
-            return 0.0 if self.measurement_error == 0.0 else 1.0
-        return min(1.0, (self.measurement_error / self.observed_sd) ** 2)
+            return 0.0 if self.measurement_standard_error == 0.0 else 1.0
+        return min(1.0, (self.measurement_standard_error / self.observed_sd) ** 2)
 
 
 def spread_components(
@@ -360,9 +360,9 @@ def spread_components(
     if len(values) < 2:
         return None
     observed = _deviation(_numbers(values))
-    measurement_error = math.sqrt(float(np.mean(np.square(_numbers(errors_per_run)))))
-    between_runs = math.sqrt(max(0.0, observed**2 - measurement_error**2))
-    return SpreadComponents(observed, between_runs, measurement_error)
+    measurement_standard_error = math.sqrt(float(np.mean(np.square(_numbers(errors_per_run)))))
+    between_runs = math.sqrt(max(0.0, observed**2 - measurement_standard_error**2))
+    return SpreadComponents(observed, between_runs, measurement_standard_error)
 
 
 def _mean(numbers: NDArray[np.float64]) -> StudentEstimate:

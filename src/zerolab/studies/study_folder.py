@@ -75,13 +75,13 @@ class StudyFolder:
         """
         with STUDY_FOLDER_KIND.locked(self.path):
             if self.has_begun:
-                self.require_design(design_digest, seeds)
+                self.require_same_design(design_digest, seeds)
             else:
                 settings = {**self._settings, "design": design_digest, "seeds": list(seeds)}
                 STUDY_FOLDER_KIND.write_settings(self.path, settings)
             yield
 
-    def require_design(self, design_digest: str, seeds: Sequence[int]) -> None:
+    def require_same_design(self, design_digest: str, seeds: Sequence[int]) -> None:
         """Raise UserError if the study has a different design or different seeds, or is damaged."""
         saved = STUDY_FOLDER_KIND.read_settings(self.path)
         saved_seeds = saved.pop("seeds", None)

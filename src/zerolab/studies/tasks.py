@@ -179,8 +179,8 @@ class Participant(NamedTuple):
     """Name in the tournament. For an agent without a run, the name is its spec."""
     run_path: str | None = None
     """Run folder of the network."""
-    options: str = ""
-    """Search options of the network; see `PlannedTournament.options`."""
+    search_options: str = ""
+    """Search options of the network; see `PlannedTournament.search_options`."""
     iteration: int | None = None
     """Iteration whose best network plays, or None for the final network."""
 
@@ -190,7 +190,7 @@ class Participant(NamedTuple):
             return parse_agents([self.name], parse_game(game))[0]
         run = RunFolder.open(Path(self.run_path))
         options = parse_search_options(
-            NetworkOptions, self.options or None, read_play_settings(run).search
+            NetworkOptions, self.search_options or None, read_play_settings(run).search
         )
         network = (
             run.progress.best

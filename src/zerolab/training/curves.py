@@ -8,7 +8,13 @@ from itertools import cycle
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from zerolab.core.errors import UserError
-from zerolab.report.figures import COLOURS, legend_below, new_figure, series_colour, shorten_name
+from zerolab.report.figures import (
+    COLOURS,
+    add_legend_below,
+    new_figure,
+    series_colour,
+    shorten_name,
+)
 from zerolab.report.table import Cell, Column, Table
 from zerolab.store.run_folder import RunFolder
 from zerolab.training.panels import BEST_NETWORK_SERIES, Panel, XAxis, metric_panels, x_coordinates
@@ -89,7 +95,7 @@ def draw_curves(runs: Sequence[RunFolder], x: XAxis = "iterations") -> Figure:
         axes.set_axisbelow(True)
     for axes in list(every)[len(panels) :]:
         axes.set_axis_off()
-    legend_below(figure, _handles(curves))
+    add_legend_below(figure, _handles(curves))
     if len(runs) == 1:
         config = runs[0].config
         figure.suptitle(f"{config['game']}, preset {config['preset']}", parse_math=False)

@@ -42,7 +42,7 @@ from zerolab.tuning.trials import ClaimedTrial, TrialStore
 from zerolab.tuning.tuning_report import (
     TuningReport,
     best_result,
-    draw_tuning,
+    draw_trials_and_importance,
     setting_value_text,
     trial_results,
 )
@@ -322,7 +322,7 @@ def _report(store: TrialStore, plan: TuningPlan) -> TuningReport:
         head = f"# Trial {best.number}: {best.objective_text(plan.settings.objective)}\n"
         preset = plan.trial_preset(best.setting_values, best.number)
         write_text(store.folder / "best.toml", head + preset)
-        figure = draw_tuning(report)
+        figure = draw_trials_and_importance(report)
         for suffix in ("png", "svg"):
             save_figure(figure, store.folder / f"tuning.{suffix}")
     return report

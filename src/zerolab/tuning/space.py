@@ -65,17 +65,17 @@ class Range(NamedTuple):
 class Alternatives(NamedTuple):
     """Set of alternative values."""
 
-    texts: tuple[str, ...]
+    value_texts: tuple[str, ...]
     """Alternatives, each value as text."""
 
     @property
     def trial_values_to_check(self) -> tuple[SettingValue, ...]:
         """Values with which the settings are checked before the search starts: all alternatives."""
-        return self.texts
+        return self.value_texts
 
     def suggest(self, trial: Trial, key: str) -> SettingValue:
         """Return the value of `key` in a trial, drawing it unless it was drawn before."""
-        return str(trial.suggest_categorical(key, self.texts))
+        return str(trial.suggest_categorical(key, self.value_texts))
 
 
 class Condition(NamedTuple):
@@ -83,7 +83,7 @@ class Condition(NamedTuple):
 
     key: str
     """Key of the other setting."""
-    texts: tuple[str, ...]
+    value_texts: tuple[str, ...]
     """Alternatives for which the condition holds."""
 
 
@@ -100,7 +100,9 @@ class SpaceSetting:
 
     def applies_to(self, values: Mapping[str, SettingValue]) -> bool:
         """Return True if the setting applies to a trial with the values drawn so far."""
-        return self.condition is None or values.get(self.condition.key) in self.condition.texts
+        return (
+            self.condition is None or values.get(self.condition.key) in self.condition.value_texts
+        )
 
 
 class SearchSpace:
@@ -177,7 +179,7 @@ class SearchSpace:
             for value in setting.domain.trial_values_to_check if setting.domain else ():
                 changed: TrialValues = {setting.key: value}
                 if setting.condition is not None:
-                    changed[setting.condition.key] = setting.condition.texts[0]
+                    changed[setting.condition.key] = setting.condition.value_texts[0]
                 yield [self.corner_values(end, changed) for end in (0, -1)]
 
 
@@ -256,7 +258,7 @@ def _with_conditions(
         owners = {each.variant for each in documented.get(setting.key, ())}
         texts = tuple(
             text
-            for text in (alternatives[parent].texts if parent else ())
+            for text in (alternatives[parent].value_texts if parent else ())
             if _variant_name(text) in owners
         )
         # If no alternative has the setting, `TuningPlan` reports an error.

@@ -13,7 +13,7 @@ from optuna.importance import get_param_importances
 from optuna.trial import FrozenTrial, TrialState
 
 from zerolab.core.errors import one_line
-from zerolab.report.figures import legend_below, new_figure, series_colour, shorten_name
+from zerolab.report.figures import add_legend_below, new_figure, series_colour, shorten_name
 from zerolab.report.table import Cell, Column, Interval, Table
 from zerolab.tuning.plan import Objective, TuningPlan, TuningSettings
 from zerolab.tuning.space import SettingValue, TrialValues
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-ResultState = Literal["running", "complete", "pruned", "refused"]
+TrialResultState = Literal["running", "complete", "pruned", "refused"]
 """State of a trial. A trial is refused if its settings are incompatible, if training diverges, or
 if the run ends without a measurement of the objective."""
 
@@ -33,7 +33,7 @@ MIN_TRIALS_FOR_IMPORTANCE = 10
 """Minimum number of complete trials for an estimate of importance."""
 
 _TERMINAL_ROWS = 10  # number of trials shown in the terminal
-_STATES: dict[TrialState, ResultState] = {
+_STATES: dict[TrialState, TrialResultState] = {
     TrialState.COMPLETE: "complete",
     TrialState.PRUNED: "pruned",
     TrialState.RUNNING: "running",
@@ -45,7 +45,7 @@ class TrialResult(NamedTuple):
 
     number: int
     """Number of the trial, from 0."""
-    state: ResultState
+    state: TrialResultState
     setting_values: TrialValues
     objective: Interval | None
     """Last measured objective, or None if it was never measured."""
@@ -272,7 +272,7 @@ _AXES = {
 _FAINT = "#999999"
 
 
-def draw_tuning(report: TuningReport) -> Figure:
+def draw_trials_and_importance(report: TuningReport) -> Figure:
     """Draw the objective of each trial, and the importance of the settings.
 
     The x axis is the trial number, or the training time if time is an objective. At least one trial
@@ -287,7 +287,7 @@ def draw_tuning(report: TuningReport) -> Figure:
     panels[0].grid(alpha=0.3)
     if report.importance:
         _draw_importance(panels[1], report.importance)
-    legend_below(figure, handles)
+    add_legend_below(figure, handles)
     figure.suptitle(f"{report.settings.game}, {len(report.results)} trials", parse_math=False)
     return figure
 

@@ -131,7 +131,9 @@ def test_python_draws_the_board_of_the_pages(
             "targets => targets.map((each) => each.getAttribute('aria-label'))"
         )
         words = {
-            hint.description() for hint in board_hints(analysis).values() if hint.share >= 0.005
+            hint.description()
+            for hint in board_hints(analysis).values()
+            if hint.visit_share >= 0.005
         }
         assert {each.partition("legal move, ")[2] for each in labels} - {""} == words
         summary = page.locator("#notebook-board svg").get_attribute("aria-label") or ""

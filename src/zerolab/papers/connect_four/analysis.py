@@ -55,7 +55,7 @@ from zerolab.report.table import Cell, Column, Interval, Table, TimeUnit, time_u
 from zerolab.report.xy_plots import Curve, draw_curves
 from zerolab.rules.catalogue import parse_game
 from zerolab.studies.claims import ClaimStatistics, MissingEstimate
-from zerolab.studies.results import Results, finding_section, provenance
+from zerolab.studies.results import Results, provenance, verdict_section
 from zerolab.studies.statistics import ClaimEstimate, estimate_mean
 from zerolab.studies.study import scale_caveats
 from zerolab.training.optimization import TimeInRun
@@ -147,7 +147,7 @@ def _report(
     runs, diversities = measured_accuracy_points(results), diversity.measured_diversities(results)
     easy_accuracies = smaller_findings.easy_accuracies(results)
     blocks: list[Block] = [
-        *finding_section(results, results.judge(statistics)),
+        *verdict_section(results, results.judge(statistics)),
         *training_section(results, runs),
         *cycle_section(results),
         *smaller_findings.growth_section(results),

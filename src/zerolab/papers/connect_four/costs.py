@@ -38,7 +38,7 @@ from zerolab.papers.connect_four.variants import (
 )
 from zerolab.report.claims import Claim
 from zerolab.report.table import Cell
-from zerolab.studies.block_model import fit_blocks
+from zerolab.studies.block_model import fit_block_model
 from zerolab.studies.claims import MissingEstimate
 from zerolab.studies.finished_work import TrainedRun
 from zerolab.studies.joint_estimates import (
@@ -398,4 +398,4 @@ def _difference(
             values[name] = known
     if not {one, other} <= values.keys():
         return MissingEstimate("the first measurement comes too late in runs of this scale")
-    return fit_blocks(values).contrast({one: 1.0, other: -1.0})
+    return fit_block_model(values).contrast({one: 1.0, other: -1.0})

@@ -35,7 +35,7 @@ from zerolab.papers.connect_four.variants import (
 )
 from zerolab.studies.design import (
     Design,
-    Level,
+    FactorLevel,
     PlannedComputation,
     PlannedDataset,
     PlannedRun,
@@ -375,7 +375,7 @@ def _supervised_run(
     """Plan a run on a set of solved positions; any features it learns come from the `small` run."""
     learns_features = targets.features != WITHOUT_FEATURES
     heads = {"network.heads": ["policy", "outcome", POLICY_FEATURES_HEAD]}
-    factors: dict[str, Level] = {"set": name, "blocks": blocks, **targets._asdict()}
+    factors: dict[str, FactorLevel] = {"set": name, "blocks": blocks, **targets._asdict()}
     changes = {
         **SUPERVISED_CHANGES[scale],
         **(heads if learns_features else {}),

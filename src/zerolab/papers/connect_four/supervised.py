@@ -34,7 +34,7 @@ from zerolab.studies.block_model import PerGameModels, fit_per_game_models
 from zerolab.studies.claims import MissingEstimate
 from zerolab.studies.finished_work import TrainedRun
 from zerolab.studies.joint_estimates import contrast_of_means, estimate_smallest
-from zerolab.studies.results import Results, finding_section, provenance
+from zerolab.studies.results import Results, provenance, verdict_section
 from zerolab.studies.statistics import ClaimEstimate, StudentEstimate, estimate_mean, run_sample
 from zerolab.studies.study import scale_caveats
 from zerolab.studies.study_folder import FinishedRun
@@ -82,7 +82,7 @@ def supervised_report(results: Results) -> Document:
         "Networks that learn from solved positions of Connect Four",
         scale_caveats(results.scale, len(seeds), subject, symmetries=False),
         [
-            *finding_section(results, results.judge(supervised_statistics)),
+            *verdict_section(results, results.judge(supervised_statistics)),
             *supervised_section(results),
         ],
         provenance(results),

@@ -67,7 +67,7 @@ from zerolab.studies.joint_estimates import (
     estimate_smallest,
     estimate_unless_missing,
 )
-from zerolab.studies.results import Results, finding_section, provenance, times_caveat
+from zerolab.studies.results import Results, provenance, timing_caveat, verdict_section
 from zerolab.studies.statistics import ClaimEstimate
 from zerolab.studies.study import scale_caveats
 
@@ -109,7 +109,7 @@ def heat_map_section(grid: Grid) -> Iterator[Block]:
 def search_settings_note(grid: Grid) -> str:
     """Return a note about the search settings in tournaments."""
     planned = grid.results.design.tournaments
-    options = ", ".join(dict.fromkeys(tournament.options for tournament in planned))
+    options = ", ".join(dict.fromkeys(tournament.search_options for tournament in planned))
     return (
         f"All networks use the same search settings in tournaments ({options}), whatever m they"
         " were trained with, so the effect of m is its effect on training."
@@ -303,7 +303,7 @@ def correlation_verdicts(results: Results) -> list[Verdict]:
 def correlation_report(results: Results) -> Document:
     """Return the report on all finished work."""
     grid = read_grid(results)
-    blocks = finding_section(results, correlation_verdicts(results))
+    blocks = verdict_section(results, correlation_verdicts(results))
     if grid.runs:
         blocks += [
             *regression_section(grid),
@@ -316,7 +316,7 @@ def correlation_report(results: Results) -> Document:
     if results.runs:
         blocks += [Heading("All runs"), _runs_table(grid)]
     scale = scale_caveats(results.scale, len(results.planned_levels("seed")), _SUBJECT)
-    caveats = f"{scale} {search_settings_note(grid)} {times_caveat(results)}"
+    caveats = f"{scale} {search_settings_note(grid)} {timing_caveat(results)}"
     title = "Iterations, games, simulations and epochs together"
     return Document(title, caveats, blocks, provenance(results))
 
@@ -333,7 +333,7 @@ def _spread_note(grid: Grid) -> str:
         f" {components.observed_sd:.0f} Elo. This excludes common shifts of all networks in a"
         " tournament, such as the error of Random's own rating, which the constants of the fits"
         f" absorb. Measurement error accounts for {cell_text(components.error_share, '.0%')} of"
-        f" that variance ({components.measurement_error:.0f} Elo per run)."
+        f" that variance ({components.measurement_standard_error:.0f} Elo per run)."
     )
 
 
@@ -357,7 +357,7 @@ def _run_cells(run: TrainedRun) -> list[Cell]:
     losses, run_work = run.last_epoch_losses[-1], counted_work(run)
     return [
         run.factors["seed"], *levels,
-        run.seconds_by_stage["selfplay"], run.seconds_by_stage["learn"], run.total_seconds,
+        run.seconds_by_stage["selfplay"], run.seconds_by_stage["learn"], run.training_seconds,
         run_work.simulations, run_work.examples, run.position_count,
         losses["policy"], losses["value"],
     ]  # fmt: skip

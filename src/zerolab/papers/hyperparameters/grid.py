@@ -73,7 +73,7 @@ def fit_unit_costs(runs: Sequence[TrainedRun]) -> UnitCosts:
     example, learning = _fit([each.examples for each in works], iterations,
                             [run.seconds_by_stage["learn"] for run in runs])  # fmt: skip
     gates = sum(
-        run.total_seconds - run.seconds_by_stage["selfplay"] - run.seconds_by_stage["learn"]
+        run.training_seconds - run.seconds_by_stage["selfplay"] - run.seconds_by_stage["learn"]
         for run in runs
     )
     return UnitCosts(simulation, example, selfplay + learning + max(0.0, gates) / sum(iterations))
@@ -94,7 +94,9 @@ def _fit(
 
 def counted_time_deviation(runs: Sequence[TrainedRun], unit_costs: UnitCosts) -> float:
     """Return the standard deviation of log2(measured time / counted time)."""
-    ratios = [math.log2(run.total_seconds / counted_work(run).seconds(unit_costs)) for run in runs]
+    ratios = [
+        math.log2(run.training_seconds / counted_work(run).seconds(unit_costs)) for run in runs
+    ]
     return stdev(ratios) if len(ratios) > 1 else 0.0
 
 
@@ -124,7 +126,7 @@ class RatedGridRun(NamedTuple):
     @property
     def training_seconds(self) -> float:
         """Training time in seconds."""
-        return self.trained_run.total_seconds
+        return self.trained_run.training_seconds
 
     def level(self, symbol: str) -> int:
         """Return the level of a hyper-parameter."""

@@ -34,7 +34,7 @@ from zerolab.papers.hyperparameters.study import (
 )
 from zerolab.report.figures import RunSample
 from zerolab.studies.claims import MissingEstimate
-from zerolab.studies.design import Level
+from zerolab.studies.design import FactorLevel
 from zerolab.studies.finished_work import PlayedTournament, TrainedRun
 from zerolab.studies.joint_estimates import (
     RankedEstimate,
@@ -211,7 +211,7 @@ def _sum(losses: Mapping[str, float]) -> float:
 
 def training_seconds(run: TrainedRun) -> float:
     """Return the training time of a run in seconds."""
-    return run.total_seconds
+    return run.training_seconds
 
 
 def log2_seconds(run: TrainedRun) -> float:
@@ -225,7 +225,7 @@ class VariedRun(NamedTuple):
     trained_run: TrainedRun
     values: Mapping[str, float]
     """Values by symbol."""
-    block: Level
+    block: FactorLevel
     """Number of the mirrored pair in the screening; name of the part in the sweep."""
 
 
@@ -269,7 +269,7 @@ def range_effects(
 
 def gate_time_share(run: TrainedRun) -> float:
     """Return the share of a run's training time that its gates take."""
-    return run.seconds_by_stage["gate"] / run.total_seconds
+    return run.seconds_by_stage["gate"] / run.training_seconds
 
 
 def late_change(scale: str, runs: Sequence[VariedRun]) -> StudentEstimate:
@@ -388,7 +388,7 @@ def scale_estimate(estimate: StudentEstimate, factor: float) -> StudentEstimate:
     )
 
 
-def _indicators(labels: Sequence[Level]) -> NDArray[np.float64]:
+def _indicators(labels: Sequence[FactorLevel]) -> NDArray[np.float64]:
     """Return dummy variables, float64[runs, distinct labels - 1].
 
     The first label is the baseline.

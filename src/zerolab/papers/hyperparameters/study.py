@@ -17,7 +17,7 @@ from zerolab.papers.planning import (
 )
 from zerolab.studies.design import (
     Design,
-    Level,
+    FactorLevel,
     PlannedRun,
     PlannedTournament,
     plan_run,
@@ -136,7 +136,7 @@ def scaled_values(scale: str, symbol: str) -> tuple[float, float, float]:
     return _REDUCED[scale].get(symbol, HYPERPARAMETERS[symbol].published_values)
 
 
-def changed_level(scale: str, symbol: str, value: Level) -> str:
+def changed_level(scale: str, symbol: str, value: FactorLevel) -> str:
     """Return the level of the ``changed`` factor for a value: `DEFAULT_LEVEL`, or ``m=200``."""
     return DEFAULT_LEVEL if value == scaled_values(scale, symbol)[1] else f"{symbol}={value:g}"
 
@@ -185,7 +185,9 @@ class HyperparameterSweepStudy(Study):
         return sweep_report(results)
 
 
-def _sweep_run(scale: Scale, values: Mapping[str, Level], seed: int, group: int) -> PlannedRun:
+def _sweep_run(
+    scale: Scale, values: Mapping[str, FactorLevel], seed: int, group: int
+) -> PlannedRun:
     """Return a run in the part named after its changed hyper-parameter."""
     names = (changed_level(scale, symbol, value) for symbol, value in values.items())
     name = next((name for name in names if name != DEFAULT_LEVEL), DEFAULT_LEVEL)
@@ -200,7 +202,7 @@ def _sweep_run(scale: Scale, values: Mapping[str, Level], seed: int, group: int)
     )
 
 
-def _changes(scale: Scale, values: Mapping[str, Level]) -> dict[str, Any]:
+def _changes(scale: Scale, values: Mapping[str, FactorLevel]) -> dict[str, Any]:
     """Return the changes to the preset for values of all twelve hyper-parameters."""
     settings = {HYPERPARAMETERS[symbol].setting_key: value for symbol, value in values.items()}
     sampled_plies = HYPERPARAMETERS["T'"].setting_key
@@ -218,7 +220,7 @@ def _tournament(
         {run.label: run for run in runs if run.factors["seed"] == seed},
         games_per_pair=games,
         opening_plies=OPENING_PLIES[scale],
-        options=f"simulations={simulations:g}&selection.c={c:g}",
+        search_options=f"simulations={simulations:g}&selection.c={c:g}",
         seed=seed,
     )
 
@@ -274,7 +276,7 @@ class HyperparameterScreeningStudy(Study):
         return screening_report(results)
 
 
-def _screened_values(scale: Scale) -> list[dict[str, Level]]:
+def _screened_values(scale: Scale) -> list[dict[str, FactorLevel]]:
     """Return the values of each combination; at the `smoke` scale, only a few, without mirrors."""
     rows = plackett_burman(_SCREENING_ROWS)[:, : len(HYPERPARAMETERS)]
     return [
@@ -331,7 +333,7 @@ class HyperparameterCorrelationStudy(Study):
                     {run.label: run for run in trained},
                     games_per_pair=_GRID_GAMES[scale],
                     opening_plies=OPENING_PLIES[scale],
-                    options=f"simulations={middle}",
+                    search_options=f"simulations={middle}",
                     seed=seed,
                 )
             )

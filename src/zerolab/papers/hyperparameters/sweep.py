@@ -48,9 +48,9 @@ from zerolab.report.table import P_VALUE_FORMAT, Cell, Column, Table, cell_text
 from zerolab.report.xy_plots import Curve, draw_curves
 from zerolab.studies.claims import MissingEstimate
 from zerolab.studies.finished_work import TRAINING_TIME_STAGES, TrainedRun
-from zerolab.studies.results import Results, finding_section, provenance, times_caveat
+from zerolab.studies.results import Results, provenance, timing_caveat, verdict_section
 from zerolab.studies.statistics import (
-    POOLED_NOTE,
+    POOLED_VARIANCE_NOTE,
     ClaimEstimate,
     SpreadComponents,
     StudentEstimate,
@@ -150,7 +150,7 @@ def strength_section(sweep: Sweep) -> Iterator[Block]:
         ),
         "One tournament per seed between Random and final networks. All networks search with the"
         " default number of simulations and the default c, so differences are due to training. The"
-        f" runs with default settings are the same in all groups. {POOLED_NOTE}",
+        f" runs with default settings are the same in all groups. {POOLED_VARIANCE_NOTE}",
     )
     rows = {"": {DEFAULT_LEVEL: sweep.elo_sample_above_random(sweep.default_runs)}}
     rows |= {
@@ -195,8 +195,8 @@ def _spread_note(samples: Sequence[RunSample]) -> str:
         "Pooled over all settings, runs of a setting vary with a standard deviation of"
         f" {components.observed_sd:.0f} Elo. Measurement error accounts for"
         f" {cell_text(components.error_share, '.0%')} of that variance"
-        f" ({components.measurement_error:.0f} Elo per run). The standard deviation of the true"
-        f" strengths is {components.between_runs_sd:.0f} Elo."
+        f" ({components.measurement_standard_error:.0f} Elo per run). The standard deviation of the"
+        f" true strengths is {components.between_runs_sd:.0f} Elo."
     )
 
 
@@ -218,7 +218,7 @@ def sweep_report(results: Results) -> Document:
     """Return the report on all finished work."""
     sweep = Sweep(results)
     blocks: list[Block] = [
-        *finding_section(results, sweep_verdicts(results)),
+        *verdict_section(results, sweep_verdicts(results)),
         *importance_section(sweep),
         *best_value_section(sweep),
         *strength_section(sweep),
@@ -229,7 +229,7 @@ def sweep_report(results: Results) -> Document:
         blocks += [Heading("All runs"), _runs_table(sweep)]
     caveats = scale_caveats(results.scale, len(results.planned_levels("seed")), _SUBJECT)
     title = "Twelve hyper-parameters, one at a time"
-    return Document(title, f"{caveats} {times_caveat(results)}", blocks, provenance(results))
+    return Document(title, f"{caveats} {timing_caveat(results)}", blocks, provenance(results))
 
 
 def _runs_table(sweep: Sweep) -> Table:
@@ -246,7 +246,7 @@ def _run_cells(sweep: Sweep, run: TrainedRun) -> list[Cell]:
     losses = run.last_epoch_losses[-1]
     return [
         run.factors["changed"], run.factors["seed"], elo, error, losses["policy"], losses["value"],
-        run.training_elos[-1], run.accepted_count, run.position_count,
+        run.training_elos[-1], run.accepted_candidate_count, run.position_count,
         *(run.seconds_by_stage[stage] for stage in TRAINING_TIME_STAGES), training_seconds(run),
         run.planned.key,
     ]  # fmt: skip
@@ -281,12 +281,12 @@ def screening_verdicts(results: Results) -> list[Verdict]:
 
 def screening_report(results: Results) -> Document:
     """Return the report on all finished work."""
-    blocks = finding_section(results, screening_verdicts(results))
+    blocks = verdict_section(results, screening_verdicts(results))
     if results.runs:
         blocks += [*effect_section(results), Heading("All runs"), _screening_table(results)]
     caveats = scale_caveats(results.scale, len(results.planned_levels("seed")), _SUBJECT)
     title = "Twelve hyper-parameters, all together"
-    return Document(title, f"{caveats} {times_caveat(results)}", blocks, provenance(results))
+    return Document(title, f"{caveats} {timing_caveat(results)}", blocks, provenance(results))
 
 
 def effect_section(results: Results) -> Iterator[Block]:
@@ -364,6 +364,6 @@ def _screening_cells(run: TrainedRun, elo: float | None) -> list[Cell]:
     losses = run.last_epoch_losses[-1]
     return [
         run.factors[PAIR_FACTOR], run.seed, *(run.factors[symbol] for symbol in HYPERPARAMETERS),
-        *(run.seconds_by_stage[stage] for stage in TRAINING_TIME_STAGES), run.total_seconds,
-        losses["policy"], losses["value"], elo, run.accepted_count, run.planned.key,
+        *(run.seconds_by_stage[stage] for stage in TRAINING_TIME_STAGES), run.training_seconds,
+        losses["policy"], losses["value"], elo, run.accepted_candidate_count, run.planned.key,
     ]  # fmt: skip

@@ -31,9 +31,9 @@ from zerolab.report.table import Z95
 from zerolab.report.xy_plots import Curve, draw_curves
 from zerolab.studies.claims import MissingEstimate
 from zerolab.studies.finished_work import PlayedTournament, TrainedRun
-from zerolab.studies.results import Results, finding_section, provenance
+from zerolab.studies.results import Results, provenance, verdict_section
 from zerolab.studies.statistics import (
-    POOLED_NOTE,
+    POOLED_VARIANCE_NOTE,
     run_sample,
     spread_components,
     with_pooled_intervals,
@@ -49,7 +49,7 @@ def loss_report(results: Results) -> Document:
         " that learns slowly looks weak in short runs"
     )
     blocks: list[Block] = [
-        *finding_section(results, results.judge(loss_statistics)),
+        *verdict_section(results, results.judge(loss_statistics)),
         *_tournaments(results),
         *_training_elo(results),
         *accuracy_section(results, _part_titles(results), "loss", LOSS_SYMBOLS, "search"),
@@ -100,7 +100,7 @@ def _tournaments(results: Results) -> Iterator[Block]:
         " more runs. Here Elo is relative to Random. The error of Random's own rating shifts all"
         " runs of a tournament equally; the intervals include this error only if each seed has its"
         " own tournament. The papers print no numbers."
-        f" {POOLED_NOTE}",
+        f" {POOLED_VARIANCE_NOTE}",
     )  # fmt: skip
     yield elo_table("elo", "Tournament Elo above Random's by loss", groups, "game", "loss")
 
@@ -154,7 +154,7 @@ def _training_elo(results: Results) -> Iterator[Block]:
             with_pooled_intervals(groups), "Training Elo after the last iteration", "training Elo"
         ),
         "Elo of the best network, for comparison with the tournament Elo above, on which the"
-        f" paper's conclusions rest. {POOLED_NOTE}",
+        f" paper's conclusions rest. {POOLED_VARIANCE_NOTE}",
     )
     yield from _correlation(results)
 

@@ -37,9 +37,9 @@ from zerolab.report.interval_plots import draw_grouped_runs
 from zerolab.report.table import Cell, Column, Table
 from zerolab.studies.claims import MissingEstimate
 from zerolab.studies.joint_estimates import bootstrap, spread_ratio
-from zerolab.studies.results import Results, finding_section, provenance
+from zerolab.studies.results import Results, provenance, verdict_section
 from zerolab.studies.statistics import (
-    POOLED_NOTE,
+    POOLED_VARIANCE_NOTE,
     BinomialEstimate,
     ClaimEstimate,
     estimate_mean,
@@ -236,7 +236,7 @@ def bug_report(results: Results) -> Document:
     """Return the report on all finished runs, tournaments and computations."""
     subject = "the effect of a bug on the published runs"
     blocks: list[Block] = [
-        *finding_section(results, results.judge(bug_statistics)),
+        *verdict_section(results, results.judge(bug_statistics)),
         *_trained(results, MIRROR_PART, "loss"),
         *_trained(results, WINNER_PART, "loss"),
         *_trained(results, OPTIMIZER_PART, "rate"),
@@ -308,7 +308,7 @@ def _trained(results: Results, part: str, factor: str) -> Iterator[Block]:
         part,
         draw_grouped_runs(groups, f"{_title(part)}: Elo by {factor}", "tournament Elo"),
         "One tournament per seed, itself free of bugs, between Random and the runs with and without"
-        f" the bug. {POOLED_NOTE}",
+        f" the bug. {POOLED_VARIANCE_NOTE}",
     )
     groups["random"] = {RIGHT: random_player_sample(tournament)}
     yield elo_table(f"{part}-elo", f"{_title(part)}: tournament Elo", groups, factor, "code")

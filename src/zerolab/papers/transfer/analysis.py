@@ -34,9 +34,9 @@ from zerolab.report.document import Block, Document, Heading, Paragraph, Picture
 from zerolab.report.interval_plots import IntervalRow, draw_intervals
 from zerolab.report.table import Cell, Column, Table
 from zerolab.report.xy_plots import Curve, draw_curves
-from zerolab.studies.design import Level
+from zerolab.studies.design import FactorLevel
 from zerolab.studies.finished_work import TrainedRun
-from zerolab.studies.results import Results, finding_section, provenance
+from zerolab.studies.results import Results, provenance, verdict_section
 from zerolab.studies.statistics import estimate_mean
 from zerolab.studies.study import scale_caveats
 
@@ -147,7 +147,7 @@ def _gains(results: Results, board_pairs: Sequence[BoardPair]) -> Iterator[Block
         )
 
 
-def _row(by_seed: Mapping[Level, float]) -> IntervalRow:
+def _row(by_seed: Mapping[FactorLevel, float]) -> IntervalRow:
     """Return a plot row with the values for all seeds and their mean."""
     numbers = list(by_seed.values())
     return IntervalRow(estimate_mean(numbers).interval, numbers)
@@ -321,7 +321,7 @@ def transfer_report(results: Results) -> Document:
     subject = "the benefit of transferring networks that are larger or were trained for longer"
     trunks = similarity.compare_trunks(results)
     blocks: list[Block] = [
-        *finding_section(results, results.judge(findings.transfer_statistics)),
+        *verdict_section(results, results.judge(findings.transfer_statistics)),
         *learning_section(results),
         *strength_section(results),
         *similarity.similarity_section(results, trunks),

@@ -23,7 +23,7 @@ from zerolab.papers.transfer.study import (
 )
 from zerolab.ratings.ratings import Rating
 from zerolab.studies.claims import MissingEstimate
-from zerolab.studies.design import Design, Level
+from zerolab.studies.design import Design, FactorLevel
 from zerolab.studies.finished_work import TRAINING_TIME_STAGES, TrainedRun
 from zerolab.studies.results import Results
 from zerolab.studies.statistics import StudentEstimate, estimate_mean
@@ -43,7 +43,7 @@ AVERAGED_SHARE = 0.25
 HALFWAY_SHARE = 0.5
 """Share of the iterations after which runs from scratch set the accuracy to reach."""
 
-BySeed = Mapping[Level, float]
+BySeed = Mapping[FactorLevel, float]
 """Numbers by seed."""
 AccuracyCurve = Sequence[float]
 """Accuracy after each iteration."""
@@ -97,7 +97,7 @@ def near_and_far_pairs(
     return {target: kinds for target, kinds in by_target.items() if all(kinds)}
 
 
-def runs_by_seed(results: Results, pair: BoardPair, method: str) -> dict[Level, TrainedRun]:
+def runs_by_seed(results: Results, pair: BoardPair, method: str) -> dict[FactorLevel, TrainedRun]:
     """Return the finished runs of a pair with one transfer method, by seed.
 
     For methods without a source, these are the runs on the target board.
@@ -144,7 +144,7 @@ def _quarter(curve: AccuracyCurve) -> int:
 
 def accuracy_gains(
     results: Results, pair: BoardPair, method: str, measure: CurveMeasure, baseline: str = SCRATCH
-) -> dict[Level, float]:
+) -> dict[FactorLevel, float]:
     """Return the accuracy of a method relative to the `baseline` method, by seed.
 
     `measure` summarises the accuracy curve of a run.
@@ -195,7 +195,7 @@ def seconds_until(run: TrainedRun, iterations: float) -> float:
     return float(np.interp(iterations, range(count + 1), [0.0, *accumulate(seconds)]))
 
 
-def iterations_saved(results: Results, pair: BoardPair, method: str) -> dict[Level, float]:
+def iterations_saved(results: Results, pair: BoardPair, method: str) -> dict[FactorLevel, float]:
     """Return the iterations saved in reaching `halfway_accuracy`, by seed.
 
     For runs that never reach this accuracy, all iterations are counted, which favours them.
@@ -226,10 +226,10 @@ def tournament_rating(results: Results, run: TrainedRun, iteration: int) -> Rati
 
 def elo_gains(
     results: Results, pair: BoardPair, method: str, iteration: int, baseline: str = SCRATCH
-) -> dict[Level, float]:
+) -> dict[FactorLevel, float]:
     """Return the Elo of a method relative to `baseline` after an iteration, by seed."""
     runs, baseline_runs = (runs_by_seed(results, pair, level) for level in (method, baseline))
-    gained: dict[Level, float] = {}
+    gained: dict[FactorLevel, float] = {}
     for seed in (seed for seed in runs if seed in baseline_runs):
         one, other = (
             tournament_rating(results, by_seed[seed], iteration)

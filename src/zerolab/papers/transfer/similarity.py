@@ -30,7 +30,7 @@ from zerolab.rules import compiled_rules
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.rules import ONGOING, Game
 from zerolab.store.arrays import read_network_file
-from zerolab.studies.design import Level
+from zerolab.studies.design import FactorLevel
 from zerolab.studies.results import Results
 from zerolab.studies.study_folder import FinishedRun
 from zerolab.training.inputs import stored_network_settings
@@ -154,9 +154,9 @@ class TrunkSimilarity(NamedTuple):
     """Linear CKA between the trunks of finished runs: one number per layer."""
 
     layer_names: Sequence[str]
-    fine_tuned_cka: Mapping[BoardPair, Mapping[Level, Sequence[float]]]
+    fine_tuned_cka: Mapping[BoardPair, Mapping[FactorLevel, Sequence[float]]]
     """CKA of source and fine-tuned trunk on positions of the target, by pair and seed."""
-    scratch_cka: Mapping[BoardPair, Mapping[Level, Sequence[float]]]
+    scratch_cka: Mapping[BoardPair, Mapping[FactorLevel, Sequence[float]]]
     """CKA of source trunk and trunk from scratch on positions of the target, by pair and seed."""
     between_boards_cka: Mapping[tuple[str, str], Sequence[Sequence[float]]]
     """CKA of runs from scratch on two boards with the same seed, on positions of the first board.

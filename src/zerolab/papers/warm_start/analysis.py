@@ -33,9 +33,9 @@ from zerolab.report.figures import RunSample
 from zerolab.report.interval_plots import IntervalRow, draw_grouped_runs, draw_intervals
 from zerolab.report.table import P_VALUE_FORMAT, Cell, Column, Table
 from zerolab.studies.finished_work import TrainedRun
-from zerolab.studies.results import Results, finding_section, provenance
+from zerolab.studies.results import Results, provenance, verdict_section
 from zerolab.studies.statistics import (
-    POOLED_NOTE,
+    POOLED_VARIANCE_NOTE,
     holm_adjust,
     pooled_intervals,
     sign_test,
@@ -56,7 +56,7 @@ def warm_start_report(results: Results) -> Document:
         " covers a larger share of short runs"
     )
     blocks: list[Block] = [
-        *finding_section(results, results.judge(warm_start_statistics)),
+        *verdict_section(results, results.judge(warm_start_statistics)),
         *_strength(results),
         *_tests(results),
         *accuracy_section(results, GAME_TITLES, "variant", VARIANT_TITLES),
@@ -96,7 +96,7 @@ def _strength(results: Results) -> Iterator[Block]:
         draw_grouped_runs(groups, "Elo of final networks by warm start", "tournament Elo"),
         "Round robins between Random and the final networks of each game, with plain search. Elo is"
         " relative to the mean of all players of a tournament. Compare Figs. 5.1 (Gobang and"
-        f" Connect Four) and 5.2 (Othello) of [Wang2020b]. {POOLED_NOTE}",
+        f" Connect Four) and 5.2 (Othello) of [Wang2020b]. {POOLED_VARIANCE_NOTE}",
     )
     yield elo_table("elo-by-variant", "Tournament Elo by variant", groups, "game", "variant")
 

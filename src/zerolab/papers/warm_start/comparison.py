@@ -11,7 +11,7 @@ from zerolab.papers.warm_start.study import BASELINE
 from zerolab.ratings.results import MatchScore
 from zerolab.report.figures import (
     PUBLISHED_STYLE,
-    legend_below,
+    add_legend_below,
     new_figure,
     series_colour,
     series_legend_handle,
@@ -209,7 +209,7 @@ def draw_score_comparisons(
     all_axes[0].set_yticks(range(len(names)), names, parse_math=False)
     all_axes[0].set_ylim(len(names) - 0.5, -0.5)
     handles = [*all_axes[0].get_legend_handles_labels()[0], series_legend_handle(_SHADE, "differ")]
-    legend_below(figure, handles)
+    add_legend_below(figure, handles)
     figure.suptitle(title, parse_math=False)
     return figure
 

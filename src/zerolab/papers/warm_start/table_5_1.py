@@ -28,7 +28,7 @@ from zerolab.report.table import Z95, Column, Table
 from zerolab.studies.claims import MissingEstimate
 from zerolab.studies.finished_work import PairTotal, PlayedTournament
 from zerolab.studies.joint_estimates import estimate_smallest
-from zerolab.studies.results import Results, finding_section, provenance
+from zerolab.studies.results import Results, provenance, verdict_section
 from zerolab.studies.statistics import BinomialEstimate, ClaimEstimate
 
 
@@ -50,7 +50,7 @@ class ComparedPair(NamedTuple):
 
 def table_5_1_report(results: Results) -> Document:
     """Return the report on all finished tournaments."""
-    blocks = finding_section(results, results.judge(table_statistics))
+    blocks = verdict_section(results, results.judge(table_statistics))
     if results.tournaments:
         blocks += [*_comparison(results), *_matrices(results), *_readings(results)]
         blocks += _rhea_settings(results)

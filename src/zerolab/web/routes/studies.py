@@ -21,7 +21,7 @@ from zerolab.core.errors import UserError, did_you_mean, quoted
 from zerolab.core.files import read_text
 from zerolab.report.html import HTML_PAGE, html_page, is_report_file_name
 from zerolab.studies.execution import StudyExecution
-from zerolab.studies.findings import claims_of, findings_document, judge_studies, read_ledgers
+from zerolab.studies.findings import findings_document, judge_studies, read_ledgers, study_claims
 from zerolab.studies.study import (
     LEDGER_FILE_NAME,
     REPORT_FOLDER,
@@ -373,4 +373,4 @@ def _order(row: _Row) -> tuple[bool, bool, float]:
 @cache
 def _figures_by_claim(study: Study) -> dict[str, str]:
     """Return the figure of each claim that names one, by the key of the claim."""
-    return {claim.key: claim.figure for claim in claims_of(study) if claim.figure}
+    return {claim.key: claim.figure for claim in study_claims(study) if claim.figure}

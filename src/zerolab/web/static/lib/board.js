@@ -183,7 +183,7 @@ export class Board {
     if (cell === null || !this.isActive || this.onCell !== null || !this.byCell.has(cell)) return;
     const hasHint = this.cells.get(cell).hint.querySelector(".heat") !== null;
     if (hasHint && !this.drawing.isUpright) return; // the hint stays legible
-    const [x, y] = this.drawing.middle(cell);
+    const [x, y] = this.drawing.cellCentre(cell);
     this.ghost.setAttribute("transform", `translate(${x} ${this.drawing.drop_height ?? y})`);
     this.ghost.append(this.#disc(this.position.first_to_move ? 1 : -1, "shape"));
   }

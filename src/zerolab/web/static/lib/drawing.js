@@ -21,7 +21,7 @@ export class Drawing {
   }
 
   /** Coordinates of the centre of a cell. */
-  middle(cell) {
+  cellCentre(cell) {
     const [row, column] = this.place(cell);
     return [this.origin[0] + column + row * this.row_step[0], this.origin[1] + row * this.row_step[1]];
   }
@@ -36,17 +36,17 @@ export class Drawing {
 
   /** Elements of a symbol around the origin, such as the piece "first". */
   symbol(name) {
-    return this.symbols[name].map((shape) => element(shape));
+    return this.cell_symbols[name].map((shape) => element(shape));
   }
 
   /** Clickable area of a cell. */
   area(cell, attributes) {
-    return element(this.symbols.area[0], { transform: this.transform(cell), ...attributes });
+    return element(this.cell_symbols.area[0], { transform: this.transform(cell), ...attributes });
   }
 
   /** Transform attribute that moves something from the origin to a cell. */
   transform(cell) {
-    return `translate(${this.middle(cell).join(" ")})`;
+    return `translate(${this.cellCentre(cell).join(" ")})`;
   }
 
   /** Board below the pieces. */
@@ -64,16 +64,16 @@ export class Drawing {
 
   /** Names of the columns and rows. */
   names() {
-    const labels = this.isFlipped ? this.labels_behind : this.labels;
+    const labels = this.isFlipped ? this.labels_from_behind : this.labels;
     return labels.map(([x, y, text]) => svg("text", { class: "label", x, y, "aria-hidden": "true" }, text));
   }
 
   /** A shape, or its copies in all cells. */
   #elements(shape) {
     const cells = Array.from({ length: this.rows * this.columns }, (_, cell) => cell);
-    if (shape.in_cells) return cells.map((cell) => element(shape, { transform: this.transform(cell) }));
-    if (!shape.hole) return element(shape);
-    const holes = cells.map((cell) => `M${this.middle(cell).join(" ")}${shape.hole}`);
+    if (shape.is_per_cell) return cells.map((cell) => element(shape, { transform: this.transform(cell) }));
+    if (!shape.cell_hole_path) return element(shape);
+    const holes = cells.map((cell) => `M${this.cellCentre(cell).join(" ")}${shape.cell_hole_path}`);
     return element(shape, { d: shape.attributes.d + holes.join("") });
   }
 }
