@@ -117,17 +117,20 @@ def test_claims_compare_variants_at_equal_cost_and_at_their_ends(made_up):
     every, design = made_up
     results = Results("mini", design, every, {})
     found = costs.training_statistics(results, costs.measured_accuracy_points(results))
-    ends = {claim.key: claim for claim in (*findings.PEAK_CLAIMS, *findings.END_CLAIMS)}
+    ends = {
+        claim.key: claim
+        for claim in (*findings.PEAK_ACCURACY_CLAIMS, *findings.FINAL_ACCURACY_CLAIMS)
+    }
     expected = {
-        findings.EXTENDED_CLAIM: at("extended", 10) - at("baseline", 10),
+        findings.EXTENDED_CHEAPER_CLAIM: at("extended", 10) - at("baseline", 10),
         # Straight curves differ by their distance in the middle.
-        findings.GROWING_CLAIM: (0.60 + 0.82) / 2 - (0.50 + 0.90) / 2,
+        findings.GROWING_NETWORK_CHEAPER_CLAIM: (0.60 + 0.82) / 2 - (0.50 + 0.90) / 2,
         findings.FREE_FEATURES_NO_HELP_CLAIM: (2.0 * 0.70 + 7.9 * 0.84) / 9.9 - (0.50 + 0.90) / 2,
         # The small network costs 2: the curves overlap from 2.1 to 10, with a bend at 4.1.
         findings.FEATURES_DO_NOT_PAY_CLAIM: (
             (2.0 * 0.70 + 5.9 * (0.80 + 0.08 * 5.9 / 7.9 / 2)) / 7.9 - (0.50 + 0.40 * 5.95 / 9.9)
         ),
-        findings.GROWING_EARLY_CLAIM: at("growing", 2.5) - at("extended", 2.5),
+        findings.GROWING_NETWORK_EARLY_CLAIM: at("growing", 2.5) - at("extended", 2.5),
         findings.LEAGUE_NO_BETTER_CLAIM: (0.50 + 0.87) / 2 - (0.50 + 0.90) / 2,
         findings.ABLATION_CLAIMS["no-merging"]: at("extended", 10) - at("no-merging", 10),
         # The baseline's last fifth, 16 to 20, is on its second line.
@@ -139,8 +142,8 @@ def test_claims_compare_variants_at_equal_cost_and_at_their_ends(made_up):
         assert found[claim].value == pytest.approx(value, abs=1e-9), claim.key
     # The smaller lead of two weights counts.
     lead = at("extended", 10) - at("merging-0.5", 10)
-    assert found[findings.NEWER_WEIGHT_CLAIM].value == pytest.approx(lead, abs=1e-9)
-    assert isinstance(found[findings.SERVICE_CLAIM], MissingEstimate)
+    assert found[findings.MERGING_WEIGHT_CLAIM].value == pytest.approx(lead, abs=1e-9)
+    assert isinstance(found[findings.SERVICE_CHEAPER_CLAIM], MissingEstimate)
     unfinished = costs.training_statistics(Results("mini", design, every[1:], {}), {})
     assert all(isinstance(each, MissingEstimate) for each in unfinished.values())
 

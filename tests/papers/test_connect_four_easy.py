@@ -76,13 +76,13 @@ def known_players(monkeypatch):
 
 
 def test_networks_are_graded_on_easy_positions(results, finished):
-    accuracies = smaller_findings.easy_accuracies(results)
+    accuracies = smaller_findings.easy_position_accuracies(results)
     assert set(accuracies["extended"].values()) == {1.0}
     positions, _ = read_positions(easy_path(finished))
     chance = np.mean(random_move_grades(positions).is_best)
     for seed in range(2):
         assert accuracies["baseline"][seed] == pytest.approx(chance, abs=0.15)
-    (table,) = smaller_findings.easy_section(results, accuracies)
+    (table,) = smaller_findings.easy_position_section(results, accuracies)
     assert isinstance(table, Table)
     row = dict(zip(table.column_titles, table.rows[-1], strict=True))
     assert (row["variant"], row["published easy"]) == ("extended", 0.953)
@@ -91,12 +91,16 @@ def test_networks_are_graded_on_easy_positions(results, finished):
 
 def test_easy_positions_are_compared_with_hard_ones(results):
     """The hard accuracy is 0.25 for all runs, and perfect play is always right on easy ones."""
-    found = smaller_findings.easy_statistics(results)[smaller_findings.EASY_FOR_SELF_PLAY_CLAIM]
-    baseline = smaller_findings.easy_accuracies(results)["baseline"].values()
+    found = smaller_findings.easy_position_statistics(results)[
+        smaller_findings.EASY_POSITIONS_EASIER_CLAIM
+    ]
+    baseline = smaller_findings.easy_position_accuracies(results)["baseline"].values()
     assert found.value == pytest.approx((1.0 + np.mean([*baseline])) / 2 - 0.25)
     bare = replace(results, runs=[replace(run, measurements={}) for run in results.runs])
     assert isinstance(
-        smaller_findings.easy_statistics(bare)[smaller_findings.EASY_FOR_SELF_PLAY_CLAIM],
+        smaller_findings.easy_position_statistics(bare)[
+            smaller_findings.EASY_POSITIONS_EASIER_CLAIM
+        ],
         MissingEstimate,
     )
 
@@ -177,5 +181,5 @@ def test_unsolved_positions_are_measured_later(finished):
 
 def test_missing_positions_give_no_table(results):
     bare = replace(results, runs=[replace(run, measurements={}) for run in results.runs])
-    assert smaller_findings.easy_accuracies(bare) == {}
-    assert not list(smaller_findings.easy_section(bare, {}))
+    assert smaller_findings.easy_position_accuracies(bare) == {}
+    assert not list(smaller_findings.easy_position_section(bare, {}))

@@ -19,11 +19,11 @@ from zerolab.papers.connect_four import (
 )
 from zerolab.papers.connect_four.costs import AccuracyPoint, MeasuredMoveTimes
 from zerolab.papers.connect_four.findings import (
-    DEEPER_CLAIMS,
     EXTENSIONS_GAIN_LITTLE_CLAIM,
     EXTENSIONS_SAVE_EFFORT_CLAIM,
-    LATE_POSITIONS_CLAIM,
-    ONE_PER_GAME_CLAIM,
+    LATE_POSITIONS_EASIER_CLAIM,
+    NETWORK_DEPTH_CLAIMS,
+    ONE_POSITION_PER_GAME_CLAIM,
     RANDOM_MOVES_HARDER_CLAIM,
     SUPERVISED_FEATURES_CLAIM,
 )
@@ -182,8 +182,8 @@ def test_depth_and_features_are_compared(is_claimed, word):
 def test_sets_are_compared_at_equal_depth_and_equal_plies():
     """A run's accuracies by ply depend on its set, and slightly on its accuracy."""
     found = supervised.supervised_statistics(learned(is_claimed=True))
-    assert found[ONE_PER_GAME_CLAIM].value == pytest.approx(0.01, abs=1e-3)
-    assert len(found[ONE_PER_GAME_CLAIM].estimates) == 6
+    assert found[ONE_POSITION_PER_GAME_CLAIM].value == pytest.approx(0.01, abs=1e-3)
+    assert len(found[ONE_POSITION_PER_GAME_CLAIM].estimates) == 6
     assert found[RANDOM_MOVES_HARDER_CLAIM].value == pytest.approx(0.04, abs=1e-3)
     # 40 of 100 hard positions and 140 of 200 easy ones are late.
     hard, easy = (
@@ -192,7 +192,7 @@ def test_sets_are_compared_at_equal_depth_and_equal_plies():
     )
     whole = 0.3 * easy["5"] + 0.7 * easy["30"] - 0.6 * hard["5"] - 0.4 * hard["30"]
     rest = 0.6 * 0.02 + 0.4 * (0.02 + 0.04 / 9)
-    assert found[LATE_POSITIONS_CLAIM].value == pytest.approx(whole - 2 * rest, abs=1e-3)
+    assert found[LATE_POSITIONS_EASIER_CLAIM].value == pytest.approx(whole - 2 * rest, abs=1e-3)
 
 
 def test_part_of_a_difference_due_to_plies():
@@ -347,7 +347,9 @@ def test_recovery_is_measured_before_the_next_growth():
 def test_other_weights_of_the_outcome_are_shown_but_not_compared():
     results = learned(is_claimed=True)
     found = supervised.supervised_statistics(results)
-    assert found[DEEPER_CLAIMS["strong"]].value == pytest.approx(0.05, abs=1e-3)  # 10 and 5 blocks
+    assert found[NETWORK_DEPTH_CLAIMS["strong"]].value == pytest.approx(
+        0.05, abs=1e-3
+    )  # 10 and 5 blocks
     table = next(
         block for block in supervised.supervised_section(results) if isinstance(block, Table)
     )
@@ -379,7 +381,7 @@ def test_evolved_settings_search_with_the_same_network(monkeypatch, tmp_path):
 
     monkeypatch.setattr(smaller_findings, "agent_of_run", agent)
     measured = SolvedAccuracy(0.5, 0.1)
-    monkeypatch.setattr(smaller_findings, "accuracy_of", lambda *arguments: measured)
+    monkeypatch.setattr(smaller_findings, "measure_solved_accuracy", lambda *arguments: measured)
     assert smaller_findings.measure_evolved_accuracy(run, league) == 0.5
     assert 0.35 < smaller_findings.measure_evolved_score(run, league) < 0.65  # random moves
     (iteration, options), evolved, against = used

@@ -16,7 +16,7 @@ from zerolab.papers.connect_four.diversity import (
     measured_diversities,
 )
 from zerolab.papers.connect_four.study import Connect4EfficiencyStudy
-from zerolab.papers.connect_four.variants import LEAGUE_VARIANTS, TREE_VARIANTS, VARIANTS
+from zerolab.papers.connect_four.variants import GAME_TREE_VARIANTS, LEAGUE_VARIANTS, VARIANTS
 from zerolab.report.document import Picture
 from zerolab.report.table import Table
 from zerolab.store.games import GameRecord
@@ -148,7 +148,7 @@ def test_share_of_requests_without_a_search():
         for at, (asked, searched) in enumerate([(100, 70), (300, 280)], start=1)
     ]
     results = Results("mini", Design([planned]), [TrainedRun(planned, records)], {})
-    found = diversity.filter_statistics(results)[diversity.DUPLICATE_FILTER_CLAIM]
+    found = diversity.duplicate_filter_statistics(results)[diversity.DUPLICATE_FILTER_CLAIM]
     assert found.value == pytest.approx(50 / 400)
 
 
@@ -167,6 +167,6 @@ def test_leagues_and_trees_differ_only_in_their_named_setting(scale):
     plain = ("c", "fpu", "draw_value", "threshold")
     assert parameters == [plain, plain, plain, (*plain, "check")]
     assert all(league == leagues[0] for league in leagues)
-    trees = [runs[name].model_dump() for name in TREE_VARIANTS if name.startswith("big-tree")]
+    trees = [runs[name].model_dump() for name in GAME_TREE_VARIANTS if name.startswith("big-tree")]
     assert [each["selfplay"]["mode"].pop("c") for each in trees] == [10, 3, 30]
     assert trees[0] == trees[1] == trees[2]

@@ -13,10 +13,10 @@ from scipy.stats import spearmanr
 from zerolab.papers.elo import correlation_with_elo
 from zerolab.papers.loss_functions.analysis import (
     RunElos,
-    attenuation,
-    candidate_elo_errors,
+    attenuation_factor,
+    candidate_elo_standard_errors,
     rank_correlation,
-    training_elo_errors,
+    training_elo_standard_errors,
 )
 from zerolab.papers.loss_functions.study import LOSS_SYMBOLS, LossFunctionsStudy
 from zerolab.report.table import Z95
@@ -37,9 +37,9 @@ def test_training_elo_errors_accumulate_over_accepted_candidates():
     gates = [gate(1, True, 30.0), gate(2, False, 99.0), gate(3, True, 40.0)]
     no_games = GateRecord(iteration=4, wall_seconds=0, accepted=True, elo=0.0)
     run = replace(made_up_run(planned, **alike(planned)), records=[*gates, no_games])
-    assert training_elo_errors(run) == pytest.approx([30.0, 30.0, 50.0, 50.0])
+    assert training_elo_standard_errors(run) == pytest.approx([30.0, 30.0, 50.0, 50.0])
     rejected = math.hypot(30.0, 99.0)
-    assert candidate_elo_errors(run) == pytest.approx([30.0, rejected, 50.0])
+    assert candidate_elo_standard_errors(run) == pytest.approx([30.0, rejected, 50.0])
 
 
 def exactly(*pairs):
@@ -79,7 +79,9 @@ def test_measurement_errors_reduce_the_correlation_to_the_attainable_one():
     ranked = 6 / math.pi * math.asin(measured / 2)
     observed = np.mean([rank_correlation(group) for group in groups])
     assert observed == pytest.approx(ranked, abs=0.1)
-    assert np.mean([attenuation(group) for group in groups]) == pytest.approx(measured, abs=0.1)
+    assert np.mean([attenuation_factor(group) for group in groups]) == pytest.approx(
+        measured, abs=0.1
+    )
 
 
 def correlated(groups, seed_count=None):

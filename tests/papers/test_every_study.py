@@ -47,7 +47,7 @@ def root(tmp_path_factory):
 @pytest.fixture
 def smaller_work(monkeypatch):
     """Plan fewer combinations, and play no more games than small sets of positions need."""
-    monkeypatch.setitem(sweep.LEVELS, "smoke", {**sweep.LEVELS["smoke"], "m": (2,)})
+    monkeypatch.setitem(sweep.GRID_LEVELS, "smoke", {**sweep.GRID_LEVELS["smoke"], "m": (2,)})
     monkeypatch.setattr(dataset, "GAMES_PER_CHUNK", 4)
 
 

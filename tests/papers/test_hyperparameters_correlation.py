@@ -408,14 +408,16 @@ def test_tournament_scales_are_removed(results):
     stretched.__dict__["ratings"] = {key: Ratings([*by_name.values()], model)}
     tournaments = {**results.tournaments, "seed-100": stretched}
     grid = read_grid(replace(results, tournaments=tournaments))
-    assert grid.elo_scales == pytest.approx([0.730, 1.0], abs=0.001)
+    assert grid.bayes_elo_scales == pytest.approx([0.730, 1.0], abs=0.001)
     for run, other in zip(grid.runs, read_grid(results).runs, strict=True):
-        assert (run.elo, run.elo_error) == pytest.approx((other.elo, other.elo_error))
+        assert (run.elo, run.elo_standard_error) == pytest.approx(
+            (other.elo, other.elo_standard_error)
+        )
 
 
 def test_spread_excludes_tournament_differences(results):
     """Runs have noise of 10 Elo, with measurement errors of 5; seeds are 500 apart."""
-    found = regression.run_spread(read_grid(results))
+    found = regression.elo_spread_between_runs(read_grid(results))
     assert found.observed_sd == pytest.approx(10.0, rel=0.2)
     assert found.measurement_standard_error == pytest.approx(5.0)
     assert regression.residuals(read_grid(results)).degrees_of_freedom == 162 - 81 - 1

@@ -15,10 +15,10 @@ from zerolab.papers.hyperparameters.findings import (
     IMPORTANT_LOSS_CLAIM,
     IMPORTANT_TIME_CLAIM,
     LATE_LOSS_RISE_CLAIM,
-    LOSS_SENSITIVE_CLAIM,
+    LOSS_SENSITIVITY_CLAIM,
+    TIME_EFFECT_SIGNS,
     TIME_FRIENDLY_CLAIM,
     TIME_SENSITIVE_CLAIM,
-    TIME_SIGNS,
 )
 from zerolab.papers.hyperparameters.runs import (
     VariedRun,
@@ -26,12 +26,12 @@ from zerolab.papers.hyperparameters.runs import (
     doubling_effects,
     final_loss,
     largest_lead,
-    late_change,
-    late_rise,
-    leads_of_effects,
+    late_loss_change,
+    late_loss_rise,
     log2_seconds,
     range_effects,
     screening_runs,
+    smallest_lead_of_effects,
 )
 from zerolab.papers.hyperparameters.study import (
     HYPERPARAMETERS,
@@ -66,7 +66,7 @@ def measured(planned):
     log_time = sum(
         exponent * math.log2(planned.factors[symbol])
         for symbol, exponent in EXPONENTS.items()
-        if symbol in TIME_SIGNS
+        if symbol in TIME_EFFECT_SIGNS
     )
     log_time += 0.5 * level["E"] * level["ep"] + noise(planned, 0.05, "time")
     loss = 3.0 + sum(change / 2 * level[symbol] for symbol, change in LOSS_CHANGES.items())
@@ -112,7 +112,7 @@ def test_effects_are_free_of_interactions(results):
     runs = screening_runs(results)
     exponents = doubling_effects(runs, log2_seconds)
     for symbol, exponent in EXPONENTS.items():
-        expected = exponent if symbol in TIME_SIGNS else 0.0
+        expected = exponent if symbol in TIME_EFFECT_SIGNS else 0.0
         error = exponents[symbol].standard_error
         assert exponents[symbol].value == pytest.approx(expected, abs=4 * error), symbol
         # The change over the range, of two means of 48 runs, has an error of 0.05 sqrt(2 / 48).
@@ -132,7 +132,7 @@ def test_published_effects_decide_every_claim(results, seeds):
     part = Results("mini", part.design, part.runs, results.tournaments)
     words = {each.claim: each.word for each in screening_verdicts(part)}
     # One seed shows no spread between seeds.
-    assert words.pop(LOSS_SENSITIVE_CLAIM) == ("holds" if seeds == 2 else "no data")
+    assert words.pop(LOSS_SENSITIVITY_CLAIM) == ("holds" if seeds == 2 else "no data")
     assert set(words) == set(EFFECT_CLAIMS)
     # The invented losses always fall and do not depend on I or u. Published times depend on rs more
     # than on ep.
@@ -151,10 +151,10 @@ def test_late_losses_rise_and_fall():
         return VariedRun(Mock(last_epoch_losses=last), {"I": iterations}, 0)
 
     runs = [run(12, [2.0, 3.0, 2.5]), run(12, [2.0, 3.2, 2.9]), run(8, [0.0, 0.0, 0.0])]
-    rise, fall = late_rise("mini", runs).estimates
+    rise, fall = late_loss_rise("mini", runs).estimates
     assert (rise.value, fall.value) == pytest.approx((1.1, 0.4))
-    assert late_rise("mini", runs).value == pytest.approx(0.4)
-    assert late_change("mini", runs).value == pytest.approx(2.7 - 3.0)
+    assert late_loss_rise("mini", runs).value == pytest.approx(0.4)
+    assert late_loss_change("mini", runs).value == pytest.approx(2.7 - 3.0)
 
 
 def test_two_values_are_compared_by_the_fit(results):
@@ -174,7 +174,7 @@ def test_leading_effects_are_compared_with_the_size_of_the_others():
         name: StudentEstimate(value, error, 30)
         for name, value, error in (("a", -3.0, 0.3), ("b", -2.0, 0.4), ("c", 1.5, 0.3))
     }
-    found = leads_of_effects(effects, ["a", "b"], -1.0)
+    found = smallest_lead_of_effects(effects, ["a", "b"], -1.0)
     assert [each.value for each in found.estimates] == pytest.approx([1.5, 4.5, 0.5, 3.5])
     assert found.value == pytest.approx(0.5)
     assert found.estimates[2].standard_error == pytest.approx(0.5)

@@ -227,9 +227,9 @@ def test_candidates_training_elo_can_fall():
     worse = replace(run, records=gates)
     assert study.candidate_elos(worse) == [-10.0 * gate.iteration for gate in gates]
     quarter = len(gates) // 4
-    assert study.elo_change(worse) == pytest.approx(-10.0 * (len(gates) - quarter))
+    assert study.training_elo_change(worse) == pytest.approx(-10.0 * (len(gates) - quarter))
     late = len(gates) - 2 * quarter
-    assert study.late_elo_change(worse) == pytest.approx(-10.0 * late)
+    assert study.late_training_elo_change(worse) == pytest.approx(-10.0 * late)
 
 
 def test_falls_and_margins_of_losses():
@@ -243,10 +243,9 @@ def test_falls_and_margins_of_losses():
         for n, record in enumerate(records)
     ]
     shown = replace(run, records=changed)
-    assert study.late_fall("value", 0.0, shown) == pytest.approx(-1.0)
-    assert study.late_fall("value", 1.0, shown) == 0.0
-    assert study.late_fall("value", 0.5, shown) == pytest.approx(round(last / 2) / last - 1)
-    assert study.minimised_margin(shown) == pytest.approx(0.5 - 2.0)
+    late = [study.late_loss_decrease("value", share, shown) for share in (0.0, 1.0, 0.5)]
+    assert late == pytest.approx([-1.0, 0.0, round(last / 2) / last - 1])
+    assert study.minimised_loss_margin(shown) == pytest.approx(0.5 - 2.0)
 
 
 def run_with_losses(values, elos=(), **other):
@@ -268,10 +267,10 @@ def run_with_losses(values, elos=(), **other):
 
 def test_shape_of_the_value_loss():
     early, late = map(run_with_losses, ([1.0, 0.2, 0.2, 0.2, 0.1], [1.0, 0.9, 0.9, 0.9, 0.1]))
-    assert study.loss_fall("value", early, 0.25) == pytest.approx(0.8)
-    assert study.value_loss_fall_lead(early) == pytest.approx(0.8)
-    assert study.value_loss_early_fall_excess(early) == pytest.approx(0.7)
-    assert study.value_loss_early_fall_excess(late) == pytest.approx(-0.7)
+    assert study.loss_decrease("value", early, 0.25) == pytest.approx(0.8)
+    assert study.value_loss_decrease_lead(early) == pytest.approx(0.8)
+    assert study.value_loss_early_decrease_excess(early) == pytest.approx(0.7)
+    assert study.value_loss_early_decrease_excess(late) == pytest.approx(-0.7)
     assert study.value_loss_hump(run_with_losses([0.2, 0.4, 0.4, 0.4, 0.2])) == pytest.approx(0.2)
     assert study.value_loss_hump(run_with_losses([0.5, 0.4, 0.3, 0.2, 0.1])) == pytest.approx(0.0)
 
@@ -376,7 +375,7 @@ def test_incomplete_studies_report_missing_data():
         findings.VALUE_TRAINING_ELO_CLAIM,
         findings.VALUE_ACCURACY_CLAIM,
         curve_claims.LARGER_BOARDS_CLAIM,
-        curve_claims.GOBANG_FIRST_LOSS_CLAIM,
+        curve_claims.GOBANG_LOW_VALUE_LOSS_CLAIM,
         curve_claims.FINAL_LOSSES_CLAIM,
         curve_claims.LOSS_ELO_TREND_CLAIM,
         *curve_claims.BOARD_TREND_CLAIMS.values(),

@@ -11,7 +11,7 @@ from zerolab.agents.specs import parse_agents
 from zerolab.cli.main import main
 from zerolab.papers.warm_start.study import (
     BOARDS,
-    CHANGED_RHEA,
+    CHANGED_RHEA_SPECS,
     MCTS,
     PLAYER_SPECS,
     PUBLISHED_SCORES,
@@ -210,7 +210,7 @@ def test_order_is_decided_by_its_weakest_pair():
 
 
 def test_every_claim_is_decided_by_some_outcome():
-    scores = {(part, RHEA, name): (260, 0, 240) for part in BOARDS for name in CHANGED_RHEA}
+    scores = {(part, RHEA, name): (260, 0, 240) for part in BOARDS for name in CHANGED_RHEA_SPECS}
     wins_by_direction = {"above": 450, "not below": 260, "below": 50, "not above": 50}
     for pair, each in TABLE_CLAIMS.items():
         wins = wins_by_direction[each.direction]
@@ -222,7 +222,7 @@ def test_every_claim_is_decided_by_some_outcome():
 @pytest.mark.parametrize("name", ["RHEA, horizon 5", SINGLE_RHEA])
 @pytest.mark.parametrize("wins", [30, 470])
 def test_one_sensitive_parameter_of_rhea_is_enough(wins, name):
-    changed = (*CHANGED_RHEA, SINGLE_RHEA)
+    changed = (*CHANGED_RHEA_SPECS, SINGLE_RHEA)
     even = {(part, RHEA, name): (250, 0, 250) for part in BOARDS for name in changed}
     sensitive = {("othello", RHEA, name): (wins, 0, 500 - wins)}
     found = verdicts(Table51Study().report(results(*all_played(even | sensitive))))

@@ -216,12 +216,12 @@ def test_claims_recover_built_in_effects(results):
         findings.FROZEN_WORSE_CLAIM: 70.0,
         findings.NEAR_HELPS_MORE_CLAIM: area * (NEAR - FAR),
         findings.LEAD_DISAPPEARS_CLAIM: 10.0,
-        findings.FROZEN_BEATS_RANDOM_CLAIM: 140.0,
+        findings.FROZEN_BEATS_RANDOM_TRUNK_CLAIM: 140.0,
         findings.MAPPED_SIZES_START_CLAIM: 150.0,
         findings.MAPPED_GAMES_START_CLAIM: -100.0,
         findings.FIRST_LAYERS_STAY_CLAIM: 0.15 - 0.04,
     }
-    assert set(found) == set(expected) == set(findings.CLAIMS)
+    assert set(found) == set(expected) == set(findings.TRANSFER_CLAIMS)
     for claim, value in expected.items():
         assert found[claim].value == pytest.approx(value, abs=1e-9), claim.key
         # Seeds minus one, for any number of pairs.
@@ -334,7 +334,7 @@ def test_unchanged_trunks_have_similarity_1(compared):
     for pair, by_seed in found.fine_tuned_cka.items():
         assert by_seed[FIRST_SEED] == pytest.approx([1.0, 1.0], abs=1e-5)
         first, *_, last = found.scratch_cka[pair][FIRST_SEED]
-        assert found.excess_of_first_layer(pair)[FIRST_SEED] == pytest.approx(
+        assert found.first_layer_cka_excess(pair)[FIRST_SEED] == pytest.approx(
             last - first, abs=1e-5
         )
         assert max(found.scratch_cka[pair][FIRST_SEED]) < 0.99
@@ -362,7 +362,7 @@ def test_seeds_without_cka_are_left_out_of_the_first_layers():
     tuned = {pair: {100: [0.9, 0.5], 101: [0.9, nan], 102: [0.9, 0.5], 103: [0.9, 0.5]}}
     scratch = {pair: {100: [0.6, 0.4], 101: [0.6, 0.4], 102: [nan, 0.4]}}
     found = similarity.TrunkSimilarity(["stem", "block 1"], tuned, scratch, {})
-    assert found.excess_of_first_layer(pair) == {100: pytest.approx(0.2)}
+    assert found.first_layer_cka_excess(pair) == {100: pytest.approx(0.2)}
 
 
 @pytest.mark.usefixtures("known_trunks")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from made_up_runs import alike, design_of, made_up_results, noise, words
 
-from zerolab.papers.elo import fit_elo
+from zerolab.papers.elo import fit_elo_model
 from zerolab.papers.warm_start import analysis, findings
 from zerolab.papers.warm_start.study import GAMES, VARIANTS, WarmStartStudy
 from zerolab.studies.claims import MissingEstimate, judge_claims
@@ -124,8 +124,8 @@ def test_claims_on_games_wait_for_the_pooled_claim():
 
 def test_lead_is_over_the_best_other_variant():
     results = warm_results({"wro": 100.0, "wrora": 400.0})
-    model = fit_elo(results, GAMES, "variant", VARIANTS)
-    lead = findings.smallest_lead(model, findings.WRORA, findings.WRORA_RIVALS)
+    model = fit_elo_model(results, GAMES, "variant", VARIANTS)
+    lead = findings.lead_over_closest_rival(model, findings.WRORA, findings.WRORA_RIVALS)
 
     def mean(variant):
         return np.mean([

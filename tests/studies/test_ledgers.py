@@ -18,7 +18,7 @@ from in_process import Reusing
 from tiny_studies import GAME, Tiny, planned
 
 from zerolab.core.errors import UserError
-from zerolab.papers.elo import fit_elo, mean_contrast
+from zerolab.papers.elo import fit_elo_model, mean_contrast
 from zerolab.ratings.results import MatchScore
 from zerolab.report.claims import Claim, ClaimTable
 from zerolab.report.document import Document
@@ -64,7 +64,7 @@ class Blocks(Tiny):
         return {"weights": run.weights_digest}
 
     def statistics(self, results):
-        model = fit_elo(results, ["a"], "loss", ["sum", "value"])
+        model = fit_elo_model(results, ["a"], "loss", ["sum", "value"])
         return {CLAIM: mean_contrast(model, {"value": 1.0, "sum": -1.0})}
 
     def verdicts(self, results):

@@ -39,21 +39,21 @@ GAME_TITLES: Mapping[str, str] = {
 """Game titles for reports, by the name in a game spec."""
 
 
-def standard_error(rating: Rating) -> float:
+def elo_standard_error(rating: Rating) -> float:
     """Return the standard error of a rating, from its 95 % interval."""
     return (rating.interval.high - rating.interval.low) / (2 * Z95)
 
 
 def elo_sample(tournament: PlayedTournament, runs: Sequence[TrainedRun]) -> RunSample:
     """Return the tournament Elo of all `runs` that play in the tournament, with standard errors."""
-    return sample_of_ratings(
+    return ratings_sample(
         [tournament.final_rating(run) for run in runs if tournament.includes_run(run)]
     )
 
 
-def sample_of_ratings(ratings: Sequence[Rating]) -> RunSample:
+def ratings_sample(ratings: Sequence[Rating]) -> RunSample:
     """Return the Elo of `ratings`, with standard errors."""
-    errors = [standard_error(rating) for rating in ratings]
+    errors = [elo_standard_error(rating) for rating in ratings]
     return run_sample([rating.elo for rating in ratings], errors)
 
 
@@ -75,7 +75,7 @@ def elo_spread_ratio(
 
 def random_player_sample(tournament: PlayedTournament) -> RunSample:
     """Return the Elo of the random player in each tournament, with its standard error."""
-    return sample_of_ratings(tournament.agent_ratings())
+    return ratings_sample(tournament.agent_ratings())
 
 
 def pair_by_seed(
@@ -126,7 +126,7 @@ def removed_runs_note(results: Results, part: str | None = None) -> MissingEstim
     )
 
 
-def fit_elo(
+def fit_elo_model(
     results: Results,
     parts: Sequence[str],
     factor: str,
@@ -174,7 +174,7 @@ def weakest_elo(
     for part in parts:
         tournament = results.tournaments[part]
         randoms = tournament.agent_ratings()
-        shared_error = standard_error(randoms[0]) if len(randoms) == 1 else 0.0
+        shared_error = elo_standard_error(randoms[0]) if len(randoms) == 1 else 0.0
         for level in levels:
             runs = results.runs_where(part, **{factor: level})
             if not runs:
@@ -281,7 +281,7 @@ def rank_correlations(pairs: NDArray[np.float64]) -> NDArray[np.float64]:
     return correlations
 
 
-def fit_measure(
+def fit_measure_model(
     results: Results,
     parts: Sequence[str],
     factor: str,
@@ -315,7 +315,7 @@ class WeightedMean(NamedTuple):
     measure: Callable[[TrainedRun], float]
 
 
-def sum_of_means(
+def sum_of_weighted_means(
     results: Results, factor: str, terms: Sequence[WeightedMean]
 ) -> StudentEstimate | MissingEstimate:
     """Return the sum of the weighted means, or why one of them is missing.
@@ -347,7 +347,7 @@ def mean_contrast(
     return model if isinstance(model, MissingEstimate) else model.contrast(weights, parts)
 
 
-def smallest_lead(
+def lead_over_closest_rival(
     model: PerGameModels | MissingEstimate,
     level: FactorLevel,
     rivals: Sequence[FactorLevel],

@@ -13,7 +13,7 @@ from zerolab.agents.run_agents import agent_of_run
 from zerolab.core.errors import UserError, quoted
 from zerolab.evaluation.accuracy import accuracy_report, grade_moves, player_choices
 from zerolab.evaluation.positions import read_positions
-from zerolab.papers.elo import fit_measure
+from zerolab.papers.elo import fit_measure_model
 from zerolab.report.document import Block, Heading, Paragraph, Picture
 from zerolab.report.interval_plots import draw_grouped_runs
 from zerolab.report.table import Cell, Column, Table
@@ -42,7 +42,7 @@ class SolvedAccuracy(NamedTuple):
     the speed of a win or loss."""
 
 
-def accuracy_of(agent: Agent, path: Path, game: str, seed: int) -> SolvedAccuracy:
+def measure_solved_accuracy(agent: Agent, path: Path, game: str, seed: int) -> SolvedAccuracy:
     """Return the accuracy of an agent on the solved positions in a file.
 
     Raises UserError if the file is damaged or has positions from fewer than two games.
@@ -68,7 +68,9 @@ def measure_final_accuracy(run: FinishedRun) -> dict[str, Any]:
     settings, best = run.planned.settings, run.folder.progress.best
     policy_only = parse_search_options(NetworkOptions, "simulations=0", settings.search)
     policy, search = (
-        accuracy_of(agent_of_run(run.folder, best, options), path, planned.game, settings.seed)
+        measure_solved_accuracy(
+            agent_of_run(run.folder, best, options), path, planned.game, settings.seed
+        )
         for options in (policy_only, None)
     )
     return {
@@ -121,7 +123,7 @@ def part_due_to_plies(hard: AccuracyByPly, easy: AccuracyByPly) -> float | None:
     return easy_mean - hard_mean - 2.0 * float(np.average(differences, weights=counts))
 
 
-def fit_accuracy(
+def fit_accuracy_model(
     results: Results, parts: Sequence[str], factor: str, levels: Sequence[str], measure: str
 ) -> PerGameModels | MissingEstimate:
     """Fit a measure of the final networks of several parts, with seeds as random blocks.
@@ -136,7 +138,7 @@ def fit_accuracy(
     if unmeasured:
         missing = f"networks not measured on solved positions: {', '.join(unmeasured)}"
         return MissingEstimate(missing)
-    return fit_measure(results, parts, factor, levels, lambda run: run.measurements[measure])
+    return fit_measure_model(results, parts, factor, levels, lambda run: run.measurements[measure])
 
 
 def _measured(

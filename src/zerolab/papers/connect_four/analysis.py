@@ -21,18 +21,18 @@ from zerolab.papers.connect_four.costs import (
 )
 from zerolab.papers.connect_four.findings import (
     ABLATION_CLAIMS,
-    END_CLAIMS,
-    EXTENDED_CLAIM,
+    EXTENDED_CHEAPER_CLAIM,
     EXTENSIONS_GAIN_LITTLE_CLAIM,
     EXTENSIONS_SAVE_EFFORT_CLAIM,
     FEATURES_DO_NOT_PAY_CLAIM,
+    FINAL_ACCURACY_CLAIMS,
     FREE_FEATURES_NO_HELP_CLAIM,
-    GROWING_CLAIM,
-    GROWING_EARLY_CLAIM,
+    GROWING_NETWORK_CHEAPER_CLAIM,
+    GROWING_NETWORK_EARLY_CLAIM,
     LEAGUE_NO_BETTER_CLAIM,
-    PEAK_CLAIMS,
-    SERVICE_ABOVE_BASELINE_CLAIM,
-    SERVICE_CLAIM,
+    PEAK_ACCURACY_CLAIMS,
+    SERVICE_BEATS_BASELINE_CLAIM,
+    SERVICE_CHEAPER_CLAIM,
     SMALL_NETWORK_COST_CLAIM,
 )
 from zerolab.papers.connect_four.study import MAIN_VARIANTS, TimedMoveKind, timed_move_kinds
@@ -40,12 +40,12 @@ from zerolab.papers.connect_four.variants import (
     BASELINE,
     EXTENDED,
     FEATURES,
+    GAME_TREE_VARIANTS,
     GROWING_VARIANTS,
     LEAGUE_VARIANTS,
     MERGING_WEIGHT_VARIANTS,
     SELF_PLAY_PART,
     SMALL,
-    TREE_VARIANTS,
     VARIANTS,
 )
 from zerolab.report.claims import Claim
@@ -74,7 +74,7 @@ _HOUR = 3600.0  # seconds
 
 _FIGURES: Mapping[str, tuple[str, Sequence[str]]] = {
     "accuracy": ("Baseline and extended version", (EXTENDED, BASELINE)),
-    "accuracy-trees": ("Games as trees", (EXTENDED, *TREE_VARIANTS)),
+    "accuracy-trees": ("Games as trees", (EXTENDED, *GAME_TREE_VARIANTS)),
     "accuracy-growing": ("Growing networks", (EXTENDED, *GROWING_VARIANTS)),
     "accuracy-league": ("Leagues of search settings", (EXTENDED, *LEAGUE_VARIANTS)),
     "accuracy-features": ("Features of a small network", (EXTENDED, FEATURES, SMALL)),
@@ -91,15 +91,15 @@ _FIGURES: Mapping[str, tuple[str, Sequence[str]]] = {
 
 
 _EXTENSION_CLAIMS = frozenset({
-    EXTENDED_CLAIM, SERVICE_CLAIM, SERVICE_ABOVE_BASELINE_CLAIM, diversity.DUPLICATE_FILTER_CLAIM,
-    GROWING_CLAIM, GROWING_EARLY_CLAIM, FEATURES_DO_NOT_PAY_CLAIM, FREE_FEATURES_NO_HELP_CLAIM,
-    SMALL_NETWORK_COST_CLAIM, LEAGUE_NO_BETTER_CLAIM, EXTENSIONS_SAVE_EFFORT_CLAIM,
-    EXTENSIONS_GAIN_LITTLE_CLAIM,
-    smaller_findings.EVOLVED_PLAY_WORSE_CLAIM, smaller_findings.EVOLVED_WINS_CLAIM,
-    smaller_findings.EASY_FOR_SELF_PLAY_CLAIM, smaller_findings.GROWTH_DROP_CLAIM,
+    EXTENDED_CHEAPER_CLAIM, SERVICE_CHEAPER_CLAIM, SERVICE_BEATS_BASELINE_CLAIM,
+    diversity.DUPLICATE_FILTER_CLAIM, GROWING_NETWORK_CHEAPER_CLAIM, GROWING_NETWORK_EARLY_CLAIM,
+    FEATURES_DO_NOT_PAY_CLAIM, FREE_FEATURES_NO_HELP_CLAIM, SMALL_NETWORK_COST_CLAIM,
+    LEAGUE_NO_BETTER_CLAIM, EXTENSIONS_SAVE_EFFORT_CLAIM, EXTENSIONS_GAIN_LITTLE_CLAIM,
+    smaller_findings.EVOLVED_SETTINGS_WORSE_CLAIM, smaller_findings.EVOLVED_SETTINGS_WIN_CLAIM,
+    smaller_findings.EASY_POSITIONS_EASIER_CLAIM, smaller_findings.GROWTH_DROP_CLAIM,
     smaller_findings.LATER_GROWTH_DROP_CLAIM, smaller_findings.DROP_RECOVERY_CLAIM,
     *(
-        claim for claim, pair in {**PEAK_CLAIMS, **END_CLAIMS}.items()
+        claim for claim, pair in {**PEAK_ACCURACY_CLAIMS, **FINAL_ACCURACY_CLAIMS}.items()
         if set(pair) <= set(MAIN_VARIANTS)
     ),
 })  # fmt: skip
@@ -111,10 +111,10 @@ def efficiency_statistics(results: Results) -> dict[Claim, ClaimEstimate | Missi
     return {
         **training_statistics(results, measured_accuracy_points(results)),
         **smaller_findings.growth_statistics(results),
-        **smaller_findings.easy_statistics(results),
-        **smaller_findings.evolved_statistics(results),
+        **smaller_findings.easy_position_statistics(results),
+        **smaller_findings.evolved_settings_statistics(results),
         **diversity.check_parameter_statistics(results),
-        **diversity.filter_statistics(results),
+        **diversity.duplicate_filter_statistics(results),
         **diversity.diversity_statistics(results, diversity.measured_diversities(results)),
     }
 
@@ -145,15 +145,15 @@ def _report(
         " reach of these runs"
     )
     runs, diversities = measured_accuracy_points(results), diversity.measured_diversities(results)
-    easy_accuracies = smaller_findings.easy_accuracies(results)
+    easy_position_accuracies = smaller_findings.easy_position_accuracies(results)
     blocks: list[Block] = [
         *verdict_section(results, results.judge(statistics)),
         *training_section(results, runs),
-        *cycle_section(results),
+        *learning_rate_cycle_section(results),
         *smaller_findings.growth_section(results),
-        *smaller_findings.easy_section(results, easy_accuracies),
+        *smaller_findings.easy_position_section(results, easy_position_accuracies),
         *diversity.league_section(results),
-        *smaller_findings.evolved_section(results),
+        *smaller_findings.evolved_settings_section(results),
         *diversity.diversity_section(diversities),
     ]
     return Document(
@@ -194,7 +194,7 @@ def training_section(results: Results, runs: PointsByVariant) -> Iterator[Block]
         yield table
 
 
-def cycle_section(results: Results) -> Iterator[Block]:
+def learning_rate_cycle_section(results: Results) -> Iterator[Block]:
     """Yield the figure of the extended version's learning-rate and momentum cycle."""
     settings = next(
         (run.settings for run in results.design.runs if run.factors.get("variant") == EXTENDED),

@@ -188,24 +188,24 @@ _EARLY_SHARE = 0.25
 """Share of the common cost at which networks are compared early in training."""
 
 _COMPARED: Mapping[Claim, tuple[str, str, float]] = {
-    findings.EXTENDED_CLAIM: (EXTENDED, BASELINE, 1.0),
-    findings.GROWING_EARLY_CLAIM: ("growing", EXTENDED, _EARLY_SHARE),
-    findings.SQUEEZE_EARLY_CLAIM: (EXTENDED, "no-squeeze-excite", _EARLY_SHARE),
-    findings.TREE_EARLY_CLAIM: ("big-tree", "service", _EARLY_SHARE),
+    findings.EXTENDED_CHEAPER_CLAIM: (EXTENDED, BASELINE, 1.0),
+    findings.GROWING_NETWORK_EARLY_CLAIM: ("growing", EXTENDED, _EARLY_SHARE),
+    findings.SQUEEZE_EXCITE_EARLY_CLAIM: (EXTENDED, "no-squeeze-excite", _EARLY_SHARE),
+    findings.BIG_TREE_EARLY_CLAIM: ("big-tree", "service", _EARLY_SHARE),
     **{
         claim: (EXTENDED, name, 1.0)
         for name, claim in findings.ABLATION_CLAIMS.items()
         if name not in ("no-cycle", "no-reply")
     },
-    **{claim: (name, "service", 1.0) for name, claim in findings.TREE_CLAIMS.items()},
+    **{claim: (name, "service", 1.0) for name, claim in findings.GAME_TREE_CLAIMS.items()},
 }
 """Pair of variants that each claim compares, and the share of their common cost to use."""
 
 _AVERAGED: Mapping[Claim, tuple[str, str]] = {
-    findings.SERVICE_CLAIM: ("service", EXTENDED),
-    findings.SERVICE_ABOVE_BASELINE_CLAIM: ("service", BASELINE),
+    findings.SERVICE_CHEAPER_CLAIM: ("service", EXTENDED),
+    findings.SERVICE_BEATS_BASELINE_CLAIM: ("service", BASELINE),
     findings.ABLATION_CLAIMS["no-cycle"]: (EXTENDED, "no-cycle"),
-    findings.GROWING_CLAIM: ("growing", EXTENDED),
+    findings.GROWING_NETWORK_CHEAPER_CLAIM: ("growing", EXTENDED),
     findings.LEAGUE_NO_BETTER_CLAIM: (LEAGUE_BY_RESULTS, EXTENDED),
     findings.FREE_FEATURES_NO_HELP_CLAIM: (FEATURES, EXTENDED),
 }
@@ -232,13 +232,13 @@ def training_statistics(
 ) -> dict[Claim, ClaimEstimate | MissingEstimate]:
     """Return the statistic of each claim about training, or the reason why it is missing."""
     if unfinished_message := results.unfinished_message(SELF_PLAY_PART):
-        claims = (*_COMPARED, *_AVERAGED, *findings.PEAK_CLAIMS, *findings.END_CLAIMS)
         others = (
+            *findings.PEAK_ACCURACY_CLAIMS, *findings.FINAL_ACCURACY_CLAIMS,
             findings.FEATURES_DO_NOT_PAY_CLAIM, findings.SMALL_NETWORK_COST_CLAIM,
             findings.EXTENSIONS_SAVE_EFFORT_CLAIM, findings.EXTENSIONS_GAIN_LITTLE_CLAIM,
-            findings.NEWER_WEIGHT_CLAIM, findings.ABLATION_CLAIMS["no-reply"],
+            findings.MERGING_WEIGHT_CLAIM, findings.ABLATION_CLAIMS["no-reply"],
         )  # fmt: skip
-        return dict.fromkeys((*claims, *others), MissingEstimate(unfinished_message))
+        return dict.fromkeys((*_COMPARED, *_AVERAGED, *others), MissingEstimate(unfinished_message))
     counted = _with_cost_of_small_networks(runs)
     savings = [log2_cost_ratio(counted, name, EXTENDED) for name in _EXTENSIONS]
     second_largest = partial(estimate_ranked, rank=2)
@@ -251,11 +251,11 @@ def training_statistics(
         findings.FEATURES_DO_NOT_PAY_CLAIM: difference_along_curves(counted, FEATURES, EXTENDED),
         **{
             claim: _difference(runs, *pair, peak_accuracy)
-            for claim, pair in findings.PEAK_CLAIMS.items()
+            for claim, pair in findings.PEAK_ACCURACY_CLAIMS.items()
         },
         **{
             claim: _difference(runs, *pair, final_accuracy)
-            for claim, pair in findings.END_CLAIMS.items()
+            for claim, pair in findings.FINAL_ACCURACY_CLAIMS.items()
         },
         findings.SMALL_NETWORK_COST_CLAIM: _loss_by_cost(runs, counted),
         findings.ABLATION_CLAIMS["no-reply"]: estimate_unless_missing(
@@ -267,7 +267,7 @@ def training_statistics(
         ),
         findings.EXTENSIONS_SAVE_EFFORT_CLAIM: estimate_unless_missing(estimate_largest, savings),
         findings.EXTENSIONS_GAIN_LITTLE_CLAIM: estimate_unless_missing(second_largest, savings),
-        findings.NEWER_WEIGHT_CLAIM: estimate_unless_missing(
+        findings.MERGING_WEIGHT_CLAIM: estimate_unless_missing(
             estimate_smallest,
             [difference_at_equal_cost(runs, EXTENDED, name) for name in MERGING_WEIGHT_VARIANTS],
         ),

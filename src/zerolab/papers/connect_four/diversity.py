@@ -13,15 +13,15 @@ from zerolab.league.league_report import PARAMETER_TITLES
 from zerolab.league.league_settings import ParameterRanges
 from zerolab.league.playing import random_move_probability
 from zerolab.league.population import ranking
-from zerolab.papers.connect_four.findings import LEAGUE_NO_BETTER_CLAIM, SERVICE_CLAIM
+from zerolab.papers.connect_four.findings import LEAGUE_NO_BETTER_CLAIM, SERVICE_CHEAPER_CLAIM
 from zerolab.papers.connect_four.variants import (
     BIG_TREE_VARIANTS,
     EXTENDED,
+    GAME_TREE_VARIANTS,
     LEAGUE_BY_NOVELTY,
     LEAGUE_VARIANTS,
-    LEAGUE_WITH_CHECK,
+    LEAGUE_WITH_CHECK_PARAMETER,
     SELF_PLAY_PART,
-    TREE_VARIANTS,
     VARIANTS,
 )
 from zerolab.report.claims import Claim, Direction
@@ -46,9 +46,9 @@ DUPLICATE_FILTER_CLAIM = Claim(
     0.0,
     "above",
     0.01,
-    SERVICE_CLAIM.key,
+    SERVICE_CHEAPER_CLAIM.key,
 )
-CHECK_PARAMETER_CLAIM = Claim(
+CHECK_PARAMETER_OPTIMISED_CLAIM = Claim(
     "check-parameter-is-optimised",
     "An artificial parameter with a known best value is perfectly optimised, so the evolution"
     " works.",
@@ -87,13 +87,13 @@ _FIG_9, _FIG_13 = "[Clausen2021, section 4.1, Fig. 9]", "[Clausen2021, section 4
 
 _DIVERSITY_ROWS: Sequence[tuple[str, str, str, str, str, Direction, Claim]] = (
     ("big-tree-is-more-diverse-early", "Early in training, one large tree causes a quick spike"
-     " in the diversity of games.", _FIG_9, _TREE, _EARLY, "above", SERVICE_CLAIM),
+     " in the diversity of games.", _FIG_9, _TREE, _EARLY, "above", SERVICE_CHEAPER_CLAIM),
     ("big-tree-is-less-diverse-later", "Later, one large tree gets stuck on a few game paths,"
      " which reduces the diversity of positions.", _FIG_9, _TREE, _LATE, "below",
-     SERVICE_CLAIM),
+     SERVICE_CHEAPER_CLAIM),
     ("large-c-does-not-help", "Even a massively increased exploration constant does not"
      " prevent the loss of diversity.", _FIG_9, _TREE_WITH_LARGE_C, _LATE, "below",
-     SERVICE_CLAIM),
+     SERVICE_CHEAPER_CLAIM),
     ("novelty-is-no-more-diverse-early", "Early in training, even pure novelty search produces"
      " no more novel games than the original settings.", _FIG_13, LEAGUE_BY_NOVELTY, _EARLY,
      "not above", LEAGUE_NO_BETTER_CLAIM),
@@ -110,15 +110,15 @@ DIVERSITY_CLAIMS: Mapping[Claim, tuple[str, str]] = {
 }
 """Claims about diversity, and the variant and phase of training that each concerns."""
 
-Diversities = Mapping[str, Mapping[Cell, Diversity]]
+DiversityByVariant = Mapping[str, Mapping[Cell, Diversity]]
 """Diversity by variant (as name or title) and seed."""
 
-_TREES, _LEAGUES = (EXTENDED, *TREE_VARIANTS), (EXTENDED, *LEAGUE_VARIANTS)
+_TREES, _LEAGUES = (EXTENDED, *GAME_TREE_VARIANTS), (EXTENDED, *LEAGUE_VARIANTS)
 _FIGURES: Mapping[str, Sequence[str]] = {"": _TREES, "-league": _LEAGUES}
 """Variants in each figure, by the suffix of the figure's name."""
 
 
-DIVERSITY_VARIANTS = (EXTENDED, *TREE_VARIANTS, *LEAGUE_VARIANTS)
+DIVERSITY_VARIANTS = (EXTENDED, *GAME_TREE_VARIANTS, *LEAGUE_VARIANTS)
 """Variants whose distinct positions are counted."""
 
 
@@ -132,7 +132,7 @@ def measured_diversities(results: Results) -> dict[str, dict[Cell, Diversity]]:
 
 
 def diversity_statistics(
-    results: Results, runs: Diversities
+    results: Results, runs: DiversityByVariant
 ) -> dict[Claim, ClaimEstimate | MissingEstimate]:
     """Return the statistic of each claim about diversity, or the reason why it is missing."""
     if unfinished_message := results.unfinished_message(SELF_PLAY_PART):
@@ -142,7 +142,7 @@ def diversity_statistics(
     }
 
 
-def _difference(name: str, phase: str, runs: Diversities) -> ClaimEstimate | MissingEstimate:
+def _difference(name: str, phase: str, runs: DiversityByVariant) -> ClaimEstimate | MissingEstimate:
     """Return the new positions per game of a variant minus those of the extended version."""
     for needed in (name, EXTENDED):
         if needed not in runs:
@@ -162,7 +162,7 @@ def _new_positions(run: Diversity, begin: int, games: int) -> float:
     return (run.distinct_in_first(begin + games) - run.distinct_in_first(begin)) / games
 
 
-def diversity_section(runs: Diversities) -> Iterator[Block]:
+def diversity_section(runs: DiversityByVariant) -> Iterator[Block]:
     """Yield the figures and the table on distinct self-play positions."""
     if len(runs) < 2:
         return
@@ -174,7 +174,7 @@ def diversity_section(runs: Diversities) -> Iterator[Block]:
     yield _diversity_table({VARIANTS[name].title: by_seed for name, by_seed in runs.items()})
 
 
-def _pictures(suffix: str, runs: Diversities) -> Iterator[Picture]:
+def _pictures(suffix: str, runs: DiversityByVariant) -> Iterator[Picture]:
     yield Picture(
         f"diversity{suffix}",
         draw_curves(
@@ -218,7 +218,7 @@ def _by_ply(runs: Sequence[Diversity]) -> Curve:
     return Curve(list(range(len(by_ply))), [list(run) for run in zip(*by_ply, strict=True)])
 
 
-def _diversity_table(by_title: Diversities) -> Table:
+def _diversity_table(by_title: DiversityByVariant) -> Table:
     rows: list[list[Cell]] = []
     fewest = min(run.game_count for runs in by_title.values() for run in runs.values())
     for title, by_seed in by_title.items():
@@ -283,7 +283,7 @@ def measure_league(run: FinishedRun) -> dict[str, Any]:
     }
 
 
-def filter_statistics(results: Results) -> dict[Claim, ClaimEstimate | MissingEstimate]:
+def duplicate_filter_statistics(results: Results) -> dict[Claim, ClaimEstimate | MissingEstimate]:
     """Return the statistic of the claim about duplicate evaluations, or why it is missing."""
     if unfinished_message := results.unfinished_message(SELF_PLAY_PART):
         return {DUPLICATE_FILTER_CLAIM: MissingEstimate(unfinished_message)}
@@ -302,12 +302,12 @@ def filter_statistics(results: Results) -> dict[Claim, ClaimEstimate | MissingEs
 def check_parameter_statistics(results: Results) -> dict[Claim, ClaimEstimate | MissingEstimate]:
     """Return the statistic of the claim about the check parameter, or why it is missing."""
     if unfinished_message := results.unfinished_message(SELF_PLAY_PART):
-        return {CHECK_PARAMETER_CLAIM: MissingEstimate(unfinished_message)}
-    runs = results.runs_where(SELF_PLAY_PART, variant=LEAGUE_WITH_CHECK)
+        return {CHECK_PARAMETER_OPTIMISED_CLAIM: MissingEstimate(unfinished_message)}
+    runs = results.runs_where(SELF_PLAY_PART, variant=LEAGUE_WITH_CHECK_PARAMETER)
     if not runs:
         missing = MissingEstimate("the check parameter is not studied at this scale")
-        return {CHECK_PARAMETER_CLAIM: missing}
-    return {CHECK_PARAMETER_CLAIM: estimate_mean([_random_moves_of_best(run) for run in runs])}
+        return {CHECK_PARAMETER_OPTIMISED_CLAIM: missing}
+    return {CHECK_PARAMETER_OPTIMISED_CLAIM: estimate_mean(list(map(_random_moves_of_best, runs)))}
 
 
 def _random_moves_of_best(run: TrainedRun) -> float:

@@ -71,25 +71,24 @@ def _compared(
 _at_equal_cost = partial(_compared, _EQUAL_COST)
 _along_curves = partial(_compared, _ALONG_CURVES)
 
-EXTENDED_CLAIM = _at_equal_cost(
+EXTENDED_CHEAPER_CLAIM = _at_equal_cost(
     "extended-is-cheaper",
     "The extended version reaches a higher accuracy than the baseline at the same cost.",
-    "[Clausen2021, section 3.4, curve in Fig. 7]",
-    (EXTENDED, BASELINE),
-)
-SERVICE_CLAIM = _along_curves(
+    "[Clausen2021, section 3.4, curve in Fig. 7]", (EXTENDED, BASELINE),
+)  # fmt: skip
+SERVICE_CHEAPER_CLAIM = _along_curves(
     "service-is-cheaper",
     "A service that searches each position once is more efficient than the extended version.",
     "[Clausen2021, section 4.1]", ("service", EXTENDED),
 )  # fmt: skip
-SERVICE_ABOVE_BASELINE_CLAIM = _along_curves(
+SERVICE_BEATS_BASELINE_CLAIM = _along_curves(
     "service-is-cheaper-than-baseline",
     "A service that searches each position once is more efficient than the baseline.",
     "[Clausen2021, Fig. 8]",
     ("service", BASELINE),
-    gatekeeper=SERVICE_CLAIM,
+    gatekeeper=SERVICE_CHEAPER_CLAIM,
 )
-GROWING_CLAIM = _along_curves(
+GROWING_NETWORK_CHEAPER_CLAIM = _along_curves(
     "growing-is-cheaper",
     "A network that grows during the run is more efficient than the extended version (the caption"
     " does not name what it is compared with; according to the text, growing with auxiliary"
@@ -97,13 +96,13 @@ GROWING_CLAIM = _along_curves(
     "[Clausen2021, Fig. 11]",
     ("growing", EXTENDED),
 )
-GROWING_EARLY_CLAIM = _compared(
+GROWING_NETWORK_EARLY_CLAIM = _compared(
     _EARLY_COST,
     "growing-is-cheaper-at-first",
     "Early in training, a network that grows is more efficient than the extended version.",
     "[Clausen2021, curve in Fig. 11]",
     ("growing", EXTENDED),
-    gatekeeper=GROWING_CLAIM,
+    gatekeeper=GROWING_NETWORK_CHEAPER_CLAIM,
 )
 LEAGUE_NO_BETTER_CLAIM = _along_curves(
     "league-is-no-better",
@@ -156,28 +155,29 @@ def _by_pair(measure: str, rows: Sequence[_Row]) -> dict[Claim, tuple[str, str]]
     }
 
 
-PEAK_CLAIMS: Mapping[Claim, tuple[str, str]] = _by_pair(_PEAK, (
+PEAK_ACCURACY_CLAIMS: Mapping[Claim, tuple[str, str]] = _by_pair(_PEAK, (
     ("growing-peaks-lower", "A growing network does not reach the highest accuracy of the extended"
-     " version.", "[Clausen2021, curve in Fig. 11]", ("growing", EXTENDED), "below", GROWING_CLAIM),
+     " version.", "[Clausen2021, curve in Fig. 11]", ("growing", EXTENDED), "below",
+     GROWING_NETWORK_CHEAPER_CLAIM),
     ("league-peaks-lower", "A league of search settings does not reach the highest accuracy of the"
      " extended version.", "[Clausen2021, curve in Fig. 12]", (LEAGUE_BY_RESULTS, EXTENDED),
      "below", LEAGUE_NO_BETTER_CLAIM),
 ))  # fmt: skip
 """Claims about the highest accuracies, and the pair of variants that each compares."""
 
-END_CLAIMS: Mapping[Claim, tuple[str, str]] = _by_pair(_END, (
+FINAL_ACCURACY_CLAIMS: Mapping[Claim, tuple[str, str]] = _by_pair(_END, (
     ("extended-ends-higher", "The extended version ends at a higher accuracy than the baseline.",
-     "[Clausen2021, curve in Fig. 7]", (EXTENDED, BASELINE), "above", EXTENDED_CLAIM),
+     "[Clausen2021, curve in Fig. 7]", (EXTENDED, BASELINE), "above", EXTENDED_CHEAPER_CLAIM),
     ("service-ends-as-high", "A service that searches each position once ends at no lower"
      " accuracy than the extended version.", "[Clausen2021, curve in Fig. 8]",
-     ("service", EXTENDED), "not below", SERVICE_CLAIM),
+     ("service", EXTENDED), "not below", SERVICE_CHEAPER_CLAIM),
     ("features-end-lower",
      "Regularising a large network with a small one reduces the final accuracy.",
      "[Clausen2021, section 4.2]", (FEATURES, EXTENDED), "below", FEATURES_DO_NOT_PAY_CLAIM),
 )) | _by_pair(f"{_END}{_ADDED}", (
     ("squeeze-excite-loses-later", "Squeeze-and-excite possibly loses a little accuracy later in"
      " training.", "[Clausen2021, section 3.3, Fig. 6]", (EXTENDED, "no-squeeze-excite"), "below",
-     EXTENDED_CLAIM),
+     EXTENDED_CHEAPER_CLAIM),
 ))  # fmt: skip
 """Claims about the accuracies at the end, and the pair of variants that each compares."""
 
@@ -194,7 +194,7 @@ EXTENSIONS_SAVE_EFFORT_CLAIM = Claim(
     0.0,
     "above",
     0.1,
-    EXTENDED_CLAIM.key,
+    EXTENDED_CHEAPER_CLAIM.key,
 )
 EXTENSIONS_GAIN_LITTLE_CLAIM = Claim(
     "extensions-gain-little",
@@ -206,15 +206,15 @@ EXTENSIONS_GAIN_LITTLE_CLAIM = Claim(
     0.4,
     "below",
     0.1,
-    EXTENDED_CLAIM.key,
+    EXTENDED_CHEAPER_CLAIM.key,
 )
-SQUEEZE_EARLY_CLAIM = _compared(
+SQUEEZE_EXCITE_EARLY_CLAIM = _compared(
     f"{_EARLY_COST}{_ADDED}",
     "squeeze-excite-gains-early",
     "Squeeze-and-excite may gain accuracy early in training.",
     "[Clausen2021, section 3.3, Fig. 6]",
     (EXTENDED, "no-squeeze-excite"),
-    gatekeeper=EXTENDED_CLAIM,
+    gatekeeper=EXTENDED_CHEAPER_CLAIM,
 )
 
 _INGREDIENTS: Mapping[str, tuple[str, str, str, str, Direction]] = {
@@ -248,13 +248,13 @@ The paper makes no claim about short iterations."""
 
 ABLATION_CLAIMS: Mapping[str, Claim] = {
     name: _compared(
-        f"{measure}{_ADDED}", key, text, source, (EXTENDED, name), direction, EXTENDED_CLAIM
+        f"{measure}{_ADDED}", key, text, source, (EXTENDED, name), direction, EXTENDED_CHEAPER_CLAIM
     )
     for name, (measure, key, text, source, direction) in _INGREDIENTS.items()
 }
 """Claims about ingredients, by the variant without the ingredient."""
 
-NEWER_WEIGHT_CLAIM = Claim(
+MERGING_WEIGHT_CLAIM = Claim(
     "merging-weight-0.8-no-worse",
     "A weight of 0.8 for the newer of two equal positions, the paper's choice, is no worse than 0.2"
     " or 0.5.",
@@ -264,14 +264,14 @@ NEWER_WEIGHT_CLAIM = Claim(
     0.0,
     "not below",
     _POINT,
-    EXTENDED_CLAIM.key,
+    EXTENDED_CHEAPER_CLAIM.key,
     "accuracy-merging",
 )
 
-TREE_CLAIMS: Mapping[str, Claim] = {
+GAME_TREE_CLAIMS: Mapping[str, Claim] = {
     name: _at_equal_cost(
         f"{name}-is-no-better", text, "[Clausen2021, section 4.1]", (name, "service"), "not above",
-        SERVICE_CLAIM,
+        SERVICE_CHEAPER_CLAIM,
     )
     for name, text in {
         "retry": "Resetting lost games to search for alternatives is no significant improvement"
@@ -280,13 +280,13 @@ TREE_CLAIMS: Mapping[str, Claim] = {
     }.items()
 }  # fmt: skip
 """Claims about further ways to play games as trees, by variant."""
-TREE_EARLY_CLAIM = _compared(
+BIG_TREE_EARLY_CLAIM = _compared(
     _EARLY_COST,
     "big-tree-is-better-at-first",
     "One large tree can give a short boost, early in training (measure and comparator are ours).",
     "[Clausen2021, section 4.1]",
     ("big-tree", "service"),
-    gatekeeper=SERVICE_CLAIM,
+    gatekeeper=SERVICE_CHEAPER_CLAIM,
 )
 
 _SMALLEST_SHARE = 0.002  # the smallest published difference between depths is 0.003
@@ -310,7 +310,7 @@ _DEEPER_MOVE = _depth_claim(
     " next smaller depth",
     "",
 )
-DEEPER_CLAIMS: Mapping[str, Claim] = {
+NETWORK_DEPTH_CLAIMS: Mapping[str, Claim] = {
     "strong": _DEEPER_MOVE,
     "result": _depth_claim(
         "result",
@@ -351,7 +351,7 @@ FEATURES_SMALL_GAIN_CLAIM = Claim(
     _DEEPER_MOVE.key,
     "supervised-features",
 )
-ONE_PER_GAME_CLAIM = Claim(
+ONE_POSITION_PER_GAME_CLAIM = Claim(
     "one-position-per-game-learns-better",
     "Networks of every depth learn moves and outcomes better from one position per game than from"
     " all positions of each game.",
@@ -379,7 +379,7 @@ RANDOM_MOVES_HARDER_CLAIM = Claim(
     _DEEPER_MOVE.key,
     "supervised-strong",
 )
-LATE_POSITIONS_CLAIM = Claim(
+LATE_POSITIONS_EASIER_CLAIM = Claim(
     "late-positions-make-sets-easier",
     "Games with fewer random moves are easier mainly because more of their positions are late in"
     " the game.",
@@ -394,7 +394,7 @@ LATE_POSITIONS_CLAIM = Claim(
     "supervised-strong",
 )
 SUPERVISED_CLAIMS = (
-    *DEEPER_CLAIMS.values(), SUPERVISED_FEATURES_CLAIM, FEATURES_SMALL_GAIN_CLAIM,
-    ONE_PER_GAME_CLAIM, RANDOM_MOVES_HARDER_CLAIM, LATE_POSITIONS_CLAIM,
+    *NETWORK_DEPTH_CLAIMS.values(), SUPERVISED_FEATURES_CLAIM, FEATURES_SMALL_GAIN_CLAIM,
+    ONE_POSITION_PER_GAME_CLAIM, RANDOM_MOVES_HARDER_CLAIM, LATE_POSITIONS_EASIER_CLAIM,
 )  # fmt: skip
 """All claims about supervised learning."""

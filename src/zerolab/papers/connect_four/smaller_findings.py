@@ -10,8 +10,8 @@ from typing import Any
 from zerolab.agents.agent import Agent, NetworkOptions, parse_search_options
 from zerolab.agents.run_agents import agent_of_run
 from zerolab.papers.connect_four.findings import (
-    EXTENDED_CLAIM,
-    GROWING_CLAIM,
+    EXTENDED_CHEAPER_CLAIM,
+    GROWING_NETWORK_CHEAPER_CLAIM,
     LEAGUE_NO_BETTER_CLAIM,
 )
 from zerolab.papers.connect_four.variants import (
@@ -22,7 +22,7 @@ from zerolab.papers.connect_four.variants import (
     SELF_PLAY_PART,
     VARIANTS,
 )
-from zerolab.papers.solved_accuracy import accuracy_of
+from zerolab.papers.solved_accuracy import measure_solved_accuracy
 from zerolab.play.match import play_match
 from zerolab.report.claims import Claim
 from zerolab.report.document import Block
@@ -42,7 +42,7 @@ EASY_POSITION_VARIANTS = (BASELINE, EXTENDED)
 _PUBLISHED_EASY = {BASELINE: 94.6, EXTENDED: 95.3}
 """Published strong accuracy of search, in percent [ClausenCode]."""
 
-EASY_FOR_SELF_PLAY_CLAIM = Claim(
+EASY_POSITIONS_EASIER_CLAIM = Claim(
     "easy-positions-are-easier",
     "Positions from games with 50 % random moves are also harder for networks that learnt by"
     " self-play than those from games with 10 %.",
@@ -52,13 +52,13 @@ EASY_FOR_SELF_PLAY_CLAIM = Claim(
     0.0,
     "above",
     0.01,
-    EXTENDED_CLAIM.key,
+    EXTENDED_CHEAPER_CLAIM.key,
 )
 
-EVOLVED_GAME_COUNT = 200
+EVOLVED_SETTINGS_GAME_COUNT = 200
 """Games between evolved and original settings for each league."""
 
-EVOLVED_PLAY_WORSE_CLAIM = Claim(
+EVOLVED_SETTINGS_WORSE_CLAIM = Claim(
     "evolved-settings-play-worse",
     "Search settings evolved to win games play worse than the original settings, judged by the"
     " solver.",
@@ -70,12 +70,12 @@ EVOLVED_PLAY_WORSE_CLAIM = Claim(
     0.01,
     LEAGUE_NO_BETTER_CLAIM.key,
 )
-EVOLVED_WINS_CLAIM = Claim(
+EVOLVED_SETTINGS_WIN_CLAIM = Claim(
     "evolved-settings-win-more-games",
     "Search settings evolved to win games win more games than the original settings.",
     "[Clausen2021, section 4.3]",
-    f"share of points of the best evolved settings in {EVOLVED_GAME_COUNT} games against the"
-    " original ones, both with the final network of the league and the same number of"
+    f"share of points of the best evolved settings in {EVOLVED_SETTINGS_GAME_COUNT} games against"
+    " the original ones, both with the final network of the league and the same number of"
     " simulations, by seed",
     0.5,
     "above",
@@ -92,7 +92,7 @@ GROWTH_DROP_CLAIM = Claim(
     0.0,
     "below",
     0.01,
-    GROWING_CLAIM.key,
+    GROWING_NETWORK_CHEAPER_CLAIM.key,
     "accuracy-growing",
 )
 LATER_GROWTH_DROP_CLAIM = Claim(
@@ -103,7 +103,7 @@ LATER_GROWTH_DROP_CLAIM = Claim(
     0.0,
     "below",
     0.01,
-    GROWING_CLAIM.key,
+    GROWING_NETWORK_CHEAPER_CLAIM.key,
     "accuracy-growing",
 )
 
@@ -116,15 +116,15 @@ DROP_RECOVERY_CLAIM = Claim(
     0.0,
     "not below",
     0.01,
-    GROWING_CLAIM.key,
+    GROWING_NETWORK_CHEAPER_CLAIM.key,
     "accuracy-growing",
 )
 
-ByVariant = Mapping[str, Mapping[Cell, float]]
+AccuracyByVariant = Mapping[str, Mapping[Cell, float]]
 """Strong accuracy of search, by variant and seed."""
 
 
-def easy_accuracies(results: Results) -> dict[str, dict[Cell, float]]:
+def easy_position_accuracies(results: Results) -> dict[str, dict[Cell, float]]:
     """Return the accuracies of finished runs; empty until the positions are solved."""
     measured: dict[str, dict[Cell, float]] = {
         name: {
@@ -137,10 +137,10 @@ def easy_accuracies(results: Results) -> dict[str, dict[Cell, float]]:
     return {name: by_seed for name, by_seed in measured.items() if by_seed}
 
 
-def easy_statistics(results: Results) -> dict[Claim, ClaimEstimate | MissingEstimate]:
+def easy_position_statistics(results: Results) -> dict[Claim, ClaimEstimate | MissingEstimate]:
     """Return the statistic of the claim about easy positions, or the reason why it is missing."""
     gains: dict[Cell, list[float]] = {}
-    for name, by_seed in easy_accuracies(results).items():
+    for name, by_seed in easy_position_accuracies(results).items():
         for run in results.runs_where(SELF_PLAY_PART, variant=name):
             if run.seed in by_seed:
                 hard = run.records_of(AccuracyRecord)[-1].search_strong
@@ -148,11 +148,11 @@ def easy_statistics(results: Results) -> dict[Claim, ClaimEstimate | MissingEsti
     whole = [fmean(each) for each in gains.values() if len(each) == len(EASY_POSITION_VARIANTS)]
     if not whole:
         return {
-            EASY_FOR_SELF_PLAY_CLAIM: MissingEstimate(
+            EASY_POSITIONS_EASIER_CLAIM: MissingEstimate(
                 "no accuracy on easy positions has been measured"
             )
         }
-    return {EASY_FOR_SELF_PLAY_CLAIM: estimate_mean(whole)}
+    return {EASY_POSITIONS_EASIER_CLAIM: estimate_mean(whole)}
 
 
 def measure_easy_accuracy(run: FinishedRun) -> float | None:
@@ -165,10 +165,10 @@ def measure_easy_accuracy(run: FinishedRun) -> float | None:
     if not path.is_file():
         return None
     agent = agent_of_run(run.folder, run.folder.progress.best)
-    return accuracy_of(agent, path, planned.game, run.planned.settings.seed).strong
+    return measure_solved_accuracy(agent, path, planned.game, run.planned.settings.seed).strong
 
 
-def easy_section(results: Results, accuracies: ByVariant) -> Iterator[Block]:
+def easy_position_section(results: Results, accuracies: AccuracyByVariant) -> Iterator[Block]:
     """Yield a table of accuracy on easy and hard positions."""
     rows: list[list[Cell]] = []
     for name, by_seed in accuracies.items():
@@ -294,7 +294,7 @@ def measure_evolved_accuracy(run: FinishedRun, league: Mapping[str, Any]) -> flo
     if not path.is_file():
         return None
     agent, seed = _evolved_agent(run, league), run.planned.settings.seed
-    return accuracy_of(agent, path, planned.game, seed).strong
+    return measure_solved_accuracy(agent, path, planned.game, seed).strong
 
 
 def measure_evolved_score(run: FinishedRun, league: Mapping[str, Any]) -> float:
@@ -306,16 +306,18 @@ def measure_evolved_score(run: FinishedRun, league: Mapping[str, Any]) -> float:
         parse_game(run.planned.settings.game),
         _evolved_agent(run, league),
         agent_of_run(run.folder, run.folder.progress.best),
-        EVOLVED_GAME_COUNT,
+        EVOLVED_SETTINGS_GAME_COUNT,
         run.planned.settings.seed,
         openings=_OPENING_PLIES,
     )
     return match.score.score_rate
 
 
-def evolved_statistics(results: Results) -> Mapping[Claim, ClaimEstimate | MissingEstimate]:
+def evolved_settings_statistics(
+    results: Results,
+) -> Mapping[Claim, ClaimEstimate | MissingEstimate]:
     """Return the statistic of each claim about evolved settings, or why it is missing."""
-    claims = (EVOLVED_PLAY_WORSE_CLAIM, EVOLVED_WINS_CLAIM)
+    claims = (EVOLVED_SETTINGS_WORSE_CLAIM, EVOLVED_SETTINGS_WIN_CLAIM)
     if unfinished_message := results.unfinished_message(SELF_PLAY_PART):
         return dict.fromkeys(claims, MissingEstimate(unfinished_message))
     if not results.runs_where(SELF_PLAY_PART, variant=LEAGUE_BY_RESULTS):
@@ -324,8 +326,8 @@ def evolved_statistics(results: Results) -> Mapping[Claim, ClaimEstimate | Missi
     missing = MissingEstimate("the positions or the games of the runs are missing")
     evolved = paired_difference(*zip(*pairs, strict=True)) if pairs else missing
     return {
-        EVOLVED_PLAY_WORSE_CLAIM: evolved,
-        EVOLVED_WINS_CLAIM: estimate_mean(scores) if scores else missing,
+        EVOLVED_SETTINGS_WORSE_CLAIM: evolved,
+        EVOLVED_SETTINGS_WIN_CLAIM: estimate_mean(scores) if scores else missing,
     }
 
 
@@ -347,7 +349,7 @@ def _accuracies(results: Results) -> list[tuple[float, float]]:
     ]
 
 
-def evolved_section(results: Results) -> Iterator[Block]:
+def evolved_settings_section(results: Results) -> Iterator[Block]:
     """Yield a table of the accuracy with both settings and the score between them."""
     if not (pairs := _accuracies(results)):
         return

@@ -8,10 +8,10 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from zerolab.papers.connect_four.findings import (
-    DEEPER_CLAIMS,
     FEATURES_SMALL_GAIN_CLAIM,
-    LATE_POSITIONS_CLAIM,
-    ONE_PER_GAME_CLAIM,
+    LATE_POSITIONS_EASIER_CLAIM,
+    NETWORK_DEPTH_CLAIMS,
+    ONE_POSITION_PER_GAME_CLAIM,
     RANDOM_MOVES_HARDER_CLAIM,
     SUPERVISED_CLAIMS,
     SUPERVISED_FEATURES_CLAIM,
@@ -40,14 +40,14 @@ from zerolab.studies.study import scale_caveats
 from zerolab.studies.study_folder import FinishedRun
 from zerolab.training.records import SupervisedRecord
 
-SETS = (ALL_POSITIONS, ONE_PER_GAME)
+TABLE_1_DATASETS = (ALL_POSITIONS, ONE_PER_GAME)
 """Sets of Table 1."""
-_SHOWN = (*SETS, EASY)
+_SHOWN = (*TABLE_1_DATASETS, EASY)
 RIGHT_LABELS, PUBLISHED_LABELS = "right", "published"
 """True outcomes, or [ClausenCode]'s labels: losses are draws if the first player is to move."""
 OUTCOME_WEIGHT, FULL_OUTCOME_WEIGHT = 0.01, 1.0
 """Weights of the outcome in the loss: as in [Clausen2021, Eq. 3], and equal to the policy's."""
-FEATURES_SET = ALL_POSITIONS
+FEATURES_DATASET = ALL_POSITIONS
 """Set from which networks learn features. Its games have several positions each."""
 
 
@@ -93,29 +93,29 @@ def supervised_statistics(results: Results) -> dict[Claim, ClaimEstimate | Missi
     """Return the statistic of each claim about supervised learning, or why it is missing."""
     if unfinished_message := results.unfinished_message(SUPERVISED_PART):
         return dict.fromkeys(SUPERVISED_CLAIMS, MissingEstimate(unfinished_message))
-    models = {measure: _fit_shares(results, measure) for measure in DEEPER_CLAIMS}
+    models = {measure: _fit_shares(results, measure) for measure in NETWORK_DEPTH_CLAIMS}
     counts = _block_counts(results)
     fewest, most = counts[0], counts[-1]
     compared = {
         "strong": [(deeper, count) for count, deeper in pairwise(counts)],
         "result": [(most, count) for count in counts[:-1]],
     }
-    gain = models["strong"].contrast({POLICY_FEATURES: 1.0, fewest: -1.0}, [FEATURES_SET])
+    gain = models["strong"].contrast({POLICY_FEATURES: 1.0, fewest: -1.0}, [FEATURES_DATASET])
     return {
         **{
             claim: _compare_depths(models[measure], compared[measure])
-            for measure, claim in DEEPER_CLAIMS.items()
+            for measure, claim in NETWORK_DEPTH_CLAIMS.items()
         },
         SUPERVISED_FEATURES_CLAIM: gain,
         FEATURES_SMALL_GAIN_CLAIM: gain,
-        ONE_PER_GAME_CLAIM: estimate_smallest(
+        ONE_POSITION_PER_GAME_CLAIM: estimate_smallest(
             [
                 _difference_of_sets(results, ONE_PER_GAME, depth, measure)
-                for depth in counts for measure in DEEPER_CLAIMS
+                for depth in counts for measure in NETWORK_DEPTH_CLAIMS
             ]
         ),
         RANDOM_MOVES_HARDER_CLAIM: _difference_of_sets(results, EASY, fewest, "strong"),
-        LATE_POSITIONS_CLAIM: _lead_of_game_length(results),
+        LATE_POSITIONS_EASIER_CLAIM: _lead_of_game_length(results),
     }  # fmt: skip
 
 
@@ -207,9 +207,9 @@ def _fit_shares(results: Results, measure: str) -> PerGameModels:
     """Fit `measure` on both sets, for networks of each depth and with features."""
     by_network: dict[str, dict[int | str, list[TrainedRun]]] = {
         name: {depth: _runs(results, name, depth) for depth in _block_counts(results)}
-        for name in SETS
+        for name in TABLE_1_DATASETS
     }
-    by_network[FEATURES_SET][POLICY_FEATURES] = _feature_runs(results, POLICY_FEATURES)
+    by_network[FEATURES_DATASET][POLICY_FEATURES] = _feature_runs(results, POLICY_FEATURES)
     return fit_per_game_models({
         name: {
             network: {run.seed: _final_share(run, measure) for run in runs}
@@ -222,7 +222,7 @@ def _fit_shares(results: Results, measure: str) -> PerGameModels:
 def _feature_runs(results: Results, features: str) -> list[TrainedRun]:
     """Return the runs of the smallest networks with the given `features`."""
     fewest = _block_counts(results)[0]
-    return _runs(results, FEATURES_SET, fewest, features=features)
+    return _runs(results, FEATURES_DATASET, fewest, features=features)
 
 
 def supervised_section(results: Results) -> Iterator[Block]:
@@ -330,7 +330,7 @@ def _features(results: Results) -> Iterator[Block]:
     yield _features_table(runs)
     samples = {
         features: {
-            FEATURES_SET: run_sample(
+            FEATURES_DATASET: run_sample(
                 [_final_share(run, "strong") for run in of_features],
                 published=PUBLISHED_FEATURE_ACCURACY[features].move,
             )
@@ -362,7 +362,7 @@ def _features_table(runs: Mapping[str, Sequence[TrainedRun]]) -> Table:
         rows.append([features, len(of_features), strong, published, weak, result])
     return Table(
         "features",
-        f"Shares of the test set with features of a small network, set {FEATURES_SET}",
+        f"Shares of the test set with features of a small network, set {FEATURES_DATASET}",
         [
             "targets",
             "runs",
@@ -377,7 +377,7 @@ def _features_table(runs: Mapping[str, Sequence[TrainedRun]]) -> Table:
 
 def _validation(results: Results) -> Iterator[Block]:
     panels: dict[str, dict[str, Curve]] = {}
-    for name in SETS:
+    for name in TABLE_1_DATASETS:
         for depth in _block_counts(results):
             curves = [
                 [

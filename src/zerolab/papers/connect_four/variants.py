@@ -23,7 +23,7 @@ half of the plies random, and all positions of games with a tenth of the plies r
 BASELINE_PRESET = "connect4-baseline"
 _EXTENDED_PRESET = "connect4-extended"
 
-Changes = Mapping[str, Any]
+SettingChanges = Mapping[str, Any]
 """Settings by dotted key."""
 
 
@@ -39,8 +39,8 @@ class PublishedResults(NamedTuple):
 class RunLengthChanges(NamedTuple):
     """Changes that set the length of runs, with matching windows and learning-rate schedules."""
 
-    baseline: Changes
-    extended: Changes
+    baseline: SettingChanges
+    extended: SettingChanges
 
 
 class TrainingVariant(NamedTuple):
@@ -48,14 +48,14 @@ class TrainingVariant(NamedTuple):
 
     title: str
     preset: str = _EXTENDED_PRESET
-    changes_for: Callable[[RunLengthChanges], Changes] = lambda lengths: {}
+    changes_for: Callable[[RunLengthChanges], SettingChanges] = lambda lengths: {}
     """Function that returns the changes to the preset for a given length of runs."""
     published: PublishedResults | None = None
     is_ablation: bool = False
     """True if the variant removes an ingredient from the extended version."""
 
 
-def _longer_iterations(lengths: RunLengthChanges) -> Changes:
+def _longer_iterations(lengths: RunLengthChanges) -> SettingChanges:
     """Return changes that make iterations of the extended version as long as the baseline's.
 
     The window and the learning-rate cycle are rescaled so that they still change after the same
@@ -77,12 +77,17 @@ def _fewer(iterations: int) -> int:
 
 BASELINE, EXTENDED = "baseline", "extended"
 BIG_TREE_VARIANTS = ("big-tree", "big-tree-3", "big-tree-30")
-TREE_VARIANTS = ("service", "retry", *BIG_TREE_VARIANTS)
+GAME_TREE_VARIANTS = ("service", "retry", *BIG_TREE_VARIANTS)
 """Variants that play games as trees."""
 GROWING_VARIANTS = ("growing", "net2net")
 LEAGUE_BY_RESULTS, LEAGUE_BY_NOVELTY = "league", "league-novelty"
-LEAGUE_WITH_CHECK = "league-check"
-LEAGUE_VARIANTS = (LEAGUE_BY_RESULTS, LEAGUE_BY_NOVELTY, "league-novelty-winner", LEAGUE_WITH_CHECK)
+LEAGUE_WITH_CHECK_PARAMETER = "league-check"
+LEAGUE_VARIANTS = (
+    LEAGUE_BY_RESULTS,
+    LEAGUE_BY_NOVELTY,
+    "league-novelty-winner",
+    LEAGUE_WITH_CHECK_PARAMETER,
+)
 """Variants with a league of search settings.
 
 They differ in the fitness of players. One has the check parameter, whose best value is known."""
@@ -143,7 +148,7 @@ VARIANTS: Mapping[str, TrainingVariant] = {
     "league-novelty-winner": TrainingVariant(
         "league by novelty of winners", changes_for=lambda _: _league("novelty_of_winner")
     ),
-    LEAGUE_WITH_CHECK: TrainingVariant(
+    LEAGUE_WITH_CHECK_PARAMETER: TrainingVariant(
         "league with check parameter", changes_for=lambda _: _league("results", "check")
     ),
     SMALL: TrainingVariant("small network", "connect4-small"),
@@ -186,15 +191,15 @@ VARIANTS: Mapping[str, TrainingVariant] = {
 """Training variants by level of the factor ``variant``."""
 
 
-def _merging(weight: float) -> Changes:
+def _merging(weight: float) -> SettingChanges:
     return {"learn.merging": {"name": "newest", "weight": weight}}
 
 
-def _big_tree(c: float) -> Changes:
+def _big_tree(c: float) -> SettingChanges:
     return {"selfplay.mode": {"name": "big_tree", "c": c}}
 
 
-def _league(fitness: str, *more: str) -> Changes:
+def _league(fitness: str, *more: str) -> SettingChanges:
     return {
         "selfplay.mode": "episodic",
         "league.fitness": fitness,
@@ -265,7 +270,7 @@ _EPOCHS_WHEN_NEW: Mapping[Scale, Mapping[str, Any]] = {
 
 def changes_for_scale(scale: Scale, name: str) -> dict[str, Any]:
     """Return changes that adapt a variant's games per iteration or network size to the scale."""
-    if name in TREE_VARIANTS:
+    if name in GAME_TREE_VARIANTS:
         return {"selfplay.episodes": _EPISODES[scale]}
     if name in LEAGUE_VARIANTS:
         return {"selfplay.episodes": _EPISODES[scale], **_LEAGUE[scale]}

@@ -20,7 +20,7 @@ from zerolab.papers.hyperparameters.grid import (
     ITERATIONS_LEAD_CLAIMS,
     ITERATIONS_SUBSUME_CLAIM,
     LONG_SESSION_FRUGAL_CLAIM,
-    LONG_SESSION_SEARCH_CLAIM,
+    LONG_SESSION_SIMULATIONS_CLAIM,
     MORE_OF_ALL_CLAIM,
     MORE_OF_EACH_CLAIMS,
     MORE_TIME_HELPS_CLAIM,
@@ -37,6 +37,7 @@ from zerolab.papers.hyperparameters.regression import (
     elo_change_at_most_epochs,
     elo_in_long_sessions,
     elo_per_work,
+    elo_spread_between_runs,
     fit_grid,
     interaction_of_iterations,
     lead_at_equal_time,
@@ -46,7 +47,6 @@ from zerolab.papers.hyperparameters.regression import (
     leads_of_iterations_and_games,
     pareto_front_shares,
     regression_section,
-    run_spread,
 )
 from zerolab.report.claims import Claim, Verdict
 from zerolab.report.document import Block, Document, Heading, Paragraph, Picture
@@ -117,7 +117,7 @@ def search_settings_note(grid: Grid) -> str:
 
 
 def _scale_note(grid: Grid) -> str:
-    low, high = f"{grid.elo_scales[0]:.3f}", f"{grid.elo_scales[-1]:.3f}"
+    low, high = f"{grid.bayes_elo_scales[0]:.3f}", f"{grid.bayes_elo_scales[-1]:.3f}"
     return (
         "The Elo scale is that of the model, which is the same in all tournaments. BayesElo would"
         f" multiply it by {low}"
@@ -132,7 +132,7 @@ def _map(grid: Grid, i: int, e: int) -> HeatMap:
         runs = grid.runs_at(I=i, E=e, m=m, ep=ep)
         if runs:
             values[row, column] = fmean(run.elo for run in runs)
-            errors[row, column] = fmean(run.elo_error for run in runs)
+            errors[row, column] = fmean(run.elo_standard_error for run in runs)
         if len(runs) > 1:
             spread[row, column] = stdev(run.elo for run in runs)
     repeated = len(grid.runs_by_tournament) > 1
@@ -191,7 +191,7 @@ def _bootstrap_note(grid: Grid) -> str:
     resampling = (
         "Each sample adds resampled residuals of Elo and time to the means. The residuals of all"
         " runs are pooled and include both variation between runs and measurement error."
-        if run_spread(grid) is not None
+        if elo_spread_between_runs(grid) is not None
         else "Each sample adds measurement error to Elo. With one run per combination, the"
         " variation between runs is unknown, so these shares are overconfident."
     )
@@ -283,7 +283,7 @@ def grid_statistics(grid: Grid) -> dict[Claim, ClaimEstimate | MissingEstimate]:
         **{claim: fits.elo_coefficients[symbol] for symbol, claim in MORE_OF_EACH_CLAIMS.items()},
         OVERTRAINED_CLAIM: elo_change_at_most_epochs(grid),
         EPOCHS_SATURATED_CLAIM: elo_in_long_sessions(grid, "ep", "m"),
-        LONG_SESSION_SEARCH_CLAIM: elo_in_long_sessions(grid, "m", "ep"),
+        LONG_SESSION_SIMULATIONS_CLAIM: elo_in_long_sessions(grid, "m", "ep"),
         MORE_TIME_HELPS_CLAIM: estimate_smallest(elo_per_work(grid)),
         FEW_EPOCHS_CLAIM: estimate_largest(leads_of_few_epochs(grid)),
         HIGH_ELO_LOW_COST_CLAIM: lead_at_equal_time(grid),
@@ -322,7 +322,7 @@ def correlation_report(results: Results) -> Document:
 
 
 def _spread_note(grid: Grid) -> str:
-    components = run_spread(grid)
+    components = elo_spread_between_runs(grid)
     if components is None:
         return (
             "Each combination has one run, so the variation between runs of a combination is"
@@ -343,7 +343,9 @@ def _runs_table(grid: Grid) -> Table:
     for run in grid.results.runs:
         key = run.planned.key
         rated = rated_runs.get(key)
-        rows.append([*_run_cells(run), rated and rated.elo, rated and rated.elo_error, key])
+        rows.append(
+            [*_run_cells(run), rated and rated.elo, rated and rated.elo_standard_error, key]
+        )
     columns = [
         "seed", *GRID_SYMBOLS, "self-play (s)", "learning (s)", "total (s)",
         "simulations", "examples seen", "positions", "last policy loss", "last value loss",

@@ -89,7 +89,7 @@ def time_ratio(runs: Sequence[TrainedRun], default: Sequence[TrainedRun]) -> Boo
 
 
 def _agreement(sweep: Sweep) -> str:
-    exponent = cell_text(agreement_exponent(sweep).interval, ".2f")
+    exponent = cell_text(time_ratio_exponent(sweep).interval, ".2f")
     return (
         "The measured ratios are proportional to the published ratios to the power of"
         f" {exponent}, fitted to the logarithms of {len(sweep.changed_values)} ratios. An"
@@ -97,7 +97,7 @@ def _agreement(sweep: Sweep) -> str:
     )
 
 
-def agreement_exponent(sweep: Sweep) -> BootstrapEstimate:
+def time_ratio_exponent(sweep: Sweep) -> BootstrapEstimate:
     """Return the exponent b in measured time ratio = published time ratio^b.
 
     The sweep must be complete.

@@ -20,20 +20,20 @@ from typing import Literal
 from zerolab.papers.hyperparameters.grid import GRID_SYMBOLS
 from zerolab.papers.hyperparameters.runs import (
     VariedRun,
-    change_by_epochs,
     differences_between_values,
     doubling_effects,
     final_loss,
     gate_time_share,
     largest_lead,
-    late_change,
-    late_rise,
-    leads_of_effects,
+    late_loss_change,
+    late_loss_rise,
     log2_seconds,
     loss_after,
     loss_after_percent,
+    loss_change_by_epochs,
     range_effects,
     scale_estimate,
+    smallest_lead_of_effects,
 )
 from zerolab.papers.hyperparameters.study import HYPERPARAMETERS, scaled_values
 from zerolab.report.claims import Claim
@@ -46,13 +46,13 @@ from zerolab.studies.joint_estimates import (
 from zerolab.studies.results import Results
 from zerolab.studies.statistics import ClaimEstimate, estimate_mean
 
-TIME_SIGNS: Mapping[str, float] = {
+TIME_EFFECT_SIGNS: Mapping[str, float] = {
     **dict.fromkeys(("I", "E", "m", "rs", "ep", "n"), 1.0), "bs": -1.0
 }  # fmt: skip
 """Sign of each effect on time, for the hyper-parameters that Table 3 calls time-sensitive.
 
 The text lists ep among those without a significant effect; Table 4 does not."""
-TIME_FRIENDLY = ("T'", "c", "lr", "d", "u")
+TIME_FRIENDLY_HYPERPARAMETERS = ("T'", "c", "lr", "d", "u")
 """Hyper-parameters that Table 3 calls time-friendly: they change the hours by at most 18 %."""
 
 TIME_FIGURE, LOSS_FIGURE = "training-time", "training-loss"
@@ -73,8 +73,8 @@ TIME_SENSITIVE_CLAIM = Claim(
 )
 TIME_FRIENDLY_CLAIM = Claim(
     "time-free",
-    f"{', '.join(TIME_FRIENDLY)} hardly change the training time (in the table by up to 18 %, for"
-    " d).",
+    f"{', '.join(TIME_FRIENDLY_HYPERPARAMETERS)} hardly change the training time (in the table by"
+    " up to 18 %, for d).",
     "[Wang2020a, Table 3]",
     "largest absolute change in log2 of time from the smallest to the largest value of one of"
     f" these, {_FIT}",
@@ -94,7 +94,7 @@ def _percent_of(symbol: str) -> int:
     return _PERCENT_OF_ITERATIONS.get(symbol, 100)
 
 
-LOSS_STABLE_CLAIM = Claim(
+LOSS_STABILISES_CLAIM = Claim(
     "loss-stable",
     "The training loss decreases to a relatively stable level.",
     "[Wang2020a, section 6.1, Fig. 3(a)]",
@@ -142,7 +142,7 @@ LOSS_FALLS_BY_ITERATION_CLAIM = Claim(
     TIME_SENSITIVE_CLAIM.key,
     LOSS_FIGURE,
 )
-LOSS_SENSITIVE_CLAIM = Claim(
+LOSS_SENSITIVITY_CLAIM = Claim(
     "sensitive",
     "Training is highly sensitive to the values of hyper-parameters (tested as more than the spread"
     " between seeds).",
@@ -266,23 +266,23 @@ def effect_statistics(
     changes = range_effects(scale, runs, log2_seconds)
     return {
         TIME_SENSITIVE_CLAIM: estimate_smallest(
-            [scale_estimate(exponents[symbol], sign) for symbol, sign in TIME_SIGNS.items()]
+            [scale_estimate(exponents[symbol], sign) for symbol, sign in TIME_EFFECT_SIGNS.items()]
         ),
         TIME_FRIENDLY_CLAIM: estimate_largest(
             [
                 scale_estimate(changes[symbol], sign)
-                for symbol in TIME_FRIENDLY
+                for symbol in TIME_FRIENDLY_HYPERPARAMETERS
                 for sign in (1.0, -1.0)
             ]
         ),
         LOSS_FALLS_BY_EPOCH_CLAIM: estimate_mean(
-            [change_by_epochs(run.trained_run) for run in runs]
+            [loss_change_by_epochs(run.trained_run) for run in runs]
         ),
         LOSS_FALLS_BY_ITERATION_CLAIM: estimate_mean(
             [final_loss(run.trained_run) - loss_after(run.trained_run, 1) for run in runs]
         ),
-        LOSS_STABLE_CLAIM: late_change(scale, runs),
-        LATE_LOSS_RISE_CLAIM: late_rise(scale, runs),
+        LOSS_STABILISES_CLAIM: late_loss_change(scale, runs),
+        LATE_LOSS_RISE_CLAIM: late_loss_rise(scale, runs),
         **{
             claim: largest_lead(
                 scale, runs, loss_after_percent(_percent_of(symbol)), symbol, _BEST[symbol]
@@ -292,8 +292,8 @@ def effect_statistics(
         GATE_THRESHOLD_CLAIM: estimate_unless_missing(
             estimate_smallest, differences_between_values(scale, runs, final_loss, "u", 2)
         ),
-        IMPORTANT_TIME_CLAIM: leads_of_effects(changes, GRID_SYMBOLS, 1.0),
-        IMPORTANT_LOSS_CLAIM: leads_of_effects(
+        IMPORTANT_TIME_CLAIM: smallest_lead_of_effects(changes, GRID_SYMBOLS, 1.0),
+        IMPORTANT_LOSS_CLAIM: smallest_lead_of_effects(
             range_effects(scale, runs, final_loss), GRID_SYMBOLS, -1.0
         ),
     }
@@ -301,8 +301,8 @@ def effect_statistics(
 
 EFFECT_CLAIMS = (
     TIME_SENSITIVE_CLAIM, TIME_FRIENDLY_CLAIM, LOSS_FALLS_BY_EPOCH_CLAIM,
-    LOSS_FALLS_BY_ITERATION_CLAIM, LOSS_STABLE_CLAIM, LATE_LOSS_RISE_CLAIM, *LOSS_CLAIMS.values(),
-    GATE_THRESHOLD_CLAIM, IMPORTANT_TIME_CLAIM, IMPORTANT_LOSS_CLAIM,
+    LOSS_FALLS_BY_ITERATION_CLAIM, LOSS_STABILISES_CLAIM, LATE_LOSS_RISE_CLAIM,
+    *LOSS_CLAIMS.values(), GATE_THRESHOLD_CLAIM, IMPORTANT_TIME_CLAIM, IMPORTANT_LOSS_CLAIM,
 )  # fmt: skip
 """All claims that both the sweep and the screening test."""
 

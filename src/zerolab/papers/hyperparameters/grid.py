@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from zerolab.papers.elo import standard_error
+from zerolab.papers.elo import elo_standard_error
 from zerolab.papers.hyperparameters.study import HYPERPARAMETERS
 from zerolab.report.claims import Claim, Direction
 from zerolab.report.table import TimeUnit
@@ -106,7 +106,7 @@ GRID_SYMBOLS = ("I", "E", "m", "ep")
 OUTER, INNER = "I", ("E", "m", "ep")
 """Number of iterations, and the hyper-parameters of the work within an iteration."""
 
-RANDOM = "random"
+RANDOM_AGENT = "random"
 
 
 class RatedGridRun(NamedTuple):
@@ -119,7 +119,7 @@ class RatedGridRun(NamedTuple):
     """Levels in the order of `GRID_SYMBOLS`."""
     elo: float
     """Elo relative to Random in the same tournament, on the scale of the Elo model."""
-    elo_error: float
+    elo_standard_error: float
     """Standard error of `elo`, excluding the error of Random's rating."""
     work: CountedWork
 
@@ -170,7 +170,7 @@ class Grid(NamedTuple):
         return run.work.seconds(self.unit_costs)
 
     @property
-    def elo_scales(self) -> list[float]:
+    def bayes_elo_scales(self) -> list[float]:
         """Factors by which BayesElo scales the Elo of the tournaments, smallest first."""
         return sorted(
             ratings.model.display_factor
@@ -206,9 +206,9 @@ def _elo(tournament: PlayedTournament, run: TrainedRun) -> tuple[float, float]:
     """
     rating = tournament.final_rating(run)
     (ratings,) = tournament.ratings.values()
-    (random_rating,) = tournament.agent_ratings(RANDOM)
+    (random_rating,) = tournament.agent_ratings(RANDOM_AGENT)
     elo = rating.elo_model - random_rating.elo_model
-    return elo, standard_error(rating) / ratings.model.display_factor
+    return elo, elo_standard_error(rating) / ratings.model.display_factor
 
 
 def mean_elo_point(
@@ -223,7 +223,7 @@ def mean_elo_point(
         fmean(costs) / unit.seconds,
         fmean(elos),
         combination_name(runs[0].levels),
-        math.sqrt(sum(run.elo_error**2 for run in runs)) / len(runs),
+        math.sqrt(sum(run.elo_standard_error**2 for run in runs)) / len(runs),
         stdev(elos) if len(elos) > 1 else 0.0,
     )
 
@@ -297,7 +297,7 @@ EPOCHS_SATURATED_CLAIM = _grid_claim(
     "Elo per doubling of ep with m unchanged, over the runs with the largest I and E",
     "elo", MORE_OF_ALL_CLAIM, "not above", 20.0,
 )  # fmt: skip
-LONG_SESSION_SEARCH_CLAIM = _grid_claim(
+LONG_SESSION_SIMULATIONS_CLAIM = _grid_claim(
     "simulations-help-long-sessions",
     "With the largest I and E, more simulations per move generally improve Elo.",
     "[Wang2020a, Fig. 6]",
@@ -380,7 +380,7 @@ ITERATIONS_LEAD_CLAIMS = {
 }
 GRID_CLAIMS = (
     MORE_OF_ALL_CLAIM, ITERATIONS_SUBSUME_CLAIM, *MORE_OF_EACH_CLAIMS.values(), OVERTRAINED_CLAIM,
-    EPOCHS_SATURATED_CLAIM, LONG_SESSION_SEARCH_CLAIM, MORE_TIME_HELPS_CLAIM, FEW_EPOCHS_CLAIM,
+    EPOCHS_SATURATED_CLAIM, LONG_SESSION_SIMULATIONS_CLAIM, MORE_TIME_HELPS_CLAIM, FEW_EPOCHS_CLAIM,
     HIGH_ELO_LOW_COST_CLAIM, LONG_SESSION_FRUGAL_CLAIM, ITERATIONS_AND_GAMES_CLAIM,
     POSITIVE_INTERACTION_CLAIM, ITERATIONS_EQUAL_TIME_CLAIM, *ITERATIONS_LEAD_CLAIMS.values(),
 )  # fmt: skip

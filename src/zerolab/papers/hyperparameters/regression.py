@@ -88,7 +88,7 @@ def residuals(grid: Grid) -> Residuals:
     return Residuals(scale * values, degrees_of_freedom)
 
 
-def run_spread(grid: Grid) -> SpreadComponents | None:
+def elo_spread_between_runs(grid: Grid) -> SpreadComponents | None:
     """Return the spread of Elo between runs of a combination, or None if no run is repeated.
 
     Common shifts of all runs in a tournament, such as the error of Random's rating, are excluded.
@@ -97,7 +97,7 @@ def run_spread(grid: Grid) -> SpreadComponents | None:
     if not pooled.degrees_of_freedom:
         return None
     observed = float(np.mean(pooled.values[:, 0] ** 2))
-    measured = float(np.mean([run.elo_error**2 for run in grid.runs]))
+    measured = float(np.mean([run.elo_standard_error**2 for run in grid.runs]))
     return SpreadComponents(
         math.sqrt(observed), math.sqrt(max(0.0, observed - measured)), math.sqrt(measured)
     )

@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from zerolab.papers.elo import standard_error
+from zerolab.papers.elo import elo_standard_error
 from zerolab.papers.hyperparameters.study import (
     DEFAULT_HOURS,
     DEFAULT_LEVEL,
@@ -54,7 +54,7 @@ from zerolab.studies.statistics import (
     run_sample,
 )
 
-RANDOM = "random"
+RANDOM_AGENT = "random"
 
 VALUE_NAMES = ("least value", "default", "greatest value")
 """Names of the three values of each hyper-parameter, in ascending order of the values."""
@@ -165,8 +165,8 @@ class Sweep:
             return {}
         return {
             run.planned.label: (
-                tournament.elo_above_agent(run, RANDOM),
-                standard_error(tournament.final_rating(run)),
+                tournament.elo_above_agent(run, RANDOM_AGENT),
+                elo_standard_error(tournament.final_rating(run)),
             )
             for run in self.results.runs
         }
@@ -200,7 +200,7 @@ def loss_after_percent(percent: int) -> RunMeasure:
     return lambda run: loss_after(run, math.ceil(percent * len(run.last_epoch_losses) / 100))
 
 
-def change_by_epochs(run: TrainedRun) -> float:
+def loss_change_by_epochs(run: TrainedRun) -> float:
     """Return the mean change of the loss from the first to the last epoch of an iteration."""
     return fmean(_sum(epochs[-1]) - _sum(epochs[0]) for epochs in run.epoch_losses)
 
@@ -272,7 +272,7 @@ def gate_time_share(run: TrainedRun) -> float:
     return run.seconds_by_stage["gate"] / run.training_seconds
 
 
-def late_change(scale: str, runs: Sequence[VariedRun]) -> StudentEstimate:
+def late_loss_change(scale: str, runs: Sequence[VariedRun]) -> StudentEstimate:
     """Return the change of the loss over the last third of training, in runs with the largest I."""
     return estimate_mean(
         [
@@ -282,7 +282,7 @@ def late_change(scale: str, runs: Sequence[VariedRun]) -> StudentEstimate:
     )
 
 
-def late_rise(scale: str, runs: Sequence[VariedRun]) -> RankedEstimate:
+def late_loss_rise(scale: str, runs: Sequence[VariedRun]) -> RankedEstimate:
     """Return the rise of the loss from 80 to 90 % of the longest runs, or the fall afterwards.
 
     The result is the smaller of the two.
@@ -342,7 +342,7 @@ def largest_lead(
     return estimate_unless_missing(estimate_largest, differences)
 
 
-def leads_of_effects(
+def smallest_lead_of_effects(
     effects: Mapping[str, StudentEstimate], leading: Sequence[str], sign: float
 ) -> RankedEstimate:
     """Return the smallest lead of the effects of some hyper-parameters over those of all others.
@@ -364,7 +364,7 @@ def leads_of_effects(
     )  # fmt: skip
 
 
-def spread_by_values(
+def relative_spread_by_values(
     runs: Sequence[VariedRun], measure: RunMeasure
 ) -> RelativeSpread | MissingEstimate:
     """Return a measure's spread between hyper-parameter values relative to that between seeds."""

@@ -93,7 +93,7 @@ _REDUCED: Mapping[str, Mapping[str, tuple[float, float, float]]] = {
 }  # fmt: skip
 """Values that differ from the published ones at smaller scales, in about the same proportions."""
 
-LEVELS: Mapping[Scale, Mapping[str, tuple[int, ...]]] = {
+GRID_LEVELS: Mapping[Scale, Mapping[str, tuple[int, ...]]] = {
     "smoke": {"I": (1, 2), "E": (2, 3), "m": (2, 4), "ep": (1, 2)},
     "mini": {"I": (2, 4, 6), "E": (10, 20, 30), "m": (8, 16, 24), "ep": (5, 10, 15)},
     "small": {"I": (8, 16, 24), "E": (10, 20, 30), "m": (16, 32, 48), "ep": (5, 10, 15)},
@@ -310,7 +310,7 @@ class HyperparameterCorrelationStudy(Study):
 
     def design(self, scale: Scale, seeds: Sequence[int]) -> Design:
         runs, tournaments = [], []
-        middle = LEVELS[scale]["m"][1 if len(LEVELS[scale]["m"]) > 2 else 0]
+        middle = GRID_LEVELS[scale]["m"][1 if len(GRID_LEVELS[scale]["m"]) > 2 else 0]
         for seed in seeds:
             part = f"seed-{seed}"
             trained = [
@@ -323,7 +323,7 @@ class HyperparameterCorrelationStudy(Study):
                     seed,
                     group=number,
                 )
-                for number, combination in enumerate(full_factorial(LEVELS[scale]))
+                for number, combination in enumerate(full_factorial(GRID_LEVELS[scale]))
             ]
             runs += trained
             tournaments.append(

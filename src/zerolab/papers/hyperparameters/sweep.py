@@ -15,7 +15,7 @@ from zerolab.papers.hyperparameters.effects import (
 )
 from zerolab.papers.hyperparameters.findings import (
     LOSS_FIGURE,
-    LOSS_SENSITIVE_CLAIM,
+    LOSS_SENSITIVITY_CLAIM,
     TIME_FIGURE,
     default_run_statistics,
     effect_statistics,
@@ -29,8 +29,8 @@ from zerolab.papers.hyperparameters.runs import (
     final_loss,
     log2_seconds,
     range_effects,
+    relative_spread_by_values,
     screening_runs,
-    spread_by_values,
     training_seconds,
 )
 from zerolab.papers.hyperparameters.study import (
@@ -270,8 +270,10 @@ def screening_statistics(results: Results) -> dict[Claim, ClaimEstimate | Missin
     """Return the statistics of the claims about effects and about the sensitivity of training."""
     runs = screening_runs(results)
     message = results.unfinished_message()
-    sensitivity = MissingEstimate(message) if message else spread_by_values(runs, final_loss)
-    return {**effect_statistics(results, runs), LOSS_SENSITIVE_CLAIM: sensitivity}
+    sensitivity = (
+        MissingEstimate(message) if message else relative_spread_by_values(runs, final_loss)
+    )
+    return {**effect_statistics(results, runs), LOSS_SENSITIVITY_CLAIM: sensitivity}
 
 
 def screening_verdicts(results: Results) -> list[Verdict]:

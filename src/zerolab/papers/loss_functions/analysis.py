@@ -14,10 +14,10 @@ from zerolab.papers.elo import (
     GAME_TITLES,
     deviations_within_seeds,
     elo_sample,
+    elo_standard_error,
     elo_table,
     rank_correlations,
     removed_runs_note,
-    standard_error,
     unfinished_tournaments_note,
 )
 from zerolab.papers.loss_functions.curve_claims import part_title
@@ -117,7 +117,8 @@ def _training_elo(results: Results) -> Iterator[Block]:
     panels = {
         title: {
             symbol: _curve(
-                [candidate_elos(run) for run in runs], [candidate_elo_errors(run) for run in runs]
+                [candidate_elos(run) for run in runs],
+                [candidate_elo_standard_errors(run) for run in runs],
             )
             for symbol, runs in by_loss.items()
         }
@@ -141,7 +142,7 @@ def _training_elo(results: Results) -> Iterator[Block]:
         title: {
             symbol: run_sample(
                 [run.training_elos[-1] for run in runs],
-                [training_elo_errors(run)[-1] for run in runs],
+                [training_elo_standard_errors(run)[-1] for run in runs],
             )
             for symbol, runs in by_loss.items()
         }
@@ -165,7 +166,7 @@ def _correlation(results: Results) -> Iterator[Block]:
     if isinstance(groups, MissingEstimate):
         return
     observed = fmean(rank_correlation(group) for group in groups)
-    attainable = fmean(attenuation(group) for group in groups)
+    attainable = fmean(attenuation_factor(group) for group in groups)
     yield Paragraph(
         "The mean rank correlation between training Elo and tournament Elo over the runs of a loss"
         f" is {observed:.2f}. Because both are measured with errors, it could be at most about"
@@ -177,9 +178,9 @@ class RunElos(NamedTuple):
     """A run's training Elo and tournament Elo, with their standard errors."""
 
     training_elo: float
-    training_elo_error: float
+    training_elo_standard_error: float
     tournament_elo: float
-    tournament_elo_error: float
+    tournament_elo_standard_error: float
 
 
 def run_elos(tournament: PlayedTournament, runs: Sequence[TrainedRun]) -> list[RunElos]:
@@ -192,9 +193,10 @@ def run_elos(tournament: PlayedTournament, runs: Sequence[TrainedRun]) -> list[R
     return [
         RunElos(
             training_elo,
-            training_elo_errors(run)[-1] * math.sqrt(1.0 - 1.0 / counts[run.seed]),
+            training_elo_standard_errors(run)[-1] * math.sqrt(1.0 - 1.0 / counts[run.seed]),
             elo,
-            standard_error(tournament.final_rating(run)) * math.sqrt(1.0 - 1.0 / counts[run.seed]),
+            elo_standard_error(tournament.final_rating(run))
+            * math.sqrt(1.0 - 1.0 / counts[run.seed]),
         )
         for run, training_elo, elo in zip(
             runs,
@@ -211,14 +213,18 @@ def rank_correlation(elos: Sequence[RunElos]) -> float:
     return float(rank_correlations(pairs[None])[0])
 
 
-def attenuation(elos: Sequence[RunElos]) -> float:
+def attenuation_factor(elos: Sequence[RunElos]) -> float:
     """Return the factor by which measurement error reduces a correlation.
 
     This is the square root of the product of the two reliabilities. The reliability of a
     measurement is the share of its variance that is not error.
     """
-    training = _reliability([(each.training_elo, each.training_elo_error) for each in elos])
-    tournament = _reliability([(each.tournament_elo, each.tournament_elo_error) for each in elos])
+    training = _reliability(
+        [(each.training_elo, each.training_elo_standard_error) for each in elos]
+    )
+    tournament = _reliability(
+        [(each.tournament_elo, each.tournament_elo_standard_error) for each in elos]
+    )
     return math.sqrt(training * tournament)
 
 
@@ -304,7 +310,7 @@ def _grid(results: Results) -> Iterator[Block]:
         yield elo_table("lambda-elo", "Tournament Elo by weight", groups, "weight", "game")
 
 
-def training_elo_errors(run: TrainedRun) -> list[float]:
+def training_elo_standard_errors(run: TrainedRun) -> list[float]:
     """Return the standard error of a run's training Elo after each gate.
 
     Training Elo is the sum of the Elo differences measured by the gates of accepted candidates.
@@ -315,7 +321,7 @@ def training_elo_errors(run: TrainedRun) -> list[float]:
     return [best_error for _, best_error in _elo_errors(run)]
 
 
-def candidate_elo_errors(run: TrainedRun) -> list[float]:
+def candidate_elo_standard_errors(run: TrainedRun) -> list[float]:
     """Return the standard error of the training Elo of every candidate that has one.
 
     Each error includes that of the best network's Elo, since a candidate is rated relative to it.

@@ -7,7 +7,7 @@ from functools import partial
 from itertools import product
 from typing import NamedTuple
 
-from zerolab.papers.elo import GAME_TITLES, WeightedMean, sum_of_means
+from zerolab.papers.elo import GAME_TITLES, WeightedMean, sum_of_weighted_means
 from zerolab.papers.loss_functions import study
 from zerolab.papers.loss_functions.study import GAMES, LOSS_SYMBOLS, PUBLISHED_LOSSES
 from zerolab.report.claims import Claim, Direction
@@ -108,7 +108,7 @@ LARGER_BOARDS_CLAIM = Claim(
     " combinations of policy loss or value loss and loss function",
     0.2, "below", SMALLEST_LOSS_DIFFERENCE, COMBINED_LOSS_CLAIM.key, "losses-othello",
 )  # fmt: skip
-GOBANG_FIRST_LOSS_CLAIM = Claim(
+GOBANG_LOW_VALUE_LOSS_CLAIM = Claim(
     "value-loss-starts-low-in-gobang",
     "While the sum or the product is minimised, the value loss in 5x5 Gobang is low from the"
     " beginning, unlike in Othello and Connect Four.", _LOSSES["gobang-5x5"],
@@ -145,11 +145,11 @@ def difference_between_sizes(results: Results) -> ClaimEstimate | MissingEstimat
     """Return the largest absolute difference in a loss's decrease between 6x6 and 5x5 boards."""
     differences = []
     for game, loss, name, share in product(GAMES, LOSS_SYMBOLS, ("policy", "value"), (0.5, 1.0)):
-        measure = partial(study.loss_fall, name, share=share)
+        measure = partial(study.loss_decrease, name, share=share)
         for sign in (1.0, -1.0):
             large = WeightedMean(sign, f"{game}-6x6", loss, measure)
             small = WeightedMean(-sign, f"{game}-5x5", loss, measure)
-            differences.append(sum_of_means(results, "loss", [large, small]))
+            differences.append(sum_of_weighted_means(results, "loss", [large, small]))
     return estimate_unless_missing(estimate_largest, differences)
 
 
@@ -158,7 +158,7 @@ def difference_from_published(results: Results) -> ClaimEstimate | MissingEstima
     differences = []
     for (part, loss), levels in PUBLISHED_LOSSES.items():
         for name, level in levels.items():
-            mean = sum_of_means(
+            mean = sum_of_weighted_means(
                 results, "loss", [WeightedMean(1.0, part, loss, partial(study.final_loss, name))]
             )
             if isinstance(mean, MissingEstimate):
@@ -177,7 +177,7 @@ def first_value_loss_in_gobang(results: Results) -> ClaimEstimate | MissingEstim
     return estimate_unless_missing(
         estimate_largest,
         [
-            sum_of_means(
+            sum_of_weighted_means(
                 results,
                 "loss",
                 [
@@ -195,7 +195,7 @@ def mean_trend(results: Results, parts: Sequence[str]) -> ClaimEstimate | Missin
     """Return the mean correlation of loss and training Elo over the runs of some boards."""
     pairs = [*product(parts, LOSS_SYMBOLS)]
     terms = [WeightedMean(1.0 / len(pairs), *pair, study.loss_elo_correlation) for pair in pairs]
-    return sum_of_means(results, "loss", terms)
+    return sum_of_weighted_means(results, "loss", terms)
 
 
 def _on_board(
@@ -245,15 +245,15 @@ def _loss_falls(fallen: str, minimised: str, part: str, note: str = "") -> Curve
     return _on_board(
         key, part, f"the {fallen} loss falls{' ' if own else ', '}{while_}{note}.",
         f"decrease in the {fallen} loss with {LOSS_SYMBOLS[minimised]}",
-        partial(study.loss_fall, fallen), {minimised: 1.0}, "above",
+        partial(study.loss_decrease, fallen), {minimised: 1.0}, "above",
     )  # fmt: skip
 
 
 CURVE_CLAIMS: Sequence[CurveClaim] = [
     _on_board("degenerates", "connect_four-5x5",
               "training Elo degenerates: it falls during training (falling losses have findings of"
-              " their own).", f"{_LAST_MINUS} first, mean over the losses", study.elo_change,
-              _EQUAL, "below", TRAINING_ELO_BIAS_CLAIM),
+              " their own).", f"{_LAST_MINUS} first, mean over the losses",
+              study.training_elo_change, _EQUAL, "below", TRAINING_ELO_BIAS_CLAIM),
     _on_board("combined-rise-faster", "othello-6x6",
               "training Elo rises much faster with the sum and the product than with either single"
               " loss (tested by the final training Elo).", "final training Elo of l_+ and of l_x"
@@ -282,42 +282,42 @@ CURVE_CLAIMS: Sequence[CurveClaim] = [
     ),
     _on_board("rises", "connect_four-6x6",
               "training Elo still clearly improves (the same section also calls it stagnation).",
-              f"{_LAST_MINUS} first, mean over the losses", study.elo_change, _EQUAL, "above",
-              TRAINING_ELO_BIAS_CLAIM),
+              f"{_LAST_MINUS} first, mean over the losses", study.training_elo_change, _EQUAL,
+              "above", TRAINING_ELO_BIAS_CLAIM),
     _on_board("stagnates", "connect_four-6x6",
               "training Elo stagnates (the same section also calls it a clear improvement).",
-              f"{_LAST_MINUS} second, mean over the losses", study.late_elo_change, _EQUAL,
+              f"{_LAST_MINUS} second, mean over the losses", study.late_training_elo_change, _EQUAL,
               "equal to", TRAINING_ELO_BIAS_CLAIM),
     _on_board("policy-stagnates", "connect_four-6x6",
               "training Elo soon stagnates, or improves very slowly, while the policy loss is"
-              " minimised.", f"{_LAST_MINUS} second, with l_p", study.late_elo_change,
+              " minimised.", f"{_LAST_MINUS} second, with l_p", study.late_training_elo_change,
               {"policy": 1.0}, "not above", TRAINING_ELO_BIAS_CLAIM),
     _on_board("value-rises-late", "othello-6x6",
               "training Elo rises with the value loss while that loss stagnates.",
-              f"{_LAST_MINUS} second, with l_v", study.late_elo_change, {"value": 1.0}, "above",
-              TRAINING_ELO_BIAS_CLAIM),
+              f"{_LAST_MINUS} second, with l_v", study.late_training_elo_change, {"value": 1.0},
+              "above", TRAINING_ELO_BIAS_CLAIM),
     _on_board("value-loss-stagnates-alone", "othello-6x6",
               "the value loss stagnates while it is minimised (section V-A says that it falls).",
               "decrease in the value loss with l_v in the second half of the iterations",
-              partial(study.late_fall, "value", 0.5), {"value": 1.0}, "equal to",
+              partial(study.late_loss_decrease, "value", 0.5), {"value": 1.0}, "equal to",
               source=_TRAINING_ELO),
     *(
         _on_board("policy-loss-stays", part,
                   "the policy loss hardly changes while the value loss is minimised.",
-                  "decrease in the policy loss with l_v", partial(study.loss_fall, "policy"),
+                  "decrease in the policy loss with l_v", partial(study.loss_decrease, "policy"),
                   {"value": 1.0}, "equal to", smallest=0.2)
         for part in ("othello-5x5", "othello-6x6")
     ),
     _on_board("policy-loss-stays", "connect_four-5x5",
               "the policy loss hardly changes while the value loss is minimised, after a slight"
-              " decrease at the beginning.",
-              "decrease in the policy loss with l_v after a tenth of the iterations",
-              partial(study.late_fall, "policy", 0.1), {"value": 1.0}, "equal to", smallest=0.2),
+              " decrease at the beginning.", "decrease in the policy loss with l_v after a tenth of"
+              " the iterations", partial(study.late_loss_decrease, "policy", 0.1), {"value": 1.0},
+              "equal to", smallest=0.2),
     *(
         _on_board("value-loss-stagnates", part,
                   "the value loss stops changing early while the policy loss is minimised.",
                   f"decrease in the value loss with l_p after {100 * share:.0f} % of the"
-                  f" iterations ({origin})", partial(study.late_fall, "value", share),
+                  f" iterations ({origin})", partial(study.late_loss_decrease, "value", share),
                   {"policy": 1.0}, "equal to")
         for part, share, origin in (("othello-5x5", 0.05, "10 of 200 in the papers"),
                                     ("othello-6x6", 0.1, "10 of 100 in the paper"),
@@ -327,11 +327,11 @@ CURVE_CLAIMS: Sequence[CurveClaim] = [
               "the value loss falls much quicker than the policy loss while the latter is"
               " minimised.", "decrease in the value loss minus that in the policy loss in the first"
               " quarter of the iterations, with l_p (a quarter of the published decreases is 0.2)",
-              study.value_loss_fall_lead, {"policy": 1.0}, "above", threshold=0.2),
+              study.value_loss_decrease_lead, {"policy": 1.0}, "above", threshold=0.2),
     _on_board("value-loss-falls-quickly", "gobang-5x5",
               "the value loss falls quickly while it is minimised.",
               "decrease in the value loss in the first quarter of the iterations minus that after"
-              " it, with l_v", study.value_loss_early_fall_excess, {"value": 1.0}, "above"),
+              " it, with l_v", study.value_loss_early_decrease_excess, {"value": 1.0}, "above"),
     *(
         _on_board("value-loss-vanishes", part,
                   "the value loss falls to about 0 while the sum or the product is minimised.",
@@ -346,11 +346,11 @@ CURVE_CLAIMS: Sequence[CurveClaim] = [
     _on_board("value-loss-stationary", "gobang-5x5",
               "the value loss is stationary from the beginning while the sum or the product is"
               " minimised.", "decrease in the value loss, mean of l_+ and l_x",
-              partial(study.loss_fall, "value"), _COMBINED, "equal to"),
+              partial(study.loss_decrease, "value"), _COMBINED, "equal to"),
     _on_board("value-loss-returns", "othello-6x6",
               "the value loss ends about where it began while the sum or the product is minimised.",
-              "decrease in the value loss, mean of l_+ and l_x", partial(study.loss_fall, "value"),
-              _COMBINED, "equal to"),
+              "decrease in the value loss, mean of l_+ and l_x",
+              partial(study.loss_decrease, "value"), _COMBINED, "equal to"),
     _on_board("value-loss-rises-first", "othello-6x6",
               "the value loss first increases slightly while the sum or the product is minimised.",
               "value loss in the middle half of the iterations minus the mean of first and last,"
@@ -358,7 +358,7 @@ CURVE_CLAIMS: Sequence[CurveClaim] = [
     _on_board("policy-loss-falls-combined", "othello-6x6",
               "the policy loss falls while the sum or the product is minimised.",
               "decrease in the policy loss, mean of l_+ and l_x",
-              partial(study.loss_fall, "policy"), _COMBINED, "above"),
+              partial(study.loss_decrease, "policy"), _COMBINED, "above"),
     *(_loss_falls(*each) for each in (
         ("policy", "policy", "othello-5x5"), ("policy", "policy", "othello-6x6"),
         ("policy", "policy", "connect_four-5x5"), ("policy", "policy", "gobang-5x5"),
@@ -371,14 +371,14 @@ CURVE_CLAIMS: Sequence[CurveClaim] = [
         _on_board("both-losses-fall", part,
                   "both losses fall while the sum or the product is minimised.",
                   "decrease in the policy loss or the value loss, whichever is smaller, mean of l_+"
-                  " and l_x", study.smaller_loss_fall, _COMBINED, "above")
+                  " and l_x", study.smaller_loss_decrease, _COMBINED, "above")
         for part in ("othello-5x5", "connect_four-5x5")
     ),
     *(
         _on_board("minimised-loss-lowest", part,
                   "the minimised loss is the lowest of the four, except when the sum is minimised.",
                   "lowest other loss minus the minimised loss at the end, smallest of l_p, l_v and"
-                  " l_x", study.minimised_margin, {}, "above", source=_CAPTIONS[part],
+                  " l_x", study.minimised_loss_margin, {}, "above", source=_CAPTIONS[part],
                   smallest_mean_of=[target for target in LOSS_SYMBOLS if target != "sum"])
         for part in ("othello-5x5", "othello-6x6")
     ),
@@ -392,8 +392,8 @@ CURVE_CLAIMS: Sequence[CurveClaim] = [
     ),
     *(
         _on_board("rises", part, "training Elo rises with every loss.",
-                  f"{_LAST_MINUS} first, smallest of the four losses", study.elo_change, {},
-                  "above", TRAINING_ELO_BIAS_CLAIM, smallest_mean_of=[*LOSS_SYMBOLS])
+                  f"{_LAST_MINUS} first, smallest of the four losses", study.training_elo_change,
+                  {}, "above", TRAINING_ELO_BIAS_CLAIM, smallest_mean_of=[*LOSS_SYMBOLS])
         for part in ("othello-5x5", "othello-6x6")
     ),
 ]  # fmt: skip

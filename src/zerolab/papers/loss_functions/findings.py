@@ -9,11 +9,11 @@ from itertools import permutations
 from zerolab.papers.elo import (
     correlation_with_elo,
     elo_spread_ratio,
-    fit_elo,
-    fit_measure,
+    fit_elo_model,
+    fit_measure_model,
+    lead_over_closest_rival,
     mean_contrast,
     mean_leads,
-    smallest_lead,
     weakest_elo,
 )
 from zerolab.papers.loss_functions import curve_claims
@@ -27,7 +27,7 @@ from zerolab.papers.loss_functions.curve_claims import (
     part_title,
 )
 from zerolab.papers.loss_functions.study import LOSS_SYMBOLS, final_loss, last_training_elo
-from zerolab.papers.solved_accuracy import fit_accuracy
+from zerolab.papers.solved_accuracy import fit_accuracy_model
 from zerolab.report.claims import Claim, Direction
 from zerolab.studies.block_model import PerGameModels, ranked_lead
 from zerolab.studies.claims import MissingEstimate
@@ -217,7 +217,7 @@ VALUE_ACCURACY_CLAIM = _claim(
 def loss_statistics(results: Results) -> dict[Claim, ClaimEstimate | MissingEstimate]:
     """Return the statistic of each claim, or the reason why it is missing."""
     boards = list(dict.fromkeys(run.part for run in results.design.runs))
-    everywhere = fit_elo(results, boards, "loss", list(LOSS_SYMBOLS))
+    everywhere = fit_elo_model(results, boards, "loss", list(LOSS_SYMBOLS))
     single_losses = [
         _fit(results, PRODUCT_BOARDS, partial(final_loss, name)) for name in ("policy", "value")
     ]
@@ -225,11 +225,11 @@ def loss_statistics(results: Results) -> dict[Claim, ClaimEstimate | MissingEsti
 
     def elo_on(parts: Sequence[str]) -> PerGameModels | MissingEstimate:
         if isinstance(everywhere, MissingEstimate) or not set(parts) <= set(boards):
-            return fit_elo(results, parts, "loss", list(LOSS_SYMBOLS))
+            return fit_elo_model(results, parts, "loss", list(LOSS_SYMBOLS))
         return everywhere
 
     def lead(loss: str, part: str) -> ClaimEstimate | MissingEstimate:
-        return smallest_lead(elo_on([part]), loss, _rivals(loss), [part])
+        return lead_over_closest_rival(elo_on([part]), loss, _rivals(loss), [part])
 
     def lead_on(loss: str, parts: Sequence[str], rank: int) -> ClaimEstimate | MissingEstimate:
         model = elo_on(parts)
@@ -240,7 +240,7 @@ def loss_statistics(results: Results) -> dict[Claim, ClaimEstimate | MissingEsti
     return {
         VALUE_BEST_CLAIM: lead_on("value", _CLAIMED_BOARDS, len(_CLAIMED_BOARDS)),
         VALUE_ACCURACY_CLAIM: mean_contrast(
-            fit_accuracy(results, _SUM_BOARDS, "loss", list(LOSS_SYMBOLS), "search"),
+            fit_accuracy_model(results, _SUM_BOARDS, "loss", list(LOSS_SYMBOLS), "search"),
             _VALUE_MINUS_SUM,
         ),
         VALUE_ABOVE_SUM_CLAIM: mean_contrast(elo_on(_SUM_BOARDS), _VALUE_MINUS_SUM, _SUM_BOARDS),
@@ -248,7 +248,7 @@ def loss_statistics(results: Results) -> dict[Claim, ClaimEstimate | MissingEsti
         POLICY_BEST_GOBANG_5X5_CLAIM: lead("policy", "gobang-5x5"),
         VALUE_MOSTLY_BEST_CLAIM: lead_on("value", boards, len(boards) // 2 + 1),
         SUM_SELDOM_BEST_CLAIM: lead_on("sum", boards, len(boards) // 2),
-        VALUE_TRAINING_ELO_CLAIM: smallest_lead(
+        VALUE_TRAINING_ELO_CLAIM: lead_over_closest_rival(
             _fit(results, boards, last_training_elo), "value", _rivals("value"), ()
         ),
         VALUE_ABOVE_SUM_ALL_CLAIM: mean_contrast(everywhere, _VALUE_MINUS_SUM),
@@ -287,7 +287,7 @@ def loss_statistics(results: Results) -> dict[Claim, ClaimEstimate | MissingEsti
         ),
         ALL_LOSSES_LEARN_CLAIM: weakest_elo(results, boards, "loss", [*LOSS_SYMBOLS]),
         curve_claims.LARGER_BOARDS_CLAIM: curve_claims.difference_between_sizes(results),
-        curve_claims.GOBANG_FIRST_LOSS_CLAIM: curve_claims.first_value_loss_in_gobang(results),
+        curve_claims.GOBANG_LOW_VALUE_LOSS_CLAIM: curve_claims.first_value_loss_in_gobang(results),
         curve_claims.FINAL_LOSSES_CLAIM: curve_claims.difference_from_published(results),
         **{each.claim: _loss_statistic(results, each) for each in CURVE_CLAIMS},
     }  # fmt: skip
@@ -304,7 +304,7 @@ def _rivals(loss: str) -> list[str]:
 def _fit(
     results: Results, parts: Sequence[str], measure: Callable[[TrainedRun], float]
 ) -> PerGameModels | MissingEstimate:
-    return fit_measure(results, parts, "loss", list(LOSS_SYMBOLS), measure)
+    return fit_measure_model(results, parts, "loss", list(LOSS_SYMBOLS), measure)
 
 
 def _loss_statistic(results: Results, claimed: CurveClaim) -> ClaimEstimate | MissingEstimate:

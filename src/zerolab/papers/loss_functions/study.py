@@ -33,7 +33,7 @@ GAMES = ("othello", "connect_four", "gobang")
 SIZES = ("5x5", "6x6")
 LAMBDA = "lambda"
 """Name of the weight in the grid's levels of the ``loss`` factor, and of the grid's tournaments."""
-BALANCES = (0.25, 0.5, 0.75)
+LAMBDA_VALUES = (0.25, 0.5, 0.75)
 """Values of lambda in the grid. 0 and 1 are the value loss and the policy loss alone."""
 
 _GRID_SEEDS: Mapping[Scale, int] = {"smoke": 1, "mini": 3, "small": 4, "paper": 8}
@@ -143,7 +143,7 @@ def _grid(scale: Scale, game: str, size: str, seed: int) -> Iterator[PlannedRun]
     is_in_grid = seed < FIRST_SEED + _GRID_SEEDS[scale]
     if size != "6x6" or game not in _GRID_GAMES[scale] or not is_in_grid:
         return
-    for balance in BALANCES:
+    for balance in LAMBDA_VALUES:
         loss = {"name": "weighted", "balance": balance}
         yield _run(scale, game, size, f"{LAMBDA}={balance}", loss, seed)
 
@@ -178,30 +178,30 @@ def final_loss(name: str, run: TrainedRun) -> float:
     return run.last_epoch_losses[-1][name]
 
 
-def loss_fall(name: str, run: TrainedRun, share: float = 1.0) -> float:
+def loss_decrease(name: str, run: TrainedRun, share: float = 1.0) -> float:
     """Return the decrease in a loss over the first `share` of the iterations."""
     losses = run.last_epoch_losses
     return losses[0][name] - losses[round(share * (len(losses) - 1))][name]
 
 
-def late_fall(name: str, share: float, run: TrainedRun) -> float:
+def late_loss_decrease(name: str, share: float, run: TrainedRun) -> float:
     """Return the decrease in a loss after the first `share` of the iterations."""
-    return loss_fall(name, run) - loss_fall(name, run, share)
+    return loss_decrease(name, run) - loss_decrease(name, run, share)
 
 
-def smaller_loss_fall(run: TrainedRun) -> float:
+def smaller_loss_decrease(run: TrainedRun) -> float:
     """Return the decrease in the policy loss or in the value loss, whichever is smaller."""
-    return min(loss_fall("policy", run), loss_fall("value", run))
+    return min(loss_decrease("policy", run), loss_decrease("value", run))
 
 
-def value_loss_fall_lead(run: TrainedRun) -> float:
+def value_loss_decrease_lead(run: TrainedRun) -> float:
     """Return the decrease in the value loss in the first quarter minus that in the policy loss."""
-    return loss_fall("value", run, 0.25) - loss_fall("policy", run, 0.25)
+    return loss_decrease("value", run, 0.25) - loss_decrease("policy", run, 0.25)
 
 
-def value_loss_early_fall_excess(run: TrainedRun) -> float:
+def value_loss_early_decrease_excess(run: TrainedRun) -> float:
     """Return the decrease in the value loss in the first quarter minus that afterwards."""
-    return loss_fall("value", run, 0.25) - late_fall("value", 0.25, run)
+    return loss_decrease("value", run, 0.25) - late_loss_decrease("value", 0.25, run)
 
 
 def value_loss_hump(run: TrainedRun) -> float:
@@ -227,7 +227,7 @@ def loss_elo_correlation(run: TrainedRun) -> float:
     return float(rank_correlations(np.array([pairs]))[0])
 
 
-def minimised_margin(run: TrainedRun) -> float:
+def minimised_loss_margin(run: TrainedRun) -> float:
     """Return the lowest other final loss minus the minimised one."""
     return loss_margin(str(run.factors["loss"]), run)
 
@@ -252,14 +252,14 @@ def candidate_elos(run: TrainedRun) -> list[float]:
     return [gate.candidate_elo for gate in gates]
 
 
-def elo_change(run: TrainedRun) -> float:
+def training_elo_change(run: TrainedRun) -> float:
     """Return the candidates' mean training Elo in the last quarter minus that in the first."""
     elos = candidate_elos(run)
     quarter = max(1, len(elos) // 4)
     return fmean(elos[-quarter:]) - fmean(elos[:quarter])
 
 
-def late_elo_change(run: TrainedRun) -> float:
+def late_training_elo_change(run: TrainedRun) -> float:
     """Return the candidates' mean training Elo in the last quarter minus that in the second."""
     elos = candidate_elos(run)
     quarter = max(1, len(elos) // 4)

@@ -12,8 +12,8 @@ from zerolab.papers.elo import (
     mean_elo_gain,
     pair_by_seed,
     random_player_sample,
+    ratings_sample,
     removed_runs_note,
-    sample_of_ratings,
     unfinished_tournaments_note,
 )
 from zerolab.papers.published_bugs.study import (
@@ -331,7 +331,7 @@ def _closed(results: Results) -> Iterator[Block]:
     yield Picture(
         CLOSURE_PART,
         draw_grouped_runs(
-            {f"loss {loss}": {name: sample_of_ratings(rated[name][loss]) for name in names}
+            {f"loss {loss}": {name: ratings_sample(rated[name][loss]) for name in names}
              for loss in LOSSES},
             "Elo of the runs of each loss, by network used", "tournament Elo",
         ),
@@ -352,7 +352,7 @@ def _closed(results: Results) -> Iterator[Block]:
 
 def _spread(ratings: Sequence[Rating]) -> tuple[float, float | None, float]:
     """Return the mean Elo, its standard deviation and the standard error of one rating."""
-    sample = sample_of_ratings(ratings)
+    sample = ratings_sample(ratings)
     rms_error = sqrt(mean(error**2 for error in sample.standard_errors))
     return mean(sample.values), stdev(sample.values) if len(ratings) > 1 else None, rms_error
 

@@ -15,7 +15,7 @@ from statistics import mean
 from zerolab.papers.elo import unfinished_tournaments_note
 from zerolab.papers.transfer.measures import (
     BoardPair,
-    BySeed,
+    ValueBySeed,
     accuracy_gains,
     curve_mean,
     elo_gains,
@@ -115,7 +115,7 @@ LEAD_DISAPPEARS_CLAIM = Claim(
     SAVED_ITERATIONS_CLAIM.key,
     "elo-in-the-end",
 )
-FROZEN_BEATS_RANDOM_CLAIM = Claim(
+FROZEN_BEATS_RANDOM_TRUNK_CLAIM = Claim(
     "frozen-not-random",
     "A frozen trunk trained on another board is better than a frozen random trunk.",
     "zerolab, on [Yosinski2014]",
@@ -166,11 +166,11 @@ _ELO_CLAIMS = (
     STRONGER_AT_END_CLAIM,
     FROZEN_WORSE_CLAIM,
     LEAD_DISAPPEARS_CLAIM,
-    FROZEN_BEATS_RANDOM_CLAIM,
+    FROZEN_BEATS_RANDOM_TRUNK_CLAIM,
     MAPPED_SIZES_START_CLAIM,
     MAPPED_GAMES_START_CLAIM,
 )
-CLAIMS = (
+TRANSFER_CLAIMS = (
     HELPS_TRAINING_CLAIM,
     SAVED_ITERATIONS_CLAIM,
     NEAR_HELPS_MORE_CLAIM,
@@ -183,7 +183,7 @@ def transfer_statistics(results: Results) -> dict[Claim, ClaimEstimate | Missing
     """Return the statistic of each claim, or the reason why it is missing."""
     trunks = compare_trunks(results)
     board_pairs = planned_board_pairs(results.design)
-    return {claim: _statistic(results, board_pairs, trunks, claim) for claim in CLAIMS}
+    return {claim: _statistic(results, board_pairs, trunks, claim) for claim in TRANSFER_CLAIMS}
 
 
 def _statistic(
@@ -196,7 +196,7 @@ def _statistic(
     if claim is NEAR_HELPS_MORE_CLAIM:
         return mean_over_board_pairs(_near_minus_far(results, board_pairs))
     if claim is FIRST_LAYERS_STAY_CLAIM:
-        return mean_over_board_pairs([trunks.excess_of_first_layer(pair) for pair in board_pairs])
+        return mean_over_board_pairs([trunks.first_layer_cka_excess(pair) for pair in board_pairs])
     claimed_pairs = [pair for pair in board_pairs if _is_claimed(claim, pair)]
     if not claimed_pairs:
         return MissingEstimate("the selected boards have no such pairs")
@@ -224,9 +224,9 @@ def _unfinished_runs(results: Results) -> MissingEstimate | None:
     return MissingEstimate(f"{unfinished_runs} of {total} runs {verb} not finished")
 
 
-def _near_minus_far(results: Results, board_pairs: Sequence[BoardPair]) -> list[BySeed]:
+def _near_minus_far(results: Results, board_pairs: Sequence[BoardPair]) -> list[ValueBySeed]:
     """Return the mean gain from near sources minus that from far sources, for each target."""
-    differences: list[BySeed] = []
+    differences: list[ValueBySeed] = []
     for kinds in near_and_far_pairs(board_pairs).values():
         near, far = (
             [accuracy_gains(results, pair, FINE_TUNED, curve_mean) for pair in kind]
@@ -243,8 +243,8 @@ def _near_minus_far(results: Results, board_pairs: Sequence[BoardPair]) -> list[
     return differences
 
 
-def _last_elo(method: str, baseline: str) -> Callable[[Results, BoardPair], BySeed]:
-    def of_pair(results: Results, pair: BoardPair) -> BySeed:
+def _last_elo(method: str, baseline: str) -> Callable[[Results, BoardPair], ValueBySeed]:
+    def of_pair(results: Results, pair: BoardPair) -> ValueBySeed:
         return elo_gains(
             results, pair, method, tournament_iterations(results, pair.target)[-1], baseline
         )
@@ -252,7 +252,7 @@ def _last_elo(method: str, baseline: str) -> Callable[[Results, BoardPair], BySe
     return of_pair
 
 
-_BY_PAIR: Mapping[Claim, Callable[[Results, BoardPair], BySeed]] = {
+_BY_PAIR: Mapping[Claim, Callable[[Results, BoardPair], ValueBySeed]] = {
     HELPS_TRAINING_CLAIM: lambda results, pair: accuracy_gains(
         results, pair, FINE_TUNED, curve_mean
     ),
@@ -260,7 +260,7 @@ _BY_PAIR: Mapping[Claim, Callable[[Results, BoardPair], BySeed]] = {
     STRONGER_AT_END_CLAIM: _last_elo(FINE_TUNED, SCRATCH),
     FROZEN_WORSE_CLAIM: _last_elo(FINE_TUNED, FROZEN),
     LEAD_DISAPPEARS_CLAIM: _last_elo(FINE_TUNED, SCRATCH),
-    FROZEN_BEATS_RANDOM_CLAIM: _last_elo(FROZEN, RANDOM_FROZEN),
+    FROZEN_BEATS_RANDOM_TRUNK_CLAIM: _last_elo(FROZEN, RANDOM_FROZEN),
     MAPPED_SIZES_START_CLAIM: lambda results, pair: elo_gains(results, pair, MAPPED, 0),
     MAPPED_GAMES_START_CLAIM: lambda results, pair: elo_gains(results, pair, MAPPED, 0),
 }

@@ -38,12 +38,12 @@ METHOD_TITLES: Mapping[str, str] = {
 }
 """Titles of transfer methods, by level of the ``way`` factor."""
 
-AVERAGED_SHARE = 0.25
+AVERAGED_ITERATION_SHARE = 0.25
 """Share of the iterations averaged by `early_mean` and by `late_mean`."""
 HALFWAY_SHARE = 0.5
 """Share of the iterations after which runs from scratch set the accuracy to reach."""
 
-BySeed = Mapping[FactorLevel, float]
+ValueBySeed = Mapping[FactorLevel, float]
 """Numbers by seed."""
 AccuracyCurve = Sequence[float]
 """Accuracy after each iteration."""
@@ -139,7 +139,7 @@ def curve_mean(curve: AccuracyCurve) -> float:
 
 
 def _quarter(curve: AccuracyCurve) -> int:
-    return max(1, round(AVERAGED_SHARE * len(curve)))
+    return max(1, round(AVERAGED_ITERATION_SHARE * len(curve)))
 
 
 def accuracy_gains(
@@ -246,7 +246,7 @@ def tournament_iterations(results: Results, target: str) -> list[int]:
     return sorted(set(planned.iteration_by_player.values()))
 
 
-def mean_over_board_pairs(by_pair: Sequence[BySeed]) -> StudentEstimate | MissingEstimate:
+def mean_over_board_pairs(by_pair: Sequence[ValueBySeed]) -> StudentEstimate | MissingEstimate:
     """Return the mean over pairs with a confidence interval over seeds.
 
     Seeds are independent. Pairs are not, because several pairs share a source or a baseline. Seeds

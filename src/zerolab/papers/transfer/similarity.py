@@ -18,7 +18,7 @@ from zerolab.networks.inference import default_device
 from zerolab.networks.network import Network, ResidualBlock, folded_copy, set_weights
 from zerolab.papers.transfer.measures import (
     BoardPair,
-    BySeed,
+    ValueBySeed,
     board_title,
     planned_board_pairs,
     runs_by_seed,
@@ -163,7 +163,7 @@ class TrunkSimilarity(NamedTuple):
 
     The second board can be `UNTRAINED`."""
 
-    def excess_of_first_layer(self, pair: BoardPair) -> BySeed:
+    def first_layer_cka_excess(self, pair: BoardPair) -> ValueBySeed:
         """Return how much better fine-tuning keeps the first layer than the last layer, by seed.
 
         The result is the CKA with the source in the first layer minus the CKA in the last layer for

@@ -8,24 +8,24 @@ from collections.abc import Iterator
 from zerolab.papers.elo import (
     GAME_TITLES,
     elo_sample,
+    elo_standard_error,
     elo_table,
     mean_elo_gain,
     pair_by_seed,
     random_player_sample,
-    sample_of_ratings,
-    standard_error,
+    ratings_sample,
     unfinished_tournaments_note,
 )
 from zerolab.papers.solved_accuracy import accuracy_section
 from zerolab.papers.warm_start.findings import VARIANT_TITLES, warm_start_statistics
 from zerolab.papers.warm_start.study import (
-    ADAPTIVE,
+    ADAPTIVE_VARIANT,
     BASELINE,
     BY_ITERATION_TOURNAMENT,
     GAMES,
-    SWITCH_TOURNAMENT,
-    UNTIL_PREFIX,
     VARIANTS,
+    WARM_START_LENGTH_PREFIX,
+    WARM_START_LENGTH_TOURNAMENT,
     WRORA,
 )
 from zerolab.report.document import Block, Document, Heading, Paragraph, Picture
@@ -115,7 +115,9 @@ def _paired_gain(results: Results, game: str, variant: str, name: str) -> Interv
     if not pairs:
         return None
     differences = [one.elo - other.elo for one, other in pairs]
-    errors = [math.hypot(standard_error(one), standard_error(other)) for one, other in pairs]
+    errors = [
+        math.hypot(elo_standard_error(one), elo_standard_error(other)) for one, other in pairs
+    ]
     return IntervalRow(mean_elo_gain(pairs).interval, differences, errors)
 
 
@@ -124,7 +126,9 @@ def _tests(results: Results) -> Iterator[Block]:
     signs: list[float] = []
     ranks: list[float] = []
     lines: dict[str, IntervalRow] = {}
-    comparisons = [(variant, "") for variant in VARIANTS[1:]] + [(ADAPTIVE, SWITCH_TOURNAMENT)]
+    comparisons = [(variant, "") for variant in VARIANTS[1:]] + [
+        (ADAPTIVE_VARIANT, WARM_START_LENGTH_TOURNAMENT)
+    ]
     for game in GAMES:
         of_game: dict[str, IntervalRow] = {}
         for variant, name in comparisons:
@@ -192,8 +196,8 @@ def _iterations(results: Results) -> Iterator[Block]:
             if not pairs:
                 continue
             groups[f"{GAME_TITLES[game]}, {iteration}"] = {
-                VARIANT_TITLES[BASELINE]: sample_of_ratings(list(base.values())),
-                VARIANT_TITLES[WRORA]: sample_of_ratings(list(warm.values())),
+                VARIANT_TITLES[BASELINE]: ratings_sample(list(base.values())),
+                VARIANT_TITLES[WRORA]: ratings_sample(list(warm.values())),
             }
             rows.append([GAME_TITLES[game], iteration, mean_elo_gain(pairs).interval])
     if not groups:
@@ -243,17 +247,17 @@ def _network_after(run: TrainedRun, iteration: int) -> tuple[str, int, int]:
 def _switches(results: Results) -> Iterator[Block]:
     groups: dict[str, dict[str, RunSample]] = {}
     for game in GAMES:
-        if f"{game}-{SWITCH_TOURNAMENT}" not in results.tournaments:
+        if f"{game}-{WARM_START_LENGTH_TOURNAMENT}" not in results.tournaments:
             continue
         levels = {0: BASELINE, _default_switch(results): WRORA} | {
-            int(str(level).removeprefix(UNTIL_PREFIX)): str(level)
+            int(str(level).removeprefix(WARM_START_LENGTH_PREFIX)): str(level)
             for level in results.planned_levels("variant", game)
-            if str(level).startswith(UNTIL_PREFIX)
+            if str(level).startswith(WARM_START_LENGTH_PREFIX)
         }
         for switch, level in sorted(levels.items()):
-            sample = _elos(results, game, level, SWITCH_TOURNAMENT)
+            sample = _elos(results, game, level, WARM_START_LENGTH_TOURNAMENT)
             groups.setdefault(f"I' = {switch}", {})[GAME_TITLES[game]] = sample
-        adaptive = _elos(results, game, ADAPTIVE, SWITCH_TOURNAMENT)
+        adaptive = _elos(results, game, ADAPTIVE_VARIANT, WARM_START_LENGTH_TOURNAMENT)
         groups.setdefault(_ADAPTIVE_END, {})[GAME_TITLES[game]] = adaptive
     if not groups:
         return
@@ -287,7 +291,7 @@ def _adaptive_ends(results: Results) -> Table:
             sum((record.warm_start_weight or 0) > 0 for record in run.records_of(SelfPlayRecord)),
             run.planned.settings.iterations,
         ]
-        for run in results.runs_where(variant=ADAPTIVE)
+        for run in results.runs_where(variant=ADAPTIVE_VARIANT)
     ]  # fmt: skip
     columns = ["game", "seed", "iterations with a warm start", "iterations"]
     return Table("adaptive", "Length of adaptive warm starts", columns, rows)

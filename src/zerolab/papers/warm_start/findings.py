@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 from zerolab.papers.elo import (
     GAME_TITLES,
     elo_spread_ratio,
-    fit_elo,
+    fit_elo_model,
+    lead_over_closest_rival,
     mean_contrast,
-    smallest_lead,
 )
-from zerolab.papers.solved_accuracy import fit_accuracy
+from zerolab.papers.solved_accuracy import fit_accuracy_model
 from zerolab.papers.warm_start.comparison import (
     gain_weights,
     largest_change,
@@ -31,7 +31,7 @@ from zerolab.papers.warm_start.comparison import (
     smallest_difference,
 )
 from zerolab.papers.warm_start.study import (
-    ADAPTIVE,
+    ADAPTIVE_VARIANT,
     BASELINE,
     GAMES,
     VARIANTS,
@@ -45,14 +45,14 @@ from zerolab.studies.statistics import ClaimEstimate
 
 VARIANT_TITLES = {
     BASELINE: "Baseline", "rollout": "Rollout", "rave": "RAVE", "rora": "RoRa", "wro": "WRo",
-    WRORA: "WRoRa", ADAPTIVE: "WRoRa, adaptive",
+    WRORA: "WRoRa", ADAPTIVE_VARIANT: "WRoRa, adaptive",
 }  # fmt: skip
 _FIG_5_1, _FIG_5_2 = "[Wang2021b, Fig. 5.1]", "[Wang2021b, Fig. 5.2]"
 _INTRODUCTION = "[Wang2021b, section 5.1]"
 _SECTION, _SUMMARY = "[Wang2021b, section 5.5.2]", "[Wang2021b, section 5.6]"
 
-ENHANCEMENTS = VARIANTS[1:]
-_ROLLOUT, _RAVE, _RORA, _WRO = ENHANCEMENTS[:-1]
+VARIANTS_WITH_WARM_START = VARIANTS[1:]
+_ROLLOUT, _RAVE, _RORA, _WRO = VARIANTS_WITH_WARM_START[:-1]
 _COMBINATIONS = (_RORA, _WRO, WRORA)
 WRORA_RIVALS = [each for each in VARIANTS if each != WRORA]
 _STATIC = ("gobang", "connect_four")  # games with static opening plans
@@ -216,14 +216,14 @@ ELO_CLAIMS: Sequence[EloClaim] = [
         _compared(variant, game,
                   f"{VARIANT_TITLES[variant]} trains stronger players than the baseline.",
                   [variant], [BASELINE], "above", WARM_STARTS_GAIN_CLAIM)
-        for game in ("gobang", "connect_four") for variant in ENHANCEMENTS
+        for game in ("gobang", "connect_four") for variant in VARIANTS_WITH_WARM_START
     ),
     *(
         _compared(variant, "othello",
                   f"{VARIANT_TITLES[variant]} trains stronger players than the baseline"
                   f"{' (the section also says: not significantly)' if variant == _RAVE else ''}.",
                   [variant], [BASELINE], "above", WRORA_GAIN_CLAIM)
-        for variant in ENHANCEMENTS if variant != _ROLLOUT
+        for variant in VARIANTS_WITH_WARM_START if variant != _ROLLOUT
     ),
     _compared("rave-no-gain", "othello",
               "RAVE is no significant improvement (the section also calls it better).",
@@ -280,7 +280,7 @@ WRORA_BEST_IN_GAME_CLAIMS = {
     )
     for game in GAMES
 }  # fmt: skip
-_OTHERS = [each for each in ENHANCEMENTS if each != _RAVE]
+_OTHERS = [each for each in VARIANTS_WITH_WARM_START if each != _RAVE]
 RAVE_WORST_CLAIM = Claim(
     "rave-alone-worst-gobang",
     "In Gobang, Rollout and the combinations train stronger players than RAVE alone.",
@@ -316,11 +316,13 @@ RAVE_SPREAD_CLAIM = Claim(
 
 _WEIGHTED = {_WRO: 0.5, WRORA: 0.5, _ROLLOUT: -0.5, _RORA: -0.5}
 _SINGLE_CASES = [(each, game) for game in GAMES for each in (_ROLLOUT, _RAVE)]
-_OTHELLO_CASES = [(each, "othello") for each in ENHANCEMENTS]
+_OTHELLO_CASES = [(each, "othello") for each in VARIANTS_WITH_WARM_START]
 _OF_ALL_GAMES: Mapping[Claim, Callable[[PerGameModels], ClaimEstimate]] = {
     WRORA_GAIN_CLAIM: lambda model: model.contrast(gain_weights([WRORA])),
     WRORA_BEST_CLAIM: lambda model: smallest_difference(model, [WRORA], WRORA_RIVALS, GAMES),
-    WARM_STARTS_GAIN_CLAIM: lambda model: model.contrast(gain_weights(ENHANCEMENTS), _STATIC),
+    WARM_STARTS_GAIN_CLAIM: lambda model: model.contrast(
+        gain_weights(VARIANTS_WITH_WARM_START), _STATIC
+    ),
     NETWORK_VALUE_HELPS_CLAIM: lambda model: model.contrast(_WEIGHTED),
     NETWORK_VALUE_BY_GAME_CLAIM: lambda model: largest_change(model, [_WEIGHTED], GAMES),
     BEST_VARIANT_BY_GAME_CLAIM: lambda model: lead_over_most_constant(model, VARIANTS, GAMES),
@@ -328,13 +330,15 @@ _OF_ALL_GAMES: Mapping[Claim, Callable[[PerGameModels], ClaimEstimate]] = {
         model, _SINGLE_CASES, len(_SINGLE_CASES) - 1
     ),
     WRORA_ALWAYS_GAINS_CLAIM: lambda model: smallest_difference(model, [WRORA], [BASELINE], GAMES),
-    GAIN_IN_EVERY_GAME_CLAIM: lambda model: smallest_best_gain(model, ENHANCEMENTS, GAMES),
+    GAIN_IN_EVERY_GAME_CLAIM: lambda model: smallest_best_gain(
+        model, VARIANTS_WITH_WARM_START, GAMES
+    ),
     COMBINATION_CLAIM: lambda model: smallest_best_gain(model, _COMBINATIONS, GAMES),
     STATIC_OPENINGS_GAIN_CLAIM: lambda model: mean_change(
-        model, gain_weights(ENHANCEMENTS), "othello", _STATIC
+        model, gain_weights(VARIANTS_WITH_WARM_START), "othello", _STATIC
     ),
     GAIN_BY_GAME_CLAIM: lambda model: largest_change(
-        model, [gain_weights([each]) for each in ENHANCEMENTS], GAMES
+        model, [gain_weights([each]) for each in VARIANTS_WITH_WARM_START], GAMES
     ),
 }
 _OF_ONE_GAME: Mapping[Claim, tuple[str, Callable[[PerGameModels], ClaimEstimate]]] = {
@@ -349,11 +353,11 @@ _OF_ONE_GAME: Mapping[Claim, tuple[str, Callable[[PerGameModels], ClaimEstimate]
 
 def warm_start_statistics(results: Results) -> dict[Claim, ClaimEstimate | MissingEstimate]:
     """Return the statistic of each claim about warm starts, or the reason why it is missing."""
-    model = fit_elo(results, GAMES, "variant", VARIANTS)
-    of_game = {game: fit_elo(results, [game], "variant", VARIANTS) for game in GAMES}
+    model = fit_elo_model(results, GAMES, "variant", VARIANTS)
+    of_game = {game: fit_elo_model(results, [game], "variant", VARIANTS) for game in GAMES}
     if not isinstance(model, MissingEstimate):
         of_game = dict.fromkeys(GAMES, model)
-    accuracies = fit_accuracy(results, GAMES, "variant", VARIANTS, "policy")
+    accuracies = fit_accuracy_model(results, GAMES, "variant", VARIANTS, "policy")
     return {
         **{claim: _unless_missing(model, each) for claim, each in _OF_ALL_GAMES.items()},
         WRORA_ACCURACY_CLAIM: mean_contrast(accuracies, gain_weights([WRORA])),
@@ -366,11 +370,11 @@ def warm_start_statistics(results: Results) -> dict[Claim, ClaimEstimate | Missi
             for each in ELO_CLAIMS
         },
         **{
-            claim: smallest_lead(of_game[game], _RORA, [_ROLLOUT, _RAVE], [game])
+            claim: lead_over_closest_rival(of_game[game], _RORA, [_ROLLOUT, _RAVE], [game])
             for game, claim in RORA_CLAIMS.items()
         },
         **{
-            claim: smallest_lead(of_game[game], WRORA, WRORA_RIVALS, [game])
+            claim: lead_over_closest_rival(of_game[game], WRORA, WRORA_RIVALS, [game])
             for game, claim in WRORA_BEST_IN_GAME_CLAIMS.items()
         },
         RAVE_SPREAD_CLAIM: elo_spread_ratio(results, "gobang", "variant", _RAVE, _OTHERS),

@@ -20,11 +20,11 @@ GAMES = ("gobang", "connect_four", "othello")
 BASELINE, WRORA = "baseline", "wrora"
 VARIANTS = (BASELINE, "rollout", "rave", "rora", "wro", WRORA)
 """Values of the setting `warm_start.variant` [Wang2021b, section 5.3.3]."""
-ADAPTIVE = "wrora-adaptive"
+ADAPTIVE_VARIANT = "wrora-adaptive"
 """Variant of WRoRa whose warm start ends when plain search wins a match [Wang2021a]."""
-UNTIL_PREFIX = "wrora-until-"
+WARM_START_LENGTH_PREFIX = "wrora-until-"
 """Prefix of variants of WRoRa with a different value of I', which follows the prefix."""
-SWITCH_TOURNAMENT = "switch"
+WARM_START_LENGTH_TOURNAMENT = "switch"
 """Name of the tournament between the baseline and WRoRa with warm starts of different lengths."""
 BY_ITERATION_TOURNAMENT = "by-iteration"
 """Name of the tournament between networks of the baseline and WRoRa from several iterations."""
@@ -98,7 +98,9 @@ class WarmStartStudy(Study):
                 if scale != "paper":
                     tournaments.append(_tournament(scale, game, block, seed=seed))
                 ends = [*compared, *_ends(scale, game, seed)]
-                tournaments.append(_tournament(scale, game, ends, SWITCH_TOURNAMENT, seed=seed))
+                tournaments.append(
+                    _tournament(scale, game, ends, WARM_START_LENGTH_TOURNAMENT, seed=seed)
+                )
                 tournaments.append(_by_iteration(scale, game, compared, seed))
         solved = [
             planned_dataset(f"{game}:{_SIZE[scale]}", _SOLVED[scale], game)
@@ -171,11 +173,11 @@ def _ends(scale: Scale, game: str, seed: int) -> Iterator[PlannedRun]:
     """Yield the runs of WRoRa with an adaptive warm start or a different value of I'."""
     # Without a decreasing weight, adaptive WRoRa would be RoRa.
     adaptive = {"name": "adaptive", "games": _MATCH_GAMES, "iterations": _SWITCH[scale]}
-    yield _run(scale, game, WRORA, ADAPTIVE, adaptive, seed)
+    yield _run(scale, game, WRORA, ADAPTIVE_VARIANT, adaptive, seed)
     if seed < FIRST_SEED + _GRID_SEEDS[scale]:
         for end in _SWITCHES[scale]:
             ramp = {"name": "linear", "iterations": end}
-            yield _run(scale, game, WRORA, f"{UNTIL_PREFIX}{end}", ramp, seed)
+            yield _run(scale, game, WRORA, f"{WARM_START_LENGTH_PREFIX}{end}", ramp, seed)
 
 
 def _run(
@@ -196,7 +198,7 @@ BOARDS = {"gobang": "gobang:6x6:4", "connect_four": "connect_four:6x6", "othello
 RANDOM, MCTS, RAVE, RHEA = "Random", "MCTS", "RAVE", "RHEA"
 TREE_ONLY, LITERAL, NORMALISED = "RAVE, tree only", "RAVE, literal", "RAVE, normalised"
 HALF_RHEA, SINGLE_RHEA = "RHEA, half", "RHEA, single"
-CHANGED_RHEA: Mapping[str, str] = {
+CHANGED_RHEA_SPECS: Mapping[str, str] = {
     f"RHEA, {name} {value}": f"rhea:{{playouts}}?{name}={value}"
     for name, values in {"mutation": (0.1, 0.4), "population": (5, 20), "horizon": (5, 20)}.items()
     for value in values
@@ -213,7 +215,7 @@ PLAYER_SPECS: Mapping[str, str] = {
     NORMALISED: "rave:{playouts}?root.name=rave_values",
     HALF_RHEA: "rhea:{half}",
     SINGLE_RHEA: "rhea:{playouts}?playouts_each=1",
-    **CHANGED_RHEA,
+    **CHANGED_RHEA_SPECS,
 }
 """Agent spec of each player, with placeholders for the number of playouts and for half of it.
 
@@ -224,7 +226,7 @@ tree, `LITERAL` counts later actions of both players, and `NORMALISED` plays the
 highest Q_rave, since line 3 of the algorithm normalises Q_rave. `HALF_RHEA` has 50 playouts, and
 `SINGLE_RHEA` evaluates each individual with one playout instead of two."""
 
-RAVE_READINGS: Mapping[str, str] = {
+RAVE_INTERPRETATIONS: Mapping[str, str] = {
     TREE_ONLY: "counts only moves within the tree",
     LITERAL: "counts actions of both players strictly after a state, at their first occurrence",
     NORMALISED: "plays the action with the highest Q_rave",
@@ -264,7 +266,7 @@ PUBLISHED_SCORES: Mapping[str, Mapping[tuple[str, str], float]] = {
 """Score rate of the first-listed player of each pair [Wang2021b, Table 5.1].
 
 The other half of the paper's matrix contains the complements."""
-FEWEST_PLAYOUTS = 40
+MIN_PLAYOUTS = 40
 """Smallest number of playouts that evaluates the largest first population of `PLAYER_SPECS`."""
 
 
@@ -291,7 +293,7 @@ class Table51Study(Study):
     def design(self, scale: Scale, seeds: Sequence[int]) -> Design:
         smoke = scale == "smoke"
         games = 2 if smoke else PUBLISHED_GAMES_PER_PAIR
-        playouts = FEWEST_PLAYOUTS if smoke else PUBLISHED_PLAYOUTS
+        playouts = MIN_PLAYOUTS if smoke else PUBLISHED_PLAYOUTS
         specs = [
             spec.format(playouts=playouts, half=playouts // 2) for spec in PLAYER_SPECS.values()
         ]
@@ -303,9 +305,9 @@ class Table51Study(Study):
         return Design([], tournaments)
 
     def verdicts(self, results: Results) -> list[Verdict]:
-        from zerolab.papers.warm_start.table_5_1 import table_statistics
+        from zerolab.papers.warm_start.table_5_1 import table_5_1_statistics
 
-        return results.judge(table_statistics)
+        return results.judge(table_5_1_statistics)
 
     def report(self, results: Results) -> Document:
         from zerolab.papers.warm_start.table_5_1 import table_5_1_report

@@ -9,7 +9,7 @@ from zerolab.papers.elo import GAME_TITLES
 from zerolab.papers.warm_start.comparison import PublishedScoreComparison, draw_score_comparisons
 from zerolab.papers.warm_start.study import (
     BOARDS,
-    CHANGED_RHEA,
+    CHANGED_RHEA_SPECS,
     HALF_RHEA,
     MCTS,
     PLAYER_SPECS,
@@ -18,7 +18,7 @@ from zerolab.papers.warm_start.study import (
     PUBLISHED_SCORES,
     RANDOM,
     RAVE,
-    RAVE_READINGS,
+    RAVE_INTERPRETATIONS,
     RHEA,
     SINGLE_RHEA,
 )
@@ -50,7 +50,7 @@ class ComparedPair(NamedTuple):
 
 def table_5_1_report(results: Results) -> Document:
     """Return the report on all finished tournaments."""
-    blocks = verdict_section(results, results.judge(table_statistics))
+    blocks = verdict_section(results, results.judge(table_5_1_statistics))
     if results.tournaments:
         blocks += [*_comparison(results), *_matrices(results), *_readings(results)]
         blocks += _rhea_settings(results)
@@ -98,12 +98,12 @@ def compared_pairs(
         yield ComparedPair(player, opponent, result, comparison)
 
 
-def table_statistics(results: Results) -> dict[Claim, ClaimEstimate | MissingEstimate]:
+def table_5_1_statistics(results: Results) -> dict[Claim, ClaimEstimate | MissingEstimate]:
     """Return the statistic of each claim about the table, or the reason why it is missing."""
     pairs = {claim: _share_won(results, *pair) for pair, claim in TABLE_CLAIMS.items()}
     return {
-        ORDER_CLAIM: _smallest_share(results, ORDERED_PAIRS),
-        INSENSITIVE_CLAIM: _smallest_share(results, _CHANGED_PAIRS),
+        STRENGTH_ORDER_CLAIM: _smallest_share(results, ORDERED_PAIRS),
+        RHEA_INSENSITIVE_CLAIM: _smallest_share(results, _CHANGED_PAIRS),
         **pairs,
     }
 
@@ -264,7 +264,7 @@ def _readings(results: Results) -> Iterator[Block]:
         " playout moves [Gelly2011]. It plays the most visited action. The text of [Wang2020b]"
         " allows other readings on three points."
     )
-    for player, behaviour in RAVE_READINGS.items():
+    for player, behaviour in RAVE_INTERPRETATIONS.items():
         by_game = {
             part: list(compared_pairs(tournament, _rates_of_reading(part, player)))
             for part, tournament in _finished(results)
@@ -289,7 +289,7 @@ def _rates_of_reading(part: str, reading: str) -> dict[tuple[str, str], float | 
 
 def _rhea_settings(results: Results) -> Iterator[Block]:
     pairs = [(RHEA, HALF_RHEA), (RHEA, SINGLE_RHEA), (HALF_RHEA, RANDOM), (SINGLE_RHEA, RANDOM)]
-    pairs += [(RHEA, name) for name in CHANGED_RHEA]
+    pairs += [(RHEA, name) for name in CHANGED_RHEA_SPECS]
     by_game = {
         part: list(compared_pairs(tournament, dict.fromkeys(pairs)))
         for part, tournament in _finished(results)
@@ -309,7 +309,7 @@ _OURS = f"zerolab, on {_RHEA_SECTION}"
 _SHARE = 0.05
 """Smallest difference in shares of games that is of practical interest."""
 
-ORDER_CLAIM = Claim(
+STRENGTH_ORDER_CLAIM = Claim(
     "table-order",
     "RAVE is stronger than MCTS, MCTS than RHEA, and RHEA than Random, in nearly all cases.",
     "[Wang2021b, section 5.4, Table 5.1]",
@@ -325,10 +325,10 @@ ORDERED_PAIRS: Sequence[tuple[str, str, str]] = [
     *((part, MCTS, RHEA) for part in BOARDS),
     *((part, RHEA, RANDOM) for part in ("gobang", "connect_four")),
 ]
-"""Pairs of `ORDER_CLAIM` by game, the stronger player first: all but RAVE against MCTS and RHEA
-against Random in Othello."""
+"""Pairs of `STRENGTH_ORDER_CLAIM` by game, the stronger player first: all but RAVE against MCTS and
+RHEA against Random in Othello."""
 
-INSENSITIVE_CLAIM = Claim(
+RHEA_INSENSITIVE_CLAIM = Claim(
     "rhea-is-not-sensitive",
     "RHEA is not sensitive to its parameters, except to the number of playouts.",
     _RHEA_SECTION,
@@ -338,12 +338,12 @@ INSENSITIVE_CLAIM = Claim(
     0.4,
     "above",
     _SHARE,
-    ORDER_CLAIM.key,
+    STRENGTH_ORDER_CLAIM.key,
 )
 _CHANGED_PAIRS: Sequence[tuple[str, str, str]] = [
     (part, *pair)
     for part in BOARDS
-    for name in (*CHANGED_RHEA, SINGLE_RHEA)
+    for name in (*CHANGED_RHEA_SPECS, SINGLE_RHEA)
     for pair in ((RHEA, name), (name, RHEA))
 ]
 
@@ -370,7 +370,7 @@ def _table_claim(part: str, player: str, opponent: str, direction: Direction, so
         0.5,
         direction,
         _SHARE,
-        ORDER_CLAIM.key,
+        STRENGTH_ORDER_CLAIM.key,
         "table-5.1",
     )
 
