@@ -74,7 +74,7 @@ def _draw_puzzle(browser: Browser, link: str) -> None:
     for target in page.locator("#board .target[data-move]").all():
         move = target.get_attribute("data-move")
         verdict = page.request.post(f"{base}/api/v1/puzzles/answer", data={**answer, "move": move})
-        if verdict.json()["right"]:
+        if verdict.json()["is_right"]:
             target.click()
             break
     expect(page.locator("#verdict")).to_contain_text("Right")

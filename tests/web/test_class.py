@@ -124,7 +124,7 @@ def test_pupil_brings_network_and_refused_file_is_removed(members):
     response = members.pupils["Ada"].post("/api/v1/class/file", content=content)
     # The class of this test is outside the served folders, unlike that of a server.
     assert response.status_code == 403
-    assert list(members.classroom.uploads.iterdir()) == []
+    assert list(members.classroom.upload_folder.iterdir()) == []
 
 
 def test_uploaded_file_is_checked_and_never_replaced_by_nonsense(group_of):
@@ -138,9 +138,9 @@ def test_uploaded_file_is_checked_and_never_replaced_by_nonsense(group_of):
     response = ada.post("/api/v1/class/file", content=b"cos\nsystem\n(S'true'\ntR.")
     assert response.status_code == 400
     assert group.classroom.pupil("Ada").agent == brought
-    assert len(list(group.classroom.uploads.iterdir())) == 1
+    assert len(list(group.classroom.upload_folder.iterdir())) == 1
     group.bring("Ada")
-    assert list(group.classroom.uploads.iterdir()) == []
+    assert list(group.classroom.upload_folder.iterdir()) == []
     shutil.rmtree(folders.classroom)
 
 

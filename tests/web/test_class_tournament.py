@@ -17,7 +17,12 @@ from zerolab.core.errors import UserError
 from zerolab.play.tournament import Tournament
 from zerolab.store.run_folder import RunFolder
 from zerolab.web import classroom
-from zerolab.web.classroom import ClassPlay, Classroom, parse_pupil_names, play_tournament
+from zerolab.web.classroom import (
+    Classroom,
+    ClassTournamentProcess,
+    parse_pupil_names,
+    play_tournament,
+)
 from zerolab.web.folders import Folders
 from zerolab.web.laboratory import Laboratory
 from zerolab.web.server import make_app
@@ -49,7 +54,7 @@ def test_restarted_server_has_same_tokens_agents_and_results(members, group_of, 
 def test_killed_tournament_continues_with_the_missing_games(members, at_once, monkeypatch):
     for name in members.pupils:
         members.bring(name)
-    monkeypatch.setattr(ClassPlay, "_finish", lambda *arguments: None)  # as if killed
+    monkeypatch.setattr(ClassTournamentProcess, "_finish", lambda *arguments: None)  # as if killed
     members.start(games=4)
     folder = members.classroom.tournament_folder(1)
     whole = Tournament.load(folder).games()
@@ -79,7 +84,7 @@ def test_restarted_server_continues_the_tournament(group_of, tmp_path, at_once, 
     with monkeypatch.context() as patch:
         patch.setattr(classroom, "_PAIRS_AT_ONCE", 1)
         patch.setattr(classroom, "play_slice", play_first_pair)
-        patch.setattr(ClassPlay, "_finish", lambda *arguments: None)  # as if killed
+        patch.setattr(ClassTournamentProcess, "_finish", lambda *arguments: None)  # as if killed
         group.start()
     before = Tournament.load(folder).games()
     assert len(before) == 2
@@ -115,7 +120,7 @@ def test_stopped_tournament_can_be_continued(members, at_once, monkeypatch):
         members.bring(name)
     with monkeypatch.context() as patch:  # stopped before the first game
         patch.setattr(classroom, "play_tournament", lambda *arguments: "")
-        patch.setattr(ClassPlay, "_finish", lambda *arguments: None)
+        patch.setattr(ClassTournamentProcess, "_finish", lambda *arguments: None)
         assert members.start().json()["tournament"]["is_running"]
     stopped = members.teacher.post("/api/v1/class/manage/stop").json()["tournament"]
     assert (stopped["is_running"], stopped["stored_games"]) == (False, 0)
@@ -138,7 +143,7 @@ def test_end_of_a_tournament_is_not_recorded_in_the_next_one(members, at_once, m
         begin.join(0.2)  # it waits for the lock of the class
         return ""
 
-    play = ClassPlay(members.classroom, Folders())
+    play = ClassTournamentProcess(members.classroom, Folders())
     play._pool = pool = SimpleNamespace(stop=lambda: None, join=lambda timeout: None)
     play._finish(pool, SimpleNamespace(exception=lambda: None, result=result))
     begin.join()

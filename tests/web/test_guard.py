@@ -308,5 +308,5 @@ def test_invalid_utf8_of_client_logs_no_traceback(
 
 
 def _token() -> str:
-    path = Folders().server_files / "token"
+    path = Folders().server_folder / "token"
     return path.read_text() if path.exists() else ""

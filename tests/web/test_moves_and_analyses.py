@@ -87,14 +87,14 @@ def test_solution_has_best_move_and_scores(client: TestClient) -> None:
     solution = client.post("/api/v1/solution", json={"position": WON, "seconds": 20}).json()
     assert solution["best_moves"] == ["2"]
     assert solution["scores"]["2"] > 0
-    assert solution["reason"] == ""
+    assert solution["unsolved_reason"] == ""
 
 
 def test_unsolved_position_is_reported(client: TestClient) -> None:
     hard = {"position": {"game": "gobang:8x8:5"}, "seconds": 0.2}
     solution = client.post("/api/v1/solution", json=hard).json()
     assert solution["scores"] is None
-    assert solution["reason"].startswith("not solved within")
+    assert solution["unsolved_reason"].startswith("not solved within")
 
 
 def _until_done(socket: WebSocketTestSession, number: int) -> list[dict[str, object]]:

@@ -103,7 +103,7 @@ def test_every_puzzle_has_exactly_one_best_result(client):
         for move in position.legal_moves:
             body = {"game": SMALL, "key": summary["key"], "move": move}
             verdict = client.post("/api/v1/puzzles/answer", json=body).json()
-            assert verdict["right"] == (move == answer)
+            assert verdict["is_right"] == (move == answer)
             _check_line(oracle, verdict, move)
 
 
@@ -117,7 +117,7 @@ def _check_line(oracle, verdict, move):
     for name in played[: verdict["puzzle_index"] + 1]:
         position = position.play(name)
     check_perfect_play(oracle, position, played[verdict["puzzle_index"] + 1 :])
-    if verdict["right"]:
+    if verdict["is_right"]:
         assert line[-1]["result"] is not None
     else:
         assert after["result"] is not None or len(played) == verdict["puzzle_index"] + 2

@@ -210,15 +210,15 @@ def test_tournament_ratings_agree_with_report(client, folder):
     assert [each["player"] for each in details["ratings"]] == report.players
     for row, rating in zip(details["ratings"], report.ratings.player_ratings, strict=True):
         assert (row["elo"], row["low"], row["high"]) == rating.interval
-    for i, row in enumerate(details["table"]):
+    for i, row in enumerate(details["cross_table"]):
         assert row[i] is None
         for j, meeting in enumerate(row):
             if meeting is not None:
                 assert meeting["score_rate"] == pytest.approx(report.score_rates[i, j])
-                assert meeting["score_rate"] + details["table"][j][i][
+                assert meeting["score_rate"] + details["cross_table"][j][i][
                     "score_rate"
                 ] == pytest.approx(1)
-                assert meeting["low"] == pytest.approx(1 - details["table"][j][i]["high"])
+                assert meeting["low"] == pytest.approx(1 - details["cross_table"][j][i]["high"])
     foreign = client.get(f"{API}/tournaments/one", params={"tournament": "runs/one"})
     assert foreign.status_code == 403
 
@@ -244,8 +244,8 @@ def test_study_progress_agrees_with_command(client, capsys):
     status = json.loads(capsys.readouterr().out)
     details = get(client, "/studies/one", name="warm-start", scale="smoke")
     assert [each["part"] for each in details["parts"]] == [each["part"] for each in status["parts"]]
-    assert details["whole"]["planned_runs"] == status["planned_runs"] > 0
-    assert details["whole"]["finished_runs"] == 0
+    assert details["whole_study"]["planned_runs"] == status["planned_runs"] > 0
+    assert details["whole_study"]["finished_runs"] == 0
     assert details["command"] == "zerolab study warm-start --scale smoke"
     assert {each["verdict"] for each in details["claims"]} == {"no data"}
     (listed,) = [each for each in get(client, "/studies") if each["name"] == "warm-start"]

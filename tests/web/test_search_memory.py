@@ -11,7 +11,7 @@ from zerolab.core.errors import UserError
 from zerolab.rules.position import Position
 from zerolab.web import live_search, search_process
 from zerolab.web.folders import Folders
-from zerolab.web.live_search import SearchRequest, find_agent, search_bytes
+from zerolab.web.live_search import SearchRequest, find_agent, search_memory_bytes
 from zerolab.web.requests import BusyError, Client
 from zerolab.web.search_process import BeginCommand, NodeCommand, TaskUpdate
 
@@ -30,7 +30,7 @@ def begin_agent(number: int, agent: str, *, is_low_priority: bool = False) -> Be
 
 def test_trees_share_memory_of_process(monkeypatch: pytest.MonkeyPatch) -> None:
     short, long = (
-        search_bytes(find_agent(f"mcts:{n}", START.game, Folders())) for n in (50, 20_000)
+        search_memory_bytes(find_agent(f"mcts:{n}", START.game, Folders())) for n in (50, 20_000)
     )
     monkeypatch.setattr(search_process, "_MAX_PROCESS_BYTES", long + short)
     updates = []
@@ -77,7 +77,9 @@ def test_estimated_memory_matches_allocation(options: str) -> None:
 def test_search_with_excessive_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     agent = f"{RUN}?cache=1048576"
     monkeypatch.setattr(
-        live_search, "_MAX_SEARCH_BYTES", search_bytes(find_agent(agent, START.game, Folders()))
+        live_search,
+        "_MAX_SEARCH_BYTES",
+        search_memory_bytes(find_agent(agent, START.game, Folders())),
     )
     with pytest.raises(UserError, match="MiB to search: expected fewer"):
         find_agent(f"{agent}&simulations=20000", START.game, Folders())
@@ -88,7 +90,7 @@ def test_evaluation_caches_count_toward_process_memory(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     agent = f"{RUN}?simulations=20000&cache=1048576"
-    needed = search_bytes(find_agent(agent, START.game, Folders()))
+    needed = search_memory_bytes(find_agent(agent, START.game, Folders()))
     monkeypatch.setattr(search_process, "_MAX_PROCESS_BYTES", 2 * needed - 1)
     updates: list[TaskUpdate] = []
     searcher = search_process._Searcher(updates.append)

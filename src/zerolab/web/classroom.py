@@ -36,7 +36,7 @@ from zerolab.rules.catalogue import parse_game
 from zerolab.store.arrays import AGENT_SUFFIX
 from zerolab.web.folders import Folders
 from zerolab.web.live_search import find_agent
-from zerolab.web.requests import MissingError, error_message
+from zerolab.web.requests import NotFoundError, error_message
 
 MAX_PUPILS = 100
 _MAX_ABSENT = 400
@@ -133,7 +133,7 @@ class Classroom:
         return self._record
 
     @property
-    def uploads(self) -> Path:
+    def upload_folder(self) -> Path:
         """Folder of the agent files that pupils have uploaded."""
         return self.folder / "agents"
 
@@ -157,10 +157,10 @@ class Classroom:
         return holders[matches.index(True)] if any(matches) else None
 
     def pupil(self, name: str) -> Pupil:
-        """Return a pupil; raise MissingError if nobody has this name."""
+        """Return a pupil; raise NotFoundError if nobody has this name."""
         found = next((each for each in self._record.pupils if each.name == name), None)
         if found is None:
-            raise MissingError(f"{quoted(name)} is not a pupil: expected a pupil's own link")
+            raise NotFoundError(f"{quoted(name)} is not a pupil: expected a pupil's own link")
         return found
 
     def set_agent(self, name: str, agent: str) -> None:
@@ -189,7 +189,7 @@ class Classroom:
         played = self._record.tournament.agents.values() if self._record.tournament else ()
         pupils = (*self._record.pupils, *self._record.absent)
         specs = [*(each.agent for each in pupils), *played]
-        for path in self.uploads.glob(f"*{AGENT_SUFFIX}"):
+        for path in self.upload_folder.glob(f"*{AGENT_SUFFIX}"):
             if not any(path.name in spec for spec in specs):
                 path.unlink(missing_ok=True)
 
@@ -247,7 +247,7 @@ _JOIN_SECONDS = 5
 _PAIRS_AT_ONCE = 12
 
 
-class ClassPlay:
+class ClassTournamentProcess:
     """Process that plays the tournament of a class."""
 
     def __init__(self, classroom: Classroom, folders: Folders) -> None:

@@ -21,12 +21,12 @@ from zerolab.store.run_folder import RunFolder, is_run
 from zerolab.training.panels import Trend, trend_of_run
 from zerolab.training.records import Record
 from zerolab.training.reporting import read_records
-from zerolab.web.requests import ForbiddenError, MissingError
+from zerolab.web.requests import ForbiddenError, NotFoundError
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 
 
-def server_files_in(folder: Path) -> Path:
+def server_folder_in(folder: Path) -> Path:
     """Return the folder in which the server keeps its files about the runs in `folder`."""
     return folder / ".server"
 
@@ -46,9 +46,9 @@ class Folders:
         return self.runs[0] / "agents"
 
     @property
-    def server_files(self) -> Path:
+    def server_folder(self) -> Path:
         """Folder of the server's files: the token, training processes and proven puzzles."""
-        return server_files_in(self.runs[0])
+        return server_folder_in(self.runs[0])
 
     @property
     def puzzles(self) -> Path:
@@ -58,11 +58,11 @@ class Folders:
     @property
     def classroom(self) -> Path:
         """Folder of the class: names, tokens, agents and tournaments."""
-        return self.server_files / "class"
+        return self.server_folder / "class"
 
     def puzzle_file(self, game: str) -> Path:
         """Return the file in which the server stores the puzzles for a game."""
-        return self.server_files / "puzzles" / f"{game.replace(':', '-')}.jsonl"
+        return self.server_folder / "puzzles" / f"{game.replace(':', '-')}.jsonl"
 
     def require_served_network(self, name: str) -> str:
         """Return `name` if it names a run, a network RUN@N or a file inside the run folders.
@@ -232,7 +232,7 @@ def open_run(folders: Folders, name: str) -> RunFolder:
     """Return the run called `name`; raise UserError if it is not a run or is not served."""
     path = folders.require_served_path(Path(name))
     if not is_run(path):
-        raise MissingError(f"{quoted(name)} is not a run: expected one listed on the Runs page")
+        raise NotFoundError(f"{quoted(name)} is not a run: expected one listed on the Runs page")
     return RunFolder.open(path)
 
 

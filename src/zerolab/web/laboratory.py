@@ -33,8 +33,8 @@ from zerolab.core.errors import UserError
 from zerolab.core.files import make_folder, read_text, write_text
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.position import Position
-from zerolab.web.classroom import ClassPlay, Classroom
-from zerolab.web.folders import Folders, newest_run, server_files_in
+from zerolab.web.classroom import Classroom, ClassTournamentProcess
+from zerolab.web.folders import Folders, newest_run, server_folder_in
 from zerolab.web.live_search import SearchRequest
 from zerolab.web.puzzle_maker import PuzzleMaker
 from zerolab.web.requests import BusyError, ForbiddenError, Quota
@@ -68,7 +68,9 @@ class Laboratory:
         self.folders = folders
         self.allow_training = allow_training
         self.classroom = classroom
-        self.class_play = None if classroom is None else ClassPlay(classroom, folders)
+        self.class_process = (
+            None if classroom is None else ClassTournamentProcess(classroom, folders)
+        )
         self.search_pool = SearchPool(workers)
         self.solver = SolverProcess()
         self.puzzles = PuzzleMaker(folders, self.solver, self.search_pool)
@@ -81,8 +83,8 @@ class Laboratory:
     def start(self) -> None:
         """Start the search processes; must be called from the event loop."""
         self.search_pool.start()
-        if self.class_play is not None:
-            self.class_play.resume()
+        if self.class_process is not None:
+            self.class_process.resume()
         if self._warms_up:
             self._warming_up = asyncio.create_task(self._warm_up())
 
@@ -112,8 +114,8 @@ class Laboratory:
         if self._warming_up is not None:
             self._warming_up.cancel()
         self.puzzles.close()
-        if self.class_play is not None:
-            self.class_play.close()
+        if self.class_process is not None:
+            self.class_process.close()
         self.search_pool.close()
         self.solver.close()
 
@@ -165,12 +167,12 @@ def start_command_process(
 
 def process_record_path(path: Path) -> Path:
     """Return the file of the process that works on a run or tournament folder."""
-    return server_files_in(path.parent) / f"{path.name}.json"
+    return server_folder_in(path.parent) / f"{path.name}.json"
 
 
 def process_output_path(path: Path) -> Path:
     """Return the file with the output of the process that works on a folder."""
-    return server_files_in(path.parent) / f"{path.name}.log"
+    return server_folder_in(path.parent) / f"{path.name}.log"
 
 
 def last_lines(path: Path) -> list[str]:

@@ -106,15 +106,15 @@ def find_agent(spec: str, game: Game, folders: Folders, simulations: int | None 
     if simulations is not None and agent.bytes_per_game:
         agent = parse_agent(_with_simulations(spec, simulations), game)
     _require_limits(agent)
-    if search_bytes(agent) > _MAX_SEARCH_BYTES:
+    if search_memory_bytes(agent) > _MAX_SEARCH_BYTES:
         raise UserError(
-            f"{agent.name} needs {search_bytes(agent) >> 20:,} MiB to search: expected fewer"
+            f"{agent.name} needs {search_memory_bytes(agent) >> 20:,} MiB to search: expected fewer"
             f" simulations or a smaller cache, to use at most {_MAX_SEARCH_BYTES >> 20} MiB"
         )
     return agent
 
 
-def search_bytes(agent: Agent) -> int:
+def search_memory_bytes(agent: Agent) -> int:
     """Return the approximate memory for an agent's search of one position, in bytes."""
     return agent.bytes_per_game + agent.bytes_per_player
 
@@ -201,8 +201,8 @@ class LiveSearch:
         agent = agents.find(
             request.agent, request.position.game, request.folders, request.simulations
         )
-        require_memory(search_bytes(agent))
-        self.memory_bytes = search_bytes(agent)
+        require_memory(search_memory_bytes(agent))
+        self.memory_bytes = search_memory_bytes(agent)
         yield from self._steps(agent)
 
     def _steps(self, agent: Agent) -> Iterator[Analysis | None]:

@@ -45,7 +45,7 @@ from zerolab.store.listing import FoundGame, GameFilter, list_matching_games
 from zerolab.store.run_folder import RunFolder
 from zerolab.web.folders import Folders, latest_progress_time, list_runs
 from zerolab.web.live_search import SearchRequest
-from zerolab.web.requests import BusyError, Client, MissingError, Quota, error_message
+from zerolab.web.requests import BusyError, Client, NotFoundError, Quota, error_message
 from zerolab.web.searches import SearchPool
 from zerolab.web.solving import SolverEndedError, SolverProcess
 
@@ -84,9 +84,9 @@ class GamePuzzles:
         return self.collection.puzzles
 
     def find(self, key: str) -> Puzzle:
-        """Return a puzzle; raise MissingError if there is none with this key."""
+        """Return a puzzle; raise NotFoundError if there is none with this key."""
         if key not in self.puzzles:
-            raise MissingError(f"there is no puzzle {key}: expected one from the Puzzles page")
+            raise NotFoundError(f"there is no puzzle {key}: expected one from the Puzzles page")
         return self.puzzles[key]
 
 

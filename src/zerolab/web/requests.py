@@ -69,7 +69,7 @@ def is_pupil_address(address: str) -> bool:
 
 
 def client_of(connection: HTTPConnection) -> Client:
-    """Return the client of a connection; the `Guard` has already set its address."""
+    """Return the client of a connection; the `RequestGuard` has already set its address."""
     page = connection.headers.get("x-page") or connection.query_params.get("page") or ""
     return Client(connection.client.host if connection.client else "", page[:40])
 
@@ -162,7 +162,7 @@ class ForbiddenError(UserError):
     """Error for a request that is not permitted, with status 403."""
 
 
-class MissingError(UserError):
+class NotFoundError(UserError):
     """Error for a request for something that does not exist, with status 404."""
 
 
@@ -170,7 +170,7 @@ class BusyError(UserError):
     """Error when a limit on simultaneous work is reached, with status 503."""
 
 
-_STATUS = {ForbiddenError: 403, MissingError: 404, BusyError: 503}
+_STATUS = {ForbiddenError: 403, NotFoundError: 404, BusyError: 503}
 
 
 def error_message(error: Exception) -> str:
@@ -232,11 +232,11 @@ def _response(request: Request, status: int, message: str) -> Response:
     """Return an error as a page for a person in a browser, and as JSON for a program."""
     is_page = not request.url.path.startswith("/api/")
     if is_page and "text/html" in request.headers.get("accept", ""):
-        return HTMLResponse(error_page(message), status)
+        return HTMLResponse(render_error_page(message), status)
     return error_response(status, message)
 
 
-STATIC = Path(__file__).parent / "static"
+STATIC_FOLDER = Path(__file__).parent / "static"
 HOME_PAGE = "play"
 _TITLE = re.compile(r"<!-- (?P<title>[^-]+?) -->\n")
 _LINKS = ("play", "analyse", "learn", "puzzles", "replay", "runs", "tournaments", "studies")
@@ -254,25 +254,25 @@ Role = Literal["owner", "teacher", "pupil"]
 
 
 @lru_cache
-def page(name: str, role: Role = "owner") -> str:
+def render_page(name: str, role: Role = "owner") -> str:
     """Return a page inside the frame, with its script and the links for a role.
 
     The first line of a page file must be ``<!-- Title -->``, with a title without hyphens.
     """
-    fragment = (STATIC / "pages" / f"{name}.html").read_text(encoding="utf-8")
+    fragment = (STATIC_FOLDER / "pages" / f"{name}.html").read_text(encoding="utf-8")
     title = _TITLE.match(fragment)
     assert title is not None, f"{name}.html: expected <!-- Title --> as the first line"
     script = f'    <script type="module" src="/static/{name}.js"></script>\n'
     return _framed(title["title"], fragment[title.end() :], script, name, role)
 
 
-def error_page(message: str) -> str:
+def render_error_page(message: str) -> str:
     """Return a page that reports an error to a person."""
     return _framed("Error", f'      <p class="error" role="alert">{escape(message)}</p>\n')
 
 
 def _framed(title: str, main: str, script: str = "", name: str = "", role: Role = "owner") -> str:
-    frame = Template((STATIC / "frame.html").read_text(encoding="utf-8"))
+    frame = Template((STATIC_FOLDER / "frame.html").read_text(encoding="utf-8"))
     return frame.substitute(title=escape(title), script=script, links=_links(name, role), main=main)
 
 

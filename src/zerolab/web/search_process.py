@@ -155,7 +155,7 @@ class TaskQueue:
         return update
 
 
-HEARTBEAT_TASK = 0
+HEARTBEAT_TASK_NUMBER = 0
 """Task number of updates that only show that the process is alive."""
 _HEARTBEAT_SECONDS = 1.0
 _MAX_FINISHED = 64
@@ -298,7 +298,7 @@ class _Searcher:
         update = self._queue.step()
         now = time.monotonic()
         if update is None and now - self._sent >= _HEARTBEAT_SECONDS:
-            update = TaskUpdate(HEARTBEAT_TASK)
+            update = TaskUpdate(HEARTBEAT_TASK_NUMBER)
         if update is not None:
             self._sent = now
             self._send(update._replace(error=_picklable(update.error)))

@@ -39,10 +39,10 @@ _HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "cache-control": "no-cache",
 }
-LOOPBACK = ("localhost", "127.0.0.1", "::1")
+LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "::1")
 ANY_ADDRESS = "*"
 _COOKIE = "zerolab-token"
-HOLDER_SCOPE_KEY = "zerolab.holder"
+TOKEN_HOLDER_SCOPE_KEY = "zerolab.holder"
 """Key in the scope of a request for the `TokenHolder` of its token, which can be None."""
 _SAFE = ("GET", "HEAD")
 _PROXY_HEADERS = (
@@ -81,7 +81,7 @@ _MAX_SOCKETS = 256
 """Maximum number of open websockets per client; each page uses one."""
 
 
-class Guard:
+class RequestGuard:
     """Middleware that rejects requests from other sites and requests beyond the limits."""
 
     def __init__(
@@ -123,7 +123,7 @@ class Guard:
         holder = self._holder(scope, headers)
         if holder is not None and holder.is_pupil:
             address = pupil_address(holder.name)
-        scope = {**scope, "client": (address, 0), HOLDER_SCOPE_KEY: holder}
+        scope = {**scope, "client": (address, 0), TOKEN_HOLDER_SCOPE_KEY: holder}
         rejection = self._rejection(scope, headers)
         if rejection is not None:
             await _reject(rejection, scope, receive, send)
@@ -215,7 +215,7 @@ class Guard:
 
     def _token_response(self, scope: Scope, headers: Mapping[str, str]) -> Response | None:
         """Return the response to a request that lacks a token or a permission, or None."""
-        holder: TokenHolder | None = scope[HOLDER_SCOPE_KEY]
+        holder: TokenHolder | None = scope[TOKEN_HOLDER_SCOPE_KEY]
         if self._holder_of is None:
             return None
         if holder is None:

@@ -25,7 +25,7 @@ from zerolab.core.errors import UserError, one_line, quoted
 from zerolab.core.files import read_text
 from zerolab.report.board_colours import style_sheet
 from zerolab.web.laboratory import Lab, Laboratory
-from zerolab.web.requests import HOME_PAGE, STATIC, Role, add_error_handlers, page
+from zerolab.web.requests import HOME_PAGE, STATIC_FOLDER, Role, add_error_handlers, render_page
 from zerolab.web.routes import (
     agents,
     analysis,
@@ -41,9 +41,9 @@ from zerolab.web.routes import (
     training,
 )
 from zerolab.web.routes.classes import pupil_of, role_of
-from zerolab.web.security import ANY_ADDRESS, LOOPBACK, Guard
+from zerolab.web.security import ANY_ADDRESS, LOOPBACK_HOSTS, RequestGuard
 
-HEAD_SECONDS = 10.0
+REQUEST_HEADER_SECONDS = 10.0
 """Time limit for a request's headers to arrive."""
 
 
@@ -80,7 +80,7 @@ class _ImpatientProtocol(H11Protocol):
 
     def _wait(self) -> None:
         if self._deadline is None:
-            self._deadline = self.loop.call_later(HEAD_SECONDS, self._give_up)
+            self._deadline = self.loop.call_later(REQUEST_HEADER_SECONDS, self._give_up)
 
     def _stop_waiting(self) -> None:
         if self._deadline is not None:
@@ -119,9 +119,9 @@ def serve(
     listening = _listening(host, port)
     has_class = laboratory.classroom is not None  # its members have separate tokens
     is_open = not has_class and (bool(names) or not _is_loopback(host))
-    token = _persistent_token(laboratory.folders.server_files / "token") if is_open else None
+    token = _persistent_token(laboratory.folders.server_folder / "token") if is_open else None
     actual_port = listening.getsockname()[1]
-    app = make_app(laboratory, {*LOOPBACK, *_own_names(host)}, token, names)
+    app = make_app(laboratory, {*LOOPBACK_HOSTS, *_own_names(host)}, token, names)
     config = uvicorn.Config(
         app,
         log_level="error",
@@ -261,14 +261,14 @@ _ROUTERS: tuple[APIRouter, ...] = (
 
 def make_app(
     laboratory: Laboratory,
-    hosts: Iterable[str] = LOOPBACK,
+    hosts: Iterable[str] = LOOPBACK_HOSTS,
     token: str | None = None,
     proxies: Iterable[str] = (),
 ) -> FastAPI:
     """Return the application that serves a laboratory.
 
     The application accepts only requests for the host names in `hosts`. If `token` is set, clients
-    must send it, and the members of a class must send their own tokens; see `Guard`.
+    must send it, and the members of a class must send their own tokens; see `RequestGuard`.
     """
 
     @asynccontextmanager
@@ -297,7 +297,7 @@ def make_app(
     classroom = laboratory.classroom
     holder_of = None if classroom is None else classroom.holder_of
     app.add_middleware(
-        Guard, hosts=list(hosts), token=token, proxies=list(proxies), holder_of=holder_of
+        RequestGuard, hosts=list(hosts), token=token, proxies=list(proxies), holder_of=holder_of
     )
     return app
 
@@ -330,11 +330,11 @@ def server_info(lab: Lab, connection: Request) -> ServerResponse:
 
 def _add_pages(app: FastAPI) -> None:
     """Serve every file in static/pages under its name, and the home page also at /."""
-    for path in sorted((STATIC / "pages").glob("*.html")):
+    for path in sorted((STATIC_FOLDER / "pages").glob("*.html")):
         app.add_api_route(f"/{path.stem}", _PageRoute(path.stem), include_in_schema=False)
     app.add_api_route("/", _PageRoute(HOME_PAGE), include_in_schema=False)
     app.add_api_route("/static/colours.css", _colours, include_in_schema=False)
-    app.mount("/static", StaticFiles(directory=STATIC), name="static")
+    app.mount("/static", StaticFiles(directory=STATIC_FOLDER), name="static")
 
 
 def _colours() -> Response:
@@ -348,4 +348,4 @@ class _PageRoute:
         self._name = name
 
     def __call__(self, connection: Request) -> HTMLResponse:
-        return HTMLResponse(page(self._name, role_of(connection)))
+        return HTMLResponse(render_page(self._name, role_of(connection)))

@@ -28,7 +28,7 @@ from zerolab.rules.catalogue import game_name, parse_game
 from zerolab.rules.position import Position
 from zerolab.web.requests import BusyError, Client, Quota
 
-MAX_SECONDS = 60.0
+MAX_SOLVING_SECONDS = 60.0
 _MEMORY = 64  # size of each solver's table in MiB
 _MAX_SOLVED = 5000  # maximum number of positions whose scores are cached
 _MAX_WAITING, _MAX_PER_ADDRESS, _MAX_PER_PAGE = 40, 16, 8
@@ -66,7 +66,7 @@ class SolverProcess:
             self._solved.move_to_end(key)
             return self._solved[key]
         with self._quota.hold(client):
-            scores = await self._solve(position, min(seconds, MAX_SECONDS))
+            scores = await self._solve(position, min(seconds, MAX_SOLVING_SECONDS))
         self._solved[key] = scores
         if len(self._solved) > _MAX_SOLVED:
             self._solved.popitem(last=False)

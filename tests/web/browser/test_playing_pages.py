@@ -208,7 +208,11 @@ def test_lessons_have_seven_levels(page: Page, game: str) -> None:
 
 def test_lesson_warns_before_it_evaluates(page: Page) -> None:
     """The evaluation after the mistake never arrives; the warning is gone in the next game."""
-    solution = {"scores": {"0": 3, "1": -2, "2": 0, "3": 0}, "best_moves": ["0"], "reason": None}
+    solution = {
+        "scores": {"0": 3, "1": -2, "2": 0, "3": 0},
+        "best_moves": ["0"],
+        "unsolved_reason": None,
+    }
 
     def solve(route: Route) -> None:
         if '"moves":[]' in (route.request.post_data or ""):
@@ -268,7 +272,7 @@ def test_page_reconnects_after_server_restart(browser: Browser, tiny_folder: Pat
 def test_incomplete_requests_are_closed(
     tiny_folder: Path,
 ) -> None:
-    code = "import zerolab.web.server as p; p.HEAD_SECONDS = 0.5; "
+    code = "import zerolab.web.server as p; p.REQUEST_HEADER_SECONDS = 0.5; "
     server = Server(tiny_folder, "--workers", "1", code=code)
     try:
         with socket.create_connection(("127.0.0.1", server.port)) as silent:

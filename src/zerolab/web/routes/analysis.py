@@ -20,7 +20,7 @@ from zerolab.web.laboratory import Lab
 from zerolab.web.live_search import MAX_SIMULATIONS, SearchRequest, TreeNode, find_agent
 from zerolab.web.requests import Client, RequestModel, client_of
 from zerolab.web.routes.positions import PositionRequest, PositionResponse, position_response
-from zerolab.web.solving import MAX_SECONDS, SolverProcess
+from zerolab.web.solving import MAX_SOLVING_SECONDS, SolverProcess
 
 router = APIRouter(tags=["analysis"])
 
@@ -55,11 +55,11 @@ class SolutionRequest(RequestModel):
     """Request to solve a position."""
 
     position: PositionRequest
-    seconds: float = Field(default=5.0, gt=0, le=MAX_SECONDS)
+    seconds: float = Field(default=5.0, gt=0, le=MAX_SOLVING_SECONDS)
     """Time limit."""
 
 
-class AgentRequest(RequestModel):
+class AgentCheckRequest(RequestModel):
     """Request to check an agent spec, such as one that a user has typed."""
 
     agent: AgentSpec
@@ -91,7 +91,7 @@ class AnalysisResponse(BaseModel):
     """Number of simulations so far; None for an agent that does not search."""
     moves: list[MoveAnalysisResponse]
     """Legal moves, best first."""
-    line: list[str]
+    principal_variation: list[str]
     """Principal variation."""
 
 
@@ -144,7 +144,7 @@ class SolutionResponse(BaseModel):
     have higher scores. None if the position was not solved."""
     best_moves: list[str]
     """Moves with the highest score."""
-    reason: str
+    unsolved_reason: str
     """Reason why the position was not solved; empty if it was solved."""
 
 
@@ -165,7 +165,7 @@ async def move(request: MoveRequest, lab: Lab, connection: Request) -> MoveRespo
         request.agent, position, lab.folders, simulations, request.seconds, request.seed
     )
     work = lab.search_pool.analyse(client_of(connection), search)
-    analysis = await unless_disconnected(connection, work)
+    analysis = await cancel_on_disconnect(connection, work)
     # In a thread, because the first move of a game compiles its rules.
     return await asyncio.to_thread(_move_response, position, analysis)
 
@@ -176,18 +176,18 @@ async def analysis(request: AnalysisRequest, lab: Lab, connection: Request) -> A
     position = await asyncio.to_thread(request.position.position)
     search = SearchRequest(request.agent, position, lab.folders, request.simulations)
     work = lab.search_pool.analyse(client_of(connection), search)
-    return analysis_response(await unless_disconnected(connection, work))
+    return analysis_response(await cancel_on_disconnect(connection, work))
 
 
 @router.post("/solution")
 async def solution(request: SolutionRequest, lab: Lab, connection: Request) -> SolutionResponse:
     """Return the exact score of every move, or the reason why the position was not solved."""
     work = solve(lab.solver, client_of(connection), request)
-    return await unless_disconnected(connection, work)
+    return await cancel_on_disconnect(connection, work)
 
 
 @router.post("/agent")
-def check_agent(request: AgentRequest, lab: Lab) -> AgentResponse:
+def check_agent(request: AgentCheckRequest, lab: Lab) -> AgentResponse:
     """Check an agent spec; the error for an invalid spec explains what was expected."""
     valid_agent = find_agent(request.agent, parse_game(request.game), lab.folders)
     return AgentResponse(name=valid_agent.name, game=request.game)
@@ -201,10 +201,10 @@ async def solve(
     try:
         scores = await solver.solve(client, position, request.seconds)
     except NotSolvedError as error:
-        return SolutionResponse(scores=None, best_moves=[], reason=str(error))
+        return SolutionResponse(scores=None, best_moves=[], unsolved_reason=str(error))
     most = max(scores.values())
     best_moves = [name for name, score in scores.items() if score == most]
-    return SolutionResponse(scores=scores, best_moves=best_moves, reason="")
+    return SolutionResponse(scores=scores, best_moves=best_moves, unsolved_reason="")
 
 
 def analysis_response(analysis: Analysis) -> AnalysisResponse:
@@ -216,7 +216,7 @@ def analysis_response(analysis: Analysis) -> AnalysisResponse:
         value=analysis.value,
         simulations=sum(counts) if counts else None,
         moves=[MoveAnalysisResponse.model_validate(each) for each in analysis.moves],
-        line=list(analysis.principal_variation),
+        principal_variation=list(analysis.principal_variation),
     )
 
 
@@ -251,7 +251,7 @@ def _move_response(position: Position, analysis: Analysis) -> MoveResponse:
 _Result = TypeVar("_Result")
 
 
-async def unless_disconnected(connection: Request, work: Coroutine[Any, Any, _Result]) -> _Result:
+async def cancel_on_disconnect(connection: Request, work: Coroutine[Any, Any, _Result]) -> _Result:
     """Return the result of `work`; cancel it and raise UserError if the client disconnects."""
     working = asyncio.create_task(work)
     disconnecting = asyncio.create_task(_disconnected(connection))

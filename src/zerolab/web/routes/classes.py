@@ -20,14 +20,14 @@ from zerolab.play.tournament import Tournament
 from zerolab.play.tournament_report import TournamentReport
 from zerolab.rules.catalogue import game_name, parse_game
 from zerolab.store.listing import latest_games
-from zerolab.web.classroom import ClassPlay, Classroom, ClassTournament, TokenHolder
+from zerolab.web.classroom import Classroom, ClassTournament, ClassTournamentProcess, TokenHolder
 from zerolab.web.folders import FileCache, Folders, progress_files
 from zerolab.web.laboratory import Lab
 from zerolab.web.live_search import find_agent
-from zerolab.web.requests import ForbiddenError, MissingError, RequestModel, Role, client_of
+from zerolab.web.requests import ForbiddenError, NotFoundError, RequestModel, Role, client_of
 from zerolab.web.routes.positions import WINNERS, Winner
 from zerolab.web.routes.tournaments import RatingResponse
-from zerolab.web.security import HOLDER_SCOPE_KEY
+from zerolab.web.security import TOKEN_HOLDER_SCOPE_KEY
 
 router = APIRouter(tags=["class"], prefix="/class")
 
@@ -49,7 +49,7 @@ class AgentChoice(RequestModel):
     """Run or network of a run, such as runs/demo@12; only for the `network` kind."""
 
 
-class ClassStartRequest(RequestModel):
+class ClassTournamentRequest(RequestModel):
     """Request to start a tournament with all agents that can play a game."""
 
     game: str = Field(max_length=60)
@@ -59,7 +59,7 @@ class ClassStartRequest(RequestModel):
     """Random plies at the start of a game."""
 
 
-class GameRequest(RequestModel):
+class GameChoiceRequest(RequestModel):
     """Game for which pupils enter agents."""
 
     game: str = Field(max_length=60)
@@ -113,7 +113,7 @@ class TeacherView(BaseModel):
     tournament: TournamentState | None
 
 
-class WallGame(BaseModel):
+class FinishedGameResponse(BaseModel):
     """Game that has finished."""
 
     iteration: int
@@ -134,7 +134,7 @@ class Standings(BaseModel):
     tournament: TournamentState | None
     ratings: list[RatingResponse]
     """Ratings with 95 % intervals, strongest first; empty if none can be computed yet."""
-    latest_games: list[WallGame]
+    latest_games: list[FinishedGameResponse]
     """Most recently finished games, latest first."""
 
 
@@ -161,20 +161,20 @@ def role_of(connection: HTTPConnection) -> Role:
 
 def pupil_of(connection: HTTPConnection) -> str:
     """Return the name of the pupil who sends a request; empty for everyone else."""
-    holder: TokenHolder | None = connection.scope.get(HOLDER_SCOPE_KEY)
+    holder: TokenHolder | None = connection.scope.get(TOKEN_HOLDER_SCOPE_KEY)
     return "" if holder is None else holder.name
 
 
 def _classroom(lab: Lab) -> Classroom:
     if lab.classroom is None:
-        raise MissingError("this server has no class: start zerolab serve --class NAMES.txt")
+        raise NotFoundError("this server has no class: start zerolab serve --class NAMES.txt")
     return lab.classroom
 
 
-def _play(lab: Lab) -> ClassPlay:
+def _play(lab: Lab) -> ClassTournamentProcess:
     _classroom(lab)
-    assert lab.class_play is not None
-    return lab.class_play
+    assert lab.class_process is not None
+    return lab.class_process
 
 
 def _pupil(connection: Request) -> str:
@@ -185,27 +185,27 @@ def _pupil(connection: Request) -> str:
 
 
 ClassroomParam = Annotated[Classroom, Depends(_classroom)]
-ClassPlayParam = Annotated[ClassPlay, Depends(_play)]
+ClassProcessParam = Annotated[ClassTournamentProcess, Depends(_play)]
 RequestingPupil = Annotated[str, Depends(_pupil)]
 
 
 @router.get("/mine")
 def pupil_view(
-    lab: Lab, classroom: ClassroomParam, play: ClassPlayParam, name: RequestingPupil
+    lab: Lab, classroom: ClassroomParam, process: ClassProcessParam, name: RequestingPupil
 ) -> PupilView:
     """Return the agent of the pupil who sends the request, and the state of the tournament."""
     game, agent = classroom.record.game, classroom.pupil(name).agent
     return PupilView(
         name=name, game=game, agent=agent,
         problem=_problem(lab.folders, agent, game),
-        max_playouts=MAX_PLAYOUTS, tournament=_state(classroom, play),
+        max_playouts=MAX_PLAYOUTS, tournament=_state(classroom, process),
     )  # fmt: skip
 
 
 @router.post("/mine")
 def enter_agent(
-    lab: Lab, classroom: ClassroomParam, play: ClassPlayParam, name: RequestingPupil,
-    request: AgentChoice,
+    lab: Lab, classroom: ClassroomParam, process: ClassProcessParam,
+    name: RequestingPupil, request: AgentChoice,
 ) -> PupilView:  # fmt: skip
     """Check an agent and make it the agent of the pupil who sends the request."""
     game = parse_game(classroom.record.game)
@@ -217,24 +217,24 @@ def enter_agent(
         spec = f"{network}?simulations={request.playouts}"
     find_agent(spec, game, lab.folders)
     classroom.set_agent(name, spec)
-    return pupil_view(lab, classroom, play, name)
+    return pupil_view(lab, classroom, process, name)
 
 
 @router.post("/file")
 async def enter_agent_file(
-    lab: Lab, classroom: ClassroomParam, play: ClassPlayParam, name: RequestingPupil,
-    connection: Request,
+    lab: Lab, classroom: ClassroomParam, process: ClassProcessParam,
+    name: RequestingPupil, connection: Request,
 ) -> PupilView:  # fmt: skip
     """Check an agent file, written by `zerolab export`, and make it the pupil's agent."""
     with lab.uploads.hold(client_of(connection)):
         content = await connection.body()
         await run_in_threadpool(_store_file, lab.folders, classroom, name, content)
-    return await run_in_threadpool(pupil_view, lab, classroom, play, name)
+    return await run_in_threadpool(pupil_view, lab, classroom, process, name)
 
 
 def _store_file(folders: Folders, classroom: Classroom, name: str, content: bytes) -> None:
     with classroom.lock:  # otherwise another pupil's change would remove the unused file
-        path = save_uploaded_agent(classroom.uploads, content)
+        path = save_uploaded_agent(classroom.upload_folder, content)
         spec = f"{path.as_posix()}?simulations={_DEFAULT_PLAYOUTS}"
         try:
             find_agent(spec, parse_game(classroom.record.game), folders)
@@ -245,10 +245,10 @@ def _store_file(folders: Folders, classroom: Classroom, name: str, content: byte
 
 
 @router.get("/standings")
-def standings(classroom: ClassroomParam, play: ClassPlayParam) -> Standings:
+def standings(classroom: ClassroomParam, process: ClassProcessParam) -> Standings:
     """Return the standings of the latest tournament and its most recently finished games."""
     record = classroom.record
-    state = _state(classroom, play)
+    state = _state(classroom, process)
     tournament = _tournament(classroom)
     games = latest_games(tournament.store, _LATEST) if tournament is not None else []
     return Standings(
@@ -257,7 +257,7 @@ def standings(classroom: ClassroomParam, play: ClassPlayParam) -> Standings:
         tournament=state,
         ratings=_ratings(tournament) if tournament is not None and games else [],
         latest_games=[
-            WallGame(
+            FinishedGameResponse(
                 iteration=each.iteration, stage=each.stage, number=each.number,
                 first=each.first, second=each.second, result=WINNERS[each.result],
             )
@@ -267,7 +267,7 @@ def standings(classroom: ClassroomParam, play: ClassPlayParam) -> Standings:
 
 
 @router.get("/manage")
-def teachers_view(lab: Lab, classroom: ClassroomParam, play: ClassPlayParam) -> TeacherView:
+def teacher_view(lab: Lab, classroom: ClassroomParam, process: ClassProcessParam) -> TeacherView:
     """Return the pupils with their agents, and the state of the tournament."""
     game = classroom.record.game
     return TeacherView(
@@ -278,32 +278,34 @@ def teachers_view(lab: Lab, classroom: ClassroomParam, play: ClassPlayParam) -> 
             )
             for each in classroom.record.pupils
         ],
-        tournament=_state(classroom, play),
+        tournament=_state(classroom, process),
     )
 
 
 @router.post("/manage/game")
 def choose_game(
-    lab: Lab, classroom: ClassroomParam, play: ClassPlayParam, request: GameRequest
+    lab: Lab, classroom: ClassroomParam, process: ClassProcessParam, request: GameChoiceRequest
 ) -> TeacherView:
     """Choose the game for which pupils enter agents."""
     classroom.update_record(game=game_name(parse_game(request.game)))
-    return teachers_view(lab, classroom, play)
+    return teacher_view(lab, classroom, process)
 
 
 @router.post("/manage/start")
 def start(
-    lab: Lab, classroom: ClassroomParam, play: ClassPlayParam, request: ClassStartRequest
+    lab: Lab, classroom: ClassroomParam, process: ClassProcessParam, request: ClassTournamentRequest
 ) -> TeacherView:
     """Begin a new tournament with all agents that can play the game."""
     game = parse_game(request.game)
     check_opening_length(game, request.opening_plies)
     with classroom.lock:  # otherwise a pupil's change could remove the file of a player
-        _begin(lab, classroom, play, request.model_copy(update={"game": game_name(game)}))
-    return teachers_view(lab, classroom, play)
+        _begin(lab, classroom, process, request.model_copy(update={"game": game_name(game)}))
+    return teacher_view(lab, classroom, process)
 
 
-def _begin(lab: Lab, classroom: Classroom, play: ClassPlay, request: ClassStartRequest) -> None:
+def _begin(
+    lab: Lab, classroom: Classroom, process: ClassTournamentProcess, request: ClassTournamentRequest
+) -> None:
     """Begin a tournament; a run is represented by its current best network."""
     names = {
         each.name: _check(lab.folders, each.agent, request.game).name
@@ -317,27 +319,26 @@ def _begin(lab: Lab, classroom: Classroom, play: ClassPlay, request: ClassStartR
             f" {'has' if len(agents) == 1 else 'have'} an agent for {request.game}:"
             " expected at least two"
         )
-    tournament = ClassTournament(
+    process.play(ClassTournament(
         number=classroom.next_tournament_number(), game=request.game, agents=agents,
         games=request.games_per_pair, openings=request.opening_plies, is_playing=True,
-    )  # fmt: skip
-    play.play(tournament)
+    ))  # fmt: skip
 
 
 @router.post("/manage/continue")
-def continue_tournament(lab: Lab, classroom: ClassroomParam, play: ClassPlayParam) -> TeacherView:
+def resume(lab: Lab, classroom: ClassroomParam, process: ClassProcessParam) -> TeacherView:
     """Play the remaining games of the latest tournament."""
     if classroom.record.tournament is None:
         raise UserError("there is no tournament yet: start one")
-    play.play(classroom.record.tournament)
-    return teachers_view(lab, classroom, play)
+    process.play(classroom.record.tournament)
+    return teacher_view(lab, classroom, process)
 
 
 @router.post("/manage/stop")
-def stop(lab: Lab, classroom: ClassroomParam, play: ClassPlayParam) -> TeacherView:
+def stop(lab: Lab, classroom: ClassroomParam, process: ClassProcessParam) -> TeacherView:
     """Stop the tournament; the games stored so far are kept."""
-    play.stop()
-    return teachers_view(lab, classroom, play)
+    process.stop()
+    return teacher_view(lab, classroom, process)
 
 
 def _problem(folders: Folders, agent: str, game: str) -> str:
@@ -367,7 +368,7 @@ def _tournament(classroom: Classroom) -> Tournament | None:
     return Tournament.load(path) if path is not None and path.is_dir() else None
 
 
-def _state(classroom: Classroom, play: ClassPlay) -> TournamentState | None:
+def _state(classroom: Classroom, process: ClassTournamentProcess) -> TournamentState | None:
     latest = classroom.record.tournament
     if latest is None:
         return None
@@ -381,7 +382,7 @@ def _state(classroom: Classroom, play: ClassPlay) -> TournamentState | None:
         is_running=latest.is_playing,
         stored_games=stored,
         planned_games=math.comb(len(latest.agents), 2) * latest.games,
-        problem=play.problem,
+        problem=process.problem,
     )
 
 

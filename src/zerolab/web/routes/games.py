@@ -31,7 +31,7 @@ from zerolab.store.listing import (
 from zerolab.store.run_folder import RunFolder, is_run
 from zerolab.web.folders import FileCache, Folders
 from zerolab.web.laboratory import Lab
-from zerolab.web.requests import MissingError
+from zerolab.web.requests import NotFoundError
 from zerolab.web.routes.positions import WINNERS, Winner
 
 router = APIRouter(tags=["games played"], prefix="/played")
@@ -94,7 +94,7 @@ class GamePage(BaseModel):
     games: list[GameResponse]
 
 
-class GameFacets(BaseModel):
+class GameFilterOptions(BaseModel):
     """Stages and players by which the games of a run or tournament can be filtered."""
 
     folder: str
@@ -108,7 +108,7 @@ class GameFacets(BaseModel):
     players: list[str]
 
 
-_FACETS: FileCache[GameFacets] = FileCache()
+_FACETS: FileCache[GameFilterOptions] = FileCache()
 _COUNTS: FileCache[int] = FileCache()
 
 
@@ -125,7 +125,7 @@ def open_game_source(folders: Folders, name: str) -> GameSource:
         assert tournament is not None
         game = parse_game(tournament.settings.game)
         return GameSource(path, "tournament", game, tournament.store)
-    raise MissingError(f"{quoted(name)} has no games: expected a run or a tournament")
+    raise NotFoundError(f"{quoted(name)} has no games: expected a run or a tournament")
 
 
 def _source(lab: Lab, source: Annotated[str, Query(min_length=1, max_length=400)]) -> GameSource:
@@ -160,7 +160,7 @@ GameFilterParam = Annotated[GameFilter, Depends(_filter)]
 
 
 @router.get("/facets")
-def game_facets(source: GameSourceParam) -> GameFacets:
+def game_filter_options(source: GameSourceParam) -> GameFilterOptions:
     """Return the stages, iterations and players of the games of a run or tournament."""
     return _FACETS.get(str(source.path), [source.store.path], lambda: _facets(source))
 
@@ -198,7 +198,7 @@ def one_game(
     key = GameFilter(iteration=iteration, stage=stage, number=number)
     matches = list_matching_games(source.store, key, limit=1)
     if not matches:
-        raise MissingError(
+        raise NotFoundError(
             f"there is no game {number} in iteration {iteration}, {quoted(stage)}:"
             f" expected a game in {source.path.as_posix()}"
         )
@@ -222,9 +222,9 @@ def export_games(
     return StreamingResponse(chain([first], parts), media_type=_MEDIA[format], headers=headers)
 
 
-def _facets(source: GameSource) -> GameFacets:
+def _facets(source: GameSource) -> GameFilterOptions:
     stages = summarise_stages(source.store)
-    return GameFacets(
+    return GameFilterOptions(
         folder=source.path.as_posix(),
         kind=source.kind,
         game=game_name(source.game),

@@ -33,7 +33,7 @@ from zerolab.web.requests import (
 )
 from zerolab.web.routes.positions import PositionRequest
 from zerolab.web.searches import SearchPool
-from zerolab.web.solving import MAX_SECONDS, SolverProcess
+from zerolab.web.solving import MAX_SOLVING_SECONDS, SolverProcess
 
 router = APIRouter()
 
@@ -59,7 +59,7 @@ class JudgeRequest(SocketRequest):
     """Number of moves at the start that are not judged, because no player chose them."""
     use_solver: bool = True
     """True to judge with the solver."""
-    seconds: float = Field(default=3.0, gt=0, le=MAX_SECONDS)
+    seconds: float = Field(default=3.0, gt=0, le=MAX_SOLVING_SECONDS)
     """Time limit for solving each position."""
     agent: str = Field(default="", max_length=400)
     """Agent to judge with, or empty for none."""

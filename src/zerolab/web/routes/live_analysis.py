@@ -35,9 +35,9 @@ from zerolab.web.routes.analysis import (
     AgentSpec,
     SolutionRequest,
     analysis_response,
+    cancel_on_disconnect,
     node_response,
     solve,
-    unless_disconnected,
 )
 from zerolab.web.routes.positions import MoveName, PositionRequest
 from zerolab.web.searches import (
@@ -317,7 +317,7 @@ async def game_values(request: ValuesRequest, lab: Lab, connection: Request) -> 
     work = lab.search_pool.game_values(
         client_of(connection), GameValuesRequest(request.agent, position, lab.folders)
     )
-    return ValuesResponse(agent=request.agent, values=await unless_disconnected(connection, work))
+    return ValuesResponse(agent=request.agent, values=await cancel_on_disconnect(connection, work))
 
 
 @router.post("/simulation")
@@ -333,7 +333,7 @@ async def simulation(
     position = await asyncio.to_thread(request.position.position)
     traced = SimulationRequest(request.agent, position, lab.folders, request.number)
     work = lab.search_pool.simulation(client_of(connection), traced)
-    trace = await unless_disconnected(connection, work)
+    trace = await cancel_on_disconnect(connection, work)
     return await asyncio.to_thread(_trace_response, position, trace)
 
 

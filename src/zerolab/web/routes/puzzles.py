@@ -82,7 +82,7 @@ class AnswerRequest(RequestModel):
 class AnswerResponse(BaseModel):
     """Verdict on a move, with the positions that explain it."""
 
-    right: bool
+    is_right: bool
     verdict: str
     """Sentence about the move."""
     puzzle_index: int
@@ -136,7 +136,7 @@ async def check_answer(lab: Lab, request: AnswerRequest, connection: Request) ->
         after = after.play(after.parse_action(request.move))
         moves = (request.move, *await _best_reply(lab, connection, after))
     return AnswerResponse(
-        right=request.move == puzzle.answer,
+        is_right=request.move == puzzle.answer,
         verdict=_verdict(puzzle, request.move, moves[1:]),
         puzzle_index=len(puzzle.moves),
         positions=await asyncio.to_thread(_positions, puzzle, moves),

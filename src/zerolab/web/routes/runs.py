@@ -44,10 +44,10 @@ from zerolab.web.routes.positions import WINNERS, Winner
 
 router = APIRouter(tags=["runs"], prefix="/runs")
 
-MAX_RUNS = 12
+MAX_RUNS_PER_REQUEST = 12
 """Maximum number of runs per request."""
 RunName = Annotated[str, Query(min_length=1, max_length=400)]
-RunNames = Annotated[list[str], Query(alias="run", min_length=1, max_length=MAX_RUNS)]
+RunNames = Annotated[list[str], Query(alias="run", min_length=1, max_length=MAX_RUNS_PER_REQUEST)]
 
 SettingValue = str | int | float | bool | None | list[Any] | dict[str, Any]
 """Value of a setting."""
@@ -291,14 +291,16 @@ class RunUpdate(BaseModel):
 
 
 @socket_router.websocket("/runs/live")
-async def live_runs(websocket: WebSocket, lab: Lab) -> None:
+async def runs_socket(websocket: WebSocket, lab: Lab) -> None:
     """Send updates about runs to one page until the page closes."""
     socket = JsonWebSocket(websocket)
     await socket.accept()
     names = list(dict.fromkeys(websocket.query_params.getlist("run")))
     try:
-        if not 1 <= len(names) <= MAX_RUNS:
-            raise UserError(f"{len(names)} runs: expected 1 to {MAX_RUNS}, as in ?run=runs/demo")
+        if not 1 <= len(names) <= MAX_RUNS_PER_REQUEST:
+            raise UserError(
+                f"{len(names)} runs: expected 1 to {MAX_RUNS_PER_REQUEST}, as in ?run=runs/demo"
+            )
         paths = await asyncio.to_thread(_paths, lab.folders, names)
     except UserError as error:
         await socket.send({"error": error_message(error)})

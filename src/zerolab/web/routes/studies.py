@@ -33,7 +33,7 @@ from zerolab.studies.study import (
 from zerolab.studies.study_folder import StudyFolder
 from zerolab.web.folders import FileCache, Folders, is_running
 from zerolab.web.laboratory import Lab
-from zerolab.web.requests import MissingError
+from zerolab.web.requests import NotFoundError
 
 router = APIRouter(tags=["studies"], prefix="/studies")
 report_router = APIRouter(include_in_schema=False, prefix="/reports")
@@ -65,7 +65,7 @@ class StudyResponse(BaseModel):
     """Study in a list."""
 
     name: str
-    help: str
+    description: str
     """One-line description."""
     started_scales: list[StartedScale]
     """Scales at which the study has been started."""
@@ -96,7 +96,7 @@ class StudyDetails(BaseModel):
 
     name: str
     scale: str
-    help: str
+    description: str
     """One-line description."""
     folder: str
     """Study folder."""
@@ -106,7 +106,7 @@ class StudyDetails(BaseModel):
     """True if the study has been started at this scale."""
     is_running: bool
     """True if a process is working on the study at this scale."""
-    whole: StudyPartResponse
+    whole_study: StudyPartResponse
     """Progress of the whole study."""
     parts: list[StudyPartResponse]
     """Progress of each part."""
@@ -128,7 +128,9 @@ def studies(lab: Lab) -> list[StudyResponse]:
     for name, study in sorted(registered_studies().items()):
         scales = [_started_scale(lab.folders, name, scale) for scale in SCALES]
         started = [each for each in scales if each is not None]
-        responses.append(StudyResponse(name=name, help=study.description, started_scales=started))
+        responses.append(
+            StudyResponse(name=name, description=study.description, started_scales=started)
+        )
     return responses
 
 
@@ -140,7 +142,7 @@ def study_details(
     all_studies = registered_studies()
     if name not in all_studies:
         names = ", ".join(sorted(all_studies))
-        raise MissingError(
+        raise NotFoundError(
             f"{quoted(name)} is not a study: expected one of {names}"
             f"{did_you_mean(name, all_studies)}"
         )
@@ -153,12 +155,12 @@ def study_details(
     return StudyDetails(
         name=name,
         scale=scale,
-        help=all_studies[name].description,
+        description=all_studies[name].description,
         folder=folder.path.as_posix(),
         command=f"zerolab study {name} --scale {scale}{option}",
         has_begun=started is not None,
         is_running=started is not None and started.is_running,
-        whole=StudyPartResponse(part="", **_progress_fields(status)),
+        whole_study=StudyPartResponse(part="", **_progress_fields(status)),
         parts=[
             StudyPartResponse(part=each["part"], **_progress_fields(each))
             for each in status["parts"]
@@ -185,7 +187,7 @@ def report_file(lab: Lab, study: str, name: str) -> FileResponse:
     folder = StudyFolder(lab.folders.studies, study_name, scale)
     path = lab.folders.require_served_path(folder.report_path / name, (lab.folders.studies,))
     if not (is_report_file_name(name) and folder.has_begun and path.is_file()):
-        raise MissingError(f"there is no report {quoted(f'{study}/{name}')}")
+        raise NotFoundError(f"there is no report {quoted(f'{study}/{name}')}")
     return FileResponse(path, headers={"content-security-policy": _REPORT_POLICY})
 
 

@@ -32,7 +32,7 @@ from zerolab.web.laboratory import (
     terminate_process,
 )
 from zerolab.web.live_search import find_agent
-from zerolab.web.requests import MissingError, RequestModel
+from zerolab.web.requests import NotFoundError, RequestModel
 
 router = APIRouter(tags=["tournaments"], prefix="/tournaments")
 
@@ -103,7 +103,7 @@ class TournamentDetails(BaseModel):
     seed: int
     ratings: list[RatingResponse]
     """Ratings, strongest player first; empty if no ratings can be computed yet."""
-    table: list[list[PairResponse | None]]
+    cross_table: list[list[PairResponse | None]]
     """Cross table, [row][column] in the order of ratings; None for players who have not met."""
     first_move_advantage: float | None
     """First-move advantage in Elo; None if no ratings can be computed yet."""
@@ -141,7 +141,7 @@ def open_tournament(folders: Folders, name: str) -> Tournament:
     path = tournament_path(folders, name)
     tournament = Tournament.load(path) if path.is_dir() else None
     if tournament is None:
-        raise MissingError(
+        raise NotFoundError(
             f"{quoted(name)} is not a tournament: expected one listed on the Tournaments page"
         )
     return tournament
@@ -224,7 +224,7 @@ def _rate(tournament: Tournament) -> TournamentDetails:
         opening_plies=settings.openings,
         seed=settings.seed,
         ratings=[RatingResponse.model_validate(each.as_dict()) for each in players],
-        table=_cross_table(report) if report else [],
+        cross_table=_cross_table(report) if report else [],
         first_move_advantage=report.ratings.first_move_advantage if report else None,
         unrated_reason=note,
     )
@@ -281,7 +281,7 @@ class TournamentActionRequest(RequestModel):
     """Tournament folder."""
 
 
-class PlayingResponse(BaseModel):
+class TournamentProcessResponse(BaseModel):
     """State of the process that plays a tournament."""
 
     tournament: str
@@ -297,15 +297,15 @@ class PlayingResponse(BaseModel):
 
 
 @router.get("/playing")
-def playing(
+def tournament_process(
     lab: Lab, tournament: Annotated[str, Query(min_length=1, max_length=400)]
-) -> PlayingResponse:
+) -> TournamentProcessResponse:
     """Return whether a tournament is being played, and the latest output of the process."""
     return _playing(lab.folders, tournament)
 
 
 @router.post("/start")
-def start(lab: Lab, request: NewTournament) -> PlayingResponse:
+def start(lab: Lab, request: NewTournament) -> TournamentProcessResponse:
     """Check all players and settings of a new tournament, and play it in a separate process."""
     require_training_allowed(lab, "playing tournaments")
     parent = lab.folders.tournaments
@@ -333,7 +333,7 @@ def start(lab: Lab, request: NewTournament) -> PlayingResponse:
 
 
 @router.post("/stop")
-def stop(lab: Lab, request: TournamentActionRequest) -> PlayingResponse:
+def stop(lab: Lab, request: TournamentActionRequest) -> TournamentProcessResponse:
     """Terminate the process that plays a tournament; finished blocks of games are saved."""
     require_training_allowed(lab, "playing tournaments")
     path = tournament_path(lab.folders, request.tournament)
@@ -347,7 +347,7 @@ def stop(lab: Lab, request: TournamentActionRequest) -> PlayingResponse:
 
 
 @router.post("/resume")
-def resume(lab: Lab, request: TournamentActionRequest) -> PlayingResponse:
+def resume(lab: Lab, request: TournamentActionRequest) -> TournamentProcessResponse:
     """Play the remaining games of a tournament that is not part of a study."""
     require_training_allowed(lab, "playing tournaments")
     lab.folders.require_served_path(Path(request.tournament), (lab.folders.tournaments,))
@@ -374,16 +374,16 @@ def _check_players(folders: Folders, players: Sequence[str], game: Game) -> None
         raise UserError(f"{', '.join(names)}: expected at least two different players")
 
 
-def _playing(folders: Folders, name: str) -> PlayingResponse:
+def _playing(folders: Folders, name: str) -> TournamentProcessResponse:
     """Return the state of a tournament. The folder of a new tournament may not exist yet."""
     path = tournament_path(folders, name)
     if not TOURNAMENT_FOLDER_KIND.matches(path) and not process_output_path(path).exists():
-        raise MissingError(
+        raise NotFoundError(
             f"{quoted(name)} is not a tournament: expected one listed on the Tournaments page"
         )
     started_here = is_process_alive(process_record_path(path))
     is_at_work = started_here or is_running(path)
-    return PlayingResponse(
+    return TournamentProcessResponse(
         tournament=path.as_posix(), is_running=is_at_work,
         may_stop=started_here,
         may_resume=not is_at_work and _may_resume(folders, path),

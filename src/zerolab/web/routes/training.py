@@ -36,7 +36,7 @@ from zerolab.web.laboratory import (
     start_command_process,
     terminate_process,
 )
-from zerolab.web.requests import ForbiddenError, MissingError, RequestModel
+from zerolab.web.requests import ForbiddenError, NotFoundError, RequestModel
 
 router = APIRouter(tags=["training"], prefix="/training")
 
@@ -72,7 +72,7 @@ class RunActionRequest(RequestModel):
     """New total number of iterations of a resumed run; unchanged by default."""
 
 
-class TrainingResponse(BaseModel):
+class TrainingProcessResponse(BaseModel):
     """State of a run's training."""
 
     run: str
@@ -100,15 +100,15 @@ def presets() -> list[PresetResponse]:
 
 
 @router.get("/one")
-def one_training(
+def training_process(
     lab: Lab, run: Annotated[str, Query(min_length=1, max_length=400)]
-) -> TrainingResponse:
+) -> TrainingProcessResponse:
     """Return whether a run is being trained, and the latest output of the process."""
     return _training(lab.folders, run)
 
 
 @router.post("/start")
-def start(lab: Lab, request: TrainingRequest) -> TrainingResponse:
+def start(lab: Lab, request: TrainingRequest) -> TrainingProcessResponse:
     """Check all settings of a new run and start training in a separate process."""
     require_training_allowed(lab, "starting, stopping and resuming runs")
     path = _new_folder(lab.folders, request.name)
@@ -133,7 +133,7 @@ def start(lab: Lab, request: TrainingRequest) -> TrainingResponse:
 
 
 @router.post("/stop")
-def stop(lab: Lab, request: RunActionRequest) -> TrainingResponse:
+def stop(lab: Lab, request: RunActionRequest) -> TrainingProcessResponse:
     """Terminate the training process of a run; finished stages are saved."""
     require_training_allowed(lab, "starting, stopping and resuming runs")
     path = lab.folders.require_served_path(Path(request.run))
@@ -148,7 +148,7 @@ def stop(lab: Lab, request: RunActionRequest) -> TrainingResponse:
 
 
 @router.post("/resume")
-def resume(lab: Lab, request: RunActionRequest) -> TrainingResponse:
+def resume(lab: Lab, request: RunActionRequest) -> TrainingProcessResponse:
     """Resume an interrupted run, or train a finished one for more iterations."""
     require_training_allowed(lab, "starting, stopping and resuming runs")
     run = open_run(lab.folders, request.run)
@@ -167,13 +167,13 @@ def resume(lab: Lab, request: RunActionRequest) -> TrainingResponse:
     return _training(lab.folders, run.path.as_posix())
 
 
-def _training(folders: Folders, name: str) -> TrainingResponse:
+def _training(folders: Folders, name: str) -> TrainingProcessResponse:
     """Return the state of a run's training. The folder of a new run may not exist yet."""
     path = folders.require_served_path(Path(name))
     if not is_run(path) and not process_output_path(path).exists():
-        raise MissingError(f"{quoted(name)} is not a run: expected one listed on the Runs page")
+        raise NotFoundError(f"{quoted(name)} is not a run: expected one listed on the Runs page")
     started_here = is_process_alive(process_record_path(path))
-    return TrainingResponse(
+    return TrainingProcessResponse(
         run=path.as_posix(),
         is_running=started_here or is_running(path),
         may_stop=started_here,

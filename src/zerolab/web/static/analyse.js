@@ -379,7 +379,7 @@ function drawSolution() {
   if (state.position.result !== null) element.textContent = "";
   else if (!state.solving) element.textContent = "Perfect play: not requested.";
   else if (state.solution === null) element.textContent = "Perfect play: solving …";
-  else if (state.solution.reason) element.textContent = `Perfect play is unknown: ${state.solution.reason}.`;
+  else if (state.solution.unsolved_reason) element.textContent = `Perfect play is unknown: ${state.solution.unsolved_reason}.`;
   else {
     const { best_moves: best, scores } = state.solution;
     element.textContent = `Under perfect play, ${state.position.first_to_move ? "X" : "O"} ${scoreText(scores[best[0]])}. Best: ${best.join(", ")}.`;

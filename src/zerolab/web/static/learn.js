@@ -174,7 +174,7 @@ async function hintFor(moves) {
   const solution = await post("/solution", { position: positionRequest(moves), seconds: SECONDS });
   if (!solution.scores) {
     const thought = await post("/analysis", { position: positionRequest(moves), agent: TEACHER });
-    const advice = `A search prefers ${thought.chosen_move}. This is not exact: ${solution.reason}.`;
+    const advice = `A search prefers ${thought.chosen_move}. This is not exact: ${solution.unsolved_reason}.`;
     return { hints: hintsOf(thought), advice };
   }
   const each = solution.best_moves.length > 1 ? "; each" : "";

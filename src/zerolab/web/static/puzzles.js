@@ -125,11 +125,11 @@ async function answer(move) {
   draw();
   try {
     const verdict = await post("/puzzles/answer", { game, key, move });
-    if (!isTried) count(key, verdict.right); // even if another puzzle is shown by now
+    if (!isTried) count(key, verdict.is_right); // even if another puzzle is shown by now
     if (request !== state.request) return;
-    Object.assign(state, { isTried: true, isSolved: verdict.right, line: withShapes(verdict.positions).slice(verdict.puzzle_index), ply: 1 });
+    Object.assign(state, { isTried: true, isSolved: verdict.is_right, line: withShapes(verdict.positions).slice(verdict.puzzle_index), ply: 1 });
     byId("verdict").textContent = verdict.verdict;
-    byId("verdict").classList.add(verdict.right ? "good" : "bad");
+    byId("verdict").classList.add(verdict.is_right ? "good" : "bad");
   } finally {
     if (request === state.request) {
       state.isBusy = false;

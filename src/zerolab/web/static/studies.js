@@ -30,7 +30,7 @@ function card(study) {
       el(
         "div",
         {},
-        el("p", {}, study.help),
+        el("p", {}, study.description),
         largest ? headline(largest) : el("p", { class: "soft" }, "No report with verdicts has been written yet."),
         el("p", { class: "row" }, SCALES.map((scale) => scaleLink(study, scale))),
       ),

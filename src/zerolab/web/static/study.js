@@ -15,8 +15,8 @@ function load() {
 function show(study) {
   byId("content").hidden = false;
   showTitle(study.name);
-  byId("help").textContent = study.help;
-  const { planned_core_seconds: seconds, finished_core_seconds: done } = study.whole;
+  byId("help").textContent = study.description;
+  const { planned_core_seconds: seconds, finished_core_seconds: done } = study.whole_study;
   byId("progress").value = seconds ? done / seconds : 1;
   byId("state").textContent = stateOf(study);
   byId("command").replaceChildren(el("code", {}, study.command));
@@ -31,7 +31,7 @@ function show(study) {
 }
 
 function stateOf(study) {
-  const { planned_core_seconds: seconds, finished_core_seconds: done } = study.whole;
+  const { planned_core_seconds: seconds, finished_core_seconds: done } = study.whole_study;
   if (!study.has_begun) return `Not started. The study takes about ${duration(seconds)} on one core. Start the study with:`;
   const left = seconds - done;
   if (study.is_running) return `Running. About ${duration(left)} of work left on one core.`;
@@ -66,7 +66,7 @@ function claimTable(claims) {
 }
 
 function partTable(study) {
-  const all = { ...study.whole, part: "total" };
+  const all = { ...study.whole_study, part: "total" };
   const rows = [...study.parts, all].map((each) => [
     each.part, of(each.finished_runs, each.planned_runs), of(each.finished_games, each.planned_games),
     of(each.finished_computations, each.planned_computations), duration(Math.max(0, each.planned_core_seconds - each.finished_core_seconds)),

@@ -59,7 +59,7 @@ function showResults(details) {
     text: elo, steps: [10, 20, 50, 100, 200, 500, 1000, 2000], label: "Elo with 95 % intervals",
   });
   byId("ratings").replaceChildren(ratings.length ? ratingTable(ratings) : "");
-  byId("cross").replaceChildren(ratings.length ? crossTable(ratings, details.table) : "");
+  byId("cross").replaceChildren(ratings.length ? crossTable(ratings, details.cross_table) : "");
 }
 
 function ratingTable(ratings) {

@@ -13,7 +13,7 @@ const CLEARLY = 0.1; // minimum gain in expected outcome for a move to count as 
  */
 export async function judgeTry(position, tried, judged, judge) {
   if (judged.verdict_source === "exact") {
-    const { scores, reason } = await post("/solution", { position, seconds: judge.seconds });
+    const { scores, unsolved_reason: reason } = await post("/solution", { position, seconds: judge.seconds });
     return scores ? exactly(scores, tried, judged) : { isBetter: false, text: `Not solved: ${reason}.` };
   }
   const after = { ...position, moves: [...position.moves, tried] };

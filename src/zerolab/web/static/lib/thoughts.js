@@ -7,11 +7,11 @@ const LINE = 12; // most moves shown of a best line
 
 /** Analysis of a position in one block: value, best line and moves. */
 export function thoughtTable(analysis) {
-  const line = analysis.line.length ? `Best line: ${bestLine(analysis).join(" ")}.` : "";
+  const line = analysis.principal_variation.length ? `Best line: ${bestLine(analysis).join(" ")}.` : "";
   return el("div", {}, el("p", {}, el("code", {}, analysis.agent), `: ${valueText(analysis)}${line}`), moveTable(analysis));
 }
 
-export const bestLine = (analysis) => analysis.line.slice(0, LINE);
+export const bestLine = (analysis) => analysis.principal_variation.slice(0, LINE);
 
 export const valueText = ({ value }) => (value === null ? "" : `Value for the side to move: ${signed(value)}. `);
 
