@@ -146,6 +146,6 @@ def test_points_are_means_over_runs_with_position_intervals():
         settings,
     )["plain"]
     assert [(point.hours, point.run_count) for point in points] == [(0.25, 2), (0.4, 1)]
-    assert [point.strong_by_run for point in points] == [(0.8, 0.9), (0.95,)]
-    share = points[0].shares["strong"]
+    assert [point.strong_accuracy_by_run for point in points] == [(0.8, 0.9), (0.95,)]
+    share = points[0].accuracies["strong"]
     assert share == pytest.approx(wilson_interval(0.85, 1000))

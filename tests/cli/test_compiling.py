@@ -11,7 +11,7 @@ import pytest
 from forks import wait_for
 from zerolab.cli import output, process, progress
 from zerolab.cli.output import Console
-from zerolab.cli.process import NOTICE, CompilationNotice, enable_compilation_notice
+from zerolab.cli.process import COMPILATION_NOTICE, CompilationNotice, enable_compilation_notice
 from zerolab.cli.progress import new_rich_progress
 from zerolab.core import resources
 
@@ -39,7 +39,7 @@ def test_text_is_shown_only_during_long_compilations(notice, monkeypatch):
     notice.on_start()
     notice.on_start()
     notice.on_end()
-    assert re.fullmatch(rf"{NOTICE}: \d+ s", notice.text())
+    assert re.fullmatch(rf"{COMPILATION_NOTICE}: \d+ s", notice.text())
     notice.on_end()
     assert notice.text() == ""
     monkeypatch.setattr(process, "SECONDS_BEFORE_NOTICE", 1e9)
@@ -55,7 +55,7 @@ def test_files_get_one_line(notice, monkeypatch):
         notice.on_start()
         wait_for(stream.getvalue)
         notice.on_end()
-    assert stream.getvalue() == f"zerolab: {NOTICE}\n"
+    assert stream.getvalue() == f"zerolab: {COMPILATION_NOTICE}\n"
 
 
 def test_terminals_get_a_line_that_disappears(notice, monkeypatch):
@@ -63,7 +63,7 @@ def test_terminals_get_a_line_that_disappears(notice, monkeypatch):
     notice.on_start()
     wait_for(stream.getvalue)
     notice.on_end()
-    assert re.search(rf"[-|/\\] {NOTICE}: \d+ s", stream.getvalue())
+    assert re.search(rf"[-|/\\] {COMPILATION_NOTICE}: \d+ s", stream.getvalue())
     assert stream.getvalue().endswith("\r\x1b[K")
 
 
@@ -83,8 +83,8 @@ def test_displays_show_the_notice_themselves(notice, monkeypatch):
     assert notice.displays == 0
     assert isinstance(console.file, io.StringIO)
     shown = re.sub(r"\x1b\[[\d;?]*[a-zA-Z]", "", console.file.getvalue())
-    assert re.search(rf"0/2 games.*\n{NOTICE}: \d+ s", shown)
-    assert re.search(rf"thinking *\n +{NOTICE}: \d+ s", shown)
+    assert re.search(rf"0/2 games.*\n{COMPILATION_NOTICE}: \d+ s", shown)
+    assert re.search(rf"thinking *\n +{COMPILATION_NOTICE}: \d+ s", shown)
 
 
 def test_observer_is_registered_once(monkeypatch):

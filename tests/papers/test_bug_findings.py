@@ -13,11 +13,11 @@ from made_up_runs import alike, design_of, made_up_results, noise, words
 from zerolab.papers.loss_functions.study import LossFunctionsStudy
 from zerolab.papers.published_bugs import analysis, win_labels
 from zerolab.papers.published_bugs.study import (
-    CLOSURE_PART,
+    ABSOLUTE_WINNER_PART,
     DEFECTIVE,
-    MIRROR_PART,
     SHARED_NETWORK_TOURNAMENT,
-    WINNER_PART,
+    TOURNAMENT_CLOSURE_PART,
+    UNMIRRORED_POLICY_PART,
     PublishedBugsStudy,
 )
 
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.usefixtures("no_folders")
 @cache
 def bug_results(effect, scale="small"):
     """Return results in which each bug adds Elo to the loss it is claimed to favour."""
-    favoured = {MIRROR_PART: "value", WINNER_PART: "policy"}
+    favoured = {UNMIRRORED_POLICY_PART: "value", ABSOLUTE_WINNER_PART: "policy"}
 
     def elo(planned):
         gain = planned.factors["loss"] == favoured.get(planned.part)
@@ -57,16 +57,18 @@ def test_interaction_is_a_difference_of_differences():
     results = bug_results(300.0)
 
     def mean(code, loss):
-        runs = results.runs_where(MIRROR_PART, code=code, loss=loss)
-        return np.mean([results.tournaments[MIRROR_PART].final_rating(run).elo for run in runs])
+        runs = results.runs_where(UNMIRRORED_POLICY_PART, code=code, loss=loss)
+        return np.mean(
+            [results.tournaments[UNMIRRORED_POLICY_PART].final_rating(run).elo for run in runs]
+        )
 
     by_hand = (
         mean("defective", "value") - mean("defective", "sum")
         - mean("right", "value") + mean("right", "sum")
     )  # fmt: skip
-    assert analysis.bug_loss_interaction(results, MIRROR_PART, "value").value == pytest.approx(
-        by_hand
-    )
+    assert analysis.bug_loss_interaction(
+        results, UNMIRRORED_POLICY_PART, "value"
+    ).value == pytest.approx(by_hand)
 
 
 def test_names_of_one_network_vary_less_than_runs():
@@ -75,7 +77,7 @@ def test_names_of_one_network_vary_less_than_runs():
 
     design = design_of(PublishedBugsStudy, "small")
     results = made_up_results("small", design, alike, elo, error=5.0)
-    closed = results.tournaments[f"{CLOSURE_PART}-{SHARED_NETWORK_TOURNAMENT}"]
+    closed = results.tournaments[f"{TOURNAMENT_CLOSURE_PART}-{SHARED_NETWORK_TOURNAMENT}"]
     rng = np.random.default_rng(4)
     for name, rating in closed.rating_by_player.items():
         closed.rating_by_player[name] = rating._replace(
@@ -86,7 +88,7 @@ def test_names_of_one_network_vary_less_than_runs():
     assert words(analysis.bug_statistics(results))["closure-hides-spread"] == "holds"
     table = next(
         each for each in analysis.bug_report(results).tables
-        if each.name == f"{CLOSURE_PART}-elo"
+        if each.name == f"{TOURNAMENT_CLOSURE_PART}-elo"
     )  # fmt: skip
     assert {row[2] for row in table.rows if row[1] == analysis.SHARED} == {1}
     assert {row[2] for row in table.rows if row[1] == analysis.OWN} == {6}

@@ -41,7 +41,7 @@ from zerolab.papers.connect_four.variants import (
     SUPERVISED_PART,
     WITHOUT_FEATURES,
 )
-from zerolab.papers.solved_accuracy import SolvedAccuracy, part_due_to_plies
+from zerolab.papers.solved_accuracy import SolvedAccuracy, difference_due_to_plies
 from zerolab.report.table import Table
 from zerolab.rules.catalogue import parse_game
 from zerolab.studies.claims import MissingEstimate
@@ -198,11 +198,11 @@ def test_sets_are_compared_at_equal_depth_and_equal_plies():
 def test_part_of_a_difference_due_to_plies():
     """Accuracy depends on the ply, then on the set; a ply in only one set does not count."""
     hard = {"1": [3, 0.5], "9": [1, 0.9]}
-    assert part_due_to_plies(hard, {"1": [1, 0.5], "9": [3, 0.9]}) == pytest.approx(0.8 - 0.6)
+    assert difference_due_to_plies(hard, {"1": [1, 0.5], "9": [3, 0.9]}) == pytest.approx(0.8 - 0.6)
     better = {"1": [30, 0.6], "9": [10, 1.0]}
-    assert part_due_to_plies(hard, better) == pytest.approx(0.1 - 0.2)
+    assert difference_due_to_plies(hard, better) == pytest.approx(0.1 - 0.2)
     with_more = {**better, "20": [40, 1.0]}
-    assert part_due_to_plies(hard, with_more) == pytest.approx(0.85 - 0.6 - 0.2)
+    assert difference_due_to_plies(hard, with_more) == pytest.approx(0.85 - 0.6 - 0.2)
 
 
 def test_features_are_compared_with_networks_of_the_same_size_and_set():

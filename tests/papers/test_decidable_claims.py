@@ -15,7 +15,7 @@ from zerolab.papers.hyperparameters.study import (
     HyperparameterSweepStudy,
 )
 from zerolab.papers.loss_functions.study import LossFunctionsStudy
-from zerolab.papers.published_bugs.study import LABELS_PART, PublishedBugsStudy
+from zerolab.papers.published_bugs.study import WIN_LABELS_PART, PublishedBugsStudy
 from zerolab.papers.transfer.measures import BoardPair
 from zerolab.papers.transfer.similarity import SCRATCH_CKA, SOURCE_CKA
 from zerolab.papers.transfer.study import (
@@ -110,7 +110,7 @@ def decided(study, scale, outcome):
         scale, design, lambda run: outcome(run)[0], lambda run: outcome(run)[1], error=0.1
     )
     counts = {"accuracy": 0.5, "ceiling": 0.5, "distinct": 1e4, "true_labels": 9e3}
-    computed = {each.title: counts for each in design.computations if each.part == LABELS_PART}
+    computed = {each.title: counts for each in design.computations if each.part == WIN_LABELS_PART}
     verdicts = study().verdicts(replace(results, computation_results=computed))
     return {each.claim.key for each in verdicts if each.is_decided}, {
         each.claim.key for each in verdicts

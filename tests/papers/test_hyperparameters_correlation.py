@@ -240,7 +240,7 @@ def test_work_of_selfplay_and_of_training_is_separated():
         i, e, m, ep = logs(planned).values()
         return 40 * (i + e + m) + 15 * (i + e + ep) + 500 * planned.factors["seed"]
 
-    found = regression.elo_per_work(read_grid(made_up_results("mini", design, work, elo)))
+    found = regression.elo_per_doubled_work(read_grid(made_up_results("mini", design, work, elo)))
     assert [each.value for each in found] == pytest.approx([40.0, 15.0])
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from made_up_runs import alike, design_of, made_up_results, noise, words
 
-from zerolab.papers.elo import GAME_TITLES, weakest_elo
+from zerolab.papers.elo import GAME_TITLES, weakest_elo_above_random
 from zerolab.papers.loss_functions import analysis, curve_claims, findings, study
 from zerolab.papers.loss_functions.study import LAMBDA, LOSS_SYMBOLS, LossFunctionsStudy
 from zerolab.studies.claims import MissingEstimate
@@ -37,7 +37,7 @@ def judged(measure):
 
 
 def weakest(results):
-    return weakest_elo(results, results.design.parts, "loss", [*LOSS_SYMBOLS])
+    return weakest_elo_above_random(results, results.design.parts, "loss", [*LOSS_SYMBOLS])
 
 
 def bias(results):

@@ -252,7 +252,7 @@ def test_claims_use_distinct_decisive_games():
         assert rave.estimate == BinomialEstimate(40, 50).interval
         assert (rhea.estimate.value, rhea.claim.direction) == (0.2, "below")
         nothing_won = found["mcts-beats-random-gobang"]
-        assert (nothing_won.word, nothing_won.p) == ("undecided", 1.0)
+        assert (nothing_won.word, nothing_won.p_value) == ("undecided", 1.0)
     text = "".join(each.text for each in paragraphs(Table51Study().report(results(*twice))))
     assert "1750 games repeat" in text
 

@@ -64,7 +64,7 @@ def words(statistics):
 def test_verdict_depends_on_value_p_and_direction(value, p, direction, word):
     (verdict,) = judge_claims({claim(direction=direction): KnownEstimate(value, p)})
     assert verdict.word == word
-    assert (verdict.p, verdict.adjusted_p, verdict.note) == (p, p, "")
+    assert (verdict.p_value, verdict.adjusted_p_value, verdict.note) == (p, p, "")
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_p_values_are_adjusted_for_all_claims():
     two = {claim("a"): KnownEstimate(1.0, 0.02), claim("b"): KnownEstimate(1.0, 0.04)}
     assert set(words(two).values()) == {"holds"}
     three = {**two, claim("c"): KnownEstimate(1.0, 0.5)}
-    assert [verdict.adjusted_p for verdict in judge_claims(three)] == pytest.approx(
+    assert [verdict.adjusted_p_value for verdict in judge_claims(three)] == pytest.approx(
         [0.06, 0.08, 0.5]
     )
     assert set(words(three).values()) == {"undecided"}
@@ -110,12 +110,12 @@ def test_p_values_are_adjusted_for_all_claims():
         **two, claim("c"): None, claim("d"): MissingEstimate("3 of 32 runs are not finished")
     }  # fmt: skip
     verdicts = judge_claims(missing)
-    assert [verdict.adjusted_p for verdict in verdicts[:2]] == pytest.approx([0.08, 0.12])
+    assert [verdict.adjusted_p_value for verdict in verdicts[:2]] == pytest.approx([0.08, 0.12])
     assert [verdict.word for verdict in verdicts[2:]] == ["no data", "no data"]
     assert [verdict.note for verdict in verdicts[2:]] == [
         "nothing was measured", "3 of 32 runs are not finished",
     ]  # fmt: skip
-    assert verdicts[3].estimate is verdicts[3].p is verdicts[3].adjusted_p is None
+    assert verdicts[3].estimate is verdicts[3].p_value is verdicts[3].adjusted_p_value is None
 
 
 def test_secondary_claims_wait_for_their_primary_claim():

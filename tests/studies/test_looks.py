@@ -71,10 +71,10 @@ def test_decisions_keep_their_p_values():
         claim(1): estimate_mean([*clear, *clear]),
     }
     kept, second = judge_claims(later, Look(taken, 12), verdicts)
-    assert (kept.word, kept.adjusted_p) == ("holds", verdicts[0].adjusted_p)
+    assert (kept.word, kept.adjusted_p_value) == ("holds", verdicts[0].adjusted_p_value)
     assert kept.note == "decided at an earlier look"
     assert (second.word, second.note) == ("holds", "")
-    assert second.adjusted_p < 1e-6
+    assert second.adjusted_p_value < 1e-6
 
 
 @pytest.mark.parametrize("level", [0.05, 0.01])

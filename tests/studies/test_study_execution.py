@@ -290,7 +290,7 @@ def test_estimated_work_is_close_to_actual_work(undisturbed):
     run = undisturbed.results().runs[0]
     learnt = sum(record.examples_seen for record in run.records if record.stage == "learn")
     estimated = estimate_work(run.planned.settings)
-    assert run.position_count == pytest.approx(estimated.stored_examples, rel=0.5)
+    assert run.selfplay_position_count == pytest.approx(estimated.stored_examples, rel=0.5)
     assert learnt == pytest.approx(estimated.training_examples, rel=0.5)
 
 

@@ -146,10 +146,10 @@ class StrengthPoint(NamedTuple):
     hours: float
     """Mean hours of training."""
     run_count: int
-    shares: dict[str, Interval]
+    accuracies: dict[str, Interval]
     """Shares by field of `NetworkAccuracy`. The intervals cover variation between positions, not
     between runs."""
-    strong_by_run: tuple[float, ...]
+    strong_accuracy_by_run: tuple[float, ...]
     """Each run's strong accuracy with search, which shows the variation between runs."""
 
 
@@ -186,8 +186,8 @@ def strength_table(curves: dict[str, list[StrengthPoint]], settings: StrengthSet
     for variant, points in curves.items():
         if points:
             last = points[-1]
-            shares = [last.shares[share_name] for share_name in _SHARE_NAMES]
-            runs = ", ".join(f"{100 * share:.1f}" for share in last.strong_by_run)
+            shares = [last.accuracies[share_name] for share_name in _SHARE_NAMES]
+            runs = ", ".join(f"{100 * share:.1f}" for share in last.strong_accuracy_by_run)
             rows.append([variant, strength_variant(variant).description, last.hours, *shares, runs])
     return Table(
         "strength",
@@ -208,8 +208,10 @@ def curves_as_dict(curves: dict[str, list[StrengthPoint]]) -> dict[str, Any]:
             {
                 "hours": round(point.hours, 4),
                 "runs": point.run_count,
-                "strong_by_run": list(point.strong_by_run),
-                **{share_name: _share_dict(share) for share_name, share in point.shares.items()},
+                "strong_by_run": list(point.strong_accuracy_by_run),
+                **{
+                    share_name: _share_dict(share) for share_name, share in point.accuracies.items()
+                },
             }
             for point in points
         ]
@@ -251,7 +253,7 @@ def _hours(hours: float, _: int | None) -> str:
 def _draw_points(
     axes: Axes, points: Sequence[StrengthPoint], share_name: str, label: str, number: int
 ) -> None:
-    shares = [point.shares[share_name] for point in points]
+    shares = [point.accuracies[share_name] for point in points]
     axes.errorbar(
         [point.hours for point in points],
         [share.value for share in shares],

@@ -212,7 +212,7 @@ def discard_standard_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-NOTICE = "compiling kernels, once per version"
+COMPILATION_NOTICE = "compiling kernels, once per version"
 SECONDS_BEFORE_NOTICE = 1.0
 """Seconds of compilation after which the notice appears."""
 
@@ -253,7 +253,7 @@ class CompilationNotice:
         """Return the notice with the seconds spent compiling; "" if there is nothing to show."""
         seconds = self._earlier_seconds + time.monotonic() - self._began
         is_long = self._depth > 0 and seconds >= SECONDS_BEFORE_NOTICE
-        return f"{NOTICE}: {seconds:.0f} s" if is_long else ""
+        return f"{COMPILATION_NOTICE}: {seconds:.0f} s" if is_long else ""
 
     def _show(self) -> None:
         """Update the notice until the compilation that has just begun ends."""
@@ -269,7 +269,7 @@ class CompilationNotice:
     def _print(self, text: str) -> None:
         if not sys.stderr.isatty():
             if not self._is_printed:
-                sys.stderr.write(f"zerolab: {NOTICE}\n")
+                sys.stderr.write(f"zerolab: {COMPILATION_NOTICE}\n")
                 sys.stderr.flush()
             self._is_printed = True
         elif self.displays == 0:

@@ -129,13 +129,15 @@ class LeaguePlayer(SelfPlayer):
         super().advance(_trees_of(slots), np.repeat(actions, 2))
 
 
-def random_move_probability(values: NDArray[np.float64], optimum: float) -> NDArray[np.float64]:
+def random_move_probability(
+    check_values: NDArray[np.float64], optimum: float
+) -> NDArray[np.float64]:
     """Return the probability of a random move for each check parameter, float64[n].
 
     It is twice the distance from the optimum on a circle of length 1, ranging from 0 at the optimum
     to 1 at the opposite point.
     """
-    distance = np.abs(values - optimum)
+    distance = np.abs(check_values - optimum)
     return 2.0 * np.minimum(distance, 1.0 - distance)
 
 

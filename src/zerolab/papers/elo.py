@@ -159,7 +159,7 @@ def fit_elo_model(
     return removed_runs_note(results, empty[0]) if empty else fit_per_game_models(values)
 
 
-def weakest_elo(
+def weakest_elo_above_random(
     results: Results, parts: Sequence[str], factor: str, levels: Sequence[FactorLevel]
 ) -> ClaimEstimate | MissingEstimate:
     """Return the Elo, relative to Random, of the weakest combination of part and level.

@@ -105,7 +105,7 @@ def measure_test_accuracy(run: FinishedRun) -> AccuracyByPly | None:
     }
 
 
-def part_due_to_plies(hard: AccuracyByPly, easy: AccuracyByPly) -> float | None:
+def difference_due_to_plies(hard: AccuracyByPly, easy: AccuracyByPly) -> float | None:
     """Return the part of a difference in accuracy that is due to the plies, minus the other part.
 
     The other part is the mean difference at equal plies, weighted by the number of `hard` positions

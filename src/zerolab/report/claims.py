@@ -88,15 +88,15 @@ class Verdict:
     claim: Claim
     estimate: Interval | None
     """Estimate of the statistic; None without data."""
-    p: float | None
+    p_value: float | None
     """p-value of the decision: the smallest of those for the claimed relation, its opposite and
     equality; None without data."""
-    adjusted_p: float | None
-    """`p` adjusted for the number of claims in the family [Holm1979]."""
+    adjusted_p_value: float | None
+    """`p_value` adjusted for the number of claims in the family [Holm1979]."""
     word: VerdictWord
     """Verdict in words."""
     note: str = ""
-    """Reason for a missing test, for missing data, or for no decision despite a small `p`."""
+    """Reason for a missing test, for missing data, or for no decision despite a small `p_value`."""
     power: float | None = None
     """Probability of the correct decision if the true statistic differs from the threshold by
     `Claim.smallest_effect` or, for claims of equality and non-inferiority, equals the threshold.
@@ -136,8 +136,8 @@ class Verdict:
             "value": None if estimate is None else estimate.value,
             "low": None if estimate is None else _finite_number(estimate.low),
             "high": None if estimate is None else _finite_number(estimate.high),
-            "p": self.p,
-            "adjusted_p": self.adjusted_p,
+            "p": self.p_value,
+            "adjusted_p": self.adjusted_p_value,
             "verdict": self.word,
             "note": self.note,
             "power": self.power,
@@ -171,7 +171,7 @@ class ClaimTable:
             [
                 each.claim.key, each.claim.text, each.claim.source, each.claim.statistic,
                 each.claim.claimed_relation, "yes" if each.claim.is_primary else "no",
-                each.estimate, each.p, each.adjusted_p, each.title, each.note,
+                each.estimate, each.p_value, each.adjusted_p_value, each.title, each.note,
                 each.claim.smallest_effect, each.power,
                 each.detectable_effect, each.needed_seeds, each.needed_hours,
             ]

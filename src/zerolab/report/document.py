@@ -257,12 +257,12 @@ def _numbers_by_word(verdicts: Sequence[Verdict]) -> str:
 
 
 def _clearest(verdicts: Sequence[Verdict]) -> str:
-    decided = [each for each in verdicts if each.is_decided and each.adjusted_p is not None]
+    decided = [each for each in verdicts if each.is_decided and each.adjusted_p_value is not None]
     if not decided:
         return "No finding is decided, which does not mean that there is no effect."
-    clearest = min(decided, key=lambda each: each.adjusted_p or 0.0)
+    clearest = min(decided, key=lambda each: each.adjusted_p_value or 0.0)
     claim, found = clearest.claim, cell_text(clearest.estimate)
-    p_value = p_value_text(clearest.adjusted_p)
+    p_value = p_value_text(clearest.adjusted_p_value)
     equals = "" if p_value.startswith("<") else "= "
     return (
         f"The clearest verdict, {clearest.title}, is on \u201c{claim.text.rstrip('.')}\u201d"

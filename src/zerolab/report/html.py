@@ -249,7 +249,7 @@ def _verdict(verdict: Verdict) -> list[str]:
         f'<span class="statistic">{escape(claim.statistic)}</span>',
         escape(claim.claimed_relation),
         _cell(verdict.estimate),
-        escape(p_value_text(verdict.adjusted_p)),
+        escape(p_value_text(verdict.adjusted_p_value)),
         _bar(claim, verdict.estimate, css_class) if verdict.estimate else "",
     ]
 

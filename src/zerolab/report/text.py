@@ -157,7 +157,9 @@ def _print_verdict(verdict: Verdict, console: Console) -> None:
     if verdict.estimate is None:
         result = verdict.note
     else:
-        result = f"{cell_text(verdict.estimate)}, adjusted p {p_value_text(verdict.adjusted_p)}"
+        result = (
+            f"{cell_text(verdict.estimate)}, adjusted p {p_value_text(verdict.adjusted_p_value)}"
+        )
     line = f"{claim.statistic}: {result}; claimed {claim.claimed_relation}"
     grid = rich.table.Table.grid(padding=(0, 2, 0, 0))
     grid.add_column(width=_WIDEST_WORD)
@@ -263,7 +265,7 @@ def _claim_table(verdicts: Sequence[Verdict]) -> str:
             escape_markdown(each.claim.statistic),
             escape_markdown(each.claim.claimed_relation),
             escape_markdown(cell_text(each.estimate)),
-            escape_markdown(p_value_text(each.adjusted_p)),
+            escape_markdown(p_value_text(each.adjusted_p_value)),
         ]
         for each in verdicts
     ]

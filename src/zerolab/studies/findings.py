@@ -229,7 +229,7 @@ def strongest_verdict_sentences(studies: Sequence[JudgedStudy]) -> list[str]:
 
 
 def _order(verdict: Verdict) -> tuple[bool, bool, float]:
-    p = 1.0 if verdict.adjusted_p is None else verdict.adjusted_p
+    p = 1.0 if verdict.adjusted_p_value is None else verdict.adjusted_p_value
     return not verdict.claim.is_primary, verdict.word == "holds", p
 
 
@@ -274,7 +274,7 @@ def _verdict_cells(claim: Claim, judged: JudgedStudy, link: FigureLinker) -> lis
         target = link(each.ledger_path, claim.figure) or link(each.ledger_path, "")
         title = f"{verdict.title} ({verdict.note})" if verdict.note else verdict.title
         cells += [
-            Link(title, target), verdict.estimate, verdict.adjusted_p, _power_text(verdict),
+            Link(title, target), verdict.estimate, verdict.adjusted_p_value, _power_text(verdict),
             each.seed_count or None,
         ]  # fmt: skip
     return cells or ["not measured yet"]

@@ -102,7 +102,7 @@ class TrainedRun:
         return sum(record.accepted for record in self.records_of(GateRecord))
 
     @property
-    def position_count(self) -> int:
+    def selfplay_position_count(self) -> int:
         """Number of self-play positions."""
         return sum(record.positions for record in self.records_of(SelfPlayRecord))
 

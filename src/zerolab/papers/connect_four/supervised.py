@@ -24,7 +24,7 @@ from zerolab.papers.connect_four.variants import (
     SUPERVISED_PART,
     WITHOUT_FEATURES,
 )
-from zerolab.papers.solved_accuracy import measure_test_accuracy, part_due_to_plies
+from zerolab.papers.solved_accuracy import difference_due_to_plies, measure_test_accuracy
 from zerolab.report.claims import Claim
 from zerolab.report.document import Block, Document, Heading, Paragraph, Picture
 from zerolab.report.interval_plots import draw_grouped_runs
@@ -152,7 +152,7 @@ def _lead_of_game_length(results: Results) -> ClaimEstimate | MissingEstimate:
         part
         for seed, each in hard.items()
         if each and (other := easy.get(seed))
-        if (part := part_due_to_plies(each, other)) is not None
+        if (part := difference_due_to_plies(each, other)) is not None
     ]
     return estimate_mean(parts) if parts else MissingEstimate("no accuracy by ply was measured")
 

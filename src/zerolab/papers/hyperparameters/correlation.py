@@ -36,7 +36,7 @@ from zerolab.papers.hyperparameters.grid import (
 from zerolab.papers.hyperparameters.regression import (
     elo_change_at_most_epochs,
     elo_in_long_sessions,
-    elo_per_work,
+    elo_per_doubled_work,
     elo_spread_between_runs,
     fit_grid,
     interaction_of_iterations,
@@ -284,7 +284,7 @@ def grid_statistics(grid: Grid) -> dict[Claim, ClaimEstimate | MissingEstimate]:
         OVERTRAINED_CLAIM: elo_change_at_most_epochs(grid),
         EPOCHS_SATURATED_CLAIM: elo_in_long_sessions(grid, "ep", "m"),
         LONG_SESSION_SIMULATIONS_CLAIM: elo_in_long_sessions(grid, "m", "ep"),
-        MORE_TIME_HELPS_CLAIM: estimate_smallest(elo_per_work(grid)),
+        MORE_TIME_HELPS_CLAIM: estimate_smallest(elo_per_doubled_work(grid)),
         FEW_EPOCHS_CLAIM: estimate_largest(leads_of_few_epochs(grid)),
         HIGH_ELO_LOW_COST_CLAIM: lead_at_equal_time(grid),
         LONG_SESSION_FRUGAL_CLAIM: lead_over_costly_runs(grid),
@@ -360,6 +360,6 @@ def _run_cells(run: TrainedRun) -> list[Cell]:
     return [
         run.factors["seed"], *levels,
         run.seconds_by_stage["selfplay"], run.seconds_by_stage["learn"], run.training_seconds,
-        run_work.simulations, run_work.examples, run.position_count,
+        run_work.simulations, run_work.examples, run.selfplay_position_count,
         losses["policy"], losses["value"],
     ]  # fmt: skip

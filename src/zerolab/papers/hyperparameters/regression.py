@@ -225,7 +225,7 @@ def elo_in_long_sessions(grid: Grid, symbol: str, other: str) -> StudentEstimate
     return _sum_of_elos(grid, weights)
 
 
-def elo_per_work(grid: Grid) -> list[StudentEstimate]:
+def elo_per_doubled_work(grid: Grid) -> list[StudentEstimate]:
     """Return the Elo per doubling of self-play simulations and of training examples, in one fit."""
     work = np.log2([[run.work.simulations, run.work.examples] for run in grid.runs])
     constants, names = _constants(grid)

@@ -246,7 +246,7 @@ def _run_cells(sweep: Sweep, run: TrainedRun) -> list[Cell]:
     losses = run.last_epoch_losses[-1]
     return [
         run.factors["changed"], run.factors["seed"], elo, error, losses["policy"], losses["value"],
-        run.training_elos[-1], run.accepted_candidate_count, run.position_count,
+        run.training_elos[-1], run.accepted_candidate_count, run.selfplay_position_count,
         *(run.seconds_by_stage[stage] for stage in TRAINING_TIME_STAGES), training_seconds(run),
         run.planned.key,
     ]  # fmt: skip

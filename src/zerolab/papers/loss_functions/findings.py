@@ -14,7 +14,7 @@ from zerolab.papers.elo import (
     lead_over_closest_rival,
     mean_contrast,
     mean_leads,
-    weakest_elo,
+    weakest_elo_above_random,
 )
 from zerolab.papers.loss_functions import curve_claims
 from zerolab.papers.loss_functions.curve_claims import (
@@ -285,7 +285,7 @@ def loss_statistics(results: Results) -> dict[Claim, ClaimEstimate | MissingEsti
         SMALL_DIFFERENCES_CLAIM: _largest(
             [elo_on(["othello-5x5"])], [(pair, ["othello-5x5"]) for pair in pairs]
         ),
-        ALL_LOSSES_LEARN_CLAIM: weakest_elo(results, boards, "loss", [*LOSS_SYMBOLS]),
+        ALL_LOSSES_LEARN_CLAIM: weakest_elo_above_random(results, boards, "loss", [*LOSS_SYMBOLS]),
         curve_claims.LARGER_BOARDS_CLAIM: curve_claims.difference_between_sizes(results),
         curve_claims.GOBANG_LOW_VALUE_LOSS_CLAIM: curve_claims.first_value_loss_in_gobang(results),
         curve_claims.FINAL_LOSSES_CLAIM: curve_claims.difference_from_published(results),

@@ -17,17 +17,17 @@ from zerolab.papers.elo import (
     unfinished_tournaments_note,
 )
 from zerolab.papers.published_bugs.study import (
-    CLOSURE_PART,
+    ABSOLUTE_WINNER_PART,
     DEFECTIVE,
-    LABELS_PART,
+    FRESH_OPTIMIZER_PART,
     LEARNING_RATES,
     LOSSES,
-    MIRROR_PART,
-    OPTIMIZER_PART,
     PUBLISHED_LEARNING_RATE,
     RIGHT,
     SHARED_NETWORK_TOURNAMENT,
-    WINNER_PART,
+    TOURNAMENT_CLOSURE_PART,
+    UNMIRRORED_POLICY_PART,
+    WIN_LABELS_PART,
 )
 from zerolab.ratings.ratings import Rating
 from zerolab.report.claims import Claim
@@ -48,8 +48,11 @@ from zerolab.studies.statistics import (
 )
 from zerolab.studies.study import scale_caveats
 
-CLOSURE_TOURNAMENTS = (CLOSURE_PART, f"{CLOSURE_PART}-{SHARED_NETWORK_TOURNAMENT}")
-"""Tournaments of the `CLOSURE_PART` part: with each run's own network, and with shared networks."""
+CLOSURE_TOURNAMENTS = (
+    TOURNAMENT_CLOSURE_PART,
+    f"{TOURNAMENT_CLOSURE_PART}-{SHARED_NETWORK_TOURNAMENT}",
+)
+"""Tournaments of `TOURNAMENT_CLOSURE_PART`: with each run's own network, and with shared ones."""
 
 
 def _interaction(part: str, loss: str, text: str, source: str) -> Claim:
@@ -66,19 +69,19 @@ def _interaction(part: str, loss: str, text: str, source: str) -> Claim:
     )
 
 
-MIRROR_CLAIM = _interaction(
-    MIRROR_PART,
+UNMIRRORED_POLICY_CLAIM = _interaction(
+    UNMIRRORED_POLICY_PART,
     "value",
     "The bug of unmirrored policies favours learning the value alone.",
     "zerolab, on [WangCode]",
 )
-WINNER_CLAIM = _interaction(
-    WINNER_PART,
+ABSOLUTE_WINNER_CLAIM = _interaction(
+    ABSOLUTE_WINNER_PART,
     "policy",
     "The bug of absolute winners favours learning the policy alone.",
     "zerolab, on [AZG]",
 )
-WINNER_LOSS_CLAIM = Claim(
+ABSOLUTE_WINNER_LOSS_CLAIM = Claim(
     "absolute-winner-loss",
     "The bug of absolute winners makes the value loss less than half as large.",
     "zerolab, on [Wang2020a]",
@@ -86,9 +89,9 @@ WINNER_LOSS_CLAIM = Claim(
     0.5,
     "below",
     0.1,
-    figure=WINNER_PART,
+    figure=ABSOLUTE_WINNER_PART,
 )
-CLOSURE_CLAIM = Claim(
+TOURNAMENT_CLOSURE_CLAIM = Claim(
     "closure-hides-spread",
     "Sharing the last run's network hides the spread between runs.",
     "zerolab, on [WangCode]",
@@ -97,9 +100,9 @@ CLOSURE_CLAIM = Claim(
     1.0,
     "below",
     0.2,
-    figure=CLOSURE_PART,
+    figure=TOURNAMENT_CLOSURE_PART,
 )
-LABEL_CLAIM = Claim(
+WIN_LABELS_CLAIM = Claim(
     "labels-are-no-ceiling",
     "A perfect predictor scores less than 90 % on the defective labels.",
     "zerolab, on [Clausen2021, Table 1]",
@@ -108,18 +111,18 @@ LABEL_CLAIM = Claim(
     0.9,
     "below",
     0.02,
-    figure=LABELS_PART,
+    figure=WIN_LABELS_PART,
 )
 
 
 def bug_statistics(results: Results) -> dict[Claim, ClaimEstimate | MissingEstimate]:
     """Return the statistic of each claim, or the reason why it is missing."""
     return {
-        MIRROR_CLAIM: bug_loss_interaction(results, MIRROR_PART, "value"),
-        WINNER_CLAIM: bug_loss_interaction(results, WINNER_PART, "policy"),
-        WINNER_LOSS_CLAIM: _loss_ratio(results),
-        CLOSURE_CLAIM: shared_network_spread_ratio(results),
-        LABEL_CLAIM: true_label_share(results),
+        UNMIRRORED_POLICY_CLAIM: bug_loss_interaction(results, UNMIRRORED_POLICY_PART, "value"),
+        ABSOLUTE_WINNER_CLAIM: bug_loss_interaction(results, ABSOLUTE_WINNER_PART, "policy"),
+        ABSOLUTE_WINNER_LOSS_CLAIM: _loss_ratio(results),
+        TOURNAMENT_CLOSURE_CLAIM: shared_network_spread_ratio(results),
+        WIN_LABELS_CLAIM: true_label_share(results),
     }
 
 
@@ -151,12 +154,12 @@ def _loss_ratio(results: Results) -> ClaimEstimate | MissingEstimate:
     groups = [
         [
             run.last_epoch_losses[-1]["value"]
-            for run in results.runs_where(WINNER_PART, code=code, loss="sum")
+            for run in results.runs_where(ABSOLUTE_WINNER_PART, code=code, loss="sum")
         ]
         for code in (DEFECTIVE, RIGHT)
     ]
     if not all(groups):
-        return MissingEstimate(results.unfinished_message(WINNER_PART))
+        return MissingEstimate(results.unfinished_message(ABSOLUTE_WINNER_PART))
     return bootstrap(*groups, statistic=lambda wrong, right: mean(wrong) / mean(right))
 
 
@@ -164,7 +167,10 @@ def ratings_by_loss(results: Results, key: str) -> dict[str, list[Rating]]:
     """Return the ratings of the players of a tournament in `CLOSURE_TOURNAMENTS`, by loss."""
     rated = results.tournaments[key].rating_by_player
     return {
-        loss: [rated[run.planned.label] for run in results.runs_where(CLOSURE_PART, loss=loss)]
+        loss: [
+            rated[run.planned.label]
+            for run in results.runs_where(TOURNAMENT_CLOSURE_PART, loss=loss)
+        ]
         for loss in LOSSES
     }
 
@@ -185,9 +191,9 @@ def shared_network_spread_ratio(results: Results) -> ClaimEstimate | MissingEsti
     return MissingEstimate("one run per loss: no spread to compare") if ratio is None else ratio
 
 
-def label_results(results: Results, code: str, names: Sequence[str]) -> list[list[float]]:
+def win_label_results(results: Results, code: str, names: Sequence[str]) -> list[list[float]]:
     """Return the results in `names` of each computation that provides them all, ordered by seed."""
-    prefix = f"{LABELS_PART}: {code}/"
+    prefix = f"{WIN_LABELS_PART}: {code}/"
     return [
         [numbers[name] for name in names]
         for label, numbers in results.computation_results.items()
@@ -195,12 +201,14 @@ def label_results(results: Results, code: str, names: Sequence[str]) -> list[lis
     ]
 
 
-def missing_label_results(results: Results) -> MissingEstimate:
+def missing_win_label_results(results: Results) -> MissingEstimate:
     """Return the reason why results of label computations are missing."""
     stale = "an earlier version computed results without some numbers: remove"
-    keys = [planned.key for planned in results.design.computations if planned.part == LABELS_PART]
+    keys = [
+        planned.key for planned in results.design.computations if planned.part == WIN_LABELS_PART
+    ]
     files = ", ".join(f"computed/{key}.json" for key in keys)
-    return MissingEstimate(results.unfinished_message(LABELS_PART) or f"{stale} {files}")
+    return MissingEstimate(results.unfinished_message(WIN_LABELS_PART) or f"{stale} {files}")
 
 
 def true_label_share(results: Results) -> ClaimEstimate | MissingEstimate:
@@ -208,9 +216,9 @@ def true_label_share(results: Results) -> ClaimEstimate | MissingEstimate:
 
     The other data sets share positions with the first, so they cannot be pooled.
     """
-    counts = label_results(results, DEFECTIVE, ["true_labels", "distinct"])
+    counts = win_label_results(results, DEFECTIVE, ["true_labels", "distinct"])
     if not counts:
-        return missing_label_results(results)
+        return missing_win_label_results(results)
     true, distinct = counts[0]
     return BinomialEstimate(int(true), int(distinct))
 
@@ -218,17 +226,19 @@ def true_label_share(results: Results) -> ClaimEstimate | MissingEstimate:
 OWN, SHARED = "own networks", "the last run's network"
 
 _BUGS = {
-    MIRROR_PART: "In Connect Four, mirrored boards are paired with the policy of the original board"
-    " [WangCode]. The conflicting policy targets should favour learning the value alone.",
-    WINNER_PART: "Gobang results are interpreted as if they were relative to the side to move, so"
-    " every position of the first player is labelled a loss, regardless of the winner [AZG]. The"
-    " value is then easy to learn but worthless, which should favour learning the policy alone.",
-    OPTIMIZER_PART: "Adam is re-created in every iteration with its default learning rate of 0.001"
-    " [AZG]. A sweep over learning rates then compares identical runs.",
-    CLOSURE_PART: "All runs of a loss play with the last run's network [WangCode]. The published"
-    " spread then reflects variation between games, not between training runs.",
-    LABELS_PART: "Lost positions with the first player to move are labelled draws [ClausenCode]."
-    " The published accuracy then measures agreement with wrong labels.",
+    UNMIRRORED_POLICY_PART: "In Connect Four, mirrored boards are paired with the policy of the"
+    " original board [WangCode]. The conflicting policy targets should favour learning the value"
+    " alone.",
+    ABSOLUTE_WINNER_PART: "Gobang results are interpreted as if they were relative to the side to"
+    " move, so every position of the first player is labelled a loss, regardless of the winner"
+    " [AZG]. The value is then easy to learn but worthless, which should favour learning the policy"
+    " alone.",
+    FRESH_OPTIMIZER_PART: "Adam is re-created in every iteration with its default learning rate of"
+    " 0.001 [AZG]. A sweep over learning rates then compares identical runs.",
+    TOURNAMENT_CLOSURE_PART: "All runs of a loss play with the last run's network [WangCode]. The"
+    " published spread then reflects variation between games, not between training runs.",
+    WIN_LABELS_PART: "Lost positions with the first player to move are labelled draws"
+    " [ClausenCode]. The published accuracy then measures agreement with wrong labels.",
 }
 
 
@@ -237,9 +247,9 @@ def bug_report(results: Results) -> Document:
     subject = "the effect of a bug on the published runs"
     blocks: list[Block] = [
         *verdict_section(results, results.judge(bug_statistics)),
-        *_trained(results, MIRROR_PART, "loss"),
-        *_trained(results, WINNER_PART, "loss"),
-        *_trained(results, OPTIMIZER_PART, "rate"),
+        *_trained(results, UNMIRRORED_POLICY_PART, "loss"),
+        *_trained(results, ABSOLUTE_WINNER_PART, "loss"),
+        *_trained(results, FRESH_OPTIMIZER_PART, "rate"),
         *_rates(results),
         *_closed(results),
         *_labelled(results),
@@ -254,7 +264,7 @@ def bug_report(results: Results) -> Document:
 
 def _rates(results: Results) -> Iterator[Block]:
     """Yield the effects of the learning rate and of the bug, which no paper reports."""
-    tournament = results.tournaments.get(OPTIMIZER_PART)
+    tournament = results.tournaments.get(FRESH_OPTIMIZER_PART)
     if tournament is None:
         return
     published = f"{PUBLISHED_LEARNING_RATE:g}"
@@ -269,7 +279,7 @@ def _rates(results: Results) -> Iterator[Block]:
     for title, pair in comparisons.items():
         ratings, others = (
             {run.seed: tournament.final_rating(run)
-             for run in results.runs_where(OPTIMIZER_PART, code=code, rate=rate)}
+             for run in results.runs_where(FRESH_OPTIMIZER_PART, code=code, rate=rate)}
             for code, rate in pair
         )  # fmt: skip
         if pairs := pair_by_seed(ratings, others):
@@ -319,8 +329,8 @@ def _title(part: str) -> str:
 
 
 def _closed(results: Results) -> Iterator[Block]:
-    yield Heading(_title(CLOSURE_PART))
-    yield Paragraph(_BUGS[CLOSURE_PART])
+    yield Heading(_title(TOURNAMENT_CLOSURE_PART))
+    yield Paragraph(_BUGS[TOURNAMENT_CLOSURE_PART])
     if missing := unfinished_tournaments_note(results, CLOSURE_TOURNAMENTS):
         yield Paragraph(f"Not finished: {missing.reason}.")
         return
@@ -329,7 +339,7 @@ def _closed(results: Results) -> Iterator[Block]:
         zip(names, (ratings_by_loss(results, key) for key in CLOSURE_TOURNAMENTS), strict=True)
     )
     yield Picture(
-        CLOSURE_PART,
+        TOURNAMENT_CLOSURE_PART,
         draw_grouped_runs(
             {f"loss {loss}": {name: ratings_sample(rated[name][loss]) for name in names}
              for loss in LOSSES},
@@ -347,7 +357,7 @@ def _closed(results: Results) -> Iterator[Block]:
         "loss", "networks", "runs", Column("Elo", "+.0f"), Column("SD between players", ".0f"),
         Column("error of measuring a player", ".0f"),
     ]  # fmt: skip
-    yield Table(f"{CLOSURE_PART}-elo", "Tournament Elo by network used", columns, rows)
+    yield Table(f"{TOURNAMENT_CLOSURE_PART}-elo", "Tournament Elo by network used", columns, rows)
 
 
 def _spread(ratings: Sequence[Rating]) -> tuple[float, float | None, float]:
@@ -358,8 +368,8 @@ def _spread(ratings: Sequence[Rating]) -> tuple[float, float | None, float]:
 
 
 def _labelled(results: Results) -> Iterator[Block]:
-    yield Heading(_title(LABELS_PART))
-    yield Paragraph(_BUGS[LABELS_PART])
+    yield Heading(_title(WIN_LABELS_PART))
+    yield Paragraph(_BUGS[WIN_LABELS_PART])
     titles = {
         "on_labels": "accuracy on the labels",
         "on_outcomes": "accuracy on the true outcomes",
@@ -370,15 +380,15 @@ def _labelled(results: Results) -> Iterator[Block]:
             code: run_sample([100 * share for share, _ in shares],
                          [100 * sqrt(share * (1 - share) / count) for share, count in shares])
             for code in (RIGHT, DEFECTIVE)
-            if (shares := label_results(results, code, [name, "held_out"]))
+            if (shares := win_label_results(results, code, [name, "held_out"]))
         }
         for name, title in titles.items()
     }  # fmt: skip
     if not all(groups.values()):
-        yield Paragraph(f"Not finished: {missing_label_results(results).reason}.")
+        yield Paragraph(f"Not finished: {missing_win_label_results(results).reason}.")
         return
     yield Picture(
-        LABELS_PART,
+        WIN_LABELS_PART,
         draw_grouped_runs(groups, "Predicting win, draw or loss", "held-out positions, %"),
         "Accuracy of a small network trained on solved positions with either the published or the"
         " correct labels. At every scale it is smaller than the networks of [Clausen2021] and"

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from zerolab.report.document import Document
     from zerolab.studies.results import Results
 
-MIRROR_PART = "mirrored-policy"
-WINNER_PART = "absolute-winner"
-OPTIMIZER_PART = "fresh-optimizer"
-CLOSURE_PART = "tournament-closure"
-LABELS_PART = "win-labels"
+UNMIRRORED_POLICY_PART = "mirrored-policy"
+ABSOLUTE_WINNER_PART = "absolute-winner"
+FRESH_OPTIMIZER_PART = "fresh-optimizer"
+TOURNAMENT_CLOSURE_PART = "tournament-closure"
+WIN_LABELS_PART = "win-labels"
 """Parts of the study: one per bug."""
 RIGHT, DEFECTIVE = "right", "defective"
 """Levels of the ``code`` factor: without and with the bug."""
@@ -37,19 +37,19 @@ PUBLISHED_LEARNING_RATE = 0.005
 """Published learning rate, which the defective code replaces with 0.001."""
 
 _GAMES: Mapping[str, str] = {
-    MIRROR_PART: "connect_four:6x6",
-    WINNER_PART: "gobang:6x6",
-    OPTIMIZER_PART: "othello:6x6",
+    UNMIRRORED_POLICY_PART: "connect_four:6x6",
+    ABSOLUTE_WINNER_PART: "gobang:6x6",
+    FRESH_OPTIMIZER_PART: "othello:6x6",
 }
 _SMOKE_GAMES: Mapping[str, str] = {
     **_GAMES,
-    WINNER_PART: "gobang:4x4:3",
-    OPTIMIZER_PART: "othello:4x4",
+    ABSOLUTE_WINNER_PART: "gobang:4x4:3",
+    FRESH_OPTIMIZER_PART: "othello:4x4",
 }
 _SETTINGS: Mapping[str, str] = {
-    MIRROR_PART: "mirrored_policy",
-    WINNER_PART: "absolute_winner",
-    OPTIMIZER_PART: "fresh_optimizer",
+    UNMIRRORED_POLICY_PART: "mirrored_policy",
+    ABSOLUTE_WINNER_PART: "absolute_winner",
+    FRESH_OPTIMIZER_PART: "fresh_optimizer",
 }
 """Value of the setting ``published_bugs``, by part."""
 _LABELLED: Mapping[Scale, tuple[str, int, int]] = {
@@ -83,18 +83,18 @@ class PublishedBugsStudy(Study):
         return _SEEDS[scale]
 
     def design(self, scale: Scale, seeds: Sequence[int]) -> Design:
-        mirror = [run for seed in seeds for run in _losses(scale, MIRROR_PART, seed)]
-        winner = [run for seed in seeds for run in _losses(scale, WINNER_PART, seed)]
+        mirror = [run for seed in seeds for run in _losses(scale, UNMIRRORED_POLICY_PART, seed)]
+        winner = [run for seed in seeds for run in _losses(scale, ABSOLUTE_WINNER_PART, seed)]
         optimizer = [run for seed in seeds for run in _rates(scale, seed)]
         closure, closed = _closure(scale, seeds)
         return Design(
             [*mirror, *winner, *optimizer, *closure],
             [
-                *_tournaments(scale, MIRROR_PART, mirror),
-                *_tournaments(scale, WINNER_PART, winner),
-                *_tournaments(scale, OPTIMIZER_PART, optimizer),
-                _tournament(scale, CLOSURE_PART, {run.label: run for run in closure}),
-                _tournament(scale, CLOSURE_PART, closed, SHARED_NETWORK_TOURNAMENT),
+                *_tournaments(scale, UNMIRRORED_POLICY_PART, mirror),
+                *_tournaments(scale, ABSOLUTE_WINNER_PART, winner),
+                *_tournaments(scale, FRESH_OPTIMIZER_PART, optimizer),
+                _tournament(scale, TOURNAMENT_CLOSURE_PART, {run.label: run for run in closure}),
+                _tournament(scale, TOURNAMENT_CLOSURE_PART, closed, SHARED_NETWORK_TOURNAMENT),
             ],
             list(_labels(scale)),
         )
@@ -111,9 +111,9 @@ class PublishedBugsStudy(Study):
 
 
 def _game(scale: Scale, part: str) -> str:
-    """Return the game of a part. CLOSURE_PART uses the same game as MIRROR_PART."""
+    """Return a part's game; TOURNAMENT_CLOSURE_PART has the game of UNMIRRORED_POLICY_PART."""
     games = _SMOKE_GAMES if scale == "smoke" else _GAMES
-    return games.get(part, games[MIRROR_PART])
+    return games.get(part, games[UNMIRRORED_POLICY_PART])
 
 
 def _run(scale: Scale, part: str, code: str, loss: str, seed: int, rate: float) -> PlannedRun:
@@ -143,14 +143,15 @@ def _rates(scale: Scale, seed: int) -> Iterator[PlannedRun]:
         *((RIGHT, rate) for rate in LEARNING_RATES),
         (DEFECTIVE, PUBLISHED_LEARNING_RATE),
     ]:
-        yield _run(scale, OPTIMIZER_PART, code, "sum", seed, rate)
+        yield _run(scale, FRESH_OPTIMIZER_PART, code, "sum", seed, rate)
 
 
 def _closure(scale: Scale, seeds: Sequence[int]) -> tuple[list[PlannedRun], dict[str, PlannedRun]]:
     """Plan the runs of the tournament, and the run that plays under each label with the bug."""
     runs = [
         plan_run(
-            CLOSURE_PART, _game(scale, CLOSURE_PART), "wang2019", {"loss": loss},
+            TOURNAMENT_CLOSURE_PART, _game(scale, TOURNAMENT_CLOSURE_PART), "wang2019",
+            {"loss": loss},
             {**wang2019_changes(scale, "connect_four", "6x6"), "learn.loss": loss}, seed,
         )
         for loss in LOSSES
@@ -184,7 +185,7 @@ def _labels(scale: Scale) -> Iterator[PlannedComputation]:
     for code in (RIGHT, DEFECTIVE):
         for seed in range(_LABEL_SEEDS[scale]):
             yield PlannedComputation(
-                LABELS_PART,
+                WIN_LABELS_PART,
                 f"{code}/seed={seed}",
                 "zerolab.papers.published_bugs.win_labels:learn_outcomes",
                 {

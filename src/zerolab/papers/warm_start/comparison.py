@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def gain_weights(variants: Sequence[str]) -> dict[str, float]:
+def gain_contrast_weights(variants: Sequence[str]) -> dict[str, float]:
     """Return the weights of the mean of some variants minus the baseline."""
     return {each: 1.0 / len(variants) for each in variants} | {BASELINE: -1.0}
 
@@ -51,7 +51,9 @@ def smallest_difference(
     )
 
 
-def largest_difference(model: PerGameModels, variants: Sequence[str], game: str) -> RankedEstimate:
+def largest_variant_difference(
+    model: PerGameModels, variants: Sequence[str], game: str
+) -> RankedEstimate:
     """Return the largest difference between any two variants in a game."""
     return estimate_largest(
         [
@@ -61,7 +63,7 @@ def largest_difference(model: PerGameModels, variants: Sequence[str], game: str)
     )
 
 
-def largest_change(
+def largest_contrast_change(
     model: PerGameModels, contrasts: Sequence[Mapping[str, float]], games: Sequence[str]
 ) -> RankedEstimate:
     """Return the largest change of any contrast from one game to another."""
@@ -74,7 +76,7 @@ def largest_change(
     )
 
 
-def mean_change(
+def mean_contrast_change(
     model: PerGameModels, weights: Mapping[str, float], game: str, others: Sequence[str]
 ) -> StudentEstimate:
     """Return the mean change of a contrast from a game to each of some other games."""
@@ -88,7 +90,7 @@ def ranked_gain(
     model: PerGameModels, cases: Sequence[tuple[str, str]], rank: int
 ) -> RankedEstimate:
     """Return the `rank`-th largest gain over the baseline in `cases`, pairs of variant and game."""
-    gains = [model.contrast(gain_weights([variant]), [game]) for variant, game in cases]
+    gains = [model.contrast(gain_contrast_weights([variant]), [game]) for variant, game in cases]
     return estimate_ranked(gains, rank)
 
 

@@ -21,11 +21,11 @@ from zerolab.papers.elo import (
 )
 from zerolab.papers.solved_accuracy import fit_accuracy_model
 from zerolab.papers.warm_start.comparison import (
-    gain_weights,
-    largest_change,
-    largest_difference,
+    gain_contrast_weights,
+    largest_contrast_change,
+    largest_variant_difference,
     lead_over_most_constant,
-    mean_change,
+    mean_contrast_change,
     ranked_gain,
     smallest_best_gain,
     smallest_difference,
@@ -318,13 +318,13 @@ _WEIGHTED = {_WRO: 0.5, WRORA: 0.5, _ROLLOUT: -0.5, _RORA: -0.5}
 _SINGLE_CASES = [(each, game) for game in GAMES for each in (_ROLLOUT, _RAVE)]
 _OTHELLO_CASES = [(each, "othello") for each in VARIANTS_WITH_WARM_START]
 _OF_ALL_GAMES: Mapping[Claim, Callable[[PerGameModels], ClaimEstimate]] = {
-    WRORA_GAIN_CLAIM: lambda model: model.contrast(gain_weights([WRORA])),
+    WRORA_GAIN_CLAIM: lambda model: model.contrast(gain_contrast_weights([WRORA])),
     WRORA_BEST_CLAIM: lambda model: smallest_difference(model, [WRORA], WRORA_RIVALS, GAMES),
     WARM_STARTS_GAIN_CLAIM: lambda model: model.contrast(
-        gain_weights(VARIANTS_WITH_WARM_START), _STATIC
+        gain_contrast_weights(VARIANTS_WITH_WARM_START), _STATIC
     ),
     NETWORK_VALUE_HELPS_CLAIM: lambda model: model.contrast(_WEIGHTED),
-    NETWORK_VALUE_BY_GAME_CLAIM: lambda model: largest_change(model, [_WEIGHTED], GAMES),
+    NETWORK_VALUE_BY_GAME_CLAIM: lambda model: largest_contrast_change(model, [_WEIGHTED], GAMES),
     BEST_VARIANT_BY_GAME_CLAIM: lambda model: lead_over_most_constant(model, VARIANTS, GAMES),
     SINGLE_GAINS_LITTLE_CLAIM: lambda model: ranked_gain(
         model, _SINGLE_CASES, len(_SINGLE_CASES) - 1
@@ -334,11 +334,11 @@ _OF_ALL_GAMES: Mapping[Claim, Callable[[PerGameModels], ClaimEstimate]] = {
         model, VARIANTS_WITH_WARM_START, GAMES
     ),
     COMBINATION_CLAIM: lambda model: smallest_best_gain(model, _COMBINATIONS, GAMES),
-    STATIC_OPENINGS_GAIN_CLAIM: lambda model: mean_change(
-        model, gain_weights(VARIANTS_WITH_WARM_START), "othello", _STATIC
+    STATIC_OPENINGS_GAIN_CLAIM: lambda model: mean_contrast_change(
+        model, gain_contrast_weights(VARIANTS_WITH_WARM_START), "othello", _STATIC
     ),
-    GAIN_BY_GAME_CLAIM: lambda model: largest_change(
-        model, [gain_weights([each]) for each in VARIANTS_WITH_WARM_START], GAMES
+    GAIN_BY_GAME_CLAIM: lambda model: largest_contrast_change(
+        model, [gain_contrast_weights([each]) for each in VARIANTS_WITH_WARM_START], GAMES
     ),
 }
 _OF_ONE_GAME: Mapping[Claim, tuple[str, Callable[[PerGameModels], ClaimEstimate]]] = {
@@ -346,8 +346,12 @@ _OF_ONE_GAME: Mapping[Claim, tuple[str, Callable[[PerGameModels], ClaimEstimate]
     RAVE_WORST_CLAIM: (
         "gobang", lambda model: smallest_difference(model, _OTHERS, [_RAVE], ["gobang"]),
     ),
-    GAIN_SIZE_CLAIM: ("gobang", lambda model: model.contrast(gain_weights(_OTHERS), ["gobang"])),
-    ALIKE_IN_GOBANG_CLAIM: ("gobang", lambda model: largest_difference(model, _OTHERS, "gobang")),
+    GAIN_SIZE_CLAIM: (
+        "gobang", lambda model: model.contrast(gain_contrast_weights(_OTHERS), ["gobang"]),
+    ),
+    ALIKE_IN_GOBANG_CLAIM: (
+        "gobang", lambda model: largest_variant_difference(model, _OTHERS, "gobang"),
+    ),
 }  # fmt: skip
 
 
@@ -360,7 +364,7 @@ def warm_start_statistics(results: Results) -> dict[Claim, ClaimEstimate | Missi
     accuracies = fit_accuracy_model(results, GAMES, "variant", VARIANTS, "policy")
     return {
         **{claim: _unless_missing(model, each) for claim, each in _OF_ALL_GAMES.items()},
-        WRORA_ACCURACY_CLAIM: mean_contrast(accuracies, gain_weights([WRORA])),
+        WRORA_ACCURACY_CLAIM: mean_contrast(accuracies, gain_contrast_weights([WRORA])),
         **{
             claim: _unless_missing(of_game[game], estimate)
             for claim, (game, estimate) in _OF_ONE_GAME.items()

@@ -186,12 +186,12 @@ def _pupil(connection: Request) -> str:
 
 ClassroomParam = Annotated[Classroom, Depends(_classroom)]
 ClassProcessParam = Annotated[ClassTournamentProcess, Depends(_play)]
-RequestingPupil = Annotated[str, Depends(_pupil)]
+PupilNameParam = Annotated[str, Depends(_pupil)]
 
 
 @router.get("/mine")
 def pupil_view(
-    lab: Lab, classroom: ClassroomParam, process: ClassProcessParam, name: RequestingPupil
+    lab: Lab, classroom: ClassroomParam, process: ClassProcessParam, name: PupilNameParam
 ) -> PupilView:
     """Return the agent of the pupil who sends the request, and the state of the tournament."""
     game, agent = classroom.record.game, classroom.pupil(name).agent
@@ -205,7 +205,7 @@ def pupil_view(
 @router.post("/mine")
 def enter_agent(
     lab: Lab, classroom: ClassroomParam, process: ClassProcessParam,
-    name: RequestingPupil, request: AgentChoice,
+    name: PupilNameParam, request: AgentChoice,
 ) -> PupilView:  # fmt: skip
     """Check an agent and make it the agent of the pupil who sends the request."""
     game = parse_game(classroom.record.game)
@@ -223,7 +223,7 @@ def enter_agent(
 @router.post("/file")
 async def enter_agent_file(
     lab: Lab, classroom: ClassroomParam, process: ClassProcessParam,
-    name: RequestingPupil, connection: Request,
+    name: PupilNameParam, connection: Request,
 ) -> PupilView:  # fmt: skip
     """Check an agent file, written by `zerolab export`, and make it the pupil's agent."""
     with lab.uploads.hold(client_of(connection)):
