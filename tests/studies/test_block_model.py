@@ -83,7 +83,7 @@ def test_two_variants_are_compared_in_pairs():
 @pytest.mark.parametrize("error", [1e-1, 1e-2, 1e-3])
 def test_blocks_can_vary_much_more_than_errors(error):
     values = simulate(np.random.default_rng(7), seeds=4, block=1.0, error=error)
-    ours = fit_blocks({name: values[name] for name in VARIANTS[:2]})
+    ours = fit_block_model({name: values[name] for name in VARIANTS[:2]})
     estimate = ours.contrast({"rollout": 1.0, "baseline": -1.0})
     paired = paired_difference([*values["rollout"].values()], [*values["baseline"].values()])
     assert estimate.value == pytest.approx(paired.value, abs=1e-3 * error)

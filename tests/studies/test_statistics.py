@@ -173,8 +173,8 @@ def test_binomial_p_is_twice_the_smaller_tail(successes, trials, share):
     ]
     estimate = BinomialEstimate(successes, trials)
     assert estimate.p_value(share) == pytest.approx(min(1.0, 2 * min(tails)))
-    above = estimate_smallest([estimate]).one_sided(share, 1.0)
-    below = estimate_smallest([estimate]).one_sided(share, -1.0)
+    above = estimate_smallest([estimate]).one_sided_p_value(share, 1.0)
+    below = estimate_smallest([estimate]).one_sided_p_value(share, -1.0)
     assert min(above, below) == pytest.approx(min(tails))
 
 
