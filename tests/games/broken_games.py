@@ -143,8 +143,8 @@ class NameParsedWrongly(CellNotation):
 @_broken("check_drawing")
 class BoardWithoutColours(CellNotation):
     @staticmethod
-    def board_of(game, state):
-        return abs(CellNotation.board_of(game, state))
+    def mover_board(game, state):
+        return abs(CellNotation.mover_board(game, state))
 
 
 @_broken("check_drawing")

@@ -50,7 +50,7 @@ BROKEN = {
     "EncodeSkipsEmptyCells": "encode leaves entries unwritten",
     "EmptyPlanes": "the last action changed no plane",
     "DuplicateNames": 'several actions have the name "a"',
-    "BoardWithoutColours": "board_of does not return the pieces of plane 0",
+    "BoardWithoutColours": "mover_board does not return the pieces of plane 0",
     "DrawingWithoutLastColumn": "the drawing does not show every cell",
     "NameParsedWrongly": '"b1" is action 1, but is parsed as 2',
     "RectangleQuarterTurn": "is not a permutation",

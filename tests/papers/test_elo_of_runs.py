@@ -100,7 +100,7 @@ def correlated(groups, seed_count=None):
     )
     results = made_up_results("mini", design, measure, elo)
     return correlation_with_elo(
-        results, design.parts, "loss", groups, lambda run: run.training_elos[-1]
+        results, design.part_names, "loss", groups, lambda run: run.training_elos[-1]
     )
 
 

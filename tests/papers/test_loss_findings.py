@@ -37,11 +37,11 @@ def judged(measure):
 
 
 def weakest(results):
-    return weakest_elo_above_random(results, results.design.parts, "loss", [*LOSS_SYMBOLS])
+    return weakest_elo_above_random(results, results.design.part_names, "loss", [*LOSS_SYMBOLS])
 
 
 def bias(results):
-    correlations = findings.correlations(results, results.design.parts)
+    correlations = findings.correlations(results, results.design.part_names)
     return correlations[curve_claims.TRAINING_ELO_BIAS_CLAIM]
 
 
@@ -83,7 +83,7 @@ def test_usually_best_means_best_on_most_boards():
     design = design_of(LossFunctionsStudy, "mini")
     for count, word in ((4, "holds"), (3, "does not hold")):
 
-        def elo(planned, boards=design.parts[:count]):
+        def elo(planned, boards=design.part_names[:count]):
             gain = 100.0 if planned.part in boards else -300.0
             return noise(planned) + gain * (planned.factors["loss"] == "value")
 
@@ -322,7 +322,7 @@ def test_weakest_combination_decides_the_learning_claim():
             results.tournaments[part].final_rating(run).elo + 300
             for run in results.runs_where(part, loss=target)
         ])
-        for part in results.design.parts for target in LOSS_SYMBOLS
+        for part in results.design.part_names for target in LOSS_SYMBOLS
     ]  # fmt: skip
     assert found.value == pytest.approx(min(means))
 

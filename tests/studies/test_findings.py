@@ -17,7 +17,7 @@ from zerolab.report.text import markdown_page
 from zerolab.studies import findings
 from zerolab.studies.claims import MissingEstimate
 from zerolab.studies.design import Design
-from zerolab.studies.ledger import Ledger, LedgerHeader, LedgerRow, read_ledger, write_ledger
+from zerolab.studies.ledger import FinishedWorkRow, Ledger, LedgerHeader, read_ledger, write_ledger
 from zerolab.studies.statistics import estimate_mean
 
 FIRST = Claim("gain", "It gains.", "[Paper, Fig. 1]", "gain", 0.0, "above", 1.0, figure="gain")
@@ -64,7 +64,7 @@ def write(folder, gains, scale="mini", study="gains", **header):
     """Write a ledger of runs with the given gains and return its path."""
     design = STUDIES["gains"].design(scale, SEEDS)
     rows = [
-        LedgerRow(
+        FinishedWorkRow(
             "run", run.part, run.label, run.key, run.factors["seed"], measurements={"gain": gain}
         )
         for run, gain in zip(design.runs, gains, strict=True)

@@ -49,7 +49,7 @@ def test_study_has_documentation(name):
 @by_scale
 def test_design_has_unique_names(name, scale):
     design = planned(name, scale)
-    assert design.parts
+    assert design.part_names
     labels = [(run.part, run.label) for run in design.runs]
     assert len(set(labels)) == len(labels)
     labels = [(item.part, item.label) for item in design.computations]
@@ -103,7 +103,7 @@ def test_claims_do_not_depend_on_the_scale(name):
 @by_name
 def test_parts_can_be_selected(name):
     design = planned(name, "paper")
-    for part in design.parts:
+    for part in design.part_names:
         chosen = design.restricted_to_parts([part])
         own_runs = [run for run in chosen.runs if run.part == part]
         sources = {source.key for run in chosen.runs for source in run.source_runs}
@@ -111,5 +111,5 @@ def test_parts_can_be_selected(name):
         assert {run.key for run in source_runs} <= sources - {run.key for run in own_runs}
         assert own_runs or source_runs == []
         if not any(run.source_runs for run in own_runs):
-            assert chosen.parts == [part]
+            assert chosen.part_names == [part]
         assert {each.part for each in (*chosen.tournaments, *chosen.computations)} <= {part}

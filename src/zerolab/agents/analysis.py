@@ -17,7 +17,7 @@ from zerolab.core.errors import UserError
 from zerolab.report.board_svg import Hint, draw_board, signed_number
 from zerolab.report.table import data_frame
 from zerolab.rules.catalogue import game_name
-from zerolab.rules.position import Position, board_image
+from zerolab.rules.position import Position, board_image_content
 from zerolab.search.roots import SearchResult
 
 if TYPE_CHECKING:
@@ -284,5 +284,5 @@ def analysis_html(analysis: Analysis) -> str:
         facts.append(f"value {value_text(analysis)} for {side}")
     if analysis.principal_variation:
         facts.append(f"best line {escape(' '.join(analysis.principal_variation))}")
-    board = draw_board(board_image(position, board_hints(analysis)))
+    board = draw_board(board_image_content(position, board_hints(analysis)))
     return f"<div>{board}<div>{'; '.join(facts)}</div></div>"

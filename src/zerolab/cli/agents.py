@@ -19,9 +19,8 @@ from zerolab.agents.specs import (
     parse_agents,
     require_public_agent,
 )
-from zerolab.cli.evaluate import check_bounds, parse_plies
 from zerolab.cli.output import Console, print_json, print_lines
-from zerolab.cli.parse import AgentSpec
+from zerolab.cli.parse import AgentSpec, check_bounds, parse_plies
 from zerolab.cli.progress import format_duration, progress_bar
 from zerolab.core import __version__
 from zerolab.core.config import validate

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -12,7 +11,7 @@ import tyro
 from zerolab.agents.agent import Agent
 from zerolab.agents.specs import parse_agent
 from zerolab.cli.output import Console, print_json, print_lines
-from zerolab.cli.parse import AgentSpec
+from zerolab.cli.parse import AgentSpec, check_bounds, parse_plies
 from zerolab.cli.process import advise_resuming
 from zerolab.cli.progress import ProgressCallback, progress_bar
 from zerolab.core.config import validate
@@ -386,21 +385,6 @@ def solve_public_set(public: PublicSet, processes: int | None = None) -> SolvedP
         return solve_set(
             public, workers, lambda done: update(done, ""), folder=solved_set_cache_folder()
         )
-
-
-def check_bounds(name: str, value: int, most: int, least: int = 1) -> None:
-    """Raise UserError unless the value of an option is within its bounds."""
-    if not least <= value <= most:
-        raise UserError(f"{name} = {quoted(value)}: expected at least {least} and at most {most}")
-
-
-def parse_plies(text: str) -> dict[str, int]:
-    """Return `first_ply` and `last_ply` from ``LOW:HIGH``, omitting a bound that is not given."""
-    match = re.fullmatch(r"(\d{0,5}):(\d{0,5})", text)
-    if match is None:
-        raise UserError(f"--plies {quoted(text)}: expected LOW:HIGH, such as 20:, 8:30 or :12")
-    ends = zip(("first_ply", "last_ply"), match.groups(), strict=True)
-    return {name: int(digits) for name, digits in ends if digits}
 
 
 def _show_collection(update: ProgressCallback, progress: CollectionProgress) -> None:

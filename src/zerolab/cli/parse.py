@@ -255,3 +255,18 @@ def _setting(function: Callable[..., Any], name: str) -> str:
 
     model = LeagueSettings if function.__name__ == "league" else TrainSettings
     return find_setting_key(model, name.rpartition(".")[2])
+
+
+def check_bounds(name: str, value: int, most: int, least: int = 1) -> None:
+    """Raise UserError unless the value of an option is within its bounds."""
+    if not least <= value <= most:
+        raise UserError(f"{name} = {quoted(value)}: expected at least {least} and at most {most}")
+
+
+def parse_plies(text: str) -> dict[str, int]:
+    """Return `first_ply` and `last_ply` from ``LOW:HIGH``, omitting a bound that is not given."""
+    match = re.fullmatch(r"(\d{0,5}):(\d{0,5})", text)
+    if match is None:
+        raise UserError(f"--plies {quoted(text)}: expected LOW:HIGH, such as 20:, 8:30 or :12")
+    ends = zip(("first_ply", "last_ply"), match.groups(), strict=True)
+    return {name: int(digits) for name, digits in ends if digits}

@@ -87,11 +87,11 @@ class RayCluster:
         return self.address == LOCAL_ADDRESS
 
     @classmethod
-    def join(cls, address: str, count: int) -> RayCluster:
+    def join(cls, address: str, worker_count: int) -> RayCluster:
         """Join the cluster at ``HOST:PORT``, or start one on this machine for ``local``.
 
-        `count` is the number of workers, each on its own CPU; 0 means one per CPU. Raises UserError
-        if joining fails or the cluster has fewer CPUs.
+        Each worker has its own CPU; a `worker_count` of 0 means one worker per CPU. Raises
+        UserError if joining fails or the cluster has fewer CPUs.
         """
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         if address == LOCAL_ADDRESS:
@@ -99,7 +99,7 @@ class RayCluster:
                 _init(
                     "cannot start Ray on this machine",
                     address=LOCAL_ADDRESS,
-                    num_cpus=count or available_cores(),
+                    num_cpus=worker_count or available_cores(),
                     include_dashboard=False,
                     object_store_memory=_LOCAL_STORE,
                     _system_config={"worker_niceness": 0},  # as for workers without Ray
@@ -111,12 +111,13 @@ class RayCluster:
         cpus, gpus = (
             int(sum(node["Resources"].get(kind, 0) for node in nodes)) for kind in ("CPU", "GPU")
         )
-        if cpus < max(1, count):
+        if cpus < max(1, worker_count):
             ray.shutdown()
             raise UserError(
-                f"workers = {max(1, count)}: the Ray cluster at {address} has only {cpus} CPUs"
+                f"workers = {max(1, worker_count)}: the Ray cluster at {address} has only {cpus}"
+                " CPUs"
             )
-        return cls(address, count or cpus, gpu_share(gpus, count or cpus))
+        return cls(address, worker_count or cpus, gpu_share(gpus, worker_count or cpus))
 
     def leave(self) -> None:
         """Cancel the tasks of this process and leave the cluster; shut down a local cluster."""

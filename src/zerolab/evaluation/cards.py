@@ -202,9 +202,8 @@ def read_card(agent_file: Path, agent: CheckedAgent) -> AgentCard | None:
         raise UserError(f"{quoted(path)} is not a card of an agent: {reason}{more}") from None
     if (card.digest, card.game) != (agent.digest, game_name(agent.game)):
         raise UserError(
-            f"{quoted(path)} is the card of another agent, {card.digest[:8]} of"
-            f" {card.game}: {quoted(agent_file)} is {agent.digest[:8]} of"
-            f" {game_name(agent.game)}"
+            f"{quoted(path)} is the card of another agent, {card.digest[:8]} of {card.game}:"
+            f" {quoted(agent_file)} is {agent.digest[:8]} of {game_name(agent.game)}"
         )
     if any(key.strip() == "cache" for key in re.findall("[?&]([^=&]*)=", f"?{card.options}")):
         raise UserError(f"{quoted(path)} sets the size of a cache: expected options without cache")
@@ -219,18 +218,15 @@ def write_card(agent_file: Path, card: AgentCard) -> Path:
 
 
 def measure_accuracy(
-    agent: Agent,
-    position_count: int,
-    dataset: DatasetSettings,
-    seed: int,
-    progress_bar: ProgressBarFactory,
-) -> CardAccuracy:
+    agent: Agent, position_count: int, dataset: DatasetSettings, seed: int,
+    new_bar: ProgressBarFactory,
+) -> CardAccuracy:  # fmt: skip
     """Measure an agent on solved positions, which are collected first if they are not cached.
 
     Raises NotSolvedError, a kind of UserError, if the game is too hard to solve.
     """
-    solved, digest = _solved_positions(agent.game, position_count, dataset, progress_bar)
-    with progress_bar("choosing moves", len(solved), "positions") as update:
+    solved, digest = _solved_positions(agent.game, position_count, dataset, new_bar)
+    with new_bar("choosing moves", len(solved), "positions") as update:
         reports = agent_accuracy_reports(agent, solved, seed, update)
     shares = {report.name: _move_shares(report) for report in reports}
     return CardAccuracy(
@@ -240,7 +236,7 @@ def measure_accuracy(
 
 
 def _solved_positions(
-    game: Game, count: int, dataset: DatasetSettings, progress_bar: ProgressBarFactory
+    game: Game, count: int, dataset: DatasetSettings, new_bar: ProgressBarFactory
 ) -> tuple[SolvedPositions, str]:
     """Return the positions that `zerolab dataset` collects, and the digest in their manifest."""
     request = json.dumps([game_name(game), count, dataset.model_dump(mode="json")], sort_keys=True)
@@ -248,7 +244,7 @@ def _solved_positions(
         folder = solved_set_cache_folder() or Path(stack.enter_context(TemporaryDirectory()))
         make_folder(folder)
         path = folder / f"{hex_digest(request.encode())}.parquet"
-        update = stack.enter_context(progress_bar(f"solving {game_name(game)}", count, "positions"))
+        update = stack.enter_context(new_bar(f"solving {game_name(game)}", count, "positions"))
 
         def report(progress: CollectionProgress) -> None:
             update(progress.position_count, f"{progress.counts.games} games")
@@ -267,12 +263,7 @@ def _move_shares(report: AccuracyReport) -> GoodMoveShares:
 
 
 def measure_match(
-    agent: Agent,
-    opponent: str,
-    games: int,
-    openings: int,
-    seed: int,
-    progress_bar: ProgressBarFactory,
+    agent: Agent, opponent: str, games: int, openings: int, seed: int, new_bar: ProgressBarFactory
 ) -> CardMatch:
     """Play a match between an agent and an opponent given by a spec.
 
@@ -280,7 +271,7 @@ def measure_match(
     author, so its verification must not run programs.
     """
     require_public_agent(opponent)
-    with progress_bar(f"against {opponent}", games, "games") as update:
+    with new_bar(f"against {opponent}", games, "games") as update:
         pair = play_baseline(agent, opponent, games, openings, seed, update)
     return CardMatch(
         opponent=opponent, games=games, openings=openings, seed=seed,
@@ -289,11 +280,11 @@ def measure_match(
 
 
 def measure_perfect_play(
-    agent: Agent, games: int, openings: int, seed: int, nodes: int, progress_bar: ProgressBarFactory
+    agent: Agent, games: int, openings: int, seed: int, nodes: int, new_bar: ProgressBarFactory
 ) -> CardPerfectPlay:
     """Play games against perfect play; raise NotSolvedError if the game is too hard to solve."""
     oracle = oracle_for(agent.game, SolverBudget(nodes=nodes))
-    with progress_bar("against perfect play", games, "games") as update:
+    with new_bar("against perfect play", games, "games") as update:
         played, _ = play_against_perfect(agent.game, agent, oracle, games, openings, seed, update)
     first, second = (
         pair_result(played[0].first, played[0].second, [x for x in played if x.number % 2 == side])
@@ -309,25 +300,22 @@ def _score(pair: PairResult) -> MeasuredShare:
     return MeasuredShare.from_interval(pair.interval, pair.distinct_score.game_count)
 
 
-def remeasure(card: AgentCard, agent: Agent, progress_bar: ProgressBarFactory) -> AgentCard:
+def remeasure(card: AgentCard, agent: Agent, new_bar: ProgressBarFactory) -> AgentCard:
     """Repeat the measurements of a card with the same settings and seeds; return the new card."""
-    accuracy, perfect = card.accuracy, card.perfect_play
-    if accuracy is not None:
-        accuracy = measure_accuracy(
-            agent, accuracy.positions, accuracy.dataset, accuracy.seed, progress_bar
-        )
+    old, perfect = card.accuracy, card.perfect_play
+    accuracy = old and measure_accuracy(agent, old.positions, old.dataset, old.seed, new_bar)
     if perfect is not None:
         perfect = measure_perfect_play(
-            agent, perfect.games, perfect.openings, perfect.seed, perfect.nodes, progress_bar
+            agent, perfect.games, perfect.openings, perfect.seed, perfect.nodes, new_bar
         )
     matches = tuple(
-        measure_match(agent, each.opponent, each.games, each.openings, each.seed, progress_bar)
+        measure_match(agent, each.opponent, each.games, each.openings, each.seed, new_bar)
         for each in card.matches
     )
-    simulations = getattr(agent.search_settings, "simulations", 0)
     return card.model_copy(update={
         "accuracy": accuracy, "perfect_play": perfect, "matches": matches,
-        "simulations": simulations, "measured": date.today(), "zerolab": __version__,
+        "simulations": getattr(agent.search_settings, "simulations", 0),
+        "measured": date.today(), "zerolab": __version__,
     })  # fmt: skip
 
 

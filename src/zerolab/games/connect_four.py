@@ -230,7 +230,7 @@ class ConnectFourNotation(Notation):
         return str(column)
 
     @classmethod
-    def state_of_board(cls, game: Any, board: NDArray[np.int8], first_to_move: bool) -> State:
+    def state_of_mover_board(cls, game: Any, board: NDArray[np.int8], first_to_move: bool) -> State:
         """Return the state of a board; raise UserError for boards recognised as unreachable."""
         require_alternating_counts(board, first_to_move)
         occupied = board != 0

@@ -263,7 +263,7 @@ class OthelloNotation(CellNotation):
         return super().parse_action(game, text)
 
     @classmethod
-    def state_of_board(cls, game: Any, board: NDArray[np.int8], first_to_move: bool) -> State:
+    def state_of_mover_board(cls, game: Any, board: NDArray[np.int8], first_to_move: bool) -> State:
         """Return the state of a board; any numbers of discs are valid, since players may pass."""
         return pack_board(board)
 

@@ -30,7 +30,7 @@ from zerolab.networks.network_settings import (
     NetworkSettings,
     enlarge_residual_weights,
 )
-from zerolab.networks.objectives import HEADS, LOSSES, EvaluatorOutput
+from zerolab.networks.objectives import HEADS, LOSSES, EvaluatorOutputName
 from zerolab.rules import encoding, rules
 from zerolab.rules.encoding import action_layout
 from zerolab.rules.rules import Game
@@ -326,7 +326,9 @@ _BATCH = 2  # batch norm cannot train on a single position
 
 @cache
 def evaluation_flops(
-    settings: NetworkSettings, game: Game, outputs: Sequence[EvaluatorOutput] = ("priors", "values")
+    settings: NetworkSettings,
+    game: Game,
+    outputs: Sequence[EvaluatorOutputName] = ("priors", "values"),
 ) -> int:
     """Return the number of operations needed to evaluate one position.
 

@@ -14,7 +14,7 @@ from pydantic import Field, field_validator
 
 from zerolab.networks.objectives import (
     HEADS,
-    EvaluatorOutput,
+    EvaluatorOutputName,
     Head,
     TargetOptions,
     cross_entropy,
@@ -34,7 +34,7 @@ class PolicyHead(Head):
     name: Literal["policy"] = "policy"
 
     is_per_action: ClassVar[bool] = True
-    evaluator_outputs: ClassVar[tuple[EvaluatorOutput, ...]] = ("priors",)
+    evaluator_outputs: ClassVar[tuple[EvaluatorOutputName, ...]] = ("priors",)
     prediction_meaning: ClassVar[str] = "logits of the actions; their softmax is the policy"
 
     def target_vector_columns(self, options: TargetOptions) -> frozenset[str]:
@@ -59,7 +59,7 @@ class PolicyHead(Head):
         """Return the cross-entropies."""
         return cross_entropy(prediction.float(), target)
 
-    def compute_evaluator_outputs(self, prediction: Tensor) -> dict[EvaluatorOutput, Tensor]:
+    def compute_evaluator_outputs(self, prediction: Tensor) -> dict[EvaluatorOutputName, Tensor]:
         """Return the priors, including those of illegal actions, which the search masks."""
         return {"priors": prediction.float().softmax(dim=1)}
 
@@ -98,7 +98,7 @@ class ValueHead(Head):
 
     name: Literal["value"] = "value"
 
-    evaluator_outputs: ClassVar[tuple[EvaluatorOutput, ...]] = ("values",)
+    evaluator_outputs: ClassVar[tuple[EvaluatorOutputName, ...]] = ("values",)
     prediction_meaning: ClassVar[str] = "expected outcome for the side to move, in [-1, 1]"
 
     def apply_activation(self, outputs: Tensor) -> Tensor:
@@ -115,7 +115,7 @@ class ValueHead(Head):
         """Return the squared errors."""
         return squared_error(prediction.float(), target)
 
-    def compute_evaluator_outputs(self, prediction: Tensor) -> dict[EvaluatorOutput, Tensor]:
+    def compute_evaluator_outputs(self, prediction: Tensor) -> dict[EvaluatorOutputName, Tensor]:
         """Return the values."""
         return {"values": prediction}
 
@@ -134,7 +134,7 @@ class OutcomeHead(Head):
     weight: float = Field(default=1.5, ge=0, le=1000)
     """Weight of this head's error in the loss. [Clausen2021]: 0.01. [AlphaZeroArcade]: 1.5."""
 
-    evaluator_outputs: ClassVar[tuple[EvaluatorOutput, ...]] = ("values", "draws")
+    evaluator_outputs: ClassVar[tuple[EvaluatorOutputName, ...]] = ("values", "draws")
     prediction_meaning: ClassVar[str] = "logits of win, draw and loss for the side to move"
 
     def output_size(self, action_count: int) -> int:
@@ -160,7 +160,7 @@ class OutcomeHead(Head):
         """Return the cross-entropies."""
         return cross_entropy(prediction.float(), target)
 
-    def compute_evaluator_outputs(self, prediction: Tensor) -> dict[EvaluatorOutput, Tensor]:
+    def compute_evaluator_outputs(self, prediction: Tensor) -> dict[EvaluatorOutputName, Tensor]:
         """Return P(win) - P(loss) and P(draw)."""
         win, draw, loss = prediction.float().softmax(dim=1).unbind(dim=1)
         return {"values": win - loss, "draws": draw}
@@ -182,7 +182,7 @@ class ActionValuesHead(Head):
     """Weight of this head's error in the loss. [AlphaZeroArcade]: 5.0."""
 
     is_per_action: ClassVar[bool] = True
-    evaluator_outputs: ClassVar[tuple[EvaluatorOutput, ...]] = ("action_values",)
+    evaluator_outputs: ClassVar[tuple[EvaluatorOutputName, ...]] = ("action_values",)
     prediction_meaning: ClassVar[str] = (
         "expected outcome for the side to move by action, in [-1, 1]"
     )
@@ -202,7 +202,7 @@ class ActionValuesHead(Head):
         """Return the mean squared errors over the visited actions."""
         return mean_squared_error(prediction.float(), target)
 
-    def compute_evaluator_outputs(self, prediction: Tensor) -> dict[EvaluatorOutput, Tensor]:
+    def compute_evaluator_outputs(self, prediction: Tensor) -> dict[EvaluatorOutputName, Tensor]:
         """Return the action values, including those of illegal actions."""
         return {"action_values": prediction}
 

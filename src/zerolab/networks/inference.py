@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from zerolab.core.errors import UserError, quoted
 from zerolab.core.resources import DEVICE_VARIABLE, checked_device_name
 from zerolab.networks.network import Network, fold_batch_norms, folded_copy
-from zerolab.networks.objectives import EvaluatorOutput
+from zerolab.networks.objectives import EvaluatorOutputName
 from zerolab.rules import compiled_rules
 from zerolab.rules.rules import Game
 
@@ -231,7 +231,7 @@ class NetworkEvaluator:
         and action values float32[N, actions] are in [-1, 1]. Only the necessary heads are computed.
         Raises UserError if an output has no head.
         """
-        names: list[EvaluatorOutput] = [
+        names: list[EvaluatorOutputName] = [
             output for output in ("draws", "action_values") if output in extra_outputs
         ]
         priors, values, *extras = self._outputs(states, ("priors", "values", *names))
@@ -239,7 +239,7 @@ class NetworkEvaluator:
         return priors, values, by_name.get("draws"), by_name.get("action_values")
 
     def _outputs(
-        self, states: NDArray[np.uint64], outputs: Sequence[EvaluatorOutput]
+        self, states: NDArray[np.uint64], outputs: Sequence[EvaluatorOutputName]
     ) -> list[NDArray[np.float32]]:
         """Return the named outputs in order, computing only the heads that provide them."""
         count, on_gpu = len(states), self.device.type == "cuda"
@@ -252,7 +252,7 @@ class NetworkEvaluator:
             padded = compute(planes, outputs)
         return [np.ascontiguousarray(output[:count].cpu().numpy()) for output in padded]
 
-    def _compute(self, planes: Tensor, outputs: Sequence[EvaluatorOutput]) -> list[Tensor]:
+    def _compute(self, planes: Tensor, outputs: Sequence[EvaluatorOutputName]) -> list[Tensor]:
         inputs = planes.to(self.device, self.precision)
         inputs = inputs.contiguous(memory_format=torch.channels_last)
         heads = [self._network.head_name_for(output) for output in outputs]
@@ -263,7 +263,9 @@ class NetworkEvaluator:
         }
         return [by_head[head][output] for head, output in zip(heads, outputs, strict=True)]
 
-    def _compute_on_gpu(self, planes: Tensor, outputs: Sequence[EvaluatorOutput]) -> list[Tensor]:
+    def _compute_on_gpu(
+        self, planes: Tensor, outputs: Sequence[EvaluatorOutputName]
+    ) -> list[Tensor]:
         """Compute on the calling thread's stream; other threads run while it waits."""
         if not hasattr(self._thread, "batches"):
             self._thread.batches = _GpuBatches(self.device)
@@ -271,7 +273,7 @@ class NetworkEvaluator:
         return batches.compute(planes, tuple(outputs), self._compute)
 
 
-_Compute = Callable[[Tensor, Sequence[EvaluatorOutput]], list[Tensor]]
+_Compute = Callable[[Tensor, Sequence[EvaluatorOutputName]], list[Tensor]]
 
 
 class _GpuBatches:
@@ -281,10 +283,10 @@ class _GpuBatches:
         self._device = device
         self._stream: torch.cuda.Stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
         self._pool = torch.cuda.graph_pool_handle()
-        self._graphs: dict[tuple[int, tuple[EvaluatorOutput, ...]], _GpuGraph | None] = {}
+        self._graphs: dict[tuple[int, tuple[EvaluatorOutputName, ...]], _GpuGraph | None] = {}
 
     def compute(
-        self, planes: Tensor, outputs: tuple[EvaluatorOutput, ...], compute: _Compute
+        self, planes: Tensor, outputs: tuple[EvaluatorOutputName, ...], compute: _Compute
     ) -> list[Tensor]:
         """Return `compute(planes, outputs)` on the CPU; repeated calls use a graph."""
         key = len(planes), outputs

@@ -25,7 +25,7 @@ from torch.nn.utils.fusion import fuse_conv_bn_weights, fuse_linear_bn_weights
 
 from zerolab.core.errors import UserError, quoted
 from zerolab.networks.network_settings import InputPlane
-from zerolab.networks.objectives import EvaluatorOutput, Head, missing_output_message
+from zerolab.networks.objectives import EvaluatorOutputName, Head, missing_output_message
 from zerolab.rules.encoding import ActionLayout, PlaceKind
 
 
@@ -122,7 +122,7 @@ class Network(nn.Module):
         chosen = [head for name, head in conv_heads.items() if not head_names or name in head_names]
         return torch.cat([head.features(trunk) for head in chosen], dim=1)
 
-    def head_name_for(self, output: EvaluatorOutput) -> str:
+    def head_name_for(self, output: EvaluatorOutputName) -> str:
         """Return the name of the first head with this output; raise UserError if none has it."""
         name = next(
             (name for name, head in self.head_settings.items() if output in head.evaluator_outputs),

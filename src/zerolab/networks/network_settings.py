@@ -38,7 +38,7 @@ from pydantic import (
 from zerolab.core.config import VariantSettings, variant_list_annotation
 from zerolab.core.errors import UserError, quoted
 from zerolab.core.registry import Registry
-from zerolab.networks.objectives import HEADS, EvaluatorOutput, Head, missing_output_message
+from zerolab.networks.objectives import HEADS, EvaluatorOutputName, Head, missing_output_message
 from zerolab.rules import encoding
 from zerolab.rules.rules import Game
 
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 import_module("zerolab.networks.heads")
 
-_REQUIRED_OUTPUTS: tuple[EvaluatorOutput, ...] = ("priors", "values")
+_REQUIRED_OUTPUTS: tuple[EvaluatorOutputName, ...] = ("priors", "values")
 
 
 class InputPlane(VariantSettings):

@@ -35,7 +35,7 @@ VALUE_HEAD = "value"
 """Name of the scalar value head. Losses use this name for the head that provides the values for a
 search."""
 
-EvaluatorOutput = Literal["priors", "values", "draws", "action_values"]
+EvaluatorOutputName = Literal["priors", "values", "draws", "action_values"]
 """Outputs for a search: priors float32[N, actions], summing to 1; values float32[N], the expected
 outcomes for the side to move; draws float32[N], probabilities of a draw; action_values
 float32[N, actions], the expected outcome of each action."""
@@ -65,7 +65,7 @@ class Head(VariantSettings):
     is_per_action: ClassVar[bool] = False
     """True if the head has one output per action. Architectures give these heads no hidden
     layer."""
-    evaluator_outputs: ClassVar[tuple[EvaluatorOutput, ...]] = ()
+    evaluator_outputs: ClassVar[tuple[EvaluatorOutputName, ...]] = ()
     """Outputs that a search can use."""
     is_equivariant: ClassVar[bool] = True
     """True if a symmetry of the board maps the target of a position to the target of its image. A
@@ -109,7 +109,7 @@ class Head(VariantSettings):
         """
         raise NotImplementedError
 
-    def compute_evaluator_outputs(self, prediction: Tensor) -> dict[EvaluatorOutput, Tensor]:
+    def compute_evaluator_outputs(self, prediction: Tensor) -> dict[EvaluatorOutputName, Tensor]:
         """Return the outputs in `evaluator_outputs` by name, float32."""
         raise NotImplementedError
 
@@ -117,7 +117,7 @@ class Head(VariantSettings):
 HEADS: Registry[type[Head]] = Registry("head")
 
 
-def missing_output_message(output: EvaluatorOutput, heads: Iterable[Head]) -> str:
+def missing_output_message(output: EvaluatorOutputName, heads: Iterable[Head]) -> str:
     """Return the error message for an output that no head of a network provides."""
     owners = [quoted(name) for name, kind in HEADS.items() if output in kind.evaluator_outputs]
     names = ", ".join(quoted(head.name) for head in heads)

@@ -53,13 +53,11 @@ class TableEntry(NamedTuple):
 
 def empty_transposition_table(word_count: int, mebibytes: int) -> TranspositionTable:
     """Return an empty table of at most `mebibytes` MiB."""
-    bytes_each = 8 * (word_count + 1)
     entries = 2
-    while 2 * entries * bytes_each <= mebibytes << 20:
+    while 2 * entries * 8 * (word_count + 1) <= mebibytes << 20:
         entries *= 2
-    return TranspositionTable(
-        np.zeros((entries, word_count), np.uint64), np.zeros(entries, np.uint64)
-    )
+    states = np.zeros((entries, word_count), np.uint64)
+    return TranspositionTable(states, np.zeros(entries, np.uint64))
 
 
 @inlined

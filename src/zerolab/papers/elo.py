@@ -301,7 +301,7 @@ def fit_measure_model(
         for part in parts
     }
     for part, by_level in values.items():
-        if part not in results.design.parts or not all(by_level.values()):
+        if part not in results.design.part_names or not all(by_level.values()):
             return MissingEstimate(results.unfinished_message(part) or f"no runs of {part}")
     return fit_per_game_models(values)
 

@@ -166,9 +166,9 @@ class ArchiveOpenings(NamedTuple):
     """Probability that a game has an opening."""
     moves: NDArray[np.int16]
     """int16[M]: moves of earlier games, game by game."""
-    end_indices: NDArray[np.int64]
+    opening_ends: NDArray[np.int64]
     """int64[P]: for each opening, the index in `moves` of the move that follows it."""
-    lengths: NDArray[np.int16]
+    opening_lengths: NDArray[np.int16]
     """int16[P]: length of each opening."""
     cumulative_weights: NDArray[np.float64]
     """float64[P]: cumulative sums of the openings' weights, which are positive."""
@@ -186,8 +186,8 @@ class ArchiveOpenings(NamedTuple):
         weights = self.cumulative_weights
         drawn = int(np.searchsorted(weights, draws[1] * weights[-1], side="right"))
         opening = min(drawn, len(weights) - 1)  # the product can be rounded up
-        end = int(self.end_indices[opening])
-        return tuple(self.moves[end - int(self.lengths[opening]) : end].tolist())
+        end = int(self.opening_ends[opening])
+        return tuple(self.moves[end - int(self.opening_lengths[opening]) : end].tolist())
 
 
 @kernel

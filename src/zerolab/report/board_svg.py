@@ -79,7 +79,7 @@ class Hint(NamedTuple):
 
 
 @dataclass(frozen=True)
-class BoardImage:
+class BoardImageContent:
     """Content of an image of a board; cells are numbered row by row."""
 
     shapes: BoardShapes
@@ -109,7 +109,7 @@ def signed_number(value: float, digits: int = 2) -> str:
     return f"{sign}{size:.{digits}f}"
 
 
-def draw_board(board: BoardImage) -> str:
+def draw_board(board: BoardImageContent) -> str:
     """Return a board as an SVG image."""
     picture = _Picture(board)
     width, height = picture.bounds[2:]
@@ -126,7 +126,7 @@ def draw_board(board: BoardImage) -> str:
 class _Picture:
     """Elements of an image, in the order in which they are drawn."""
 
-    def __init__(self, board: BoardImage) -> None:
+    def __init__(self, board: BoardImageContent) -> None:
         self._board = board
         self._shapes = board.shapes
         self._colours = board_colours(board.piece_colours)

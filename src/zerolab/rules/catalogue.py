@@ -67,7 +67,7 @@ class Notation:
         return string.ascii_lowercase[column]
 
     @staticmethod
-    def board_of(game: Game, state: State) -> NDArray[np.int8]:
+    def mover_board(game: Game, state: State) -> NDArray[np.int8]:
         """Return int8[rows, columns]: 1 for the mover's pieces, -1 for the opponent's.
 
         By default, this is plane 0 of the encoding.
@@ -75,8 +75,10 @@ class Notation:
         return compiled_rules.encode(game, state)[0].astype(np.int8)
 
     @classmethod
-    def state_of_board(cls, game: Game, board: NDArray[np.int8], first_to_move: bool) -> State:
-        """Return the state with the given pieces on the board, the inverse of `board_of`.
+    def state_of_mover_board(
+        cls, game: Game, board: NDArray[np.int8], first_to_move: bool
+    ) -> State:
+        """Return the state with the given pieces on the board, the inverse of `mover_board`.
 
         `board`, int8[rows, columns], is 1 for the mover's pieces and -1 for the opponent's. If
         `first_to_move` is true, the mover is the player who made the first move of the game. Raises

@@ -116,7 +116,7 @@ class PlacementNotation(CellNotation):
     """Notation of games in which every move adds a piece and pieces are never captured."""
 
     @classmethod
-    def state_of_board(cls, game: Any, board: NDArray[np.int8], first_to_move: bool) -> State:
+    def state_of_mover_board(cls, game: Any, board: NDArray[np.int8], first_to_move: bool) -> State:
         """Return the state of a board.
 
         Raises UserError if alternating moves cannot produce the numbers of pieces, or if the player

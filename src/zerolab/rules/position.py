@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from zerolab.core import streams
 from zerolab.core.errors import UserError, checked_whole_number, did_you_mean, quoted, require_type
 from zerolab.report.board_shapes import BoardShapes, board_shapes
-from zerolab.report.board_svg import BoardImage, Hint, draw_board
+from zerolab.report.board_svg import BoardImageContent, Hint, draw_board
 from zerolab.rules import compiled_rules, rules
 from zerolab.rules.catalogue import (
     COLOURED_SYMBOLS,
@@ -84,7 +84,7 @@ class Position:
             shape, size = ("x".join(map(str, each)) for each in (board.shape, game_value[:2]))
             raise UserError(f"the board has {shape} cells: expected {size}")
         own = board.astype(np.int8) if first_to_move else -board.astype(np.int8)
-        state = notation_of(game_value).state_of_board(game_value, own, first_to_move)
+        state = notation_of(game_value).state_of_mover_board(game_value, own, first_to_move)
         return cls(game_value, state, (), CustomStart(state, first_to_move))
 
     @property
@@ -192,7 +192,7 @@ class Position:
     def board(self) -> NDArray[np.int8]:
         """Return int8[rows, columns]: 1 for the first player's pieces, -1 for the second's."""
         sign = 1 if self.first_to_move else -1
-        return sign * notation_of(self.game).board_of(self.game, self.state)
+        return sign * notation_of(self.game).mover_board(self.game, self.state)
 
     def render(self, colour: bool = False) -> str:
         """Return a drawing of the board as text, with X for the first player.
@@ -216,7 +216,7 @@ class Position:
 
     def _repr_svg_(self) -> str:
         """Return the board as an SVG image for notebooks."""
-        return draw_board(board_image(self))
+        return draw_board(board_image_content(self))
 
     def __repr__(self) -> str:
         moves = " ".join(self.action_name(action) for action in self.history[-_MOVES_IN_REPR:])
@@ -233,7 +233,9 @@ class Position:
         return hash((self.game, self.state.tobytes()))
 
 
-def board_image(position: Position, hints: Mapping[int, Hint] | None = None) -> BoardImage:
+def board_image_content(
+    position: Position, hints: Mapping[int, Hint] | None = None
+) -> BoardImageContent:
     """Return the content of an image of a position, with hints on the given actions."""
     game, drawing = position.game, board_drawing(position.game)
     cells = _move_cells(position)
@@ -247,7 +249,7 @@ def board_image(position: Position, hints: Mapping[int, Hint] | None = None) -> 
         *([f"Moves: {moves}."] if moves else []),
         *([f"Hints: {'; '.join(words)}."] if words else []),
     ]
-    return BoardImage(
+    return BoardImageContent(
         game_board_shapes(game),
         drawing.pieces,
         position.board().ravel().tolist(),

@@ -20,7 +20,8 @@ encoding      `encoding.Encoding`         plane_count, encode   symmetry_count, 
                                                                 action_places, plane_names
 notation      `catalogue.Notation`        nothing               action_name, parse_action,
                                                                 move_examples_text, column_label,
-                                                                board_of, state_of_board, draw_board
+                                                                mover_board, state_of_mover_board,
+                                                                draw_board
 solver rules  `rules.SolverRules`         nothing               empty_count, max_plies, final_score,
                                                                 score_bounds, score_is_distance,
                                                                 solver_moves, move_ordering_score

@@ -297,7 +297,7 @@ class Design:
         return sorted({int(run.factors["seed"]) for run in self.runs})
 
     @property
-    def parts(self) -> list[str]:
+    def part_names(self) -> list[str]:
         """Names of the parts, in the order of the design."""
         names = [run.part for run in self.runs]
         names += [tournament.part for tournament in self.tournaments]
@@ -310,11 +310,11 @@ class Design:
         Empty `parts` select all parts. An unknown part raises UserError.
         """
         for part in parts:
-            if part not in self.parts:
-                known = ", ".join(self.parts)
+            if part not in self.part_names:
+                known = ", ".join(self.part_names)
                 raise UserError(
                     f"unknown part {quoted(part)}: expected one of {known}"
-                    f"{did_you_mean(part, self.parts)}"
+                    f"{did_you_mean(part, self.part_names)}"
                 )
         if not parts:
             return self

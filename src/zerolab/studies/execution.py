@@ -271,7 +271,7 @@ class StudyExecution:
             **scheduler.progress()._asdict(),
             "parts": [
                 {"part": part, **scheduler.progress(part)._asdict()}
-                for part in self.selected_design.parts
+                for part in self.selected_design.part_names
             ],
             "failures": scheduler.failures(),
         }

@@ -57,7 +57,7 @@ class PairScore(NamedTuple):
 
 
 @dataclass(frozen=True)
-class LedgerRow:
+class FinishedWorkRow:
     """Finished run, player or computation."""
 
     kind: RowKind
@@ -102,7 +102,7 @@ class Ledger:
     header: LedgerHeader
     seeds: Sequence[int]
     """Planned seeds, in ascending order; empty for a study without runs."""
-    rows: Sequence[LedgerRow]
+    rows: Sequence[FinishedWorkRow]
     planned_seed_count: int
     """Number of seeds required for the last look; see `Study.last_look_size`."""
     looks: Sequence[TakenLook] = ()
@@ -170,7 +170,9 @@ def merge_ledgers(ledgers: Mapping[Path, Ledger]) -> Ledger:
     return Ledger(first.header, seeds, rows, planned_count, _merged_looks(list(ledgers.values())))
 
 
-def _joined(one: LedgerRow, other: LedgerRow, one_path: Path, other_path: Path) -> LedgerRow:
+def _joined(
+    one: FinishedWorkRow, other: FinishedWorkRow, one_path: Path, other_path: Path
+) -> FinishedWorkRow:
     """Merge two rows of the same result without a seed, keeping the games of both.
 
     For computations, which may measure times, the first ledger's row is kept.
@@ -210,7 +212,7 @@ def _describe(header: LedgerHeader) -> str:
     return f"{header.study} at the {header.scale} scale (design {header.design})"
 
 
-def _details(row: LedgerRow) -> str:
+def _details(row: FinishedWorkRow) -> str:
     table = {
         "seed": row.seed,
         "weights": row.weights_digest,
@@ -222,20 +224,20 @@ def _details(row: LedgerRow) -> str:
     return json.dumps(table, separators=(",", ":"), allow_nan=False)
 
 
-def _readable_row(path: Path, values: Mapping[str, str]) -> LedgerRow:
+def _readable_row(path: Path, values: Mapping[str, str]) -> FinishedWorkRow:
     try:
         return _row(**values)
     except UserError as error:
         raise damaged_file_error(path, error) from error
 
 
-def _row(kind: str, part: str, label: str, key: str, details: str) -> LedgerRow:
+def _row(kind: str, part: str, label: str, key: str, details: str) -> FinishedWorkRow:
     """Parse a row of a file; raise UserError or a `DECODING_ERRORS` type if it is damaged."""
     if kind not in get_args(RowKind):
         raise ValueError(f"a row has the unknown kind {quoted(kind)}")
     table = json.loads(details, parse_constant=_refuse_constant, parse_float=_finite)
     seed = table["seed"]
-    return LedgerRow(
+    return FinishedWorkRow(
         cast("RowKind", kind), part, label, key,
         None if seed is None else int(seed),
         str(table["weights"]),

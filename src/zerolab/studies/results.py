@@ -21,7 +21,7 @@ from zerolab.store.folder import RunEnvironment
 from zerolab.studies.claims import ClaimStatistics, Look, judge_claims
 from zerolab.studies.design import Design, FactorLevel, PlannedRun
 from zerolab.studies.finished_work import PlayedTournament, TrainedRun, finished_tournaments
-from zerolab.studies.ledger import Ledger, LedgerRow, PairScore
+from zerolab.studies.ledger import FinishedWorkRow, Ledger, PairScore
 from zerolab.studies.looks import TakenLook, format_seeds
 from zerolab.training.context import processor_model
 
@@ -63,7 +63,7 @@ class Results:
 
     def unfinished_message(self, part: str | None = None) -> str:
         """Return a message about unfinished work of one part or all parts, or an empty string."""
-        if part not in (None, *self.design.parts):
+        if part not in (None, *self.design.part_names):
             return f"{part} is not studied at this scale"
         planned = [run for run in self.design.runs if part in (None, run.part)]
         untrained = len(planned) - len(self.runs_where(part))
@@ -199,7 +199,7 @@ def with_last_look(ledger: Ledger, design: Design) -> Ledger:
     return replace(ledger, looks=[*ledger.looks, TakenLook(seeds, ledger.planned_seed_count, [])])
 
 
-def _trained_run(planned: PlannedRun, row: LedgerRow) -> TrainedRun:
+def _trained_run(planned: PlannedRun, row: FinishedWorkRow) -> TrainedRun:
     if row.key != planned.key:
         raise UserError(
             f"{planned.title} was trained with settings from a different version of the study"

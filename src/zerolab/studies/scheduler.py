@@ -179,7 +179,7 @@ class Scheduler:
 
     def forget_failures(self) -> None:
         """Forget earlier failures in the selected parts."""
-        parts = self._design.parts
+        parts = self._design.part_names
         self._earlier_failures = {
             title: lines
             for title, lines in self._earlier_failures.items()
@@ -192,7 +192,7 @@ class Scheduler:
 
     def failures(self, part: str | None = None) -> Failures:
         """Return the failures of tasks that have not succeeded since, in all parts or in one."""
-        parts = self._design.parts if part is None else [part]
+        parts = self._design.part_names if part is None else [part]
         failures = {**self._earlier_failures, **self._failures}
         return {title: lines for title, lines in failures.items() if _part_of(title) in parts}
 

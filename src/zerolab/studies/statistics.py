@@ -149,10 +149,7 @@ class BinomialEstimate(NamedTuple):
         return max(value, high) if sign > 0.0 else min(value, low)
 
     def p_value(self, threshold: float) -> float:
-        """Return the p-value of the exact binomial test for a threshold in [0, 1].
-
-        It is twice the smaller tail, so that half of it is the p-value of the one-sided test.
-        """
+        """Return twice the smaller tail of a binomial distribution, for a threshold in [0, 1]."""
         from scipy.special import bdtr, bdtrc  # noqa: PLC0415  slow to import
 
         at_most = float(bdtr(self.successes, self.trials, threshold))

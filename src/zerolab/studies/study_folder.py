@@ -37,7 +37,7 @@ from zerolab.studies.design import (
     PlannedTournament,
     run_key,
 )
-from zerolab.studies.ledger import Ledger, LedgerHeader, LedgerRow, PairScore, pair_scores
+from zerolab.studies.ledger import FinishedWorkRow, Ledger, LedgerHeader, PairScore, pair_scores
 from zerolab.studies.looks import TakenLook, check_seeds, format_seeds, parse_looks
 from zerolab.studies.study import LEDGER_FILE_NAME, REPORT_FOLDER, Scale, Study
 from zerolab.training.configure import saved_settings
@@ -299,7 +299,7 @@ def collect_ledger(
     """
     messages: list[str] = []
 
-    def read_run(planned: PlannedRun) -> LedgerRow | None:
+    def read_run(planned: PlannedRun) -> FinishedWorkRow | None:
         on_run(planned.title)
         return _read_run(study, folder, design, planned, played)
 
@@ -307,14 +307,14 @@ def collect_ledger(
     rows = [row for _, row in _readable(read_run, design.runs, messages)]
     for planned, by_player in played:
         rows += [
-            LedgerRow(
+            FinishedWorkRow(
                 "player", planned.part, f"{planned.key}: {spec}", spec, scores=by_player[spec]
             )
             for spec in planned.agent_specs
         ]
     rows += [
-        LedgerRow("computation", planned.part, planned.label, planned.key, measurements=result)
-        for planned, result in _readable(folder.computation_result, design.computations, messages)
+        FinishedWorkRow("computation", each.part, each.label, each.key, measurements=result)
+        for each, result in _readable(folder.computation_result, design.computations, messages)
     ]
     header = LedgerHeader(study.name, scale, study.design_digest(scale))
     planned_count = study.last_look_size(scale, seeds)
@@ -352,7 +352,7 @@ def _read_run(
     design: Design,
     planned: PlannedRun,
     played: Sequence[tuple[PlannedTournament, Mapping[str, list[PairScore]]]],
-) -> LedgerRow | None:
+) -> FinishedWorkRow | None:
     """Return the row of a run, or None if the run is not finished."""
     run_folder = folder.open_run(planned)
     if run_folder is None or not run_folder.progress.finished:
@@ -361,7 +361,7 @@ def _read_run(
     environments: list[RunEnvironment] = []
     with suppress(UserError):  # a damaged file counts as no environments
         environments = read_environments(run_folder.path)
-    return LedgerRow(
+    return FinishedWorkRow(
         "run",
         planned.part,
         planned.label,

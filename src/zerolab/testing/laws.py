@@ -152,9 +152,9 @@ def check_drawing(game: Game) -> None:
     """Check that boards and their drawings show the pieces of plane 0."""
     notation = notation_of(game)
     for sample in sample_positions(game):
-        board = notation.board_of(game, sample.state)
+        board = notation.mover_board(game, sample.state)
         is_equal = np.array_equal(board, compiled_rules.encode(game, sample.state)[0])
-        expect(is_equal, sample, "board_of does not return the pieces of plane 0")
+        expect(is_equal, sample, "mover_board does not return the pieces of plane 0")
         lines = notation.draw_board(game, board, PLAIN_SYMBOLS)
         expect(len(lines) > game[0], sample, f"{len(lines)} lines for {game[0]} rows and labels")
         drawing = "".join(lines)
@@ -167,25 +167,25 @@ def check_drawing(game: Game) -> None:
 def check_state_of_board(game: Game) -> None:
     """Check that the state set up from a board has the pieces of that board.
 
-    Boards for which `state_of_board` raises UserError are not checked.
+    Boards for which `state_of_mover_board` raises UserError are not checked.
     """
     notation = notation_of(game)
     for sample in sample_positions(game):
         if compiled_rules.outcome(game, sample.state) != ONGOING:
             continue
-        board = notation.board_of(game, sample.state)
+        board = notation.mover_board(game, sample.state)
         for first_to_move in (True, False):
             try:
-                state = notation.state_of_board(game, board, first_to_move)
+                state = notation.state_of_mover_board(game, board, first_to_move)
             except UserError:
                 continue
-            is_equal = np.array_equal(notation.board_of(game, state), board)
-            expect(is_equal, sample, "state_of_board returns a state with different pieces")
+            is_equal = np.array_equal(notation.mover_board(game, state), board)
+            expect(is_equal, sample, "state_of_mover_board returns a state with different pieces")
             has_shape = state.shape == sample.state.shape
             expect(
                 has_shape,
                 sample,
-                f"state_of_board returns an array of shape {state.shape}, not a state",
+                f"state_of_mover_board returns an array of shape {state.shape}, not a state",
             )
 
 

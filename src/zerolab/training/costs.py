@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from zerolab.core.errors import UserError
 from zerolab.evaluation.cards import TrainingSummary
-from zerolab.networks.objectives import EvaluatorOutput
+from zerolab.networks.objectives import EvaluatorOutputName
 from zerolab.rules.catalogue import parse_game
 from zerolab.store.arrays import AgentOrigin
 from zerolab.store.run_folder import RunFolder
@@ -26,7 +26,7 @@ from zerolab.training.train_settings import TrainSettings
 from zerolab.training.warm_start import warm_start_search_settings
 
 _MILLISECONDS_PER_HOUR = 3_600_000.0
-_BASIC_OUTPUTS: tuple[EvaluatorOutput, ...] = ("priors", "values")
+_BASIC_OUTPUTS: tuple[EvaluatorOutputName, ...] = ("priors", "values")
 
 
 class CumulativeCost(NamedTuple):
@@ -205,7 +205,7 @@ def _flops(settings: TrainSettings, record: SelfPlayRecord, player: int) -> int:
 
     weight = record.warm_start_weight or 0.0
     search = warm_start_search_settings(settings.search, settings.warm_start, weight)
-    extra_outputs: tuple[EvaluatorOutput, ...] = tuple(sorted(search.extra_outputs))
+    extra_outputs: tuple[EvaluatorOutputName, ...] = tuple(sorted(search.extra_outputs))
     network, game = settings.network_settings_at(player), parse_game(settings.game)
     return evaluation_flops(network, game, (*_BASIC_OUTPUTS, *extra_outputs))
 

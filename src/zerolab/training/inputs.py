@@ -334,9 +334,8 @@ def read_initial_weights(
     require_network_digest(files.network, network_file, start.digest)
     game = parse_game(network_file.game_name)
     source = TransferNetwork(game, stored_network_settings(network_file), network_file.weights)
-    target = untrained_network(
-        settings.network_settings_at(0), parse_game(settings.game), settings.seed
-    )
+    own_game = parse_game(settings.game)
+    target = untrained_network(settings.network_settings_at(0), own_game, settings.seed)
     try:
         transferred = transfer_weights(start.transfer, source, target)
     except UserError as error:

@@ -300,8 +300,7 @@ def difference_along_curves(
     """
     pair = [points for name in (one, other) for points in runs.get(name, {}).values()]
     first, last = _common_costs(pair)
-    # Without rounding errors at 0 and 1, which would put an end outside the measurements.
-    begin, end = (first * (1.0 - share) + last * share for share in part)
+    begin, end = (first * (1.0 - share) + last * share for share in part)  # exact at 0 and 1
     return _difference(runs, one, other, partial(_mean_accuracy, first=begin, last=end))
 
 

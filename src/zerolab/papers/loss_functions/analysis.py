@@ -65,7 +65,7 @@ def loss_report(results: Results) -> Document:
 
 
 def _part_titles(results: Results) -> dict[str, str]:
-    return {part: part_title(part) for part in results.design.parts}
+    return {part: part_title(part) for part in results.design.part_names}
 
 
 def _above_random(results: Results, part: str, target: str) -> RunSample:
@@ -84,7 +84,7 @@ def _tournaments(results: Results) -> Iterator[Block]:
         part_title(part): {
             symbol: _above_random(results, part, target) for target, symbol in LOSS_SYMBOLS.items()
         }
-        for part in results.design.parts
+        for part in results.design.part_names
         if part in results.tournaments
     }
     if not groups:
@@ -112,7 +112,7 @@ def _training_elo(results: Results) -> Iterator[Block]:
             for target, symbol in LOSS_SYMBOLS.items()
             if (runs := results.runs_where(part, loss=target))
         }
-        for part in results.design.parts
+        for part in results.design.part_names
     }
     panels = {
         title: {
@@ -288,7 +288,7 @@ def _losses(results: Results) -> Iterator[Block]:
 
 def _grid(results: Results) -> Iterator[Block]:
     groups: dict[str, dict[str, RunSample]] = {}
-    for part in results.design.parts:
+    for part in results.design.part_names:
         tournament = results.tournaments.get(f"{part}-{LAMBDA}")
         if tournament is None:
             continue

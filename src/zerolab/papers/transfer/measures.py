@@ -83,7 +83,7 @@ def planned_board_pairs(design: Design) -> list[BoardPair]:
         for run in design.runs
         if "source" in run.factors
     )
-    return sorted(distinct, key=lambda pair: design.parts.index(pair.target))
+    return sorted(distinct, key=lambda pair: design.part_names.index(pair.target))
 
 
 def near_and_far_pairs(

@@ -352,7 +352,7 @@ def _pair_maps(trunks: TrunkSimilarity) -> Iterator[Block]:
 
 def _board_maps(results: Results, trunks: TrunkSimilarity) -> Iterator[Block]:
     boards = [
-        part for part in results.design.parts if (part, UNTRAINED) in trunks.between_boards_cka
+        part for part in results.design.part_names if (part, UNTRAINED) in trunks.between_boards_cka
     ]
     others = [*boards, UNTRAINED]
     if len(results.planned_levels("seed")) < 2 or not boards:

@@ -46,7 +46,7 @@ WINNERS: dict[int, Winner] = {1: "first", -1: "second", 0: "draw"}
 MoveName = Annotated[str, Field(min_length=1, max_length=12)]
 
 
-class StartingBoard(RequestModel):
+class StartingBoardRequest(RequestModel):
     """Custom starting board."""
 
     board: list[Annotated[str, Field(max_length=26)]] = Field(max_length=26)
@@ -61,7 +61,7 @@ class PositionRequest(RequestModel):
     game: str = Field(max_length=60)
     """Game name, such as othello:6x6."""
     moves: list[MoveName] = Field(default=[], max_length=_MAX_PLIES)
-    starting_board: StartingBoard | None = None
+    starting_board: StartingBoardRequest | None = None
     """Starting board, if it differs from the game's initial position."""
 
     def position(self) -> Position:
@@ -232,7 +232,7 @@ def _winner(position: Position) -> Winner | None:
     return None if result is None else WINNERS[result]
 
 
-def _position_of_board(game: Game, request: StartingBoard) -> Position:
+def _position_of_board(game: Game, request: StartingBoardRequest) -> Position:
     rows = [row.strip() for row in request.board]
     invalid_rows = [row for row in rows if set(row) - _PIECES.keys() or len(row) != game[1]]
     if invalid_rows or len(rows) != game[0]:
