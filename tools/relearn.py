@@ -72,7 +72,8 @@ def settings_for_relearning(
     }
     for path, value in parse_assignments(assignments):
         is_target = path[:1] == ["selfplay"] and path[1:] in ([name] for name in _TARGETS)
-        if not is_target and (path[0] not in ("network", "learn") or path[1:2] in _FIXED):
+        is_allowed = path[0] in ("network", "learn") and path[1:2] not in ([], *_FIXED)
+        if not is_target and not is_allowed:
             raise UserError(
                 f"{'.'.join(path)}: expected a setting of network or learn other than window,"
                 " merging, schedule, epochs and replay_ratio, or selfplay."

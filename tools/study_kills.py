@@ -16,7 +16,7 @@ import random
 import signal
 import sys
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -64,17 +64,27 @@ def work(name: str, scale: Scale, root: Path, address: str | None) -> None:
 
 
 def kill_worker(study: int) -> str:
-    """Kill one of a study's worker processes, if there are any."""
-    tasks = Path(f"/proc/{study}/task").glob("*/children")
-    children = [child for task in tasks for child in task.read_text().split()]
-    workers = [int(each) for each in children if b"spawn_main" in command_of(each)]
+    """Kill one of a study's worker processes, if there are any.
+
+    They are children of its fork server.
+    """
+    servers = [each for each in children_of(study) if b"forkserver" in command_of(each)]
+    workers = [worker for server in servers for worker in children_of(server)]
     if not workers:
         return ""
     os.kill(random.choice(workers), signal.SIGKILL)
     return "a worker"
 
 
-def command_of(process: str) -> bytes:
+def children_of(process: int) -> list[int]:
+    """Return the children of all threads of a process; none if it has ended."""
+    with suppress(OSError):
+        tasks = Path(f"/proc/{process}/task").glob("*/children")
+        return [int(child) for task in tasks for child in task.read_text().split()]
+    return []
+
+
+def command_of(process: int) -> bytes:
     """Return the command line of a process, or b"" if it has ended."""
     try:
         return Path(f"/proc/{process}/cmdline").read_bytes()

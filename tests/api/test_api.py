@@ -71,6 +71,15 @@ def test_settings_of_run_cannot_change(run):
     assert run.settings["search"]["simulations"] == 6
     with pytest.raises(zerolab.UserError, match="simulations"):
         zerolab.train(run=run.path, settings={"search.simulations": 7})
+    for preset in ("strong", "no-such-preset"):
+        with pytest.raises(zerolab.UserError, match="preset"):
+            zerolab.train(run=run.path, preset=preset)
+
+
+def test_metrics_of_unknown_stages_are_refused(run):
+    assert [each["stage"] for each in run.metrics("learn")] == ["learn"] * len(run.metrics("gate"))
+    with pytest.raises(zerolab.UserError, match=r'stage = "self-play": expected .*selfplay'):
+        run.metrics("self-play")
 
 
 def test_network_evaluates_positions_and_states_alike(run):

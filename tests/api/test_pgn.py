@@ -98,5 +98,10 @@ def test_positions_that_were_set_up_cannot_be_written():
         zerolab.format_pgn(start)
     with pytest.raises(zerolab.UserError, match="result of game 1 = 5"):
         zerolab.format_pgn([RecordedGame(start, result=5)])
+    with pytest.raises(zerolab.UserError, match="given_plies of game 1 = 1: expected at"):
+        zerolab.format_pgn([RecordedGame(start, given_plies=1)])
+    won = start.play("a1").play("a2").play("b1").play("b2").play("c1")
+    with pytest.raises(zerolab.UserError, match="result of game 1 = 0: expected 1"):
+        zerolab.format_pgn([RecordedGame(won, result=0)])
     with pytest.raises(zerolab.UserError, match="Variant gobang:3x3:3: expected othello:4x4"):
         zerolab.parse_pgn(TAGS + "*", "othello:4x4")

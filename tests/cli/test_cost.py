@@ -75,6 +75,8 @@ def test_tables_show_cost_and_advise_measuring(run, reference, capsys):
         (["{run}", "--levels", "nan"], "expected percentages separated by commas"),
         (["--measure", "{run}", "--plies", "0"], "plies = 0: expected 1"),
         (["--measure", "{run}@7"], "has no network 7"),
+        (["--measure", "{run}", "--levels", "80"], "--levels has no effect with --measure"),
+        (["{run}", "--plies", "5"], "--plies has no effect without --measure"),
         ([], "expected a run folder"),
     ],
 )

@@ -22,7 +22,7 @@ from zerolab.report.document import (
     summary_sentences,
 )
 from zerolab.report.html import html_page
-from zerolab.report.table import Table
+from zerolab.report.table import Link, Table
 from zerolab.report.text import markdown_page
 from zerolab.studies.claims import MissingEstimate, judge_claims
 from zerolab.studies.statistics import estimate_mean
@@ -91,6 +91,17 @@ def test_references_are_those_cited_and_known():
     assert keys == ["AZG", "Silver2017", "Wang2020b", "Wu2019"]
     assert cited_references(["Wang2019", "[ Wang2019]", "(Wang2019)"]) == []
     assert all(reference.key == key for key, reference in all_references().items())
+
+
+def test_references_include_those_of_statistics_and_cells():
+    statistic = replace(claim("sure"), statistic="Elo as in [Elo1978]")
+    blocks = [
+        ClaimTable(judge_claims({statistic: estimate_mean(CLEAR)})),
+        Table("t", "A table", ["name [Holm1979]"], [[Link("[Wilson1927]", "#x")]]),
+    ]
+    report = replace(document(), blocks=blocks)
+    keys = [each.key for each in document_references(report)]
+    assert keys == ["Elo1978", "Holm1979", "Wang2020b", "Wilson1927"]
 
 
 def test_citations_are_linked_to_references():

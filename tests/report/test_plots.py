@@ -9,8 +9,9 @@ import warnings
 import numpy as np
 import pytest
 
-from zerolab.report.figures import figure_bytes
+from zerolab.report.figures import RunSample, figure_bytes
 from zerolab.report.interval_plots import IntervalRow, draw_grouped_runs, draw_intervals
+from zerolab.report.table import Interval
 from zerolab.report.xy_plots import (
     Curve,
     HeatMap,
@@ -162,6 +163,14 @@ def test_wide_interval_does_not_determine_axis():
     low, high = three.axes[0].get_ylim()
     assert low < 110 - 24.8 and high > 110 + 24.8  # 4.303 times 10 / sqrt(3)
     assert not any("extend beyond the axis" in text for text in legend(three))
+
+
+def test_axis_without_margin_cuts_no_interval():
+    """The axis ends just beyond the interval, and before matplotlib's margin of 5 %."""
+    sample = RunSample([0.0, 1.0], [], None, Interval(0.5, -1.2, 2.2))
+    figure = draw_grouped_runs({"a": {"": sample}}, "", "")
+    assert figure.axes[0].get_ylim() == pytest.approx((-1.25, 2.25))
+    assert not any("extend beyond the axis" in text for text in legend(figure))
 
 
 def test_curves_are_means_with_standard_deviations():

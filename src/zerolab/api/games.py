@@ -280,7 +280,18 @@ def _exported(game: RecordedGame, number: int) -> ExportedGame:
             f"game {number} began from a custom position, which zerolab's PGN files cannot"
             " represent"
         )
-    is_forfeited = game.result is not None and position.outcome is None
+    if given > position.ply:
+        raise UserError(
+            f"given_plies of game {number} = {given}: expected at most the {position.ply} plies of"
+            " the game"
+        )
+    final = position.first_player_outcome
+    if final is not None and game.result not in (final, None):
+        raise UserError(
+            f"result of game {number} = {game.result}: expected {final}, the result of its last"
+            " position"
+        )
+    is_forfeited = game.result is not None and final is None
     moves = move_names(position.game, position.history)
     return ExportedGame(
         game.event, number, game.first, game.second, moves, game.result, is_forfeited, given

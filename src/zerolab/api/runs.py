@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from zerolab.agents import exporting
 from zerolab.api.positions import Network, load_network, require_callable, require_path
-from zerolab.core.errors import UserError, quoted, require_type
+from zerolab.core.errors import UserError, did_you_mean, quoted, require_type
 from zerolab.core.nested_tables import flatten
 from zerolab.report.document import Block, Picture
 from zerolab.report.figures import shorten_name
@@ -30,6 +30,7 @@ from zerolab.training.logger import require_loggers
 from zerolab.training.move_times import ReferenceMoveTimes
 from zerolab.training.records import Record
 from zerolab.training.reporting import NullReporter, Reporter, RunClock, read_records
+from zerolab.training.shorthands import DEFAULT_PRESET, preset_name
 from zerolab.training.trainer import Trainer, check_new_run
 
 if TYPE_CHECKING:
@@ -53,7 +54,15 @@ class Run(NotebookView):
         return RunFolder.open(self.path).config
 
     def metrics(self, stage: str | None = None) -> list[dict[str, Any]]:
-        """Return the lines of metrics.jsonl for one stage or for all stages (docs/metrics.md)."""
+        """Return the lines of metrics.jsonl for one stage or for all stages (docs/metrics.md).
+
+        Raises UserError for an unknown stage.
+        """
+        if stage is not None and stage not in (stages := Record.class_by_stage):
+            raise UserError(
+                f"stage = {quoted(stage)}: expected one of {', '.join(stages)}"
+                f"{did_you_mean(stage, stages)}"
+            )
         lines = RunFolder.open(self.path).metrics()
         return [line for line in lines if stage in (None, line["stage"])]
 
@@ -101,7 +110,7 @@ def train(
     game: str | None = None,
     *,
     run: Path | str,
-    preset: str = "mini",
+    preset: str | None = None,
     settings: Mapping[str, Any] | None = None,
     on_stage: Callable[[Record], None] = lambda _: None,
     allow_programs: bool = False,
@@ -109,21 +118,21 @@ def train(
 ) -> Run:
     """Train an agent in the folder `run`, or resume the run there, and return the run.
 
-    `settings` overrides settings of the preset, which is a name or a .toml file. Keys can be nested
-    or dotted, as in ``{"iterations": 3, "search.simulations": 50}``. `on_stage` is called with the
-    record of each stage (docs/metrics.md) once the stage is saved. If it raises an exception, such
-    as KeyboardInterrupt, training stops, and the next call resumes the run. `allow_programs` must
-    be true if the resumed run or the preset file names programs that `settings` does not.
-    Notebooks show a progress bar. `log` names programs that also receive the metrics of every
-    stage: ``"trackio"``, ``"wandb"``, ``"mlflow"``, or plug-ins.
+    `settings` overrides settings of the preset, which is a name or a .toml file, by default "mini"
+    for a new run. Keys can be nested or dotted, as in ``{"iterations": 3, "search.simulations":
+    50}``. `on_stage` is called with the record of each stage (docs/metrics.md) once the stage is
+    saved. If it raises an exception, such as KeyboardInterrupt, training stops, and the next call
+    resumes the run. `allow_programs` must be true if the resumed run or the preset file names
+    programs that `settings` does not. Notebooks show a progress bar. `log` names programs that also
+    receive the metrics of every stage: ``"trackio"``, ``"wandb"``, ``"mlflow"``, or plug-ins.
 
-    Raises UserError for programs that are not allowed, for invalid settings, for settings that
-    differ from those of the resumed run (except more iterations or a different device), and if
-    another process is training the run.
+    Raises UserError for programs that are not allowed, for invalid settings, for a preset or
+    settings that differ from those of the resumed run (except more iterations, and the settings
+    that determine only how the work is done), and if another process is training the run.
     """
     require_type("game", game, str | None, 'a name, such as "othello:6x6"')
     require_path("run", run)
-    require_type("preset", preset, str, 'a name or a .toml file, such as "mini"')
+    require_type("preset", preset, str | None, 'a name or a .toml file, such as "mini"')
     require_type("settings", settings, Mapping | None, 'a mapping, such as {"iterations": 3}')
     require_callable("on_stage", on_stage)
     require_type("allow_programs", allow_programs, bool, "True or False")
@@ -137,11 +146,13 @@ def train(
     if is_run(folder):
         inputs = None
         opened = RunFolder.open(folder)
-        if game is not None:
-            assignments.insert(0, ("game", game))
+        fixed = {"game": game, "preset": preset and preset_name(preset)}
+        assignments[:0] = [(key, value) for key, value in fixed.items() if value is not None]
         resolved = resume_settings(opened, assignments, allow_programs=allow_programs)
     else:
-        resolved = resolve_settings(game, preset, assignments, allow_programs=allow_programs)
+        resolved = resolve_settings(
+            game, preset or DEFAULT_PRESET, assignments, allow_programs=allow_programs
+        )
         require_effects(resolved, assignments)
         inputs = check_new_run(resolved)
         opened = RunFolder.create(folder, resolved.model_dump())

@@ -32,8 +32,8 @@ def cost(
     *,
     reference: Path | None = None,
     measure: bool = False,
-    plies: int = 10,
-    levels: str = "88,90,91",
+    plies: int | None = None,
+    levels: str | None = None,
     json: bool = False,
 ) -> None:
     """Show the costs of runs: moves, evaluations, floating-point operations and hours.
@@ -55,16 +55,20 @@ def cost(
         reference: File with measurements from a reference machine. With --measure, the file is
             created or extended, and the default is cost-reference.json.
         measure: Measure the move times of the networks on this machine instead of showing costs.
-        plies: Number of moves per game in a round of --measure.
-        levels: Levels of strong accuracy in percent, separated by commas.
+        plies: Number of moves per game in a round of --measure, by default 10.
+        levels: Levels of strong accuracy in percent, separated by commas, by default 88,90,91.
         json: Print JSON instead of tables.
     """
     if not runs:
         raise UserError("expected a run folder, such as runs/demo")
     if measure:
-        _measure(runs, reference or _DEFAULT_REFERENCE, plies, json)
+        if levels is not None:
+            raise UserError("--levels has no effect with --measure: expected one of the two")
+        _measure(runs, reference or _DEFAULT_REFERENCE, 10 if plies is None else plies, json)
     else:
-        _show_costs(runs, reference, _parse_levels(levels), json)
+        if plies is not None:
+            raise UserError("--plies has no effect without --measure: expected both or neither")
+        _show_costs(runs, reference, _parse_levels(levels or "88,90,91"), json)
 
 
 def _parse_levels(text: str) -> list[float]:

@@ -16,7 +16,7 @@ from zerolab.cli.parse import Assignments
 from zerolab.cli.process import advise_resuming
 from zerolab.core.errors import UserError
 from zerolab.core.resources import peak_memory_mib
-from zerolab.training.shorthands import TransferOption, preset_name
+from zerolab.training.shorthands import DEFAULT_PRESET, TransferOption, preset_name
 
 if TYPE_CHECKING:
     from zerolab.cli.output import Console
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from zerolab.training.records import Record
     from zerolab.training.train_settings import TrainSettings
 
-
-DEFAULT_PRESET = "mini"
 
 LoggerNames = Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="NAME")]
 

@@ -62,16 +62,22 @@ def parse_assignments(assignments: Iterable[Assignment]) -> list[tuple[list[str]
 
 def string_assignment(key: str, text: str) -> str:
     """Return ``KEY="TEXT"``, which assigns a string even if `text` is also TOML, such as ``7``."""
-    return f"{key}={json.dumps(text, ensure_ascii=False)}"
+    quoted_text = json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return f"{key}={quoted_text}"
 
 
 def _parse_value(key: str, text: str) -> Any:
     try:
-        return parse_toml(f"value = {text}")["value"]
+        table = parse_toml(f"value = {text}")
     except RecursionError:
         raise UserError(f"{quoted(key)} = {quoted(text)} is nested too deeply") from None
     except ValueError:  # not TOML, or a number with too many digits for Python to convert
         return text
+    if len(table) > 1:
+        raise UserError(
+            f"{quoted(key)} = {quoted(text)}: expected a single value, not several lines"
+        )
+    return table["value"]
 
 
 def parse_toml(text: str) -> dict[str, Any]:

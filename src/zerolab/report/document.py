@@ -276,11 +276,12 @@ def document_references(document: Document) -> list[Reference]:
     for block in document.blocks:
         match block:
             case ClaimTable():
-                claims = [each.claim for each in block.verdicts]
-                texts += [text for each in claims for text in (each.source, each.text)]
+                for verdict in block.verdicts:
+                    claim = verdict.claim
+                    texts += [claim.source, claim.text, claim.statistic, verdict.note]
             case Table():
-                texts += [block.title, block.note]
-                texts += [cell for row in block.rows for cell in row if isinstance(cell, str)]
+                texts += [block.title, block.note, *block.column_titles]
+                texts += [cell_text(cell) for row in block.rows for cell in row]
             case _:
                 texts.append(getattr(block, "text", "") or getattr(block, "caption", ""))
     return cited_references(texts)

@@ -127,8 +127,10 @@ def _cut_intervals(
     low, high = axes.get_ylim()
     if not reach or (low >= min(numbers) - reach and high <= max(numbers) + reach):
         return False
-    axes.set_ylim(max(low, min(numbers) - reach), min(high, max(numbers) + reach))
-    return True
+    low, high = max(low, min(numbers) - reach), min(high, max(numbers) + reach)
+    axes.set_ylim(low, high)
+    intervals = [each.mean for each in samples if each.mean and math.isfinite(each.mean.low)]
+    return any(each.low < low or each.high > high for each in intervals)
 
 
 def _label_groups(axes: Axes, names: list[str], inches: float) -> None:

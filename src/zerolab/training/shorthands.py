@@ -25,6 +25,9 @@ from zerolab.core.registry import installed_plugins
 _SUFFIX = ".toml"
 
 
+DEFAULT_PRESET = "mini"
+
+
 def preset_names() -> list[str]:
     """Return the names of all presets in this package and in installed papers."""
     return sorted(_files())

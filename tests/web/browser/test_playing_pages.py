@@ -90,6 +90,23 @@ def test_undo_redo_resign_and_new_game_work(page: Page) -> None:
     expect(page.locator("#status")).to_contain_text("X is to move")
 
 
+def test_own_moves_replace_plies_of_the_opening(page: Page) -> None:
+    """A ply that a player chose after taking back the opening is judged like any other."""
+    page.goto(f"/play#game={GAME}&o=person&moves=0,1,2&given=2")
+    expect(page).to_have_url(re.compile("given=2"))
+    for _ in range(2):
+        page.click("#undo")
+    expect(page.locator('#moves [aria-current="true"]')).to_have_text(re.compile("^1"))
+    page.locator(f'{MOVE}[data-move="3"]').first.click()
+    expect(page).to_have_url(re.compile("moves=0,3.*given=1"))
+
+
+def test_a_game_without_a_size_has_its_default_size(page: Page) -> None:
+    page.goto("/play#game=gobang")
+    expect(page.locator("#game select")).to_have_value("gobang")
+    page.wait_for_selector(MOVE)
+
+
 def test_game_can_be_played_with_keyboard(page: Page) -> None:
     page.goto("/play#game=gobang:3x3:3&o=person")
     page.wait_for_selector(MOVE)

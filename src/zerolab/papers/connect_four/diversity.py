@@ -114,8 +114,8 @@ DiversityByVariant = Mapping[str, Mapping[Cell, Diversity]]
 """Diversity by variant (as name or title) and seed."""
 
 _TREES, _LEAGUES = (EXTENDED, *GAME_TREE_VARIANTS), (EXTENDED, *LEAGUE_VARIANTS)
-_FIGURES: Mapping[str, Sequence[str]] = {"": _TREES, "-league": _LEAGUES}
-"""Variants in each figure, by the suffix of the figure's name."""
+_FIGURES: Mapping[str, tuple[int, Sequence[str]]] = {"": (9, _TREES), "-league": (13, _LEAGUES)}
+"""Published figure with which each figure is compared, and variants, by suffix of its name."""
 
 
 DIVERSITY_VARIANTS = (EXTENDED, *GAME_TREE_VARIANTS, *LEAGUE_VARIANTS)
@@ -167,14 +167,14 @@ def diversity_section(runs: DiversityByVariant) -> Iterator[Block]:
     if len(runs) < 2:
         return
     yield Heading("Distinct positions")
-    for suffix, names in _FIGURES.items():
+    for suffix, (published, names) in _FIGURES.items():
         plotted = {VARIANTS[name].title: runs[name] for name in names if name in runs}
         if len(plotted) > 1:
-            yield from _pictures(suffix, plotted)
+            yield from _pictures(suffix, published, plotted)
     yield _diversity_table({VARIANTS[name].title: by_seed for name, by_seed in runs.items()})
 
 
-def _pictures(suffix: str, runs: DiversityByVariant) -> Iterator[Picture]:
+def _pictures(suffix: str, published: int, runs: DiversityByVariant) -> Iterator[Picture]:
     yield Picture(
         f"diversity{suffix}",
         draw_curves(
@@ -184,7 +184,7 @@ def _pictures(suffix: str, runs: DiversityByVariant) -> Iterator[Picture]:
             "distinct positions",
         ),
         "Cumulative number of distinct positions in which a move was made. The band is one standard"
-        " deviation between runs. Compare Fig. 9 of [Clausen2021].",
+        f" deviation between runs. Compare Fig. {published} of [Clausen2021].",
     )
     yield Picture(
         f"diversity-by-ply{suffix}",
@@ -347,7 +347,7 @@ def league_section(results: Results) -> Iterator[Block]:
         ),
         "Active players of all runs at the start of each generation. Game results range from -1 to"
         " 1, so c is twice the value in [Clausen2021]. Parameter ranges wrap around, so a mean in"
-        " the middle of a range can hide players at both ends. Compare Figs 10 to 12.",
+        " the middle of a range can hide players at both ends.",
     )
     yield _league_table(leagues)
 

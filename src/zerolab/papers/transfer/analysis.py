@@ -238,8 +238,8 @@ def strength_section(results: Results) -> Iterator[Block]:
         draw_curves(panels, "Tournament Elo by transfer method", "iteration",
                     "tournament Elo", columns=3),
         "Elo in a tournament, relative to the mean of its players. Mean over runs, with a"
-        " band of one standard deviation between runs. The bars show the standard error of the mean"
-        " rating.",
+        " band of one standard deviation between runs. The bars show the 95 % error of"
+        " measuring the mean.",
     )  # fmt: skip
     yield from _intervals(results, board_pairs)
     yield from _table(results, board_pairs)

@@ -159,7 +159,10 @@ async function play(move) {
   await guarded(() => show({ ...withMove(move), thought: null }));
 }
 
-const withMove = (move) => ({ line: [...state.line.slice(0, state.ply), move], ply: state.ply + 1 });
+/** The game after a player's move, which also replaces a ply of the opening after taking it back. */
+const withMove = (move) => ({
+  line: [...state.line.slice(0, state.ply), move], ply: state.ply + 1, given: Math.min(state.given, state.ply),
+});
 
 /**
  * Apply changes to the game, show its position, and request a move if it is an agent's turn.

@@ -5,7 +5,7 @@ import { count, linkTo } from "./lib/archive.js";
 import { Board, status } from "./lib/board.js";
 import { lineChart } from "./lib/chart.js";
 import { AgentChooser, agentsOf } from "./lib/choosers.js";
-import { announce, byId, drawsSoon, el, hashParams, setHashParams, showError, table } from "./lib/dom.js";
+import { announce, byId, drawsSoon, el, hashParams, setHashParams, showError } from "./lib/dom.js";
 import { EvaluationBar, finalEvaluation } from "./lib/evaluation.js";
 import { judgeTry } from "./lib/better_move.js";
 import { WON, gameTable, keyOf, markShown, mostInteresting, parseKey } from "./lib/game_list.js";

@@ -15,9 +15,10 @@ export class GameChooser {
   /** Load the server's games and select one. */
   async load(selected) {
     this.games = await get("/games");
-    const [name] = (selected ?? "").split(":");
-    const isListed = this.games.some((each) => each.name === name);
-    this.#build(isListed ? selected : this.games.find((each) => each.name === "connect_four")?.example);
+    const [name, size] = (selected ?? "").split(":");
+    const listed = this.games.find((each) => each.name === name);
+    const connectFour = this.games.find((each) => each.name === "connect_four");
+    this.#build(listed && size ? selected : (listed ?? connectFour)?.example);
   }
 
   #build(selected) {
