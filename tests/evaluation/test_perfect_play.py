@@ -81,13 +81,13 @@ def test_results_agree_with_judged_moves():
         game_moves = [move for move in moves if move.game_number == played.number]
         result = played.result if played.number % 2 == 0 else -played.result
         if game_moves:
-            assert result == np.sign(game_moves[-1].played_value)
+            assert result == np.sign(game_moves[-1].played_score)
             assert any(move.is_blunder for move in game_moves) == (
-                np.sign(game_moves[0].best_value) > result
+                np.sign(game_moves[0].best_score) > result
             )
     report = perfect_play_report(games, moves)
     lost_openings = {played.number for played in games} - {
-        m.game_number for m in moves if m.best_value >= 0
+        m.game_number for m in moves if m.best_score >= 0
     }
     assert lost_openings  # some random openings are lost
     assert report.blunder_share.sample_count == len(games) - len(lost_openings)
@@ -103,13 +103,13 @@ def test_moves_are_compared_with_the_best_move():
     assert moves[-1].is_blunder
     assert [move.ply for move in moves] == [0, 2, 1]
     assert not moves[0].is_blunder
-    assert moves[1].best_value > 0
+    assert moves[1].best_score > 0
 
 
 def test_forfeit_is_a_blunder_unless_already_lost():
     played = [GameRecord(0, "x", "o", (0, 4, FORFEIT_ACTION), -1)]
     moves = solve_moves_of_player_a(GAME, played, ORACLE)
-    assert moves[-1].played_value is None
+    assert moves[-1].played_score is None
     assert moves[-1].is_blunder
     assert perfect_play_report(played, moves).blunders_by_ply == {2: 1}
     assert not SolvedMove(0, 2, -3, None).is_blunder

@@ -47,7 +47,7 @@ from zerolab.rules.catalogue import parse_game
 from zerolab.studies.claims import MissingEstimate
 from zerolab.studies.finished_work import TrainedRun
 from zerolab.studies.results import Results
-from zerolab.training.records import AccuracyRecord, SelfPlayRecord, SupervisedRecord
+from zerolab.training.records import AccuracyRecord, HeldOutRecord, SelfPlayRecord
 
 GAMES = 1000
 AS_CLAIMED = {
@@ -124,7 +124,7 @@ def supervised_run(planned, is_claimed):
     if planned.factors["features"] == POLICY_FEATURES:
         share += 0.002 if is_claimed else 0.0
     shares = dict.fromkeys(("strong", "weak", "label", "result"), share)
-    record = SupervisedRecord.model_construct(part="test", **shares)
+    record = HeldOutRecord.model_construct(part="test", **shares)
     return TrainedRun(planned, [record], measurements={"by_ply": by_ply})
 
 

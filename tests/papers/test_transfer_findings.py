@@ -24,7 +24,7 @@ from zerolab.studies.results import Results
 from zerolab.studies.study import registered_studies
 from zerolab.studies.study_folder import FinishedRun
 from zerolab.training.records import SelfPlayRecord
-from zerolab.training.transfer import TransferNetwork, transfer_weights, untrained_network
+from zerolab.training.transfer import NetworkWithGame, transfer_weights, untrained_network
 
 STUDY = registered_studies()["transfer"]
 MINI = STUDY.design("mini", list(range(FIRST_SEED, FIRST_SEED + 4)))
@@ -314,7 +314,7 @@ def compared(tmp_path_factory):
         side = untrained_network(settings.network, parse_game(settings.game), settings.seed)
         if planned.start_run is not None:
             taken = transfer_weights("trunk", sides[planned.start_run.key], side)
-            side = TransferNetwork(side.game, side.network_settings, taken.weights)
+            side = NetworkWithGame(side.game, side.network_settings, taken.weights)
         sides[planned.key] = side
         run = RunFolder.create(folder / planned.key, settings.model_dump())
         with run.locked():

@@ -15,7 +15,7 @@ from zerolab.studies import queues
 from zerolab.studies.design import Design, PlannedDataset, plan_run
 from zerolab.studies.tasks import LocalWorkers
 from zerolab.training.configure import saved_settings
-from zerolab.training.records import AccuracyRecord, SupervisedRecord
+from zerolab.training.records import AccuracyRecord, HeldOutRecord
 from zerolab.training.reporting import read_records
 from zerolab.training.trainer import Trainer
 from zerolab.training.window_facts import solved_file_settings
@@ -77,7 +77,7 @@ def test_runs_wait_for_their_positions_and_use_them(finished_execution):
     saved = saved_settings(finished_run(finished_execution, learnt)).supervised.digest
     copy = finished_run(finished_execution, learnt).solved_positions_path(ALL.file_name)
     assert saved == solved_file_settings(copy)["supervised.digest"]
-    parts = {record.part: record.positions for record in learnt.records_of(SupervisedRecord)}
+    parts = {record.part: record.positions for record in learnt.records_of(HeldOutRecord)}
     assert 0 < parts["validation"] < 100 > parts["test"] > 0
 
 

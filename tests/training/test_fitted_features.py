@@ -19,7 +19,7 @@ from zerolab.store.arrays import read_network_file
 from zerolab.store.run_folder import RunFolder
 from zerolab.training import inputs, stages
 from zerolab.training.configure import saved_settings
-from zerolab.training.records import SupervisedRecord
+from zerolab.training.records import HeldOutRecord
 from zerolab.training.reporting import read_records
 from zerolab.training.window_facts import later_states
 
@@ -121,7 +121,7 @@ def test_targets_matter_only_with_a_weight(folder):
             assert fit("all", name, f"plies={plies}, weight={weight}") == 0
             runs[weight, plies[1]] = RunFolder.open(folder / name)
     measured = {
-        key: [record.strong for record in read_records(run) if isinstance(record, SupervisedRecord)]
+        key: [record.strong for record in read_records(run) if isinstance(record, HeldOutRecord)]
         for key, run in runs.items()
     }
     assert measured[0, "0"] == measured[0, "1"]

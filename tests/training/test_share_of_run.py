@@ -24,7 +24,7 @@ from zerolab.training import reporting, trainer
 from zerolab.training.configure import resolve_settings, resume_settings
 from zerolab.training.criteria import STOP_RULES
 from zerolab.training.optimization import RATE_SCHEDULES, CompletedShares, TimeInRun
-from zerolab.training.records import BaselineRecord, LearnRecord, SelfPlayRecord, SupervisedRecord
+from zerolab.training.records import BaselineRecord, HeldOutRecord, LearnRecord, SelfPlayRecord
 from zerolab.training.reporting import RunClock, read_records, without_final_evaluations
 
 
@@ -94,8 +94,8 @@ def test_all_time_counts_once():
 
 
 def test_final_evaluation_does_not_count():
-    test_part = timed(2, 50, kind=SupervisedRecord).model_copy(update={"part": "test"})
-    training = [timed(1, 10), timed(1, 10, kind=SupervisedRecord), timed(2, 20)]
+    test_part = timed(2, 50, kind=HeldOutRecord).model_copy(update={"part": "test"})
+    training = [timed(1, 10), timed(1, 10, kind=HeldOutRecord), timed(2, 20)]
     final = [test_part, timed(2, 50, kind=BaselineRecord)]
     assert without_final_evaluations([*training, *final]) == training
 

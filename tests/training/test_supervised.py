@@ -28,7 +28,7 @@ from zerolab.training.configure import resolve_settings, saved_settings
 from zerolab.training.curves import draw_curves
 from zerolab.training.evaluation_stages import predict_positions
 from zerolab.training.published_bugs import EnabledBugs
-from zerolab.training.records import LearnRecord, SupervisedRecord
+from zerolab.training.records import HeldOutRecord, LearnRecord
 from zerolab.training.reporting import best_network_after, read_records
 from zerolab.training.trainer import Trainer
 from zerolab.training.window_facts import solved_facts, solved_window, split_by_game
@@ -65,7 +65,7 @@ def fitted(file, tmp_path_factory):
 
 
 def supervised_records(run):
-    return [record for record in read_records(run) if isinstance(record, SupervisedRecord)]
+    return [record for record in read_records(run) if isinstance(record, HeldOutRecord)]
 
 
 def test_games_stay_in_one_part_and_splits_do_not_depend_on_file_size(positions):

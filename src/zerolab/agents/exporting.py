@@ -41,7 +41,7 @@ from zerolab.rules.catalogue import game_name, notation_of
 from zerolab.rules.encoding import plane_names
 from zerolab.store.arrays import (
     AGENT_SUFFIX,
-    MAX_TEXT_LENGTH,
+    MAX_PRINTABLE_LENGTH,
     AgentFile,
     AgentHeader,
     AgentOrigin,
@@ -202,7 +202,7 @@ def _source(start: Any) -> SourceNetwork | None:
 def _last_name(path: Path) -> str:
     """Return the last component of a path; parent folders are private."""
     name = path.absolute().name if path.parts else ""
-    return "".join(each if each.isprintable() else "?" for each in name)[:MAX_TEXT_LENGTH]
+    return "".join(each if each.isprintable() else "?" for each in name)[:MAX_PRINTABLE_LENGTH]
 
 
 def _model(agent: CheckedAgent) -> tuple[bytes, ModelAgreement]:

@@ -58,16 +58,16 @@ class SolvedMove(NamedTuple):
 
     game_number: int
     ply: int
-    best_value: int
+    best_score: int
     """Value of the best move."""
-    played_value: int | None
+    played_score: int | None
     """Value of the move; None if the player forfeited."""
 
     @property
     def is_blunder(self) -> bool:
         """True if the move worsens the result under perfect play."""
-        result = -1 if self.played_value is None else np.sign(self.played_value)
-        return bool(result < np.sign(self.best_value))
+        result = -1 if self.played_score is None else np.sign(self.played_score)
+        return bool(result < np.sign(self.best_score))
 
 
 class PerfectPlayReport(NamedTuple):
@@ -160,9 +160,9 @@ def perfect_play_report(
     distinct = {record.number for record in distinct_games(games)}
     counted = [move for move in moves if move.game_number in distinct]
     regrets = [
-        (m.best_value - m.played_value, m.game_number)
+        (m.best_score - m.played_score, m.game_number)
         for m in counted
-        if m.played_value is not None
+        if m.played_score is not None
     ]
     return PerfectPlayReport(
         pair_result(games[0].first, games[0].second, games),
@@ -179,7 +179,7 @@ def perfect_play_report(
 
 def _blunder_rate(moves: Sequence[SolvedMove]) -> MeanEstimate | None:
     """Return the share of games with a blunder, among games not lost from the start."""
-    games = {move.game_number for move in moves if move.best_value >= 0}
+    games = {move.game_number for move in moves if move.best_score >= 0}
     games_with_blunder = {move.game_number for move in moves if move.is_blunder}
     game_numbers = np.array(sorted(games), np.int64)
     return proportion_estimate(np.isin(game_numbers, sorted(games_with_blunder)), game_numbers)

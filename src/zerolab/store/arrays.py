@@ -185,8 +185,8 @@ AGENT_SUFFIX = ".zerolab"
 MAX_AGENT_BYTES = 64 << 20
 """Maximum size of an agent file, enough for 16 million weights."""
 
-MAX_TEXT_LENGTH = 250
-"""Maximum length of a name in the header of an agent file, in characters."""
+MAX_PRINTABLE_LENGTH = 250
+"""Maximum length of a `PrintableText`, in characters."""
 
 _MAX_AGENT_HEADER = 1 << 20  # bytes; three times as much as 256 residual blocks need
 _DTYPES = {"BOOL", "F16", "F32", "F64", "I8", "I16", "I32", "I64", "U8", "U16", "U32", "U64"}
@@ -200,7 +200,7 @@ def _printable(text: str) -> str:
     return text
 
 
-PrintableText = Annotated[str, Field(max_length=MAX_TEXT_LENGTH), AfterValidator(_printable)]
+PrintableText = Annotated[str, Field(max_length=MAX_PRINTABLE_LENGTH), AfterValidator(_printable)]
 """Text from a file, checked to be safe for display."""
 
 

@@ -21,11 +21,11 @@ from zerolab.training.panels import BEST_NETWORK_SERIES, Panel, XAxis, metric_pa
 from zerolab.training.records import (
     AccuracyRecord,
     GateRecord,
+    HeldOutRecord,
     LearnRecord,
     OpponentRecord,
     Record,
     SelfPlayRecord,
-    SupervisedRecord,
 )
 from zerolab.training.reporting import read_records
 
@@ -39,7 +39,7 @@ _LABELS = {
     "games": "games of self-play",
     "hours": "hours of training",
 }
-_LAST_RECORDS = GateRecord, SupervisedRecord
+_LAST_RECORDS = GateRecord, HeldOutRecord
 """Records that end an iteration; only a warm-start match and measurements can follow them."""
 _TITLES = {
     "loss": "loss in the last epoch",

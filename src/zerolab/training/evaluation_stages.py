@@ -37,8 +37,8 @@ from zerolab.training.context import FINAL_STAGE_NAME, Stage, TrainingContext
 from zerolab.training.records import (
     AccuracyRecord,
     BaselineRecord,
+    HeldOutRecord,
     Record,
-    SupervisedRecord,
     UnplayedBaselineRecord,
 )
 from zerolab.training.reporting import best_network_after, read_records
@@ -105,7 +105,7 @@ class ValidationStage(Stage):
 
 def measure_solved_positions(
     context: TrainingContext, name: str, positions: SolvedPositions
-) -> SupervisedRecord:
+) -> HeldOutRecord:
     """Measure the best network on a part of the solved positions: "validation" or "test"."""
     elapsed = context.start_task(name, len(positions), "positions")
     heads = context.settings.network.heads
@@ -132,7 +132,7 @@ def measure_solved_positions(
     }
     for measure, estimate in estimates.items():
         fields |= _interval_fields(measure, estimate)
-    return SupervisedRecord.model_validate(fields)
+    return HeldOutRecord.model_validate(fields)
 
 
 def _interval_fields(name: str, estimate: MeanEstimate | None) -> dict[str, float]:

@@ -36,7 +36,7 @@ from zerolab.training.learn_settings import StartSettings
 from zerolab.training.shorthands import START_SOURCE_KEY
 from zerolab.training.train_settings import AccuracySettings, TrainSettings
 from zerolab.training.transfer import (
-    TransferNetwork,
+    NetworkWithGame,
     TransferredWeights,
     transfer_weights,
     untrained_network,
@@ -333,7 +333,7 @@ def read_initial_weights(
     network_file = read_network_file(files.network)
     require_network_digest(files.network, network_file, start.digest)
     game = parse_game(network_file.game_name)
-    source = TransferNetwork(game, stored_network_settings(network_file), network_file.weights)
+    source = NetworkWithGame(game, stored_network_settings(network_file), network_file.weights)
     own_game = parse_game(settings.game)
     target = untrained_network(settings.network_settings_at(0), own_game, settings.seed)
     try:

@@ -13,10 +13,10 @@ from typing import Literal
 from zerolab.training.records import (
     AccuracyRecord,
     GateRecord,
+    HeldOutRecord,
     LearnRecord,
     Record,
     SelfPlayRecord,
-    SupervisedRecord,
 )
 
 XAxis = Literal["iterations", "games", "hours"]
@@ -172,7 +172,7 @@ def _validation(placed: Sequence[_Placed]) -> list[Panel]:
     parts = [
         (x, record)
         for x, record in placed
-        if isinstance(record, SupervisedRecord) and record.part == "validation"
+        if isinstance(record, HeldOutRecord) and record.part == "validation"
     ]
     titles = {"strong": "Best move found (validation)", "result": "Result predicted (validation)"}
     return [
@@ -180,7 +180,7 @@ def _validation(placed: Sequence[_Placed]) -> list[Panel]:
             key=f"validation-{measure}",
             title=title,
             unit="share",
-            series=[_with_interval(parts, SupervisedRecord, measure, "network")],
+            series=[_with_interval(parts, HeldOutRecord, measure, "network")],
         )
         for measure, title in titles.items()
     ]

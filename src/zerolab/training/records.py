@@ -300,7 +300,7 @@ class AccuracyRecord(Record):
         )
 
 
-class SupervisedRecord(Record):
+class HeldOutRecord(Record):
     """Predictions of the network on solved positions outside the training part.
 
     ``_low`` and ``_high`` are the ends of 95 % confidence intervals.

@@ -21,7 +21,7 @@ from zerolab.core.files import read_text, remove_file, write_text
 from zerolab.rules.rules import DRAW, ONGOING
 from zerolab.store.games import GameRecord
 from zerolab.store.run_folder import RunFolder
-from zerolab.training.records import GateRecord, OpponentRecord, Record, SupervisedRecord
+from zerolab.training.records import GateRecord, HeldOutRecord, OpponentRecord, Record
 
 if TYPE_CHECKING:
     from zerolab.training.train_settings import TrainSettings
@@ -46,7 +46,7 @@ def without_final_evaluations(records: Iterable[Record]) -> list[Record]:
         record
         for record in records
         if not isinstance(record, OpponentRecord)
-        and not (isinstance(record, SupervisedRecord) and record.part == "test")
+        and not (isinstance(record, HeldOutRecord) and record.part == "test")
     ]
 
 
@@ -55,8 +55,7 @@ def best_network_after(records: Iterable[Record], iteration: int) -> int:
     accepted = (
         record.iteration
         for record in records
-        if isinstance(record, SupervisedRecord)
-        or (isinstance(record, GateRecord) and record.accepted)
+        if isinstance(record, HeldOutRecord) or (isinstance(record, GateRecord) and record.accepted)
     )
     return max((number for number in accepted if number <= iteration), default=0)
 

@@ -26,7 +26,7 @@ _HEAD_SETTINGS = ("heads", "head_filters", "head_kernel", "hidden")
 """Settings that do not affect the trunk."""
 
 
-class TransferNetwork(NamedTuple):
+class NetworkWithGame(NamedTuple):
     """The source or the target of a transfer: a network and its game."""
 
     game: Game
@@ -44,13 +44,13 @@ class TransferredWeights(NamedTuple):
     """Parts of the source that are not transferred."""
 
 
-def untrained_network(network: NetworkSettings, game: Game, seed: int) -> TransferNetwork:
+def untrained_network(network: NetworkSettings, game: Game, seed: int) -> NetworkWithGame:
     """Return an untrained network and its game."""
-    return TransferNetwork(game, network, weights_to_arrays(build_network(network, game, seed)))
+    return NetworkWithGame(game, network, weights_to_arrays(build_network(network, game, seed)))
 
 
 def transfer_weights(
-    method: TransferMethod, source: TransferNetwork, target: TransferNetwork
+    method: TransferMethod, source: NetworkWithGame, target: NetworkWithGame
 ) -> TransferredWeights:
     """Return the initial weights of the `target` network, taken from `source`.
 
@@ -64,7 +64,7 @@ def transfer_weights(
     return transferred._replace(unused_parts=unused_parts)
 
 
-def _without_run_heads(source: TransferNetwork, target: TransferNetwork) -> TransferNetwork:
+def _without_run_heads(source: NetworkWithGame, target: NetworkWithGame) -> NetworkWithGame:
     """Return the source without the heads that only the source's run can train."""
     names = {head.name for head in target.network_settings.heads}
     heads = tuple(
@@ -78,17 +78,17 @@ def _without_run_heads(source: TransferNetwork, target: TransferNetwork) -> Tran
     weights = {
         name: array for name, array in source.weights.items() if not name.startswith(dropped)
     }
-    return TransferNetwork(
+    return NetworkWithGame(
         source.game, source.network_settings.model_copy(update={"heads": heads}), weights
     )
 
 
 def _transfer_prefix(
     prefix: str,
-) -> Callable[[TransferNetwork, TransferNetwork], TransferredWeights]:
+) -> Callable[[NetworkWithGame, NetworkWithGame], TransferredWeights]:
     """Return a function that transfers all weights whose names begin with `prefix`."""
 
-    def transfer(source: TransferNetwork, target: TransferNetwork) -> TransferredWeights:
+    def transfer(source: NetworkWithGame, target: NetworkWithGame) -> TransferredWeights:
         names = [
             name
             for name in dict.fromkeys((*source.weights, *target.weights))
@@ -101,7 +101,7 @@ def _transfer_prefix(
     return transfer
 
 
-def _transfer_channels(source: TransferNetwork, target: TransferNetwork) -> TransferredWeights:
+def _transfer_channels(source: NetworkWithGame, target: NetworkWithGame) -> TransferredWeights:
     """Transfer planes matched by name, and actions with the same layout on the board.
 
     Planes that the source lacks begin with weights of 0, so that they have no effect at first.
@@ -130,7 +130,7 @@ def _transfer_channels(source: TransferNetwork, target: TransferNetwork) -> Tran
 
 
 def _match_planes(
-    source: TransferNetwork, target: TransferNetwork
+    source: NetworkWithGame, target: NetworkWithGame
 ) -> tuple[NDArray[Any], tuple[str, ...], tuple[str, ...]]:
     """Return the first layer for the target's planes, with weights of 0 for new planes.
 
@@ -148,14 +148,14 @@ def _match_planes(
     return layer, new, unused
 
 
-def _all_planes(side: TransferNetwork) -> list[str]:
+def _all_planes(side: NetworkWithGame) -> list[str]:
     """Return the names of a network's input planes, using numbers for unnamed planes."""
     names = plane_names(side.game)
     unnamed = range(len(names), encoding.plane_count(side.game))
     return [*names, *map(str, unnamed), *(plane.name for plane in side.network_settings.planes)]
 
 
-def _mismatched_actions(source: TransferNetwork, target: TransferNetwork) -> list[str]:
+def _mismatched_actions(source: NetworkWithGame, target: NetworkWithGame) -> list[str]:
     """Return the names of output weights for actions whose layouts differ between the games."""
     source_layout, layout = action_layout(source.game), action_layout(target.game)
     prefixes = []
@@ -169,14 +169,14 @@ def _mismatched_actions(source: TransferNetwork, target: TransferNetwork) -> lis
     return [name for name in source.weights if name.startswith(tuple(prefixes))]
 
 
-def _completed(weights: WeightArrays, target: TransferNetwork) -> TransferredWeights:
+def _completed(weights: WeightArrays, target: NetworkWithGame) -> TransferredWeights:
     """Return transferred weights completed with new weights of the target."""
     missing = [name for name in target.weights if name not in weights]
     layers = (name.rpartition(".")[0] for name in missing)
     return TransferredWeights({**target.weights, **weights}, _shortened(layers, weights))
 
 
-def _require_equal_shapes(name: str, source: TransferNetwork, target: TransferNetwork) -> None:
+def _require_equal_shapes(name: str, source: NetworkWithGame, target: NetworkWithGame) -> None:
     source_shape, shape = (
         list(side.weights[name].shape) if name in side.weights else "missing"
         for side in (source, target)
@@ -188,7 +188,7 @@ def _require_equal_shapes(name: str, source: TransferNetwork, target: TransferNe
         )
 
 
-def _mismatch_reason(layer: str, source: TransferNetwork, target: TransferNetwork) -> str:
+def _mismatch_reason(layer: str, source: NetworkWithGame, target: NetworkWithGame) -> str:
     """Return the reason why a layer's shapes differ, with settings that would fit."""
     games = f"{game_name(source.game)} and {game_name(target.game)}"
     fits_any_board = (
@@ -242,7 +242,7 @@ def _shortened(layers: Iterable[str], weights: WeightArrays) -> tuple[str, ...]:
     return tuple(parts)
 
 
-_METHODS: dict[TransferMethod, Callable[[TransferNetwork, TransferNetwork], TransferredWeights]] = {
+_METHODS: dict[TransferMethod, Callable[[NetworkWithGame, NetworkWithGame], TransferredWeights]] = {
     "trunk": _transfer_prefix(_TRUNK),
     "heads": _transfer_prefix(_HEADS),
     "all": _transfer_prefix(""),

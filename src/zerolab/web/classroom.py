@@ -322,7 +322,9 @@ def play_tournament(folder: Path, tournament: ClassTournament, folders: Folders)
     with suppress(OSError, AttributeError):
         os.nice(_NICENESS)
     stored = Tournament.load(folder) if folder.is_dir() else None
-    agents, problems = class_agents(tournament, folders, stored.settings.players if stored else {})
+    agents, problems = playable_agents(
+        tournament, folders, stored.settings.players if stored else {}
+    )
     if len(agents) < 2:
         raise UserError("; ".join(["expected at least two agents that can play", *problems]))
     settings = TournamentSettings(
@@ -344,13 +346,13 @@ def play_tournament(folder: Path, tournament: ClassTournament, folders: Folders)
     return "; ".join(problems)
 
 
-def class_agents(
-    tournament: ClassTournament, folders: Folders, identities: Mapping[str, str]
+def playable_agents(
+    tournament: ClassTournament, folders: Folders, saved_identities: Mapping[str, str]
 ) -> tuple[list[Agent], list[str]]:
     """Return a tournament's agents that can play, and the problems of the other agents.
 
-    Each agent is named after its pupil. `identities`, by name, are those of the agents that have
-    already played; an agent whose identity has changed cannot play.
+    Each agent is named after its pupil. `saved_identities`, by name, are those of the agents that
+    have already played; an agent whose identity has changed cannot play.
     """
     game = parse_game(tournament.game)
     agents, problems = [], []
@@ -360,7 +362,7 @@ def class_agents(
         except UserError as error:
             problems.append(f"{name} was left out: {error}")
             continue
-        if identities.get(name, agent.identity) == agent.identity:
+        if saved_identities.get(name, agent.identity) == agent.identity:
             agents.append(agent)
         else:
             problems.append(f"{name} was left out: {quoted(spec)} has changed")

@@ -38,7 +38,7 @@ from zerolab.studies.results import Results, provenance, verdict_section
 from zerolab.studies.statistics import ClaimEstimate, StudentEstimate, estimate_mean, run_sample
 from zerolab.studies.study import scale_caveats
 from zerolab.studies.study_folder import FinishedRun
-from zerolab.training.records import SupervisedRecord
+from zerolab.training.records import HeldOutRecord
 
 TABLE_1_DATASETS = (ALL_POSITIONS, ONE_PER_GAME)
 """Sets of Table 1."""
@@ -198,7 +198,7 @@ def _shares(
 
 
 def _final_share(run: TrainedRun, measure: str) -> float:
-    records = [record for record in run.records_of(SupervisedRecord) if record.part == "test"]
+    records = [record for record in run.records_of(HeldOutRecord) if record.part == "test"]
     share: float = getattr(records[-1], measure)
     return share
 
@@ -382,7 +382,7 @@ def _validation(results: Results) -> Iterator[Block]:
             curves = [
                 [
                     record.strong
-                    for record in run.records_of(SupervisedRecord)
+                    for record in run.records_of(HeldOutRecord)
                     if record.part == "validation"
                 ]
                 for run in _runs(results, name, depth)

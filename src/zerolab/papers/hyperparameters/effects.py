@@ -58,7 +58,7 @@ def training_time_section(sweep: Sweep) -> Iterator[Block]:
         " [Wang2020a]. Smaller scales use other values, in about the same proportions except for"
         " rs.",
     )
-    if sweep.is_complete:
+    if sweep.has_runs_of_all_values:
         yield Paragraph(_agreement(sweep))
 
 

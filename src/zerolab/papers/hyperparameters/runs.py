@@ -147,7 +147,7 @@ class Sweep:
         return self.results.tournaments.get(TOURNAMENT_PART)
 
     @property
-    def is_complete(self) -> bool:
+    def has_runs_of_all_values(self) -> bool:
         """True if the defaults and each changed value have a finished run."""
         return bool(self.default_runs) and all(
             sweep_value.runs for sweep_value in self.changed_values

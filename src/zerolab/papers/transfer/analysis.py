@@ -17,7 +17,6 @@ from zerolab.papers.transfer.measures import (
     curve_mean,
     early_mean,
     elo_gains,
-    halfway_accuracy,
     iterations_saved,
     iterations_to_reach,
     late_mean,
@@ -26,6 +25,7 @@ from zerolab.papers.transfer.measures import (
     runs_by_seed,
     search_accuracy_curve,
     seconds_until,
+    threshold_accuracy,
     tournament_iterations,
     tournament_rating,
 )
@@ -167,7 +167,7 @@ def _times(results: Results, board_pairs: Sequence[BoardPair]) -> Iterator[Block
     rows: list[list[Cell]] = []
     lines: dict[str, IntervalRow] = {}
     for pair in board_pairs:
-        target_accuracy = halfway_accuracy(results, pair.target)
+        target_accuracy = threshold_accuracy(results, pair.target)
         for method in (SCRATCH, *SOURCE_METHODS):
             runs = runs_by_seed(results, pair, method)
             if target_accuracy is None or not runs:

@@ -40,7 +40,7 @@ METHOD_TITLES: Mapping[str, str] = {
 
 AVERAGED_ITERATION_SHARE = 0.25
 """Share of the iterations averaged by `early_mean` and by `late_mean`."""
-HALFWAY_SHARE = 0.5
+THRESHOLD_ITERATION_SHARE = 0.5
 """Share of the iterations after which runs from scratch set the accuracy to reach."""
 
 ValueBySeed = Mapping[FactorLevel, float]
@@ -158,13 +158,13 @@ def accuracy_gains(
     }
 
 
-def halfway_accuracy(results: Results, target: str) -> float | None:
+def threshold_accuracy(results: Results, target: str) -> float | None:
     """Return the mean accuracy of runs from scratch after half of their iterations.
 
     Returns None if no run from scratch is finished.
     """
     curves = [policy_accuracy_curve(run) for run in results.runs_where(target, way=SCRATCH)]
-    halfway = [curve[max(1, round(HALFWAY_SHARE * len(curve))) - 1] for curve in curves]
+    halfway = [curve[max(1, round(THRESHOLD_ITERATION_SHARE * len(curve))) - 1] for curve in curves]
     return float(np.mean(halfway)) if halfway else None
 
 
@@ -196,11 +196,11 @@ def seconds_until(run: TrainedRun, iterations: float) -> float:
 
 
 def iterations_saved(results: Results, pair: BoardPair, method: str) -> dict[FactorLevel, float]:
-    """Return the iterations saved in reaching `halfway_accuracy`, by seed.
+    """Return the iterations saved in reaching `threshold_accuracy`, by seed.
 
     For runs that never reach this accuracy, all iterations are counted, which favours them.
     """
-    accuracy = halfway_accuracy(results, pair.target)
+    accuracy = threshold_accuracy(results, pair.target)
     if accuracy is None:
         return {}
 
