@@ -1,9 +1,9 @@
 """Train a network from scratch on the replay window of a finished run, and measure it.
 
 All networks learn from the same examples, so differences in accuracy are due to the network, to the
-learning settings or to the seed. The learning rate follows a cosine without a warm-up: a large
-value head can saturate at a high rate, which its loss shows. Accuracy is that of `zerolab
-evaluate`, for the network alone and with the run's search.
+learning settings, to the policy targets or to the seed. The learning rate follows a cosine without
+a warm-up: a large value head can saturate at a high rate, which its loss shows. Accuracy is that of
+`zerolab evaluate`, for the network alone and with the run's search.
 
 Usage: python tools/relearn.py RUN POSITIONS --set network.head_filters=32 --seed 1
 """
@@ -75,9 +75,9 @@ def settings_for_relearning(
         is_allowed = path[0] in ("network", "learn") and path[1:2] not in ([], *_FIXED)
         if not is_target and not is_allowed:
             raise UserError(
-                f"{'.'.join(path)}: expected a setting of network or learn other than window,"
-                " merging, schedule, epochs and replay_ratio, or selfplay."
-                f"{' or selfplay.'.join(_TARGETS)}"
+                f"{'.'.join(path)}: expected a single setting of network or learn, such as"
+                " network.blocks, but not window, merging, schedule, epochs or replay_ratio; or"
+                f" selfplay.{' or selfplay.'.join(_TARGETS)}"
             )
         assign(data, path, value)
     return validate(TrainSettings, data)

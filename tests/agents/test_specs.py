@@ -56,7 +56,12 @@ def test_names_of_runs_can_look_like_numbered_agents(runs):
     shutil.copytree(runs / "runs/other", runs / "runs/demo #2")
     assert parse_agent("runs/demo #2").game == parse_game("gobang:4x4:3")
     assert parse_agent("runs/demo #3").game == GAME
-    shutil.rmtree(runs / "runs/demo #2")
+    names = [agent.name for agent in parse_agents(["runs/demo", "runs/demo"])]
+    assert names == ["runs/demo@1", "runs/demo@1 #2"]
+    shutil.copytree(runs / "runs/other", runs / "random #2")
+    assert [agent.name for agent in parse_agents(["random"] * 2, GAME)] == ["random", "random #3"]
+    for name in ("runs/demo #2", "random #2"):
+        shutil.rmtree(runs / name)
 
 
 def test_runs_determine_the_game_of_all_players():

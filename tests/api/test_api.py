@@ -80,6 +80,10 @@ def test_metrics_of_unknown_stages_are_refused(run):
     assert [each["stage"] for each in run.metrics("learn")] == ["learn"] * len(run.metrics("gate"))
     with pytest.raises(zerolab.UserError, match=r'stage = "self-play": expected .*selfplay'):
         run.metrics("self-play")
+    with pytest.raises(zerolab.UserError, match="stage = 5: expected a name"):
+        run.metrics(5)
+    with pytest.raises(zerolab.UserError, match='unknown preset ""'):
+        zerolab.train(GAME, run=run.path / "other", preset="")
 
 
 def test_network_evaluates_positions_and_states_alike(run):

@@ -98,12 +98,12 @@ def _run(folder: Path, path: Path, arguments: Sequence[str]) -> str:
 _USE = """
 import zerolab
 from zerolab.cli.main import main
-from zerolab.web.requests import STATIC, page
+from zerolab.web.requests import STATIC_FOLDER, render_page
 game = "gobang:3x3:3"
 assert main(["perft", game, "2", "--json"]) == 0
 short = ["--preset", "smoke", "--set", "iterations=1", "--set", "final_evaluation.games=0"]
 assert main(["train", game, *short, "--quiet", "--run", "run"]) == 0
-assert "/static/play.js" in page("play") and (STATIC / "play.js").exists()
+assert "/static/play.js" in render_page("play") and (STATIC_FOLDER / "play.js").exists()
 print(zerolab.__file__)
 """
 

@@ -117,7 +117,7 @@ def test_forfeit_is_a_blunder_unless_already_lost():
 
 def test_unsolvable_openings_are_reported():
     hard = Exhaustive(GAME, max_moves=6)
-    with pytest.raises(UserError, match="--openings 10"):
+    with pytest.raises(UserError, match=r"larger --nodes or longer openings$"):
         play_against_perfect(GAME, agent_of(RandomPlayer(GAME)), hard, 2, 0, seed=1)
     games, moves = play_against_perfect(GAME, agent_of(RandomPlayer(GAME)), hard, 4, 3, seed=1)
     assert len(games) == 4

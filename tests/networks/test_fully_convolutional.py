@@ -13,8 +13,8 @@ from zerolab.core.errors import UserError
 from zerolab.networks.catalogue import NETWORKS, build_network
 from zerolab.networks.inference import NetworkEvaluator
 from zerolab.networks.network import (
+    BoardOutputLayer,
     GlobalPool,
-    PerActionLayer,
     folded_copy,
     set_weights,
     weights_to_arrays,
@@ -138,7 +138,7 @@ def test_bfloat16_outputs_do_not_depend_on_the_batch(name):
 @pytest.mark.parametrize("places", ["cells", "columns", "rows"])
 def test_places_layer_agrees_with_hand_computed_outputs(places):
     place_count = {"cells": 6, "columns": 3, "rows": 2}[places]
-    layer = PerActionLayer(HEADS["policy"](), 2, ActionLayout(places, place_count, 2))
+    layer = BoardOutputLayer(HEADS["policy"](), 2, ActionLayout(places, place_count, 2))
     planes = torch.randn(4, 2, 2, 3)
     board = planes.detach().numpy()
     weight, bias = layer.output.weight.detach().numpy()[0], layer.output.bias.item()

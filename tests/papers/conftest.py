@@ -13,9 +13,9 @@ from zerolab.studies.joint_estimates import bootstrap
 
 
 @pytest.fixture(autouse=True)
-def few_resamples(monkeypatch):
+def few_bootstrap_samples(monkeypatch):
     """Reduce the number of bootstrap draws to 100."""
-    monkeypatch.setitem(bootstrap.__kwdefaults__, "resamples", 100)
+    monkeypatch.setitem(bootstrap.__kwdefaults__, "sample_count", 100)
 
 
 @pytest.fixture

@@ -15,9 +15,9 @@ from zerolab.papers.published_bugs import analysis, win_labels
 from zerolab.papers.published_bugs.study import (
     ABSOLUTE_WINNER_PART,
     DEFECTIVE,
+    MIRRORED_POLICY_PART,
     SHARED_NETWORK_TOURNAMENT,
     TOURNAMENT_CLOSURE_PART,
-    UNMIRRORED_POLICY_PART,
     PublishedBugsStudy,
 )
 
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.usefixtures("no_folders")
 @cache
 def bug_results(effect, scale="small"):
     """Return results in which each bug adds Elo to the loss it is claimed to favour."""
-    favoured = {UNMIRRORED_POLICY_PART: "value", ABSOLUTE_WINNER_PART: "policy"}
+    favoured = {MIRRORED_POLICY_PART: "value", ABSOLUTE_WINNER_PART: "policy"}
 
     def elo(planned):
         gain = planned.factors["loss"] == favoured.get(planned.part)
@@ -57,9 +57,9 @@ def test_interaction_is_a_difference_of_differences():
     results = bug_results(300.0)
 
     def mean(code, loss):
-        runs = results.runs_where(UNMIRRORED_POLICY_PART, code=code, loss=loss)
+        runs = results.runs_where(MIRRORED_POLICY_PART, code=code, loss=loss)
         return np.mean(
-            [results.tournaments[UNMIRRORED_POLICY_PART].final_rating(run).elo for run in runs]
+            [results.tournaments[MIRRORED_POLICY_PART].final_rating(run).elo for run in runs]
         )
 
     by_hand = (
@@ -67,7 +67,7 @@ def test_interaction_is_a_difference_of_differences():
         - mean("right", "value") + mean("right", "sum")
     )  # fmt: skip
     assert analysis.bug_loss_interaction(
-        results, UNMIRRORED_POLICY_PART, "value"
+        results, MIRRORED_POLICY_PART, "value"
     ).value == pytest.approx(by_hand)
 
 

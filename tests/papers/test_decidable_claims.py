@@ -28,7 +28,7 @@ from zerolab.papers.transfer.study import (
 )
 from zerolab.papers.warm_start.study import WarmStartStudy
 
-pytestmark = pytest.mark.usefixtures("few_resamples")
+pytestmark = pytest.mark.usefixtures("few_bootstrap_samples")
 
 SECONDS = {"selfplay": 1.0, "learn": 1.0, "gate": 1.0}
 WILD, FIRST = "rave", "wrora"

@@ -10,9 +10,9 @@ from zerolab.studies.tasks import LocalWorkers
 
 
 @pytest.fixture
-def few_resamples(monkeypatch):
+def few_bootstrap_samples(monkeypatch):
     """Reduce the number of bootstrap draws to a tenth."""
-    monkeypatch.setitem(bootstrap.__kwdefaults__, "resamples", 400)
+    monkeypatch.setitem(bootstrap.__kwdefaults__, "sample_count", 400)
 
 
 @pytest.fixture(scope="session")

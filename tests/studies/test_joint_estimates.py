@@ -194,6 +194,9 @@ def test_rounding_is_no_spread():
     assert estimate.p_value(0.0) == 2**-4
     assert range_of_means(groups, groups).p_value(0.0) == 2**-4
     assert spread_ratio([[1.0, 2.0]], groups) is None
+    for equal in ([[0.7] * 3, [0.7] * 8], [[0.7] * 3, [0.1 * 7] * 3]):
+        assert contrast_of_means([(1.0, equal[0]), (-1.0, equal[1])], equal).p_value(0.0) == 1.0
+        assert range_of_means(equal, equal).p_value(0.0) == 1.0
 
 
 def test_range_without_spread():
@@ -249,6 +252,9 @@ def test_spread_ratio_without_spread():
     assert spread_ratio([[1.0, 2.0]], [[3.0, 3.0]]) is None
     equal = spread_ratio([[3.0, 3.0, 3.0]], [[1.0, 2.0, 4.0]])
     assert (equal.value, equal.p_value(1.0)) == (0.0, 0.25)
+    assert (equal.interval.low, equal.interval.high) == (0.0, math.inf)
+    surely_equal = spread_ratio([[3.0] * 6], [[1.0, 2.0, 4.0]])
+    assert (surely_equal.interval.high, surely_equal.p_value(1.0)) == (0.0, 2**-5)
 
 
 def test_relative_spread_is_that_of_an_analysis_of_variance():

@@ -193,9 +193,9 @@ def test_bootstrap_resamples_runs_within_groups():
         assert (len(one), len(other)) == (3, 2)
         return one.count("a") - other.count("d")
 
-    result = bootstrap(["a", "b", "c"], ["d", "e"], statistic=statistic, seed=4, resamples=300)
+    result = bootstrap(["a", "b", "c"], ["d", "e"], statistic=statistic, seed=4, sample_count=300)
     assert (result.value, result.degrees_of_freedom, len(result.replicates)) == (0.0, 3, 300)
-    repeated = bootstrap(["a", "b", "c"], ["d", "e"], statistic=statistic, seed=4, resamples=300)
+    repeated = bootstrap(["a", "b", "c"], ["d", "e"], statistic=statistic, seed=4, sample_count=300)
     assert (repeated.replicates == result.replicates).all()
 
 
@@ -211,9 +211,9 @@ def test_bootstrap_in_one_batch_has_the_same_samples():
     one_by_one = bootstrap(
         *map(list, groups),
         statistic=lambda *each: np.mean([covariances(np.array(group)[None])[0] for group in each]),
-        resamples=50,
+        sample_count=50,
     )
-    batch = bootstrap_mean_statistic(*groups, statistic=covariances, resamples=50)
+    batch = bootstrap_mean_statistic(*groups, statistic=covariances, sample_count=50)
     assert batch.value == pytest.approx(one_by_one.value)
     assert batch.replicates == pytest.approx(one_by_one.replicates)
     assert batch.degrees_of_freedom == one_by_one.degrees_of_freedom == 9 - 3
@@ -266,7 +266,7 @@ def test_bootstrap_intervals_have_their_coverage(runs):
 
     def make(rng):
         sample = rng.normal(7, 3, runs)
-        return bootstrap(sample, statistic=lambda drawn: sum(drawn) / runs, resamples=300)
+        return bootstrap(sample, statistic=lambda drawn: sum(drawn) / runs, sample_count=300)
 
     assert _coverage(make, 7, 200, 1) == pytest.approx(0.95, abs=0.04)
 

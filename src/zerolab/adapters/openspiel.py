@@ -60,7 +60,7 @@ def openspiel_bot(spec: str, game: Game | str, seed: int = 0) -> Any:
     agent = parse_agent(spec, game)
     player = prepare_for_one_game(agent.new_player())
 
-    class SpielBot(pyspiel.Bot):  # type: ignore[misc,name-defined]
+    class OpenSpielBot(pyspiel.Bot):  # type: ignore[misc,name-defined]
         """Bot that replays the moves of a state and plays the agent's move."""
 
         def __init__(self) -> None:
@@ -78,7 +78,7 @@ def openspiel_bot(spec: str, game: Game | str, seed: int = 0) -> Any:
         def restart_at(self, state: Any) -> None:
             """Do nothing, because every step replays the moves of its state."""
 
-    return SpielBot()
+    return OpenSpielBot()
 
 
 class OpenSpielMctsPlayer:
@@ -87,16 +87,16 @@ class OpenSpielMctsPlayer:
     def __init__(self, game: Game, name: str, simulations: int) -> None:
         self.name = name
         self._pyspiel = _pyspiel()
-        self._spiel = self._pyspiel.load_game(openspiel_name(game))
+        self._game = self._pyspiel.load_game(openspiel_name(game))
         self._simulations = simulations
         self._states: list[Any] = []
 
     def start(self, games: int) -> None:
-        self._states = [self._spiel.new_initial_state() for _ in range(games)]
+        self._states = [self._game.new_initial_state() for _ in range(games)]
 
     def reset(self, slots: Slots) -> None:
         for slot in slots.tolist():
-            self._states[slot] = self._spiel.new_initial_state()
+            self._states[slot] = self._game.new_initial_state()
 
     def choose(self, slots: Slots, states: NDArray[np.uint64], keys: NDArray[np.uint64]) -> Actions:
         pairs = zip(slots.tolist(), keys.tolist(), strict=True)
@@ -106,7 +106,14 @@ class OpenSpielMctsPlayer:
         seed = key >> 33
         evaluator = self._pyspiel.RandomRolloutEvaluator(1, seed)
         bot = self._pyspiel.MCTSBot(
-            self._spiel, evaluator, _EXPLORATION, self._simulations, _MEGABYTES, True, seed, False
+            self._game,
+            evaluator,
+            _EXPLORATION,
+            self._simulations,
+            _MEGABYTES,
+            True,
+            seed,
+            False,
         )
         return int(bot.step(state))
 

@@ -242,7 +242,8 @@ class _SharedOracle(Oracle):
         except NotSolvedError as error:
             raise NotSolvedError(
                 f"{game_name(self._game)} is too hard for perfect play from this position"
-                f" ({error}): expected a smaller board or a later position"
+                f" ({error}): expected a smaller board, or a later position, as after longer"
+                " openings"
             ) from error
 
 

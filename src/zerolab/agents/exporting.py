@@ -227,9 +227,7 @@ def _metadata(agent: CheckedAgent, network: Network) -> dict[str, Any]:
         "actions": [
             notation.action_name(game, action) for action in range(rules.action_count(game))
         ],
-        "outputs": {
-            name: bare_spec.prediction_meaning for name, bare_spec in network.head_settings.items()
-        },
+        "outputs": {name: head.prediction_meaning for name, head in network.head_settings.items()},
         "network": agent.network_settings.model_dump(mode="json"),
         "origin": agent.header.origin.model_dump(mode="json"),
         "digest": agent.digest,

@@ -45,7 +45,7 @@ from zerolab.store.arrays import (
     saved_arrays_digest,
     to_single_precision,
 )
-from zerolab.store.games import normalised_path
+from zerolab.store.games import relative_path_text
 
 _UPLOAD = "the file"
 
@@ -193,9 +193,9 @@ def _require_file(path: Path) -> None:
 
 
 _DIGEST_DIGITS = 8
-_HEAD = re.compile(r"(?P<name>.*?)(@(?P<digits>[0-9a-f]+))?", re.DOTALL)
-_FILE_HEAD = re.compile(
-    rf"(?P<name>.*{re.escape(AGENT_SUFFIX)})(@(?P<digits>[0-9a-f]+))?", re.DOTALL
+_BARE_SPEC = re.compile(r"(?P<name>.*?)(@(?P<digest_prefix>[0-9a-f]+))?", re.DOTALL)
+_FILE_SPEC = re.compile(
+    rf"(?P<name>.*{re.escape(AGENT_SUFFIX)})(@(?P<digest_prefix>[0-9a-f]+))?", re.DOTALL
 )
 
 
@@ -214,15 +214,15 @@ class _File(StoredAgentKind):
         return is_file and not is_run_spec(bare_spec)
 
     def read_agent(self, bare_spec: str) -> StoredAgent:
-        match = _FILE_HEAD.fullmatch(bare_spec)
+        match = _FILE_SPEC.fullmatch(bare_spec)
         if match is None:
             raise UserError(
                 f"{quoted(bare_spec)}: expected a file ending in {AGENT_SUFFIX}, optionally"
                 f" followed by @ and digits of its digest, as in agent{AGENT_SUFFIX}@3f2a9c1d"
             )
         path = Path(match["name"])
-        agent = read_agent_file(path, match["digits"] or "")
-        location = normalised_path(path)
+        agent = read_agent_file(path, match["digest_prefix"] or "")
+        location = relative_path_text(path)
         prefix = "file:" if ":" in location else ""  # mcts:9.zerolab would name MCTS
         return StoredAgent(f"{prefix}{location}@{agent.digest[:_DIGEST_DIGITS]}", path, agent)
 
@@ -296,9 +296,9 @@ class _Shipped(StoredAgentKind):
         return shipped_names()
 
     def read_agent(self, bare_spec: str) -> StoredAgent:
-        match = _HEAD.fullmatch(bare_spec)
+        match = _BARE_SPEC.fullmatch(bare_spec)
         assert match is not None  # any text matches
-        name, digest_prefix = match["name"], match["digits"] or ""
+        name, digest_prefix = match["name"], match["digest_prefix"] or ""
         if name not in (names := shipped_names()):
             none = "this package contains no agents"
             expected = f"expected one of {', '.join(names)}" if names else none

@@ -173,7 +173,7 @@ def with_unique_names(agents: Sequence[Agent]) -> list[Agent]:
     renamed = []
     for agent in agents:
         name, (plain, number) = agent.name, _without_ordinal(agent.name)
-        while name in used_names:
+        while name in used_names or (number and not _without_ordinal(name)[1]):
             number = (number or 1) + 1
             name = f"{plain}{_ORDINAL}{number}"
         used_names.add(name)

@@ -218,7 +218,8 @@ class RecordedGame(NamedTuple):
 def format_pgn(games: Iterable[RecordedGame | Position]) -> str:
     """Return games as PGN; a position is written as the game that led to it.
 
-    Raises UserError for a game that began from a custom position.
+    Raises UserError for a game that began from a custom position, has more given plies than plies,
+    or has a result that contradicts its last position.
     """
     if isinstance(games, str | tuple) or not isinstance(games, Iterable):
         raise UserError(f"games = {quoted(games)}: expected a list of games")

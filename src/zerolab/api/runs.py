@@ -58,6 +58,7 @@ class Run(NotebookView):
 
         Raises UserError for an unknown stage.
         """
+        require_type("stage", stage, str | None, 'a name, such as "learn"')
         if stage is not None and stage not in (stages := Record.class_by_stage):
             raise UserError(
                 f"stage = {quoted(stage)}: expected one of {', '.join(stages)}"
@@ -127,8 +128,9 @@ def train(
     receive the metrics of every stage: ``"trackio"``, ``"wandb"``, ``"mlflow"``, or plug-ins.
 
     Raises UserError for programs that are not allowed, for invalid settings, for a preset or
-    settings that differ from those of the resumed run (except more iterations, and the settings
-    that determine only how the work is done), and if another process is training the run.
+    settings that differ from those of the resumed run (except more `iterations`,
+    `supervised.positions`, `selfplay.chunks` and `device`), and if another process is training the
+    run.
     """
     require_type("game", game, str | None, 'a name, such as "othello:6x6"')
     require_path("run", run)
@@ -146,12 +148,15 @@ def train(
     if is_run(folder):
         inputs = None
         opened = RunFolder.open(folder)
-        fixed = {"game": game, "preset": preset and preset_name(preset)}
+        fixed = {"game": game, "preset": None if preset is None else preset_name(preset)}
         assignments[:0] = [(key, value) for key, value in fixed.items() if value is not None]
         resolved = resume_settings(opened, assignments, allow_programs=allow_programs)
     else:
         resolved = resolve_settings(
-            game, preset or DEFAULT_PRESET, assignments, allow_programs=allow_programs
+            game,
+            DEFAULT_PRESET if preset is None else preset,
+            assignments,
+            allow_programs=allow_programs,
         )
         require_effects(resolved, assignments)
         inputs = check_new_run(resolved)

@@ -32,7 +32,7 @@ from zerolab.rules.catalogue import parse_game
 from zerolab.store.folder import FolderKind
 from zerolab.store.run_folder import RunFolder, is_run
 from zerolab.training.configure import require_effects, resolve_settings, resume_settings
-from zerolab.training.criteria import training_seconds
+from zerolab.training.criteria import elapsed_training_seconds
 from zerolab.training.records import AccuracyRecord, GateRecord, Record
 from zerolab.training.reporting import Reporter, read_records
 from zerolab.training.train_settings import TrainSettings
@@ -97,12 +97,12 @@ def _changes(variant: str, seed: int, settings: StrengthSettings) -> tuple[str, 
 def timed_checkpoints(run: RunFolder) -> list[TimedCheckpoint]:
     """Return the best network after each iteration of a run, and the hours spent up to then."""
     records = [each for each in read_records(run) if not isinstance(each, AccuracyRecord)]
-    hours_spent = accumulate(training_seconds([each]) / _SECONDS_PER_HOUR for each in records)
+    seconds_spent = accumulate(elapsed_training_seconds([each]) for each in records)
     timed, best_network = [], 0
-    for record, hours in zip(records, hours_spent, strict=True):
+    for record, seconds in zip(records, seconds_spent, strict=True):
         if isinstance(record, GateRecord):
             best_network = record.iteration if record.accepted else best_network
-            timed.append(TimedCheckpoint(best_network, hours))
+            timed.append(TimedCheckpoint(best_network, seconds / _SECONDS_PER_HOUR))
     return timed
 
 
@@ -151,7 +151,7 @@ class _Clock:
 
     def _spend(self, record: Record) -> None:
         if not isinstance(record, AccuracyRecord):
-            self._remaining_seconds -= training_seconds([record])
+            self._remaining_seconds -= elapsed_training_seconds([record])
             self._is_after_iteration = isinstance(record, GateRecord)
 
 

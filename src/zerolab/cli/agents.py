@@ -316,8 +316,8 @@ def write_agent_and_card(
         overwrite: Replace existing files.
         json: Print the card as JSON.
     """
-    check_bounds("positions", positions, _MAX_POSITIONS, least=0)
-    check_bounds("openings", openings, _MAX_OPENINGS, least=0)
+    check_bounds("positions", positions, _MAX_POSITIONS, minimum=0)
+    check_bounds("openings", openings, _MAX_OPENINGS, minimum=0)
     checked_whole_number("seed", seed)
     for option, value, least in (("games", games, 2), ("perfect", perfect, 0)):
         if not least <= value <= _MAX_GAMES or value % 2:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from zerolab.training.costs import CumulativeCost
     from zerolab.training.move_times import MoveTime, ReferenceMoveTimes
 
+_DEFAULT_PLIES, _DEFAULT_LEVELS = 10, "88,90,91"
 _DEFAULT_REFERENCE = Path("cost-reference.json")
 _LEARN, _SELF_PLAY = "learn", "selfplay"
 _MAX_ROWS = 24
@@ -64,11 +65,14 @@ def cost(
     if measure:
         if levels is not None:
             raise UserError("--levels has no effect with --measure: expected one of the two")
-        _measure(runs, reference or _DEFAULT_REFERENCE, 10 if plies is None else plies, json)
+        plies = _DEFAULT_PLIES if plies is None else plies
+        _measure(runs, reference or _DEFAULT_REFERENCE, plies, json)
     else:
         if plies is not None:
             raise UserError("--plies has no effect without --measure: expected both or neither")
-        _show_costs(runs, reference, _parse_levels(levels or "88,90,91"), json)
+        _show_costs(
+            runs, reference, _parse_levels(_DEFAULT_LEVELS if levels is None else levels), json
+        )
 
 
 def _parse_levels(text: str) -> list[float]:

@@ -108,7 +108,7 @@ def evaluate(
     """
     if not 2 <= games <= _MAX_GAMES or games % 2:
         raise UserError(f"games = {quoted(games)}: expected an even number from 2 to {_MAX_GAMES}")
-    check_bounds("openings", openings, _MAX_OPENINGS, least=0)
+    check_bounds("openings", openings, _MAX_OPENINGS, minimum=0)
     checked_whole_number("nodes", nodes, minimum=1)
     checked_whole_number("seed", seed)
     if figure is not None:
@@ -141,7 +141,7 @@ def evaluate(
             files = [collection.positions]
             result["not_solved"] = collection.counts.unsolved
         elif figure is not None:
-            console.print(f"{figure} is not written, because accuracy is not measured")
+            print_lines(f"{figure} is not written, because accuracy is not measured", error=True)
     if len(files) == 1 and isinstance(files[0], SolvedPositions):
         result["accuracy"] = _accuracy(console, agent, files[0], seed, figure)
     elif files:

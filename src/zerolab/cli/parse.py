@@ -257,10 +257,12 @@ def _setting(function: Callable[..., Any], name: str) -> str:
     return find_setting_key(model, name.rpartition(".")[2])
 
 
-def check_bounds(name: str, value: int, most: int, least: int = 1) -> None:
+def check_bounds(name: str, value: int, maximum: int, minimum: int = 1) -> None:
     """Raise UserError unless the value of an option is within its bounds."""
-    if not least <= value <= most:
-        raise UserError(f"{name} = {quoted(value)}: expected at least {least} and at most {most}")
+    if not minimum <= value <= maximum:
+        raise UserError(
+            f"{name} = {quoted(value)}: expected at least {minimum} and at most {maximum}"
+        )
 
 
 def parse_plies(text: str) -> dict[str, int]:

@@ -44,7 +44,7 @@ class MissingExtraError(UserError):
 
 
 class SlowFallbackWarning(UserWarning):
-    """Use of a slower substitute, for a missing optional package or because numba has changed."""
+    """Use of a slower fallback, for a missing optional package or because numba has changed."""
 
 
 class PluginWarning(UserWarning):

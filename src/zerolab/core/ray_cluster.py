@@ -48,8 +48,8 @@ __all__ = [
     "last_error_line",
     "pin_to_free_cores",
     "ray",
-    "worker_nodes"
-]  # fmt: skip
+    "worker_nodes",
+]
 
 LOCAL_ADDRESS = "local"
 _ADDRESS = re.compile(r"([\w.-]+|\[[0-9a-fA-F:]+\]):(\d{1,5})")

@@ -54,14 +54,14 @@ def play_baseline(
 
 
 class SolvedMove(NamedTuple):
-    """Move of the player in a game, with exact values for the player."""
+    """Move of the player in a game, with exact scores for the player."""
 
     game_number: int
     ply: int
     best_score: int
-    """Value of the best move."""
+    """Score of the best move."""
     played_score: int | None
-    """Value of the move; None if the player forfeited."""
+    """Score of the move; None if the player forfeited."""
 
     @property
     def is_blunder(self) -> bool:

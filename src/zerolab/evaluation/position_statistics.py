@@ -30,7 +30,7 @@ from zerolab.store.run_folder import RunFolder
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-BOOTSTRAP_SAMPLES = 1000
+_BOOTSTRAP_SAMPLES = 1000
 """Bootstrap samples per interval; with this number, the interval length varies by about 2 %."""
 
 _DRAWS_PER_BATCH = 1 << 22  # 32 MB
@@ -78,9 +78,9 @@ def _independent_trials(rate: float, hits: NDArray[Any], game_numbers: NDArray[n
 def mean_estimate(
     values: NDArray[np.float64], game_numbers: NDArray[np.int64]
 ) -> MeanEstimate | None:
-    """Return the mean of the numbers, [n], that are not NaN, with a normal interval.
+    """Return the mean of the values, [n], that are not NaN, with a normal interval.
 
-    `game_numbers` is int64[n]. Returns None for numbers from fewer than two games, which have no
+    `game_numbers` is int64[n]. Returns None for values from fewer than two games, which have no
     standard error.
     """
     known = ~np.isnan(values)
@@ -97,7 +97,7 @@ def mean_estimate(
 
 
 def exact_estimate(values: NDArray[Any]) -> MeanEstimate | None:
-    """Return the mean of exact numbers with an interval of length 0; None if there are none."""
+    """Return the mean of exact values with an interval of length 0; None if there are none."""
     if not len(values):
         return None
     mean = float(values.mean())
@@ -105,9 +105,9 @@ def exact_estimate(values: NDArray[Any]) -> MeanEstimate | None:
 
 
 def bootstrap_standard_error(values: NDArray[np.float64], game_numbers: NDArray[np.int64]) -> float:
-    """Return the standard error of the mean of numbers, [n], from at least two games.
+    """Return the standard error of the mean of values, [n], from at least two games.
 
-    `game_numbers` is int64[n]. All G games are resampled with replacement BOOTSTRAP_SAMPLES times.
+    `game_numbers` is int64[n]. All G games are resampled with replacement _BOOTSTRAP_SAMPLES times.
     The mean of a sample is the sum over the sampled games divided by their number of positions. The
     variance of these means is multiplied by G / (G - 1) to remove its bias.
     """
@@ -117,8 +117,8 @@ def bootstrap_standard_error(values: NDArray[np.float64], game_numbers: NDArray[
     total, random = len(counts), np.random.default_rng(_SEED)
     step = max(1, _DRAWS_PER_BATCH // total)
     means = []
-    for begin in range(0, BOOTSTRAP_SAMPLES, step):
-        draws = random.integers(0, total, (min(step, BOOTSTRAP_SAMPLES - begin), total))
+    for begin in range(0, _BOOTSTRAP_SAMPLES, step):
+        draws = random.integers(0, total, (min(step, _BOOTSTRAP_SAMPLES - begin), total))
         means.append(sums[draws].sum(axis=1) / counts[draws].sum(axis=1))
     deviation = float(np.concatenate(means).std(ddof=1))
     return deviation * math.sqrt(total / (total - 1))

@@ -84,7 +84,7 @@ def _solve_rest(
     path: Path | None,
 ) -> NDArray[np.int32]:
     """Return the values of all positions, given those of the first k, int32[k, actions]."""
-    unlimited_oracle(game_name(public.game), make_oracle)  # warns here if it is a slow substitute
+    unlimited_oracle(game_name(public.game), make_oracle)  # warns here if it is a slow fallback
     saved_at = time.monotonic()
     chunks = list(_chunks(public, len(values), make_oracle))
     report(len(values))

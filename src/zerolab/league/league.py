@@ -273,7 +273,7 @@ class League:
 
 
 def check_game_count(settings: LeagueSettings, total: int) -> None:
-    """Raise UserError if a league with these settings cannot have a number of games."""
+    """Raise UserError if a league with these settings cannot have `total` games."""
     if settings.fitness != "results" and total % 2:
         raise UserError(
             f"games = {total} is odd: expected an even number, because novelty compares games in"

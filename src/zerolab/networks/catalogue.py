@@ -161,22 +161,25 @@ class FullyConvolutionalSettings(ResidualSettings):
             (
                 head,
                 FullyConvolutionalHead(
-                    self.filters, self.head_filters, self.head_kernel, self._last_layers(head, game)
+                    self.filters,
+                    self.head_filters,
+                    self.head_kernel,
+                    self._output_layers(head, game),
                 ),
             )
             for head in self.heads
         ]
         return Network(trunk, heads, self.planes)
 
-    def _last_layers(self, head: Head, game: Game) -> nn.Module:
+    def _output_layers(self, head: Head, game: Game) -> nn.Module:
         """Return the layers after a head's convolution."""
         from torch import nn
 
         from zerolab.networks.network import (
             POOL_OUTPUTS_PER_FILTER,
+            BoardOutputLayer,
             GlobalPool,
             OutputLayer,
-            PerActionLayer,
         )
 
         actions = rules.action_count(game)
@@ -186,7 +189,7 @@ class FullyConvolutionalSettings(ResidualSettings):
                     f"network = {quoted(self.name)} has one output per action, but the"
                     f" {quoted(head.name)} head needs more: expected a different network"
                 )
-            return PerActionLayer(head, self.head_filters, action_layout(game))
+            return BoardOutputLayer(head, self.head_filters, action_layout(game))
         pooled = POOL_OUTPUTS_PER_FILTER * self.head_filters
         if not self.hidden:
             return nn.Sequential(GlobalPool(), OutputLayer(head, pooled, actions))
@@ -217,14 +220,14 @@ class ResnetSettings(ResidualSettings):
 
         # Layers draw their weights when built; a different order would change existing runs.
         trunk = self._trunk(game)
-        last_layers = [self._last_layers(head, game) for head in reversed(self.heads)]
+        output_layers = [self._output_layers(head, game) for head in reversed(self.heads)]
         heads = [
             (head, ConvHead(self.filters, self.head_filters, self.head_kernel, layers))
-            for head, layers in zip(self.heads, reversed(last_layers), strict=True)
+            for head, layers in zip(self.heads, reversed(output_layers), strict=True)
         ]
         return Network(trunk, heads, self.planes)
 
-    def _last_layers(self, head: Head, game: Game) -> nn.Module:
+    def _output_layers(self, head: Head, game: Game) -> nn.Module:
         """Return the layers after a head's convolution."""
         from torch import nn
 

@@ -30,7 +30,7 @@ from zerolab.rules.encoding import ActionLayout, PlaceKind
 
 
 class OutputLayer(nn.Module):
-    """The last layer of a head, from features [N, inputs] to predictions [N, ...]."""
+    """Output layer of a head, from features [N, inputs] to predictions [N, ...]."""
 
     def __init__(self, head: Head, inputs: int, actions: int) -> None:
         super().__init__()
@@ -167,8 +167,8 @@ class GlobalPool(nn.Module):
         return torch.cat((mean, deviation, maximum), dim=1).to(planes.dtype)
 
 
-class PerActionLayer(nn.Module):
-    """The last layer of a head with one output per action, from [N, F, R, C] to [N, actions].
+class BoardOutputLayer(nn.Module):
+    """Output layer of a head with one output per action, from [N, F, R, C] to [N, actions].
 
     The same weights apply to every cell, or to the mean and maximum of every column or row. Other
     actions, such as passing, use the mean and maximum of the whole board.

@@ -1,6 +1,6 @@
 """Objectives of training: the base class of heads, and losses, which combine their errors.
 
-A head defines the size of its last layer, its training target, its error, and its outputs for a
+A head defines the size of its output layer, its training target, its error, and its outputs for a
 search. It is a variant of the setting ``network.heads``. Other packages can add heads as classes
 like those in `networks.heads`, in a module named by the ``zerolab.networks`` entry point.
 
@@ -81,11 +81,11 @@ class Head(VariantSettings):
         return 0
 
     def output_size(self, action_count: int) -> int:
-        """Return the width of the last layer in a game with `action_count` actions."""
+        """Return the width of the output layer in a game with `action_count` actions."""
         return action_count if self.is_per_action else 1
 
     def apply_activation(self, outputs: Tensor) -> Tensor:
-        """Return the predictions [N, ...] from the outputs of the last layer, [N, width].
+        """Return the predictions [N, ...] from the values of the output layer, [N, width].
 
         Activations for which bfloat16 is too coarse are computed in float32.
         """

@@ -51,10 +51,10 @@ class TableEntry(NamedTuple):
     """Binary logarithm of the number of searched nodes, rounded down, plus 1; 0 if unknown."""
 
 
-def empty_transposition_table(word_count: int, mebibytes: int) -> TranspositionTable:
-    """Return an empty table of at most `mebibytes` MiB."""
+def empty_transposition_table(word_count: int, memory_mib: int) -> TranspositionTable:
+    """Return an empty table of at most `memory_mib` MiB."""
     entries = 2
-    while 2 * entries * 8 * (word_count + 1) <= mebibytes << 20:
+    while 2 * entries * 8 * (word_count + 1) <= memory_mib << 20:
         entries *= 2
     states = np.zeros((entries, word_count), np.uint64)
     return TranspositionTable(states, np.zeros(entries, np.uint64))
@@ -166,29 +166,29 @@ PLY, STAGE, VALUE, NODES = range(4)
 """Indices of `SearchStack.scalars`: current ply and stage, last value, total number of nodes."""
 
 
-def empty_stack(max_plies: int, word_count: int, action_count: int) -> SearchStack:
-    """Return a stack with room for `max_plies` - 1 plies after its root."""
+def empty_stack(row_count: int, word_count: int, action_count: int) -> SearchStack:
+    """Return a stack with room for `row_count` - 1 plies after its root."""
     return SearchStack(
-        states=np.zeros((max_plies, word_count), np.uint64),
-        children=np.zeros((max_plies, action_count, word_count), np.uint64),
-        moves=np.zeros((max_plies, action_count), np.int16),
-        ordering_keys=np.zeros((max_plies, action_count), np.int64),
-        move_count=np.zeros(max_plies, np.int64),
-        tried_count=np.zeros(max_plies, np.int64),
-        is_ordered=np.zeros(max_plies, np.bool_),
-        tested_bound=np.zeros(max_plies, np.int64),
-        best_value=np.zeros(max_plies, np.int64),
-        best_move=np.zeros(max_plies, np.int64),
-        nodes_before=np.zeros(max_plies, np.int64),
+        states=np.zeros((row_count, word_count), np.uint64),
+        children=np.zeros((row_count, action_count, word_count), np.uint64),
+        moves=np.zeros((row_count, action_count), np.int16),
+        ordering_keys=np.zeros((row_count, action_count), np.int64),
+        move_count=np.zeros(row_count, np.int64),
+        tried_count=np.zeros(row_count, np.int64),
+        is_ordered=np.zeros(row_count, np.bool_),
+        tested_bound=np.zeros(row_count, np.int64),
+        best_value=np.zeros(row_count, np.int64),
+        best_move=np.zeros(row_count, np.int64),
+        nodes_before=np.zeros(row_count, np.int64),
         image_workspace=np.zeros((2, word_count), np.uint64),
         cutoff_history=np.zeros((2, action_count), np.int64),
         scalars=np.zeros(4, np.int64),
     )
 
 
-def grown_stack(stack: SearchStack, max_plies: int) -> SearchStack:
+def grown_stack(stack: SearchStack, row_count: int) -> SearchStack:
     """Return a copy of a stack with room for more plies."""
-    grown = empty_stack(max_plies, stack.states.shape[1], stack.moves.shape[1])
+    grown = empty_stack(row_count, stack.states.shape[1], stack.moves.shape[1])
     for name in SearchStack._fields:
         rows = getattr(stack, name)
         getattr(grown, name)[: len(rows)] = rows

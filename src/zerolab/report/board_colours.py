@@ -173,17 +173,17 @@ def _rule(selector: str, values: Mapping[str, str]) -> str:
     return f"{selector} {{ {' '.join(f'{name}: {value};' for name, value in values.items())} }}"
 
 
-def hint_fill_colour(kind: str | None, certainty: float, strength: float) -> str:
+def hint_fill_colour(result: str | None, certainty: float, strength: float) -> str:
     """Return the colour of a hint in the light theme.
 
-    `kind` is ``wins``, ``draws``, ``loses`` or, if the value is unknown, None. `certainty` in
-    [0, 1] is the share of the kind's colour in the tone; the rest is the colour of draws.
+    `result` is ``wins``, ``draws``, ``loses`` or, if the value is unknown, None. `certainty` in
+    [0, 1] is the share of the result's colour in the tone; the rest is the colour of draws.
     `strength` in [0, 1] is the share of the tone in the result.
     """
     light = {name: colours[0] for name, colours in THEME_COLOUR_PAIRS.items()}
     tone = light["hint-most"]
-    if kind is not None:
-        tone = _mixed(light[f"hint-{kind}"], certainty, light["hint-draws"])
+    if result is not None:
+        tone = _mixed(light[f"hint-{result}"], certainty, light["hint-draws"])
     return _mixed(tone, strength, light["hint-least"])
 
 

@@ -56,9 +56,9 @@ class Shape(BaseModel):
     attributes: dict[str, str | float] = {}
     text: str = ""
     is_per_cell: bool = False
-    """True if the shape is drawn around the middle of every cell."""
+    """True if the shape is drawn around the centre of every cell."""
     cell_hole_path: str = ""
-    """Path, without its starting point, that cuts a hole around the middle of every cell."""
+    """Path, without its starting point, that cuts a hole around the centre of every cell."""
 
 
 class Label(NamedTuple):
@@ -94,14 +94,14 @@ class BoardShapes(BaseModel):
     labels_from_behind: list[Label]
     """Labels seen from the other side."""
     cell_symbols: dict[str, list[Shape]]
-    """Drawings around the middle of a cell: pieces ``first`` and ``second``, marks
+    """Drawings around the centre of a cell: pieces ``first`` and ``second``, marks
     ``last first``, ``last second`` and ``win``, the plate of a ``hint``, and the clickable
     ``area``."""
     fades_other_pieces: bool
     """True if a winning line is highlighted by fading all other pieces."""
 
     def cell_centre(self, cell: int) -> Point:
-        """Return the coordinates of the middle of a cell."""
+        """Return the coordinates of the centre of a cell."""
         row, column = divmod(cell, self.columns)
         (left, top), (right, down) = self.origin, self.row_step
         return left + column + row * right, top + row * down
@@ -135,7 +135,7 @@ class _Builder:
         return BoardShapes(
             rows=self._rows,
             columns=self._columns,
-            origin=self._middle(0, 0),
+            origin=self._centre(0, 0),
             row_step=(0.5, _HEX_STEP) if self._is_hexagonal else (0.0, 1.0),
             bounds=(-left, -top, self._width + left + right, self._height + top + bottom),
             frame=self._frame,
@@ -149,7 +149,7 @@ class _Builder:
             fades_other_pieces=self._drawing.surface != "wood",
         )
 
-    def _middle(self, row: float, column: float) -> Point:
+    def _centre(self, row: float, column: float) -> Point:
         if self._is_hexagonal:
             return column + row / 2 + 0.5, row * _HEX_STEP + _HEX_RADIUS
         return column + 0.5, row + 0.5
@@ -187,9 +187,9 @@ class _Builder:
         y = self._height + _RIM + 0.26 if self._is_upright else -_RIM - 0.24
         for column, label in enumerate(self._labels):
             seen = self._columns - 1 - column if is_behind else column
-            yield Label(round(self._middle(0, seen)[0], 4), round(y, 4), label)
+            yield Label(round(self._centre(0, seen)[0], 4), round(y, 4), label)
         for row in range(0 if self._is_upright else self._rows):
-            x, middle = self._middle(self._rows - 1 - row if is_behind else row, 0)
+            x, middle = self._centre(self._rows - 1 - row if is_behind else row, 0)
             yield Label(round(x - 0.5 - _RIM - 0.24, 4), round(middle, 4), str(row + 1))
 
     def _symbols(self) -> dict[str, list[Shape]]:
@@ -254,7 +254,7 @@ class _Builder:
         def corners(
             count: int, place: Callable[[int], Point], numbers: Sequence[int]
         ) -> list[Point]:
-            hexagons = (_hexagon(*self._middle(*place(index))) for index in range(count))
+            hexagons = (_hexagon(*self._centre(*place(index))) for index in range(count))
             return [hexagon[number] for hexagon in hexagons for number in numbers]
 
         sides = [

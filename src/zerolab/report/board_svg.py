@@ -224,8 +224,8 @@ class _Picture:
             places = (self._place(cell) for cell in cells)
             return "".join(_tag(shape, {**attributes, **place}) for place in places)
         if shape.cell_hole_path:
-            middles = (self._shapes.cell_centre(cell) for cell in cells)
-            holes = (f"M{x:.6g} {y:.6g}{shape.cell_hole_path}" for x, y in middles)
+            centres = (self._shapes.cell_centre(cell) for cell in cells)
+            holes = (f"M{x:.6g} {y:.6g}{shape.cell_hole_path}" for x, y in centres)
             attributes = {**attributes, "d": "".join([str(attributes["d"]), *holes])}
         return _tag(shape, attributes)
 

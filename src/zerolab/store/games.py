@@ -29,7 +29,7 @@ from zerolab.store.checks import (
 _ITERATION_MARK = "@"
 
 
-def normalised_path(path: Path) -> str:
+def relative_path_text(path: Path) -> str:
     """Return the normalised path of a file or folder, relative if inside the working directory."""
     here = Path.cwd()
     full = Path(os.path.normpath(here / path))
@@ -38,18 +38,18 @@ def normalised_path(path: Path) -> str:
 
 def network_name(run: Path, iteration: int) -> str:
     """Return the full name of the network of an iteration, such as ``runs/demo@12``."""
-    return f"{normalised_path(run)}{_ITERATION_MARK}{iteration}"
+    return f"{relative_path_text(run)}{_ITERATION_MARK}{iteration}"
 
 
 def relative_agent_name(name: str, run: Path) -> str:
     """Return the name that an agent has in files of the run: ``@12`` for ``runs/demo@12``."""
-    folder = normalised_path(run)
+    folder = relative_path_text(run)
     return name.removeprefix(folder) if name.startswith(folder + _ITERATION_MARK) else name
 
 
 def full_agent_name(name: str, run: Path) -> str:
     """Return the full name of an agent with the given `relative_agent_name`."""
-    return normalised_path(run) + name if name.startswith(_ITERATION_MARK) else name
+    return relative_path_text(run) + name if name.startswith(_ITERATION_MARK) else name
 
 
 def source_run_folder(source: str, iteration: int) -> str:

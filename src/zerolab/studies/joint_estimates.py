@@ -20,6 +20,7 @@ from zerolab.studies.statistics import (
     StudentEstimate,
     squared_deviations,
     student_quantile,
+    without_rounding,
 )
 
 
@@ -137,7 +138,7 @@ class RangeEstimate(NamedTuple):
 
     @property
     def interval(self) -> Interval:
-        """Range with its 95 % confidence interval; the lower end is at least 0."""
+        """Range with its 95 % confidence interval; its lower end is at least 0 if it is known."""
         margin = self._margin()
         low = max(0.0, self.value - margin) if self.degrees_of_freedom else -math.inf
         return Interval(self.value, low, self.value + margin)
@@ -187,8 +188,8 @@ def contrast_of_means(
     squares, degrees_of_freedom = squared_deviations(pooled)
     factor = sum(weight**2 / len(group) for weight, group in terms)
     error = math.sqrt(squares / degrees_of_freedom * factor) if degrees_of_freedom else math.inf
-    value = sum(weight * float(np.mean(group)) for weight, group in terms)
-    return StudentEstimate(value, error, degrees_of_freedom)
+    parts = [weight * float(np.mean(group)) for weight, group in terms]
+    return StudentEstimate(without_rounding(sum(parts), parts), error, degrees_of_freedom)
 
 
 def range_of_means(
@@ -206,7 +207,8 @@ def range_of_means(
     squares, degrees_of_freedom = squared_deviations(pooled)
     variance = squares / degrees_of_freedom if degrees_of_freedom else math.inf
     error = math.sqrt(variance * float(np.mean([1 / len(group) for group in groups])))
-    return RangeEstimate(max(means) - min(means), error, len(groups), degrees_of_freedom)
+    difference = without_rounding(max(means) - min(means), means)
+    return RangeEstimate(difference, error, len(groups), degrees_of_freedom)
 
 
 @cache
@@ -232,6 +234,8 @@ class SpreadRatio(NamedTuple):
     @property
     def interval(self) -> Interval:
         """Ratio with its 95 % confidence interval."""
+        if self.value == 0.0:
+            return Interval(0.0, 0.0, 0.0 if self.p_value(1.0) < SIGNIFICANCE_LEVEL else math.inf)
         freedom = self.numerator_degrees_of_freedom, self.denominator_degrees_of_freedom
         divisor = math.sqrt(_f_quantile(*freedom))
         factor = math.sqrt(_f_quantile(*reversed(freedom)))
@@ -326,7 +330,7 @@ def bootstrap(
     *groups: Sequence[_Run],
     statistic: Callable[..., float],
     seed: int = 0,
-    resamples: int = BOOTSTRAP_SAMPLES,
+    sample_count: int = BOOTSTRAP_SAMPLES,
 ) -> BootstrapEstimate:
     """Return a statistic of groups of runs, with its values in bootstrap samples of the groups.
 
@@ -341,7 +345,7 @@ def bootstrap(
     if not groups or not all(len(group) for group in groups):
         raise ValueError("expected at least one run per group")
     value = float(statistic(*(list(group) for group in groups)))
-    indices = [rows.tolist() for rows in _resampled_indices(groups, seed, resamples)]
+    indices = [rows.tolist() for rows in _resampled_indices(groups, seed, sample_count)]
     replicates = [
         float(statistic(*_resampled(groups, rows))) for rows in zip(*indices, strict=True)
     ]
@@ -352,7 +356,7 @@ def bootstrap_mean_statistic(
     *groups: NDArray[np.float64],  # each [runs, measures]
     statistic: Callable[[NDArray[np.float64]], NDArray[np.float64]],
     seed: int = 0,
-    resamples: int = BOOTSTRAP_SAMPLES,
+    sample_count: int = BOOTSTRAP_SAMPLES,
 ) -> BootstrapEstimate:
     """Return the mean over groups of a statistic, with its values in bootstrap samples.
 
@@ -362,17 +366,17 @@ def bootstrap_mean_statistic(
     if not groups or not all(len(group) for group in groups):
         raise ValueError("expected at least one run per group")
     value = float(np.mean([statistic(group[None])[0] for group in groups]))
-    indices = _resampled_indices(groups, seed, resamples)
+    indices = _resampled_indices(groups, seed, sample_count)
     by_group = [statistic(group[rows]) for group, rows in zip(groups, indices, strict=True)]
     return _bootstrap_estimate(groups, value, np.mean(by_group, axis=0))
 
 
 def _resampled_indices(
-    groups: Sequence[Sequence[_Run] | NDArray[np.float64]], seed: int, resamples: int
+    groups: Sequence[Sequence[_Run] | NDArray[np.float64]], seed: int, sample_count: int
 ) -> list[NDArray[np.int64]]:
-    """Return int64[resamples, runs] for each group; no samples if each group has only one run."""
+    """Return int64[sample_count, runs] by group; no samples if each group has only one run."""
     random = np.random.default_rng(seed)
-    samples = resamples if any(len(group) > 1 for group in groups) else 0
+    samples = sample_count if any(len(group) > 1 for group in groups) else 0
     return [random.integers(0, len(group), (samples, len(group))) for group in groups]
 
 

@@ -139,10 +139,7 @@ class BinomialEstimate(NamedTuple):
         return Interval(value, min(value, low), max(value, high))
 
     def interval_end(self, sign: float, level: float = SIGNIFICANCE_LEVEL) -> float:
-        """Return the upper (`sign` 1) or lower (-1) end of Wilson's interval.
-
-        The interval has coverage 1 - level.
-        """
+        """Return the upper (`sign` 1) or lower (-1) end of Wilson's interval at 1 - level."""
         from scipy.special import ndtri  # noqa: PLC0415  slow to import
 
         value, low, high = wilson_interval(self.value, self.trials, float(ndtri(1.0 - level / 2.0)))
@@ -185,12 +182,8 @@ def pooled_intervals(samples: Sequence[Sequence[float]]) -> list[Interval]:
     arrays = [_numbers(sample) for sample in samples]
     squares, degrees_of_freedom = squared_deviations(samples)
     error = math.sqrt(squares / degrees_of_freedom) if degrees_of_freedom else math.inf
-    return [
-        StudentEstimate(
-            float(array.mean()), error / math.sqrt(len(array)), degrees_of_freedom
-        ).interval
-        for array in arrays
-    ]
+    means = [(float(array.mean()), error / math.sqrt(len(array))) for array in arrays]
+    return [StudentEstimate(*each, degrees_of_freedom).interval for each in means]
 
 
 def squared_deviations(groups: Sequence[Sequence[float]]) -> tuple[float, int]:
@@ -201,6 +194,11 @@ def squared_deviations(groups: Sequence[Sequence[float]]) -> tuple[float, int]:
     arrays = [_numbers(group) for group in groups if len(group)]
     squares = sum((len(array) - 1) * _deviation(array) ** 2 for array in arrays if len(array) > 1)
     return squares, sum(len(array) - 1 for array in arrays)
+
+
+def without_rounding(difference: float, numbers: Sequence[float]) -> float:
+    """Return a difference between numbers, or 0 if it is only a rounding error."""
+    return 0.0 if abs(difference) <= _ROUNDING * max(map(abs, numbers)) else difference
 
 
 def with_pooled_intervals(

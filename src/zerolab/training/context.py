@@ -143,7 +143,7 @@ class TrainingContext:
         """Change fields of `progress`."""
         self.progress = self.progress.model_copy(update=changes)
 
-    def start_task(self, title: str, total: int, unit: str) -> Callable[[], float]:
+    def report_start(self, title: str, total: int, unit: str) -> Callable[[], float]:
         """Report the start of a task; return a function that measures the seconds since then."""
         start = perf_counter()
         self.reporter.stage_started(self.iteration, title, total, unit)

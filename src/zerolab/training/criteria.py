@@ -375,17 +375,17 @@ class TimeLimitStop(StopRule):
 
     def is_met(self, records: Sequence[Record]) -> bool:
         last = records[-1].iteration if records else 0
-        length = training_seconds(record for record in records if record.iteration == last)
-        return training_seconds(records) + length / 2 >= self.hours * _SECONDS_PER_HOUR
+        length = elapsed_training_seconds(record for record in records if record.iteration == last)
+        return elapsed_training_seconds(records) + length / 2 >= self.hours * _SECONDS_PER_HOUR
 
     def completed_share(self, records: Sequence[Record]) -> float:
-        return training_seconds(records) / _SECONDS_PER_HOUR / self.hours
+        return elapsed_training_seconds(records) / _SECONDS_PER_HOUR / self.hours
 
     def seconds_left(self, records: Sequence[Record]) -> float:
-        return self.hours * _SECONDS_PER_HOUR - training_seconds(records)
+        return self.hours * _SECONDS_PER_HOUR - elapsed_training_seconds(records)
 
 
-def training_seconds(records: Iterable[Record]) -> float:
+def elapsed_training_seconds(records: Iterable[Record]) -> float:
     """Return the time spent on training; earlier versions recorded only the time in stages."""
     return sum(
         record.wall_seconds if record.wall_elapsed_seconds is None else record.wall_elapsed_seconds

@@ -107,7 +107,7 @@ def measure_solved_positions(
     context: TrainingContext, name: str, positions: SolvedPositions
 ) -> HeldOutRecord:
     """Measure the best network on a part of the solved positions: "validation" or "test"."""
-    elapsed = context.start_task(name, len(positions), "positions")
+    elapsed = context.report_start(name, len(positions), "positions")
     heads = context.settings.network.heads
     predicts_draws = any("draws" in head.evaluator_outputs for head in heads)
     predictions = predict_positions(
@@ -158,7 +158,7 @@ class AccuracyStage(Stage):
         """Measure the best network alone and with its search."""
         positions, best = context.inputs.accuracy_positions, context.progress.best
         assert positions is not None  # is_due() checks this
-        elapsed = context.start_task("accuracy", len(positions), "positions")
+        elapsed = context.report_start("accuracy", len(positions), "positions")
         choices = network_choices(context.load_evaluator(best), positions)
         alone = accuracy_report("network", positions, choices)
         choices = player_choices(
@@ -282,7 +282,7 @@ class FinalEvaluationStage(Stage):
 
 def _evaluate(context: TrainingContext, baseline: Baseline) -> Record:
     name, best = baseline.agent.name, context.progress.best
-    elapsed = context.start_task(
+    elapsed = context.report_start(
         f"against {name}", context.settings.final_evaluation.games, "games"
     )
     try:

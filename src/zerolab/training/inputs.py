@@ -30,7 +30,7 @@ from zerolab.rules.rules import Game
 from zerolab.store.arrays import NamedArrays, NetworkFile, read_network_file, read_optimizer_state
 from zerolab.store.checks import read_bytes
 from zerolab.store.examples import Examples
-from zerolab.store.games import normalised_path, source_run_folder
+from zerolab.store.games import relative_path_text, source_run_folder
 from zerolab.store.run_folder import RunFolder
 from zerolab.training.learn_settings import StartSettings
 from zerolab.training.shorthands import START_SOURCE_KEY
@@ -103,7 +103,7 @@ def find_source_network(key: str, name: str, run: RunFolder | None) -> tuple[Run
         source, iteration = find_run_and_iteration(name)
     except UserError as error:
         raise UserError(f"{key} = {quoted(name)}: {error}") from None
-    if run is not None and normalised_path(source.path) == normalised_path(run.path):
+    if run is not None and relative_path_text(source.path) == relative_path_text(run.path):
         raise UserError(
             f"{key} = {quoted(name)} is the run itself: expected a network from a different run"
         )

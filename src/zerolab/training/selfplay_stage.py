@@ -43,7 +43,7 @@ class SelfPlayStage(Stage):
 
     def execute(self, context: TrainingContext) -> Sequence[Record]:
         """Play games, save them with their examples, and add the examples to the replay window."""
-        elapsed = context.start_task("self-play", *_planned_work(context.settings.selfplay))
+        elapsed = context.report_start("self-play", *_planned_work(context.settings.selfplay))
         iteration = context.progress.iteration
         ahead, context.games_ahead = context.games_ahead, None
         if ahead is not None and ahead.iteration == iteration:

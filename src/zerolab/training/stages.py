@@ -54,7 +54,7 @@ class LearnStage(Stage):
             if depends_on_run_length
             else NO_COMPLETED_SHARES
         )
-        elapsed = context.start_task("learn", steps, "batches")
+        elapsed = context.report_start("learn", steps, "batches")
         with limit_torch_threads(available_cores()):
             result = context.learner.learn(
                 context.window,
@@ -170,7 +170,7 @@ class GateStage(Stage):
 
     def execute(self, context: TrainingContext) -> Sequence[Record]:
         """Play the candidate against the best network; an accepted candidate replaces it."""
-        elapsed = context.start_task("gate", context.settings.gate.games, "games")
+        elapsed = context.report_start("gate", context.settings.gate.games, "games")
         verdict = _play_gate(context) if context.settings.gate.games else {"accepted": True}
         accepted, progress = verdict["accepted"], context.progress
         elo = verdict.get("candidate_elo", progress.elo) if accepted else progress.elo
@@ -213,7 +213,7 @@ class WarmStartMatchStage(Stage):
         ramp = settings.warm_start.ramp
         assert ramp.match_size is not None  # is_due() checks this
         games, openings = ramp.match_size
-        elapsed = context.start_task("warm-start match", games, "games")
+        elapsed = context.report_start("warm-start match", games, "games")
         weight = warm_start_weight(settings.warm_start, progress)
         search = warm_start_search_settings(settings.search, settings.warm_start, weight)
         plain = context.network_agent(progress.best)

@@ -28,21 +28,21 @@ from zerolab.training.criteria import RAMPS
 load_plugins("training")  # the settings below list all registered types
 
 
-class _WarmStartRules(NamedTuple):
+class WarmStartRules(NamedTuple):
     """Names of the search rules used during a warm start; None for the rule of plain search."""
 
     selection: str | None = None
     leaf_evaluator: str | None = None
 
 
-WARM_START_VARIANTS: Registry[_WarmStartRules] = Registry("variant")
-WARM_START_VARIANTS.add("baseline", _WarmStartRules())
-WARM_START_VARIANTS.add("rollout", _WarmStartRules(leaf_evaluator="playout"))
-WARM_START_VARIANTS.add("rave", _WarmStartRules(selection="rave"))
-WARM_START_VARIANTS.add("rora", _WarmStartRules(selection="rave", leaf_evaluator="playout"))
-WARM_START_VARIANTS.add("wro", _WarmStartRules(leaf_evaluator="mixed"))
-WARM_START_VARIANTS.add("wrora", _WarmStartRules(selection="rave", leaf_evaluator="mixed"))
-WARM_START_VARIANTS.add("custom", _WarmStartRules())
+WARM_START_VARIANTS: Registry[WarmStartRules] = Registry("variant")
+WARM_START_VARIANTS.add("baseline", WarmStartRules())
+WARM_START_VARIANTS.add("rollout", WarmStartRules(leaf_evaluator="playout"))
+WARM_START_VARIANTS.add("rave", WarmStartRules(selection="rave"))
+WARM_START_VARIANTS.add("rora", WarmStartRules(selection="rave", leaf_evaluator="playout"))
+WARM_START_VARIANTS.add("wro", WarmStartRules(leaf_evaluator="mixed"))
+WARM_START_VARIANTS.add("wrora", WarmStartRules(selection="rave", leaf_evaluator="mixed"))
+WARM_START_VARIANTS.add("custom", WarmStartRules())
 
 _RULE_SETTINGS: Mapping[str, Registry[type[VariantSettings]]] = {
     "selection": SELECTION_SETTINGS,

@@ -174,7 +174,7 @@ class TuningReport:
         return best_result(self.results, self.settings)
 
     @property
-    def pareto_front_results(self) -> list[TrialResult]:
+    def leading_results(self) -> list[TrialResult]:
         """Results on the Pareto front if time is an objective; otherwise the best result."""
         if self.settings.and_time:
             return pareto_front_results(self.results, self.settings)
@@ -188,22 +188,22 @@ class TuningReport:
             "and_time": self.settings.and_time,
             "trials": [result.as_dict() for result in self.results],
             "best": None if self.best_result is None else self.best_result.number,
-            "front": [result.number for result in self.pareto_front_results],
+            "front": [result.number for result in self.leading_results],
             "importance": self.importance,
         }
 
     def table(self, *, all_trials: bool = False) -> Table:
-        """Return a table of the best or of all trials, beginning with `pareto_front_results`."""
+        """Return a table of the best or of all trials, beginning with `leading_results`."""
         ranked = self._ranked()
         selected = (
-            ranked if all_trials else ranked[: max(_TERMINAL_ROWS, len(self.pareto_front_results))]
+            ranked if all_trials else ranked[: max(_TERMINAL_ROWS, len(self.leading_results))]
         )
         states = [result.state for result in self.results]
         counts = ", ".join(
             f"{states.count(state)} {state}" for state in dict.fromkeys(sorted(states))
         )
         objective = self.settings.objective
-        front = {result.number for result in self.pareto_front_results}
+        front = {result.number for result in self.leading_results}
         rows: list[list[Cell]] = [
             [
                 f"{result.number}{' *' if result.number in front else ''}",
@@ -222,7 +222,7 @@ class TuningReport:
         return Table("tuning", title, columns, rows)
 
     def _ranked(self) -> list[TrialResult]:
-        front = {result.number for result in self.pareto_front_results}
+        front = {result.number for result in self.leading_results}
         state_ranks = {"complete": 0, "pruned": 1, "running": 2, "refused": 3}
 
         def rank(result: TrialResult) -> tuple[bool, int, float]:
@@ -316,7 +316,7 @@ def _draw_history(axes: Axes, report: TuningReport) -> list[Artist]:
 
 
 def _draw_front(axes: Axes, report: TuningReport) -> list[Artist]:
-    front = report.pareto_front_results
+    front = report.leading_results
     others = [result for result in _measured(report.results, "complete") if result not in front]
     handles = []
     if others:

@@ -104,9 +104,10 @@ def test_own_moves_replace_plies_of_the_opening(page: Page) -> None:
 
 
 def test_a_game_without_a_size_has_its_default_size(page: Page) -> None:
-    page.goto("/play#game=gobang")
-    expect(page.locator("#game select")).to_have_value("gobang")
-    page.wait_for_selector(MOVE)
+    page.goto("/play#game=othello&o=person")
+    expect(page.locator("#game select")).to_have_value("othello")
+    expect(page.locator("#game input").first).to_have_value("8")
+    expect(page.locator("#board .cell")).to_have_count(64)
 
 
 def test_game_can_be_played_with_keyboard(page: Page) -> None:

@@ -56,7 +56,7 @@ from zerolab.studies.statistics import (
 )
 
 Floats = NDArray[np.float64]
-_RESAMPLES = 2000
+_BOOTSTRAP_SAMPLES = 2000
 
 
 class Residuals(NamedTuple):
@@ -111,19 +111,19 @@ def pareto_front_shares(grid: Grid) -> list[float]:
     points = [
         mean_elo_point(runs, [run.training_seconds for run in runs], unit) for runs in combinations
     ]
-    noise = np.zeros((_RESAMPLES, len(combinations), 2))
+    noise = np.zeros((_BOOTSTRAP_SAMPLES, len(combinations), 2))
     for i, runs in enumerate(combinations):
         if pooled.degrees_of_freedom:
-            rows = random.integers(0, len(pooled.values), (_RESAMPLES, len(runs)))
+            rows = random.integers(0, len(pooled.values), (_BOOTSTRAP_SAMPLES, len(runs)))
             noise[:, i] = pooled.values[rows].mean(axis=1)
         else:
-            noise[:, i, 0] = random.normal(0.0, points[i].standard_error, _RESAMPLES)
+            noise[:, i, 0] = random.normal(0.0, points[i].standard_error, _BOOTSTRAP_SAMPLES)
     elos = np.array([point.value for point in points]) + noise[..., 0]
     costs = np.array([point.cost for point in points]) * np.exp2(noise[..., 1])
     counts = np.zeros(len(combinations))
     for cost, elo in zip(costs.tolist(), elos.tolist(), strict=True):
         counts[pareto_front_indices(cost, elo)] += 1
-    return [float(count) / _RESAMPLES for count in counts]
+    return [float(count) / _BOOTSTRAP_SAMPLES for count in counts]
 
 
 class GridFits(NamedTuple):

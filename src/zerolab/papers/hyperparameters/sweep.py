@@ -55,6 +55,7 @@ from zerolab.studies.statistics import (
     SpreadComponents,
     StudentEstimate,
     holm_adjust,
+    squared_deviations,
     with_pooled_intervals,
 )
 from zerolab.studies.study import scale_caveats
@@ -173,10 +174,9 @@ def pooled_spread(samples: Sequence[RunSample]) -> SpreadComponents | None:
     of each setting.
     """
     repeated = [sample for sample in samples if len(sample.values) > 1]
-    degrees_of_freedom = sum(len(sample.values) - 1 for sample in repeated)
+    squares, degrees_of_freedom = squared_deviations([sample.values for sample in repeated])
     if not degrees_of_freedom:
         return None
-    squares = sum(float(np.var(sample.values) * len(sample.values)) for sample in repeated)
     errors = [error**2 for sample in repeated for error in sample.standard_errors]
     observed, measured = squares / degrees_of_freedom, float(np.mean(errors))
     return SpreadComponents(

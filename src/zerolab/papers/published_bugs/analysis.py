@@ -22,11 +22,11 @@ from zerolab.papers.published_bugs.study import (
     FRESH_OPTIMIZER_PART,
     LEARNING_RATES,
     LOSSES,
+    MIRRORED_POLICY_PART,
     PUBLISHED_LEARNING_RATE,
     RIGHT,
     SHARED_NETWORK_TOURNAMENT,
     TOURNAMENT_CLOSURE_PART,
-    UNMIRRORED_POLICY_PART,
     WIN_LABELS_PART,
 )
 from zerolab.ratings.ratings import Rating
@@ -69,8 +69,8 @@ def _interaction(part: str, loss: str, text: str, source: str) -> Claim:
     )
 
 
-UNMIRRORED_POLICY_CLAIM = _interaction(
-    UNMIRRORED_POLICY_PART,
+MIRRORED_POLICY_CLAIM = _interaction(
+    MIRRORED_POLICY_PART,
     "value",
     "The bug of unmirrored policies favours learning the value alone.",
     "zerolab, on [WangCode]",
@@ -118,7 +118,7 @@ WIN_LABELS_CLAIM = Claim(
 def bug_statistics(results: Results) -> dict[Claim, ClaimEstimate | MissingEstimate]:
     """Return the statistic of each claim, or the reason why it is missing."""
     return {
-        UNMIRRORED_POLICY_CLAIM: bug_loss_interaction(results, UNMIRRORED_POLICY_PART, "value"),
+        MIRRORED_POLICY_CLAIM: bug_loss_interaction(results, MIRRORED_POLICY_PART, "value"),
         ABSOLUTE_WINNER_CLAIM: bug_loss_interaction(results, ABSOLUTE_WINNER_PART, "policy"),
         ABSOLUTE_WINNER_LOSS_CLAIM: _loss_ratio(results),
         TOURNAMENT_CLOSURE_CLAIM: shared_network_spread_ratio(results),
@@ -226,7 +226,7 @@ def true_label_share(results: Results) -> ClaimEstimate | MissingEstimate:
 OWN, SHARED = "own networks", "the last run's network"
 
 _BUGS = {
-    UNMIRRORED_POLICY_PART: "In Connect Four, mirrored boards are paired with the policy of the"
+    MIRRORED_POLICY_PART: "In Connect Four, mirrored boards are paired with the policy of the"
     " original board [WangCode]. The conflicting policy targets should favour learning the value"
     " alone.",
     ABSOLUTE_WINNER_PART: "Gobang results are interpreted as if they were relative to the side to"
@@ -247,7 +247,7 @@ def bug_report(results: Results) -> Document:
     subject = "the effect of a bug on the published runs"
     blocks: list[Block] = [
         *verdict_section(results, results.judge(bug_statistics)),
-        *_trained(results, UNMIRRORED_POLICY_PART, "loss"),
+        *_trained(results, MIRRORED_POLICY_PART, "loss"),
         *_trained(results, ABSOLUTE_WINNER_PART, "loss"),
         *_trained(results, FRESH_OPTIMIZER_PART, "rate"),
         *_rates(results),

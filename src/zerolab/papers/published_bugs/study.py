@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from zerolab.report.document import Document
     from zerolab.studies.results import Results
 
-UNMIRRORED_POLICY_PART = "mirrored-policy"
+MIRRORED_POLICY_PART = "mirrored-policy"
 ABSOLUTE_WINNER_PART = "absolute-winner"
 FRESH_OPTIMIZER_PART = "fresh-optimizer"
 TOURNAMENT_CLOSURE_PART = "tournament-closure"
@@ -37,7 +37,7 @@ PUBLISHED_LEARNING_RATE = 0.005
 """Published learning rate, which the defective code replaces with 0.001."""
 
 _GAMES: Mapping[str, str] = {
-    UNMIRRORED_POLICY_PART: "connect_four:6x6",
+    MIRRORED_POLICY_PART: "connect_four:6x6",
     ABSOLUTE_WINNER_PART: "gobang:6x6",
     FRESH_OPTIMIZER_PART: "othello:6x6",
 }
@@ -47,7 +47,7 @@ _SMOKE_GAMES: Mapping[str, str] = {
     FRESH_OPTIMIZER_PART: "othello:4x4",
 }
 _SETTINGS: Mapping[str, str] = {
-    UNMIRRORED_POLICY_PART: "mirrored_policy",
+    MIRRORED_POLICY_PART: "mirrored_policy",
     ABSOLUTE_WINNER_PART: "absolute_winner",
     FRESH_OPTIMIZER_PART: "fresh_optimizer",
 }
@@ -83,14 +83,14 @@ class PublishedBugsStudy(Study):
         return _SEEDS[scale]
 
     def design(self, scale: Scale, seeds: Sequence[int]) -> Design:
-        mirror = [run for seed in seeds for run in _losses(scale, UNMIRRORED_POLICY_PART, seed)]
+        mirror = [run for seed in seeds for run in _losses(scale, MIRRORED_POLICY_PART, seed)]
         winner = [run for seed in seeds for run in _losses(scale, ABSOLUTE_WINNER_PART, seed)]
         optimizer = [run for seed in seeds for run in _rates(scale, seed)]
         closure, closed = _closure(scale, seeds)
         return Design(
             [*mirror, *winner, *optimizer, *closure],
             [
-                *_tournaments(scale, UNMIRRORED_POLICY_PART, mirror),
+                *_tournaments(scale, MIRRORED_POLICY_PART, mirror),
                 *_tournaments(scale, ABSOLUTE_WINNER_PART, winner),
                 *_tournaments(scale, FRESH_OPTIMIZER_PART, optimizer),
                 _tournament(scale, TOURNAMENT_CLOSURE_PART, {run.label: run for run in closure}),
@@ -111,9 +111,9 @@ class PublishedBugsStudy(Study):
 
 
 def _game(scale: Scale, part: str) -> str:
-    """Return a part's game; TOURNAMENT_CLOSURE_PART has the game of UNMIRRORED_POLICY_PART."""
+    """Return a part's game; TOURNAMENT_CLOSURE_PART has the game of MIRRORED_POLICY_PART."""
     games = _SMOKE_GAMES if scale == "smoke" else _GAMES
-    return games.get(part, games[UNMIRRORED_POLICY_PART])
+    return games.get(part, games[MIRRORED_POLICY_PART])
 
 
 def _run(scale: Scale, part: str, code: str, loss: str, seed: int, rate: float) -> PlannedRun:

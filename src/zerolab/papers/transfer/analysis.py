@@ -163,7 +163,7 @@ def _gain_row(results: Results, pair: BoardPair, method: str) -> Iterator[list[C
 
 
 def _times(results: Results, board_pairs: Sequence[BoardPair]) -> Iterator[Block]:
-    """Yield the iterations and seconds to reach the halfway accuracy of runs from scratch."""
+    """Yield the iterations and seconds to reach the threshold accuracy."""
     rows: list[list[Cell]] = []
     lines: dict[str, IntervalRow] = {}
     for pair in board_pairs:
@@ -238,8 +238,8 @@ def strength_section(results: Results) -> Iterator[Block]:
         draw_curves(panels, "Tournament Elo by transfer method", "iteration",
                     "tournament Elo", columns=3),
         "Elo in a tournament, relative to the mean of its players. Mean over runs, with a"
-        " band of one standard deviation between runs. The bars show the 95 % error of"
-        " measuring the mean.",
+        " band of one standard deviation between runs. Bars show the error of"
+        " measuring the mean, 95 %.",
     )  # fmt: skip
     yield from _intervals(results, board_pairs)
     yield from _table(results, board_pairs)

@@ -164,8 +164,9 @@ def threshold_accuracy(results: Results, target: str) -> float | None:
     Returns None if no run from scratch is finished.
     """
     curves = [policy_accuracy_curve(run) for run in results.runs_where(target, way=SCRATCH)]
-    halfway = [curve[max(1, round(THRESHOLD_ITERATION_SHARE * len(curve))) - 1] for curve in curves]
-    return float(np.mean(halfway)) if halfway else None
+    share = THRESHOLD_ITERATION_SHARE
+    accuracies = [curve[max(1, round(share * len(curve))) - 1] for curve in curves]
+    return float(np.mean(accuracies)) if accuracies else None
 
 
 def iterations_to_reach(curve: AccuracyCurve, accuracy: float) -> float | None:

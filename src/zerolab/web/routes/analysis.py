@@ -92,7 +92,7 @@ class AnalysisResponse(BaseModel):
     moves: list[MoveAnalysisResponse]
     """Legal moves, best first."""
     principal_variation: list[str]
-    """Principal variation."""
+    """Best moves for both sides from this position on."""
 
 
 class MoveResponse(BaseModel):

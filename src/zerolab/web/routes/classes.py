@@ -171,7 +171,7 @@ def _classroom(lab: Lab) -> Classroom:
     return lab.classroom
 
 
-def _play(lab: Lab) -> ClassTournamentProcess:
+def _class_process(lab: Lab) -> ClassTournamentProcess:
     _classroom(lab)
     assert lab.class_process is not None
     return lab.class_process
@@ -185,7 +185,7 @@ def _pupil(connection: Request) -> str:
 
 
 ClassroomParam = Annotated[Classroom, Depends(_classroom)]
-ClassProcessParam = Annotated[ClassTournamentProcess, Depends(_play)]
+ClassProcessParam = Annotated[ClassTournamentProcess, Depends(_class_process)]
 PupilNameParam = Annotated[str, Depends(_pupil)]
 
 

@@ -108,7 +108,7 @@ class GameFilterOptions(BaseModel):
     players: list[str]
 
 
-_FACETS: FileCache[GameFilterOptions] = FileCache()
+_FILTER_OPTIONS: FileCache[GameFilterOptions] = FileCache()
 _COUNTS: FileCache[int] = FileCache()
 
 
@@ -162,7 +162,9 @@ GameFilterParam = Annotated[GameFilter, Depends(_filter)]
 @router.get("/facets")
 def game_filter_options(source: GameSourceParam) -> GameFilterOptions:
     """Return the stages, iterations and players of the games of a run or tournament."""
-    return _FACETS.get(str(source.path), [source.store.path], lambda: _facets(source))
+    return _FILTER_OPTIONS.get(
+        str(source.path), [source.store.path], lambda: _filter_options(source)
+    )
 
 
 @router.get("")
@@ -222,7 +224,7 @@ def export_games(
     return StreamingResponse(chain([first], parts), media_type=_MEDIA[format], headers=headers)
 
 
-def _facets(source: GameSource) -> GameFilterOptions:
+def _filter_options(source: GameSource) -> GameFilterOptions:
     stages = summarise_stages(source.store)
     return GameFilterOptions(
         folder=source.path.as_posix(),

@@ -301,7 +301,7 @@ def tournament_process(
     lab: Lab, tournament: Annotated[str, Query(min_length=1, max_length=400)]
 ) -> TournamentProcessResponse:
     """Return whether a tournament is being played, and the latest output of the process."""
-    return _playing(lab.folders, tournament)
+    return _tournament_process(lab.folders, tournament)
 
 
 @router.post("/start")
@@ -329,7 +329,7 @@ def start(lab: Lab, request: NewTournament) -> TournamentProcessResponse:
     options += [("--openings", settings.openings), ("--seed", settings.seed)]
     arguments = [str(each) for option in options for each in option]
     _begin(lab.folders, path, [*request.players, *arguments])
-    return _playing(lab.folders, path.as_posix())
+    return _tournament_process(lab.folders, path.as_posix())
 
 
 @router.post("/stop")
@@ -343,7 +343,7 @@ def stop(lab: Lab, request: TournamentActionRequest) -> TournamentProcessRespons
                 f"{request.tournament} was not started from a page: stop it where it was started"
             )
         raise UserError(f"{request.tournament} is not being played")
-    return _playing(lab.folders, path.as_posix())
+    return _tournament_process(lab.folders, path.as_posix())
 
 
 @router.post("/resume")
@@ -359,7 +359,7 @@ def resume(lab: Lab, request: TournamentActionRequest) -> TournamentProcessRespo
     if is_running(tournament.path):
         raise UserError(f"{request.tournament} is in use by another process")
     _begin(lab.folders, tournament.path, [])
-    return _playing(lab.folders, tournament.path.as_posix())
+    return _tournament_process(lab.folders, tournament.path.as_posix())
 
 
 def _begin(folders: Folders, path: Path, arguments: Sequence[str]) -> None:
@@ -374,7 +374,7 @@ def _check_players(folders: Folders, players: Sequence[str], game: Game) -> None
         raise UserError(f"{', '.join(names)}: expected at least two different players")
 
 
-def _playing(folders: Folders, name: str) -> TournamentProcessResponse:
+def _tournament_process(folders: Folders, name: str) -> TournamentProcessResponse:
     """Return the state of a tournament. The folder of a new tournament may not exist yet."""
     path = tournament_path(folders, name)
     if not TOURNAMENT_FOLDER_KIND.matches(path) and not process_output_path(path).exists():

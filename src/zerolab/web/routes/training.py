@@ -104,7 +104,7 @@ def training_process(
     lab: Lab, run: Annotated[str, Query(min_length=1, max_length=400)]
 ) -> TrainingProcessResponse:
     """Return whether a run is being trained, and the latest output of the process."""
-    return _training(lab.folders, run)
+    return _training_process(lab.folders, run)
 
 
 @router.post("/start")
@@ -129,7 +129,7 @@ def start(lab: Lab, request: TrainingRequest) -> TrainingProcessResponse:
     check_new_run(settings)
     command = ["train", request.game, "--preset", request.preset, "--run", str(path)]
     _begin(lab.folders, path, [*command, *_options(assignments)])
-    return _training(lab.folders, path.as_posix())
+    return _training_process(lab.folders, path.as_posix())
 
 
 @router.post("/stop")
@@ -144,7 +144,7 @@ def stop(lab: Lab, request: RunActionRequest) -> TrainingProcessResponse:
                 " started"
             )
         raise UserError(f"{request.run} is not being trained")
-    return _training(lab.folders, path.as_posix())
+    return _training_process(lab.folders, path.as_posix())
 
 
 @router.post("/resume")
@@ -164,10 +164,10 @@ def resume(lab: Lab, request: RunActionRequest) -> TrainingProcessResponse:
     if is_running(run.path):
         raise UserError(f"{request.run} is in use by another process")
     _begin(lab.folders, run.path, ["train", "--run", str(run.path), *_options(changes)])
-    return _training(lab.folders, run.path.as_posix())
+    return _training_process(lab.folders, run.path.as_posix())
 
 
-def _training(folders: Folders, name: str) -> TrainingProcessResponse:
+def _training_process(folders: Folders, name: str) -> TrainingProcessResponse:
     """Return the state of a run's training. The folder of a new run may not exist yet."""
     path = folders.require_served_path(Path(name))
     if not is_run(path) and not process_output_path(path).exists():

@@ -15,16 +15,15 @@ export class GameChooser {
   /** Load the server's games and select one. */
   async load(selected) {
     this.games = await get("/games");
-    const [name, size] = (selected ?? "").split(":");
-    const listed = this.games.find((each) => each.name === name);
-    const connectFour = this.games.find((each) => each.name === "connect_four");
-    this.#build(listed && size ? selected : (listed ?? connectFour)?.example);
+    const [name] = (selected ?? "").split(":");
+    const isListed = this.games.some((each) => each.name === name);
+    this.#build(isListed ? selected : this.games.find((each) => each.name === "connect_four")?.example);
   }
 
   #build(selected) {
     const [name, size, ...others] = selected.split(":");
     const game = this.games.find((each) => each.name === name);
-    const values = [...size.split("x"), ...others].map(Number);
+    const values = size ? [...size.split("x"), ...others].map(Number) : []; // by default the game's
     this.name = el(
       "select",
       { onchange: () => this.#pick() },
