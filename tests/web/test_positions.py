@@ -141,5 +141,5 @@ def test_opening_is_reproducible_from_seed(client: TestClient) -> None:
 def test_games_include_plugins(client: TestClient) -> None:
     games = {each["name"]: each for each in client.get("/api/v1/games").json()}
     assert {"othello", "connect_four", "gobang", "hex"} <= games.keys()
-    assert games["gobang"]["defaults"] == {"length": 4}
+    assert games["gobang"]["defaults"] == {"rows": 6, "columns": 6, "length": 4}
     assert games["connect_four"]["example"] == "connect_four:6x7"

@@ -139,7 +139,7 @@ class GameFamily(BaseModel):
     sizes: dict[str, tuple[int, int]]
     """Lower and upper bound of each size parameter, in the order used in game names."""
     defaults: dict[str, int]
-    """Default values of the parameters that a name can omit, such as the 4 in gobang:6x6:4."""
+    """Value of each size parameter in a game whose name omits it, such as the 4 in gobang:6x6:4."""
     example: str
     """Name with sizes, such as gobang:6x6."""
 
@@ -151,7 +151,7 @@ def game_families() -> list[GameFamily]:
         GameFamily(
             name=name,
             sizes=entry.field_bounds(),
-            defaults=dict(entry.game_type._field_defaults),
+            defaults=entry.default_game()._asdict() | entry.game_type._field_defaults,
             example=_example(name, entry.field_bounds()),
         )
         for name, entry in registered_games().items()
