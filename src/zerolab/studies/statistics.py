@@ -139,7 +139,7 @@ class BinomialEstimate(NamedTuple):
         return Interval(value, min(value, low), max(value, high))
 
     def interval_end(self, sign: float, level: float = SIGNIFICANCE_LEVEL) -> float:
-        """Return the upper (`sign` 1) or lower (-1) end of Wilson's interval at 1 - level."""
+        """Return the upper (`sign` 1) or lower (-1) end of Wilson's 1 - level interval."""
         from scipy.special import ndtri  # noqa: PLC0415  slow to import
 
         value, low, high = wilson_interval(self.value, self.trials, float(ndtri(1.0 - level / 2.0)))
