@@ -129,8 +129,8 @@ def train(
 
     Raises UserError for programs that are not allowed, for invalid settings, for a preset or
     settings that differ from those of the resumed run (except more `iterations`,
-    `supervised.positions`, `selfplay.chunks` and `device`), and if another process is training the
-    run.
+    `supervised.positions`, `selfplay.processes`, `selfplay.chunks` and `device`), and if another
+    process is training the run.
     """
     require_type("game", game, str | None, 'a name, such as "othello:6x6"')
     require_path("run", run)

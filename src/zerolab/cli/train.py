@@ -304,7 +304,7 @@ def _executor(
     console.print(f"joining the Ray cluster {where}")
     with RayExecutor(cluster.address, settings.game, *cluster[1:], console.print) as executor:
         play = settings.selfplay
-        chunks = play.chunks or useful_thread_count(play.threads, play.parallel_games, True)
+        chunks = play.chunk_count or useful_thread_count(play.threads, play.parallel_games, True)
         if chunks < (places := executor.parallel_chunk_count):
             console.print(
                 f"selfplay.chunks = {chunks} keeps only {chunks} of the cluster's {places} cores"

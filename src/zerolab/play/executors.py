@@ -2,17 +2,27 @@
 
 A stage describes its games as a job and divides them into batches by game number. An executor plays
 the batches and returns the results in the order of the batches. Results depend only on the job and
-the division, not on where a batch is played. Locally, one thread plays each batch; on a cluster,
-batches are chunks of work for actors (`play.ray_executor`).
+the division, not on where a batch is played. Locally, one thread plays each batch, in this process
+or in one of several; on a cluster, batches are chunks of work for actors (`play.ray_executor`).
 """
 
 from __future__ import annotations
 
+import itertools
+import os
+import pickle
+import threading
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future, wait
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing.queues import SimpleQueue
 from typing import Any, NamedTuple, Protocol, Self, TypeVar
 
 from zerolab.agents.agent import Agent
 from zerolab.agents.specs import is_portable, portable_agent
+from zerolab.core.errors import UserError
+from zerolab.core.processes import exit_with_parent, fork_server_context, process_pool
+from zerolab.core.resources import DEVICE_VARIABLE
 from zerolab.play.engine import EngineSetup, play_pairings
 from zerolab.play.observers import GameRecorder
 from zerolab.play.pairings import Pairing
@@ -109,6 +119,136 @@ class BackgroundExecutor:
         report: PlayProgressCallback = lambda _: None,
     ) -> list[Any]:
         return self._run(play, job, batches, report)
+
+
+class EvaluatorCopies:
+    """Picklable function that creates copies of an evaluator, on the device of each process."""
+
+    def __init__(self, evaluator: Evaluator) -> None:
+        self._pickled = pickle.dumps(evaluator)  # once for all processes
+
+    def __call__(self) -> Evaluator:
+        evaluator: Evaluator = pickle.loads(self._pickled)
+        return evaluator
+
+
+_REPORT_SECONDS = 0.2
+
+
+class ProcessExecutor:
+    """Executor that plays each batch in one of several processes of this machine.
+
+    A context manager whose methods can be called from any thread. All processes use the default
+    device of this process. One process cannot keep a GPU busy, since only one of its threads at a
+    time can prepare batches (docs/decisions/0082).
+    """
+
+    def __init__(self, process_count: int) -> None:
+        self._process_count = process_count
+        self._numbers = itertools.count()
+        self._progress: dict[int, PlayProgress] = {}
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> ProcessExecutor:
+        """Start the processes; the first call of `run` waits until they are ready."""
+        from zerolab.networks.inference import default_device  # noqa: PLC0415  slow import
+
+        device = default_device()
+        self._uses_gpu = device.type == "cuda"
+        self._updates: SimpleQueue[tuple[int, PlayProgress]] = fork_server_context(
+            *_PRELOADED_MODULES
+        ).SimpleQueue()
+        self._pool = process_pool(
+            self._process_count, *_PRELOADED_MODULES,
+            initializer=_start_playing_process, initargs=[self._updates, str(device)],
+        )  # fmt: skip
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End the processes, even in the middle of a game; calls of `run` then raise UserError."""
+        self._pool.stop()
+        self._pool.join()
+
+    @property
+    def background_executor(self) -> Executor | None:
+        """Executor in the same processes; None if they use the cores on which networks learn."""
+        return BackgroundExecutor(self.run) if self._uses_gpu else None
+
+    def run(
+        self,
+        play: Callable[..., Any],
+        job: PlayJob,
+        batches: Sequence[GameBatch],
+        report: PlayProgressCallback = lambda _: None,
+    ) -> list[Any]:
+        """Play each batch in a process; raise UserError if a process dies or is ended."""
+        from pebble import ProcessExpired  # noqa: PLC0415  few commands need it
+
+        job, numbers = job.to_portable(EvaluatorCopies), [next(self._numbers) for _ in batches]
+        self._progress |= dict.fromkeys(numbers, PlayProgress(0, 0))
+        try:
+            self._require_active_pool()
+            futures = [
+                self._pool.schedule(_play_in_process, args=[number, play, job, batch])
+                for number, batch in zip(numbers, batches, strict=True)
+            ]
+            pending: set[Future[Any]] = set(futures)
+            while pending:
+                done, pending = wait(pending, timeout=_REPORT_SECONDS)
+                for future in done:
+                    future.result()
+                self._require_active_pool()
+                report(self._total_progress(numbers))
+        except (BrokenProcessPool, ProcessExpired):
+            raise UserError(
+                "a process that plays games ended unexpectedly, perhaps because memory ran out:"
+                " resume the run with fewer selfplay.processes"
+            ) from None
+        finally:
+            for number in numbers:
+                del self._progress[number]
+        return [future.result() for future in futures]
+
+    def _require_active_pool(self) -> None:
+        """Raise BrokenProcessPool if no future will get a result any more."""
+        if not self._pool.active:
+            raise BrokenProcessPool
+
+    def _total_progress(self, numbers: Sequence[int]) -> PlayProgress:
+        """Return the progress of several batches."""
+        with self._lock:  # several threads can be playing
+            while not self._updates.empty():
+                number, progress = self._updates.get()
+                if number in self._progress:
+                    self._progress[number] = progress
+        parts = [self._progress[number] for number in numbers]
+        return PlayProgress(
+            sum(part.game_count for part in parts),
+            sum(part.ply_count for part in parts),
+            next((part.latest_game for part in reversed(parts) if part.latest_game), None),
+            next((part.note for part in parts if part.note), ""),
+        )
+
+
+_PRELOADED_MODULES = "zerolab.play.selfplay_modes", "zerolab.networks.inference"
+_updates: list[SimpleQueue[tuple[int, PlayProgress]]] = []
+"""Queue for the progress of the batches of this process, if it plays for another."""
+
+
+def _start_playing_process(updates: SimpleQueue[tuple[int, PlayProgress]], device: str) -> None:
+    import torch  # noqa: PLC0415  slow import
+
+    exit_with_parent()
+    os.environ[DEVICE_VARIABLE] = device
+    # As in the process that learns: other algorithms would change the last bits.
+    torch.backends.cudnn.deterministic = True
+    torch.set_num_threads(1)
+    _updates.append(updates)
+
+
+def _play_in_process(number: int, play: Callable[..., Any], job: Any, batch: GameBatch) -> Any:
+    """Play a batch in a process of the executor."""
+    return play(job, [batch], lambda progress: _updates[0].put((number, progress)))
 
 
 def executor_for(agents: Iterable[Agent], preferred: Executor) -> Executor:

@@ -121,13 +121,13 @@ def play_episodes(
     numbers = range(settings.episodes) if numbers is None else numbers
     at_once = min(settings.parallel_games, len(numbers))
     threads = useful_thread_count(settings.threads, at_once, has_network(evaluator))
-    chunks = min(settings.chunks or threads, len(numbers))
+    chunks = min(settings.chunk_count or threads, len(numbers))
     pairings = [
         _opened(Pairing(number, name, name, number, max_plies=settings.max_plies), openings)
         for number in numbers
     ]
     batches = [pairings[chunk::chunks] for chunk in range(chunks)]
-    slots = max(1, settings.parallel_games // threads)
+    slots = max(1, settings.parallel_games // max(threads, settings.processes))
     job = SelfPlayJob(
         game, settings, search, lambda: evaluator, seed, iteration, threads, slots, name, SelfPlayer
     )

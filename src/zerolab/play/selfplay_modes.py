@@ -98,7 +98,7 @@ def play_continuous(
         )
         for number, _, _, actions, *_ in in_progress
     ]
-    chunks = min(settings.chunks or threads, lanes)
+    chunks = min(settings.chunk_count or threads, lanes)
     job = SelfPlayJob(
         game, settings, search, lambda: evaluator, seed, _ALL_ITERATIONS, threads,
         -(-lanes // chunks), name, SelfPlayer,

@@ -272,20 +272,31 @@ class SelfPlaySettings(Settings):
     )
     """Number of game threads; with more than one, search and network evaluation can overlap. By
     default, one per core available to this process, at most 64. With a network on a GPU, one thread
-    plays all games."""
+    of each process plays all games."""
+
+    processes: int = Field(default=1, ge=1, le=_MAX_THREADS)
+    """Number of processes that play games. With more than one, each plays its share in one thread,
+    which keeps a GPU busier than a single process can; on CPUs, threads are as fast. Can be changed
+    when a run is resumed. Affects only the amount of work, under the same condition as
+    `selfplay.parallel_games`. Not used in modes with a service, in studies, or with `--ray`."""
 
     chunks: int | None = Field(default=None, ge=1, le=1_000_000)
     """Number of parts into which the games of self-play, matches and accuracy measurements are
-    divided by number; one per thread if unset. With `--ray`, each actor plays one part per core at
-    a time, or one part if it has a GPU, so several parts per actor balance the work. More parts
-    mean smaller network batches. Can be changed when a run is resumed. Affects only the amount of
-    work, under the same condition as `selfplay.parallel_games`. Not used in modes with a
-    service."""
+    divided by number; by default, one per process or, with a single process, one per thread. With
+    `--ray`, each actor plays one part per core at a time, or one part if it has a GPU, so several
+    parts per actor balance the work. More parts mean smaller network batches. Can be changed when a
+    run is resumed. Affects only the amount of work, under the same condition as
+    `selfplay.parallel_games`. Not used in modes with a service."""
 
     lag: int = Field(default=0, ge=0, le=1)
     """With 1, the games of iteration k + 1 are played by the best network of iteration k - 1
-    instead of that of iteration k. With `--ray`, they are then played while iteration k is training
-    and testing its candidate."""
+    instead of that of iteration k. With `--ray`, or with several `selfplay.processes` on a GPU,
+    they are then played while iteration k is training and testing its candidate."""
+
+    @property
+    def chunk_count(self) -> int | None:
+        """Number of chunks; None for one per thread."""
+        return self.chunks or (self.processes if self.processes > 1 else None)
 
     def search_settings_at(self, share: float, search: SearchSettings) -> SearchSettings:
         """Return the self-play search after a `share` of the run, in [0, 1].

@@ -12,6 +12,7 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -167,8 +168,9 @@ class GameStore:
     def write_stages(self, stages: Iterable[tuple[int, str, Iterable[GameRecord]]]) -> None:
         """Add or replace several stages, each (iteration, name, games), in one transaction."""
         with self._writing() as connection:
+            rename = cache(self.relative_agent_name)
             for iteration, stage, games in stages:
-                renamed = sorted(self._renamed(game, relative_agent_name) for game in games)
+                renamed = sorted(_with_renamed_agents(game, rename) for game in games)
                 _write_stage(connection, iteration, stage, renamed)
 
     def stages(self) -> list[tuple[int, str]]:
@@ -208,7 +210,8 @@ class GameStore:
             raise damaged_file_error(
                 self.path, f"games of iteration {iteration}, {stage}, were changed"
             )
-        return [self._renamed(game, full_agent_name) for game in games]
+        rename = cache(self.full_agent_name)
+        return [_with_renamed_agents(game, rename) for game in games]
 
     def select_rows(
         self, query: str, column_types: Sequence[type], arguments: Sequence[str | int] = ()
@@ -233,13 +236,6 @@ class GameStore:
     def full_agent_name(self, name: str) -> str:
         """Return the full name of the agent with a given name in the file."""
         return name if self._run is None else full_agent_name(name, self._run)
-
-    def _renamed(self, game: GameRecord, rename: Callable[[str, Path], str]) -> GameRecord:
-        if self._run is None:
-            return game
-        first, second = (rename(name, self._run) for name in (game.first, game.second))
-        spans = tuple((ply, rename(name, self._run)) for ply, name in game.agent_spans)
-        return game._replace(first=first, second=second, agent_spans=spans)
 
     def game_count(self) -> int:
         """Return the number of stored games."""
@@ -304,6 +300,14 @@ class GameStore:
         check_schema_version(self.path, schema, SCHEMA)
         check_database_objects(self.path, objects, _CREATE)
         return True
+
+
+def _with_renamed_agents(game: GameRecord, rename: Callable[[str], str]) -> GameRecord:
+    return game._replace(
+        first=rename(game.first),
+        second=rename(game.second),
+        agent_spans=tuple((ply, rename(name)) for ply, name in game.agent_spans),
+    )
 
 
 def _write_stage(

@@ -55,7 +55,9 @@ from zerolab.store.folder import (
 from zerolab.store.games import GAMES_FILE_NAME, GameStore
 
 RUN_FOLDER_KIND = FolderKind("run", "config.toml", "--run")
-CHANGEABLE_SETTINGS = "iterations", "supervised.positions", "selfplay.chunks", "device"
+CHANGEABLE_SETTINGS = (
+    "iterations", "supervised.positions", "selfplay.processes", "selfplay.chunks", "device",
+)  # fmt: skip
 """Settings that can change when a run is resumed."""
 
 _POSITIONS = "positions"

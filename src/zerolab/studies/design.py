@@ -111,7 +111,12 @@ class PlannedRun:
 
 
 _NEWER_SETTINGS: Mapping[str, Any] = {
-    "selfplay": {"lag": 0, "start": {"name": "initial"}, "policy_target_temperature": 1.0},
+    "selfplay": {
+        "lag": 0,
+        "start": {"name": "initial"},
+        "policy_target_temperature": 1.0,
+        "processes": 1,
+    },
     "learn": {"surprise_weight": 0.0},
     "growth": {"added_blocks": 0},
 }
@@ -131,16 +136,17 @@ def without_newer_settings(data: Mapping[str, Any]) -> dict[str, Any]:
 def run_key(settings: TrainSettings) -> str:
     """Return a digest of all settings that affect the result of a run.
 
-    The digest ignores the name of the preset, the device, the numbers of threads and chunks, and
-    newer settings without effect. The digest also ignores values that follow from other settings:
-    the digest of a data set, which its file name determines, and the fields of heads and of
-    ``start`` that are filled in when a run starts. Empty values are omitted so that adding an
+    The digest ignores the name of the preset, the device, the numbers of threads, processes and
+    chunks, and newer settings without effect. The digest also ignores values that follow from other
+    settings: the digest of a data set, which its file name determines, and the fields of heads and
+    of ``start`` that are filled in when a run starts. Empty values are omitted so that adding an
     optional list of options does not change existing keys.
     """
     data = without_newer_settings(settings.model_dump(mode="json", exclude={"preset", "device"}))
     table = {key: value for key, value in flatten(data) if value not in _EMPTY}
     del table["selfplay.threads"]
     table.pop("selfplay.chunks", None)
+    table.pop("selfplay.processes", None)
     table["supervised.digest"] = ""
     for name in START_FIELDS_SET_BY_RUN:
         table.pop(f"start.{name}", None)

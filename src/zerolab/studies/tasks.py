@@ -167,8 +167,8 @@ def _with_features(settings: TrainSettings, content: bytes) -> TrainSettings:
 
 
 def with_available_threads(settings: TrainSettings) -> TrainSettings:
-    """Return the settings with one self-play thread per core of this worker."""
-    play = settings.selfplay.model_copy(update={"threads": available_cores()})
+    """Return the settings with one process and one self-play thread per core of this worker."""
+    play = settings.selfplay.model_copy(update={"threads": available_cores(), "processes": 1})
     return settings.model_copy(update={"selfplay": play})
 
 

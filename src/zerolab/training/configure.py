@@ -146,9 +146,9 @@ def resume_settings(
     """Return the settings for resuming a run; `iterations` can only increase.
 
     The path of the solved positions may change, since the file is identified by its digest, and so
-    may `selfplay.chunks` and `device`, which determine only how the work is done. Any other change
-    raises UserError, because the run would no longer match its settings. If the run names a program
-    that no assignment names, programs must be allowed.
+    may `selfplay.processes`, `selfplay.chunks` and `device`, which determine only how the work is
+    done. Any other change raises UserError, because the run would no longer match its settings. If
+    the run names a program that no assignment names, programs must be allowed.
     """
     settings = saved_settings(run)
     data = settings.model_dump()
@@ -165,7 +165,7 @@ def resume_settings(
         settings.model_dump(),
         amended.model_dump(),
         except_for=CHANGEABLE_SETTINGS,
-        note=" (only iterations, supervised.positions, selfplay.chunks and device can change)",
+        note=f" (only these can change: {', '.join(CHANGEABLE_SETTINGS)})",
     )
     if amended.iterations < settings.iterations:
         raise UserError(

@@ -210,7 +210,7 @@ class TrainingContext:
         match = play_match(
             self.game, a, b, games, self.settings.seed, self.progress.iteration,
             self.reporter.progress, openings=openings, first_number=first_number,
-            executor=self.executor, chunks=self.settings.selfplay.chunks,
+            executor=self.executor, chunks=self.settings.selfplay.chunk_count,
         )  # fmt: skip
         self.save_games(stage, match.games)
         return match

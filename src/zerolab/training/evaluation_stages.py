@@ -167,7 +167,7 @@ class AccuracyStage(Stage):
             context.settings.seed,
             context.reporter.progress,
             executor=context.executor,
-            chunks=context.settings.selfplay.chunks,
+            chunks=context.settings.selfplay.chunk_count,
         )
         search = accuracy_report("search", positions, choices)
         fields = {

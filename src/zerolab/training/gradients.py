@@ -116,7 +116,9 @@ class _GradientGraph:
         self._graph = torch.cuda.CUDAGraph()
         computation.network.zero_grad(set_to_none=True)  # the graph has separate gradients
         stream = torch.cuda.Stream(planes.device)  # type: ignore[no-untyped-call]
-        with CUDA_GRAPH_CAPTURE_LOCK, torch.cuda.graph(self._graph, stream=stream):
+        # Other threads may meanwhile copy networks to the CPU, to play games ahead.
+        capture = torch.cuda.graph(self._graph, stream=stream, capture_error_mode="thread_local")
+        with CUDA_GRAPH_CAPTURE_LOCK, capture:
             self._losses = computation.backward(planes, targets)
         self._gradients = [(each, each.grad) for each in computation.network.parameters()]
 

@@ -173,7 +173,7 @@ def _loaded_games(
         def play_league(report: PlayProgressCallback) -> _PlayedGames:
             result, generation = play_league_iteration(
                 league, state, settings.selfplay.episodes, evaluator, iteration, report,
-                executor=executor, chunks=settings.selfplay.chunks,
+                executor=executor, chunks=settings.selfplay.chunk_count,
             )  # fmt: skip
             return _PlayedGames(result, weight, settings.search.simulations, generation)
 

@@ -8,16 +8,18 @@ same bytes.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from functools import cache
 from time import perf_counter, process_time
 
 from zerolab.core.errors import UserError, quoted
+from zerolab.core.processes import available_cores, is_multiprocessing_child
 from zerolab.core.resources import peak_memory_mib
 from zerolab.networks.catalogue import build_network
 from zerolab.networks.inference import use_device
-from zerolab.play.executors import THREAD_EXECUTOR, Executor
+from zerolab.play.executors import THREAD_EXECUTOR, Executor, ProcessExecutor
 from zerolab.play.pairings import check_opening_length
-from zerolab.play.selfplay_settings import require_ray_if_needed
+from zerolab.play.selfplay_settings import ServiceMode, require_ray_if_needed
 from zerolab.rules.rules import Game
 from zerolab.store.folder import RunProgress
 from zerolab.store.run_folder import RunFolder
@@ -118,8 +120,21 @@ class Trainer:
 
     def train(self) -> None:
         """Run all remaining stages up to the final evaluation."""
-        with use_device(self.context.settings.device):
+        context = self.context
+        with use_device(context.settings.device), ExitStack() as stack:
+            if context.executor is THREAD_EXECUTOR and self._plays_in_processes:
+                processes = ProcessExecutor(
+                    min(context.settings.selfplay.processes, available_cores())
+                )
+                context.executor = stack.enter_context(processes)
             self._train()
+
+    @property
+    def _plays_in_processes(self) -> bool:
+        """True if several processes play the games; a worker of a study cannot start processes."""
+        play, is_worker = self.context.settings.selfplay, is_multiprocessing_child()
+        has_games = not (self.context.progress.finished or isinstance(play.mode, ServiceMode))
+        return play.processes > 1 and has_games and not is_worker
 
     def _train(self) -> None:
         self._last_record = perf_counter()

@@ -1,0 +1,104 @@
+"""Runs whose games are played by several processes: equal bytes, ended processes, resuming."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+
+import pytest
+
+from forks import wait_for
+from promised import contents, differences
+from training.tiny_training import KilledError, Killing, train
+from zerolab.core.errors import UserError
+from zerolab.play.executors import PlayProgress, ProcessExecutor
+from zerolab.training import trainer
+from zerolab.training.configure import resolve_settings, resume_settings
+
+EPISODIC = ["iterations=1", "selfplay.episodes=6", "selfplay.chunks=3", "final_evaluation.games=4"]
+CONTINUOUS = [
+    "iterations=3", "selfplay.parallel_games=6", "selfplay.chunks=2", "selfplay.lag=1",
+    'selfplay.mode={name = "continuous", plies = 8}', "gate=always", "final_evaluation.games=0",
+    "selfplay.start=archive",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def executor():
+    with ProcessExecutor(2) as executor:
+        yield executor
+
+
+class _Job:
+    """Job that needs no preparation for another process."""
+
+    def to_portable(self, make_portable):
+        return self
+
+
+def _exit(job, batches, report):
+    os._exit(1)
+
+
+def _sleep(job, batches, report):
+    time.sleep(60)
+
+
+def _report_twice(job, batches, report):
+    report(PlayProgress(1, 3))
+    report(PlayProgress(*batches[0]))
+    time.sleep(0.5)  # until the progress has been shown
+    return os.getpid()
+
+
+def test_bytes_do_not_depend_on_processes(executor, tmp_path):
+    settings = resolve_settings(None, "smoke", EPISODIC)
+    runs = [train(tmp_path / str(each), settings, executor=each) for each in (None, executor)]
+    assert differences(*(contents(run.path) for run in runs)) == []
+
+
+def test_games_ahead_have_equal_bytes_after_resuming_with_processes(tmp_path, monkeypatch):
+    settings = resolve_settings(None, "smoke", CONTINUOUS)
+    expected = contents(train(tmp_path / "threads", settings).path)
+    background = property(lambda executor: executor)  # as on a GPU, where learning is not delayed
+    monkeypatch.setattr(ProcessExecutor, "background_executor", background)
+    monkeypatch.setattr(trainer, "available_cores", lambda: 2)
+    with pytest.raises(KilledError):
+        train(tmp_path / "run", settings, Killing(2, "learn"))
+    run = trainer.RunFolder.open(tmp_path / "run")
+    run = train(run.path, resume_settings(run, ["selfplay.processes=2"]))
+    changed = differences(contents(run.path), expected)
+    assert [name for name in changed if "config" not in name] == []
+
+
+def test_progress_is_the_sum_over_processes(executor):
+    shown = []
+    batches = [(2, 10), (5, 20)]
+    processes = executor.run(_report_twice, _Job(), batches, shown.append)
+    assert len(set(processes)) == 2
+    assert os.getpid() not in processes
+    assert PlayProgress(7, 30) in shown
+
+
+def test_dead_process_is_an_error():
+    with ProcessExecutor(1) as executor, pytest.raises(UserError, match=r"selfplay\.processes"):
+        executor.run(_exit, _Job(), [[]])
+
+
+def test_games_end_with_the_executor():
+    errors = []
+
+    def play():
+        try:
+            executor.run(_sleep, _Job(), [[]], began.append)
+        except UserError as error:
+            errors.append(error)
+
+    began = []
+    with ProcessExecutor(1) as executor:
+        thread = threading.Thread(target=play)
+        thread.start()
+        wait_for(lambda: began)
+    thread.join(30)
+    assert errors
