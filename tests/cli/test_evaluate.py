@@ -191,6 +191,12 @@ def test_unsolved_positions_are_counted(monkeypatch, capsys):
         (["random", "--game", "gobang:3x3:3", "--openings", "1" * 30], "at most 1000"),
         (["random", "--game", "gobang:3x3:3", "--games", "1" * 4000], "expected an even number"),
         (["random", "--game", "gobang:3x3:3", "--nodes", "1" * 30], "less than 2**63"),
+        (
+            ["random", "--game", "gobang:3x3:3", "--nodes", "5"],
+            "--nodes has no effect here: expected --against perfect too",
+        ),
+        (["random", "--positions", "FILE", "--games", "4"], "--games has no effect here"),
+        (["random", "--positions", "FILE", "--openings", "4"], "--openings has no effect here"),
         (["random", "--positions", "x" * 5000], "File name too long"),
         (["random", "--positions", "\udcff.parquet"], "in UTF-8"),
         (["random", "--positions", "FILE", "--figure", "x" * 5000 + ".png"], "File name too long"),

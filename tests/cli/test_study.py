@@ -29,7 +29,7 @@ def test_studies_are_listed(capsys):
     printed = capsys.readouterr().out
     assert all(name in printed for name in registered_studies())
     assert main(["study", "--json"]) == 0
-    listed = {each["name"]: each["help"] for each in json.loads(capsys.readouterr().out)}
+    listed = {each["name"]: each["description"] for each in json.loads(capsys.readouterr().out)}
     assert list(listed) == sorted(registered_studies())
     assert "Table 5.1" in listed["table-5.1"]
 

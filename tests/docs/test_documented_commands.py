@@ -1,21 +1,24 @@
-"""`train`, `fit` and `league` in the documentation and in help texts, up to the start of the work.
+"""Commands in the documentation and in help texts.
 
-The commands do not run: files that users must have are stubs, and resumed runs count as new ones.
+`train`, `fit` and `league` are followed up to the start of the work, with stubs for the files that
+users must have; resumed runs count as new ones. Of the other commands, only the options are parsed.
 """
 
 from __future__ import annotations
 
+import functools
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
 
+from zerolab.cli import main as cli
 from zerolab.cli import train
-from zerolab.cli.main import main
+from zerolab.cli.main import COMMANDS, find_command, main
 from zerolab.league import league
 from zerolab.league.league import League, LeagueNetwork
 from zerolab.rules.catalogue import parse_game
@@ -36,12 +39,13 @@ MODULES = sorted((ROOT / "src" / "zerolab" / "cli").glob("*.py"))
 
 _FENCED = re.compile(r"^ *```.*?^ *```$", re.MULTILINE | re.DOTALL)
 _INLINE = re.compile(r"`([^`]+)`")
-_NAME = r"zerolab (?:train|fit|league)\b"
+_STARTED = "train", "fit", "league"
+_NAME = rf"zerolab (?:{'|'.join(COMMANDS)})\b"
 _COMMAND = re.compile(
     rf"(?<='){_NAME}[^'\n]*"  # an argument of another command
     rf"|{_NAME}(?:'[^']*'|\"[^\"]*\"|[^\n'\"#])*"
 )
-_EXAMPLE = re.compile(rf"^ +({_NAME}.*)$", re.MULTILINE)
+_EXAMPLE = re.compile(rf'^ +({_NAME}.*?)(?:""",)?$', re.MULTILINE)
 _SHELL = re.compile(r"\$\([^)]*\)")
 _PLACEHOLDER = re.compile(r"\b(?:GAME|NAME|KEY=VALUE|FILE\.toml)\b|\.\.\.")
 
@@ -76,7 +80,7 @@ class _StartedError(Exception):
     """Sign that a command has checked its options and settings."""
 
 
-def _start(*_: Any) -> NoReturn:
+def _start(*_: Any, **__: Any) -> NoReturn:
     raise _StartedError
 
 
@@ -108,7 +112,35 @@ def stubs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("stubs")
 def test_commands_in_documentation_and_help_start(capsys: pytest.CaptureFixture[str]) -> None:
-    commands = list(_commands())
+    commands = [(page, words) for page, words in _commands() if words[0] in _STARTED]
+    _require_start(commands, capsys)
+    assert {words[0] for _, words in commands} == set(_STARTED)
+    assert len(commands) > 60
+
+
+def test_options_in_documentation_and_help_exist(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Parse the options of the other commands, without running them."""
+
+    def find_stub(arguments: Sequence[str]) -> tuple[Callable[..., None], str, list[str]]:
+        command, name, rest = find_command(arguments)
+        return functools.wraps(command)(_start), name, rest
+
+    monkeypatch.setattr(cli, "find_command", find_stub)
+    own_study = ["study", "temperature"]  # an example of a study that users write
+    commands = [
+        (page, words)
+        for page, words in _commands()
+        if words[0] not in _STARTED and words != own_study
+    ]
+    _require_start(commands, capsys)
+    assert set(COMMANDS) - set(_STARTED) - {words[0] for _, words in commands} == {"games"}
+
+
+def _require_start(
+    commands: Sequence[tuple[Path, Sequence[str]]], capsys: pytest.CaptureFixture[str]
+) -> None:
     failures = []
     for page, words in commands:
         try:
@@ -119,5 +151,3 @@ def test_commands_in_documentation_and_help_start(capsys: pytest.CaptureFixture[
             f"{page.relative_to(ROOT)}: {shlex.join(words)}: code {code}, {capsys.readouterr().err}"
         )
     assert not failures, "\n".join(failures)
-    assert {words[0] for _, words in commands} == {"train", "fit", "league"}
-    assert len(commands) > 60

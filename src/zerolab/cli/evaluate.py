@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import inspect
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -111,6 +112,9 @@ def evaluate(
     check_bounds("openings", openings, _MAX_OPENINGS, minimum=0)
     checked_whole_number("nodes", nodes, minimum=1)
     checked_whole_number("seed", seed)
+    if against is None:
+        unused = {"nodes": nodes, **({"games": games, "openings": openings} if positions else {})}
+        _require_defaults(evaluate, unused, "here: expected --against perfect too")
     if figure is not None:
         if against is not None and not positions:
             raise UserError(
@@ -315,8 +319,11 @@ def dataset(
     workers = processes if processes is not None else available_cores()
     check_bounds("processes", workers, _MAX_PROCESSES)
     if from_ is not None:
-        unused = (positions, perfect, one_per_game, plies, nodes, seed)
-        _check_unused(dict(zip(_COLLECTING, unused, strict=True)))
+        unused = {
+            "positions": positions, "perfect": perfect, "one_per_game": one_per_game,
+            "plies": plies, "nodes": nodes, "seed": seed,
+        }  # fmt: skip
+        _require_defaults(dataset, unused, "with --from: expected only one of them")
         _write_public_set(from_, game or DEFAULT_GAME, out, workers, json)
         return
     if game is None or positions is None:
@@ -342,23 +349,14 @@ def dataset(
         print_lines(*manifest_lines(path, manifest))
 
 
-_COLLECTING = {
-    "positions": None,
-    "perfect": 0.5,
-    "one_per_game": False,
-    "plies": "0:",
-    "nodes": None,
-    "seed": 0,
-}
-"""Options for collecting positions, with their defaults."""
-
-
-def _check_unused(options: Mapping[str, object]) -> None:
-    """Raise UserError if an option for collecting positions has been set."""
+def _require_defaults(
+    command: Callable[..., None], options: Mapping[str, object], note: str
+) -> None:
+    """Raise UserError if an option that has no effect differs from its default."""
+    parameters = inspect.signature(command).parameters
     for name, value in options.items():
-        if value != _COLLECTING[name]:
-            option = name.replace("_", "-")
-            raise UserError(f"--{option} has no effect with --from: expected only one of them")
+        if value != parameters[name].default:
+            raise UserError(f"--{name.replace('_', '-')} has no effect {note}")
 
 
 def _write_public_set(

@@ -63,7 +63,7 @@ def list_studies(
         raise UserError("expected the name first, as in zerolab study table-5.1 --json")
     descriptions = {name: study.description for name, study in sorted(registered_studies().items())}
     if json:
-        print_json([{"name": name, "help": text} for name, text in descriptions.items()])
+        print_json([{"name": name, "description": text} for name, text in descriptions.items()])
         return
     table = Table("studies", "", ["study", "description"], list(descriptions.items()))
     print_table(Console(), table)
@@ -328,8 +328,8 @@ def report(
 ) -> None:
     """Write a study's report as a standalone HTML page, Markdown, CSV tables and figures.
 
-    The report leaves out unfinished work and states which data are missing for a claim. When
-    zerolab study finishes, it writes the same report.
+    The report leaves out unfinished work and states which data are missing for a claim. A study
+    that finishes writes the same report.
 
     Examples:
       zerolab report warm-start

@@ -90,7 +90,7 @@ class UnsolvedPosition(BaseModel):
 
     ply: int
     """Number of the move made in the position, starting at 0."""
-    reason: str
+    unsolved_reason: str
 
 
 _REQUEST: TypeAdapter[JudgeRequest | StopRequest] = TypeAdapter(
@@ -185,7 +185,7 @@ async def judge_exactly(
         try:
             scores = await solver.solve(client, at, seconds)
         except NotSolvedError as error:
-            yield UnsolvedPosition(ply=ply, reason=str(error))
+            yield UnsolvedPosition(ply=ply, unsolved_reason=str(error))
             unsolved += 1
             if unsolved == _MAX_UNSOLVED:
                 return
