@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import threading
 import time
 
 import pytest
 
+import zerolab
 from forks import wait_for
 from promised import contents, differences
 from training.tiny_training import KilledError, Killing, train
 from zerolab.core.errors import UserError
 from zerolab.play.executors import PlayProgress, ProcessExecutor
+from zerolab.store.run_folder import RunFolder
 from zerolab.training import trainer
 from zerolab.training.configure import resolve_settings, resume_settings
+from zerolab.training.selfplay_stage import GamesAhead
 
 EPISODIC = ["iterations=1", "selfplay.episodes=6", "selfplay.chunks=3", "final_evaluation.games=4"]
 CONTINUOUS = [
@@ -46,9 +50,12 @@ def _sleep(job, batches, report):
 
 
 def _report_twice(job, batches, report):
+    """Report progress, and wait until another process has begun the other batch."""
+    (((counts, mine, other),),) = batches
     report(PlayProgress(1, 3))
-    report(PlayProgress(*batches[0]))
-    time.sleep(0.5)  # until the progress has been shown
+    report(PlayProgress(*counts))
+    mine.touch()
+    wait_for(other.exists)
     return os.getpid()
 
 
@@ -61,20 +68,59 @@ def test_bytes_do_not_depend_on_processes(executor, tmp_path):
 def test_games_ahead_have_equal_bytes_after_resuming_with_processes(tmp_path, monkeypatch):
     settings = resolve_settings(None, "smoke", CONTINUOUS)
     expected = contents(train(tmp_path / "threads", settings).path)
+    used = []
+    run_batches, begin_ahead = ProcessExecutor.run, GamesAhead.__init__
+    monkeypatch.setattr(
+        ProcessExecutor, "run", lambda *args: used.append("processes") or run_batches(*args)
+    )
+    monkeypatch.setattr(
+        GamesAhead, "__init__", lambda *args: used.append("ahead") or begin_ahead(*args)
+    )
     background = property(lambda executor: executor)  # as on a GPU, where learning is not delayed
     monkeypatch.setattr(ProcessExecutor, "background_executor", background)
     monkeypatch.setattr(trainer, "available_cores", lambda: 2)
     with pytest.raises(KilledError):
         train(tmp_path / "run", settings, Killing(2, "learn"))
-    run = trainer.RunFolder.open(tmp_path / "run")
+    run = RunFolder.open(tmp_path / "run")
     run = train(run.path, resume_settings(run, ["selfplay.processes=2"]))
     changed = differences(contents(run.path), expected)
     assert [name for name in changed if "config" not in name] == []
+    assert used == ["ahead", "processes"]  # iteration 3, while iteration 2 learnt
 
 
-def test_progress_is_the_sum_over_processes(executor):
-    shown = []
-    batches = [(2, 10), (5, 20)]
+def test_extended_run_uses_its_processes(tmp_path, monkeypatch):
+    settings = resolve_settings(None, "smoke", [*EPISODIC, "final_evaluation.games=0"])
+    run = train(tmp_path / "run", settings)
+    began = []
+    monkeypatch.setattr(trainer, "ProcessExecutor", began.append)
+    with pytest.raises(TypeError):  # the stub is no context manager
+        train(run.path, resume_settings(run, ["selfplay.processes=2", "iterations=2"]))
+    assert len(began) == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "count"),
+    [
+        ([], None),
+        (["selfplay.processes=3"], 3),
+        (["selfplay.processes=3", "selfplay.chunks=5"], 5),
+        (["selfplay.processes=3", "selfplay.mode=service"], None),
+    ],
+)
+def test_each_process_plays_a_chunk(changes, count):
+    assert resolve_settings(None, "smoke", changes).selfplay.chunk_count == count
+
+
+def test_training_while_a_process_imports_the_script_is_an_error(tmp_path, monkeypatch):
+    monkeypatch.setattr(multiprocessing.current_process(), "_inheriting", True, raising=False)
+    with pytest.raises(UserError, match="__main__"):
+        zerolab.train("gobang:3x3:3", preset="smoke", run=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_progress_is_the_sum_over_processes(executor, tmp_path):
+    shown, paths = [], [tmp_path / "a", tmp_path / "b"]
+    batches = [[((2, 10), *paths)], [((5, 20), *reversed(paths))]]
     processes = executor.run(_report_twice, _Job(), batches, shown.append)
     assert len(set(processes)) == 2
     assert os.getpid() not in processes

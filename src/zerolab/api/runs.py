@@ -13,6 +13,7 @@ from zerolab.agents import exporting
 from zerolab.api.positions import Network, load_network, require_callable, require_path
 from zerolab.core.errors import UserError, did_you_mean, quoted, require_type
 from zerolab.core.nested_tables import flatten
+from zerolab.core.processes import require_main_guard
 from zerolab.report.document import Block, Picture
 from zerolab.report.figures import shorten_name
 from zerolab.report.html import NotebookDocument, NotebookView
@@ -125,13 +126,15 @@ def train(
     saved. If it raises an exception, such as KeyboardInterrupt, training stops, and the next call
     resumes the run. `allow_programs` must be true if the resumed run or the preset file names
     programs that `settings` does not. Notebooks show a progress bar. `log` names programs that also
-    receive the metrics of every stage: ``"trackio"``, ``"wandb"``, ``"mlflow"``, or plug-ins.
+    receive the metrics of every stage: ``"trackio"``, ``"wandb"``, ``"mlflow"``, or plug-ins. With
+    several `selfplay.processes`, a script needs ``if __name__ == "__main__":``.
 
     Raises UserError for programs that are not allowed, for invalid settings, for a preset or
     settings that differ from those of the resumed run (except more `iterations`,
     `supervised.positions`, `selfplay.processes`, `selfplay.chunks` and `device`), and if another
     process is training the run.
     """
+    require_main_guard()
     require_type("game", game, str | None, 'a name, such as "othello:6x6"')
     require_path("run", run)
     require_type("preset", preset, str | None, 'a name or a .toml file, such as "mini"')

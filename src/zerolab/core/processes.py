@@ -216,6 +216,15 @@ if _PARENT_PROCESS_VARIABLE in os.environ and _is_fork_server():
     sys.excepthook = _show_unless_parent_has_ended
 
 
+def require_main_guard() -> None:
+    """Raise UserError if called by a script while a new process is importing it."""
+    if getattr(multiprocessing.current_process(), "_inheriting", False):
+        raise UserError(
+            'a script that starts processes needs if __name__ == "__main__": around its commands,'
+            " because every process imports the script"
+        )
+
+
 _ITEMS_AHEAD = 4  # items queued per process, so that no process waits for the slowest
 _POOL_CHECK_SECONDS = 1.0  # a pool that has given up may leave futures without a result
 

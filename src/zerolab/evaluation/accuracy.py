@@ -98,9 +98,9 @@ def player_choices(
         Pairing(row, agent.name, agent.name, row, positions.move_sequence(row), max_plies=1)
         for row in range(len(positions))
     ]
-    chunks = min(chunks or threads, len(positions))
-    batches = [pairings[chunk::chunks] for chunk in range(chunks)]
     chosen, report = executor_for([agent], executor), play_progress_callback(progress)
+    chunks = min(chunks if chunks and chosen is executor else threads, len(positions))
+    batches = [pairings[chunk::chunks] for chunk in range(chunks)]
     parts = chosen.run(_choose_moves, EngineJob(setup), batches, report)
     rows, actions, values = (np.concatenate(column) for column in zip(*parts, strict=True))
     order = np.argsort(rows)

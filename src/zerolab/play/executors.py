@@ -20,9 +20,9 @@ from typing import Any, NamedTuple, Protocol, Self, TypeVar
 
 from zerolab.agents.agent import Agent
 from zerolab.agents.specs import is_portable, portable_agent
-from zerolab.core.errors import UserError
+from zerolab.core.errors import UserError, one_line
 from zerolab.core.processes import exit_with_parent, fork_server_context, process_pool
-from zerolab.core.resources import DEVICE_VARIABLE
+from zerolab.core.resources import DEVICE_VARIABLE, compilation_observers
 from zerolab.play.engine import EngineSetup, play_pairings
 from zerolab.play.observers import GameRecorder
 from zerolab.play.pairings import Pairing
@@ -103,12 +103,12 @@ THREAD_EXECUTOR = ThreadExecutor()
 
 
 class BackgroundExecutor:
-    """Executor that uses the places of another executor, whose own games are played first."""
+    """Executor that plays games not needed yet in the places of another executor."""
 
     background_executor = None
 
     def __init__(self, run: Callable[..., list[Any]]) -> None:
-        """Use the other executor's `run` method, bound to a low priority."""
+        """Use the other executor's `run` method, bound to a low priority if it has priorities."""
         self._run = run
 
     def run(
@@ -140,7 +140,8 @@ class ProcessExecutor:
 
     A context manager whose methods can be called from any thread. All processes use the default
     device of this process. One process cannot keep a GPU busy, since only one of its threads at a
-    time can prepare batches (docs/decisions/0082).
+    time can prepare batches (docs/decisions/0082). Batches are played in the order of their
+    submission.
     """
 
     def __init__(self, process_count: int) -> None:
@@ -150,7 +151,7 @@ class ProcessExecutor:
         self._lock = threading.Lock()
 
     def __enter__(self) -> ProcessExecutor:
-        """Start the processes; the first call of `run` waits until they are ready."""
+        """Prepare the processes, which the first call of `run` starts."""
         from zerolab.networks.inference import default_device  # noqa: PLC0415  slow import
 
         device = default_device()
@@ -168,6 +169,7 @@ class ProcessExecutor:
         """End the processes, even in the middle of a game; calls of `run` then raise UserError."""
         self._pool.stop()
         self._pool.join()
+        self._updates.close()
 
     @property
     def background_executor(self) -> Executor | None:
@@ -181,18 +183,21 @@ class ProcessExecutor:
         batches: Sequence[GameBatch],
         report: PlayProgressCallback = lambda _: None,
     ) -> list[Any]:
-        """Play each batch in a process; raise UserError if a process dies or is ended."""
+        """Play each batch in a process; raise UserError if a process dies or is ended.
+
+        An exception ends the processes that are still playing a batch; others replace them.
+        """
         from pebble import ProcessExpired  # noqa: PLC0415  few commands need it
 
         job, numbers = job.to_portable(EvaluatorCopies), [next(self._numbers) for _ in batches]
         self._progress |= dict.fromkeys(numbers, PlayProgress(0, 0))
+        futures: list[Future[Any]] = []
         try:
-            self._require_active_pool()
-            futures = [
-                self._pool.schedule(_play_in_process, args=[number, play, job, batch])
-                for number, batch in zip(numbers, batches, strict=True)
-            ]
-            pending: set[Future[Any]] = set(futures)
+            for number, batch in zip(numbers, batches, strict=True):
+                self._require_active_pool()
+                arguments = [number, play, job, batch]
+                futures.append(self._pool.schedule(_play_in_process, args=arguments))
+            pending = set(futures)
             while pending:
                 done, pending = wait(pending, timeout=_REPORT_SECONDS)
                 for future in done:
@@ -207,6 +212,8 @@ class ProcessExecutor:
         finally:
             for number in numbers:
                 del self._progress[number]
+            for future in futures:
+                future.cancel()
         return [future.result() for future in futures]
 
     def _require_active_pool(self) -> None:
@@ -247,8 +254,36 @@ def _start_playing_process(updates: SimpleQueue[tuple[int, PlayProgress]], devic
 
 
 def _play_in_process(number: int, play: Callable[..., Any], job: Any, batch: GameBatch) -> Any:
-    """Play a batch in a process of the executor."""
-    return play(job, [batch], lambda progress: _updates[0].put((number, progress)))
+    """Play a batch in a process of the executor; raise UserError if the GPU runs out of memory."""
+    import torch  # noqa: PLC0415  slow import
+
+    def report(progress: PlayProgress) -> None:
+        _updates[0].put((number, progress))
+
+    note = _CompilationNote(report)
+    compilation_observers.append(note)
+    try:
+        return play(job, [batch], report)
+    except torch.OutOfMemoryError as error:
+        raise UserError(
+            f"not enough GPU memory ({one_line(error)}): resume the run with fewer"
+            " selfplay.processes"
+        ) from None
+    finally:
+        compilation_observers.remove(note)
+
+
+class _CompilationNote:
+    """Observer that explains why a batch does not begin yet."""
+
+    def __init__(self, report: PlayProgressCallback) -> None:
+        self._report = report
+
+    def on_start(self) -> None:
+        self._report(PlayProgress(0, 0, note="compiling kernels"))
+
+    def on_end(self) -> None:
+        pass
 
 
 def executor_for(agents: Iterable[Agent], preferred: Executor) -> Executor:

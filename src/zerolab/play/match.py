@@ -120,7 +120,7 @@ def play_match(
 
     A moves first in even-numbered games. Games 2j and 2j + 1 begin with the same `openings` random
     plies. Random streams depend only on (seed, iteration, game number, ply). By default, a suitable
-    number of threads is used, with one chunk of games per thread. `executor` plays the chunks
+    number of threads is used, with one chunk of games per thread. `executor` plays the `chunks`
     unless an agent depends on programs or files on this machine. If both agents have the same name,
     B is called "NAME #2". Raises UserError if games are too short for the openings.
     """
@@ -132,8 +132,9 @@ def play_match(
     setup = EngineSetup(
         game, agents, seed, iteration, threads, slots_per_thread_in_memory(agents, threads)
     )
-    batches, report = _batches(pairings, chunks or threads), play_progress_callback(progress)
-    parts = executor_for(agents, executor).run(play_games, EngineJob(setup), batches, report)
+    chosen, report = executor_for(agents, executor), play_progress_callback(progress)
+    batches = _batches(pairings, chunks if chunks and chosen is executor else threads)
+    parts = chosen.run(play_games, EngineJob(setup), batches, report)
     return Match(first, second, sorted(record for part in parts for record in part))
 
 

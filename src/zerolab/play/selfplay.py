@@ -114,9 +114,10 @@ def play_episodes(
     """Play the games of an iteration in episodic mode, or only those with the given `numbers`.
 
     A game depends only on (seed, iteration, number) and its opening, so an iteration can be played
-    in parts, which `merge_results` joins. Games are distributed among `settings.chunks` chunks by
-    number, by default one per thread. `name` is the agent name in the records. `report` is called a
-    few times per second. An exception, such as KeyboardInterrupt in `report`, stops all threads.
+    in parts, which `merge_results` joins. Games are distributed among `settings.chunk_count` chunks
+    by number, by default one per thread. `name` is the agent name in the records. `report` is
+    called a few times per second. An exception, such as KeyboardInterrupt in `report`, stops all
+    threads.
     """
     numbers = range(settings.episodes) if numbers is None else numbers
     at_once = min(settings.parallel_games, len(numbers))
@@ -127,7 +128,8 @@ def play_episodes(
         for number in numbers
     ]
     batches = [pairings[chunk::chunks] for chunk in range(chunks)]
-    slots = max(1, settings.parallel_games // max(threads, settings.processes))
+    players = settings.processes if settings.processes > 1 else threads
+    slots = max(1, settings.parallel_games // players)
     job = SelfPlayJob(
         game, settings, search, lambda: evaluator, seed, iteration, threads, slots, name, SelfPlayer
     )
@@ -159,7 +161,7 @@ def play_batches(
     seconds: list[dict[str, float]] = []
 
     def next_player() -> SelfPlayer:
-        cores = max(1, available_cores() // job.threads)
+        cores = max(1, available_cores() // max(job.threads, job.settings.processes))
         return job.new_player(job.game, job.settings, job.search_settings, evaluator, cores)
 
     def release_player(player: Player) -> None:  # players are not kept: caches are large

@@ -275,10 +275,11 @@ class SelfPlaySettings(Settings):
     of each process plays all games."""
 
     processes: int = Field(default=1, ge=1, le=_MAX_THREADS)
-    """Number of processes that play games. With more than one, each plays its share in one thread,
-    which keeps a GPU busier than a single process can; on CPUs, threads are as fast. Can be changed
-    when a run is resumed. Affects only the amount of work, under the same condition as
-    `selfplay.parallel_games`. Not used in modes with a service, in studies, or with `--ray`."""
+    """Number of processes that play games, at most one per core. With more than one, each plays
+    its share in one thread, which keeps a GPU busier than a single process can; on CPUs, threads
+    are as fast. Can be changed when a run is resumed. Affects only the amount of work, under the
+    same condition as `selfplay.parallel_games`. Not used in modes with a service and in studies;
+    with `--ray` and `zerolab tune`, only the default of `selfplay.chunks`."""
 
     chunks: int | None = Field(default=None, ge=1, le=1_000_000)
     """Number of parts into which the games of self-play, matches and accuracy measurements are
@@ -296,7 +297,8 @@ class SelfPlaySettings(Settings):
     @property
     def chunk_count(self) -> int | None:
         """Number of chunks; None for one per thread."""
-        return self.chunks or (self.processes if self.processes > 1 else None)
+        has_processes = self.processes > 1 and not isinstance(self.mode, ServiceMode)
+        return self.chunks or (self.processes if has_processes else None)
 
     def search_settings_at(self, share: float, search: SearchSettings) -> SearchSettings:
         """Return the self-play search after a `share` of the run, in [0, 1].

@@ -1,14 +1,14 @@
 """The self-play stage, and games that are played ahead of it.
 
 With `selfplay.lag`, an iteration's games need only the network from two iterations earlier, so
-actors can play them while the learner is working on the previous iteration. This changes when games
-are played, but not the games themselves.
+other processes can play them while this one is working on the previous iteration. This changes when
+games are played, but not the games themselves.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import CancelledError, ThreadPoolExecutor, wait
 from dataclasses import replace
 from functools import partial
 from time import perf_counter
@@ -77,6 +77,7 @@ class GamesAhead:
         self.iteration = iteration
         self.start = perf_counter()
         self._progress = PlayProgress(0, 0)
+        self._is_cancelled = False
         self._pool = ThreadPoolExecutor(1, "ahead")
         self._games = self._pool.submit(self._timed, play)
         self._pool.shutdown(wait=False)
@@ -88,6 +89,8 @@ class GamesAhead:
         return games, perf_counter() - self.start
 
     def _note(self, progress: PlayProgress) -> None:
+        if self._is_cancelled:
+            raise CancelledError
         self._progress = progress
 
     def wait(self, report: PlayProgressCallback) -> tuple[_PlayedGames, float]:
@@ -95,6 +98,10 @@ class GamesAhead:
         while not wait([self._games], _POLL_SECONDS).done:
             report(self._progress)
         return self._games.result()
+
+    def cancel(self) -> None:
+        """Stop playing soon, because nothing needs the games."""
+        self._is_cancelled = True
 
 
 def begin_games_ahead(context: TrainingContext) -> None:
@@ -111,6 +118,13 @@ def begin_games_ahead(context: TrainingContext) -> None:
     if not is_allowed or has_games or background is None:
         return
     context.games_ahead = GamesAhead(following, _loaded_games(context, following, background))
+
+
+def cancel_games_ahead(context: TrainingContext) -> None:
+    """Stop games that were begun for an iteration that will not take place."""
+    if context.games_ahead is not None:
+        context.games_ahead.cancel()
+        context.games_ahead = None
 
 
 def _progress_at(context: TrainingContext, iteration: int) -> RunProgress:

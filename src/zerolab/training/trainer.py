@@ -7,8 +7,8 @@ same bytes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from time import perf_counter, process_time
 
@@ -50,7 +50,11 @@ from zerolab.training.reporting import (
     read_records,
     without_final_evaluations,
 )
-from zerolab.training.selfplay_stage import SelfPlayStage, begin_games_ahead
+from zerolab.training.selfplay_stage import (
+    SelfPlayStage,
+    begin_games_ahead,
+    cancel_games_ahead,
+)
 from zerolab.training.stages import GateStage, LearnStage, WarmStartMatchStage
 from zerolab.training.train_settings import TrainSettings
 from zerolab.training.window_facts import require_solved_targets, solved_window
@@ -77,7 +81,7 @@ class Trainer:
     `on_record` is called with every record of a finished stage after the record is saved. If the
     call raises an exception, training stops after that stage. `inputs` can be passed if
     `check_new_run` has already read them. `loggers` are names in `training.logger`. `executor`
-    plays the games, by default in the threads of this process.
+    plays the games, by default in threads of this process or in `selfplay.processes`.
     """
 
     def __init__(
@@ -120,35 +124,43 @@ class Trainer:
 
     def train(self) -> None:
         """Run all remaining stages up to the final evaluation."""
-        context = self.context
-        with use_device(context.settings.device), ExitStack() as stack:
-            if context.executor is THREAD_EXECUTOR and self._plays_in_processes:
-                processes = ProcessExecutor(
-                    min(context.settings.selfplay.processes, available_cores())
-                )
-                context.executor = stack.enter_context(processes)
+        with use_device(self.context.settings.device):
             self._train()
 
-    @property
-    def _plays_in_processes(self) -> bool:
-        """True if several processes play the games; a worker of a study cannot start processes."""
-        play, is_worker = self.context.settings.selfplay, is_multiprocessing_child()
-        has_games = not (self.context.progress.finished or isinstance(play.mode, ServiceMode))
-        return play.processes > 1 and has_games and not is_worker
-
     def _train(self) -> None:
+        context = self.context
         self._last_record = perf_counter()
         try:
             self.prepare()
-            while not self.context.progress.finished:
-                stage, start = self._current_stage(), process_time()
-                if stage is not self.stages[0] and stage is not FINAL_STAGE:
-                    begin_games_ahead(self.context)
-                records = stage.execute(self.context)
-                self._commit(stage, records, process_time() - start)
+            with self._executor():
+                while not context.progress.finished:
+                    stage, start = self._current_stage(), process_time()
+                    if stage is FINAL_STAGE:
+                        cancel_games_ahead(context)
+                    elif stage is not self.stages[0]:
+                        begin_games_ahead(context)
+                    records = stage.execute(context)
+                    self._commit(stage, records, process_time() - start)
         finally:
-            self.context.reporter.close()
+            context.reporter.close()
             self._log.close()
+
+    @contextmanager
+    def _executor(self) -> Iterator[None]:
+        """Play the games in processes, if the settings request it and this process can."""
+        context, play = self.context, self.context.settings.selfplay
+        is_local = context.executor is THREAD_EXECUTOR
+        is_daemon = is_multiprocessing_child()  # workers of `tune` cannot have children
+        is_splittable = play.processes > 1 and not isinstance(play.mode, ServiceMode)
+        if context.progress.finished or not is_local or is_daemon or not is_splittable:
+            yield
+            return
+        with ProcessExecutor(min(play.processes, available_cores())) as executor:
+            context.executor = executor
+            try:
+                yield
+            finally:
+                context.executor = THREAD_EXECUTOR
 
     def prepare(self) -> None:
         """Save network 0, or load the results of earlier stages."""
