@@ -87,6 +87,8 @@ STUDIES = (
     "hyperparameter-screening",
     "hyperparameter-correlation",
     "connect4-efficiency",
+    "connect4-extensions",
+    "connect4-supervised",
     "transfer",
     "published-bugs",
     "table-5.1",
@@ -95,6 +97,8 @@ STUDIES = (
 _TABLES_OF_TIMES = (
     "connect4-efficiency-smoke/claims.csv",
     "connect4-efficiency-smoke/time-of-a-move.csv",
+    "connect4-extensions-smoke/claims.csv",
+    "connect4-extensions-smoke/time-of-a-move.csv",
     "hyperparameter-correlation-smoke/claims.csv",
     "hyperparameter-correlation-smoke/front-shares.csv",
     "hyperparameter-correlation-smoke/runs.csv",
