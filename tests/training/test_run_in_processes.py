@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import pickle
+import select
 import threading
 import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -14,7 +17,9 @@ from forks import wait_for
 from promised import contents, differences
 from training.tiny_training import KilledError, Killing, train
 from zerolab.core.errors import UserError
+from zerolab.play import executors
 from zerolab.play.executors import PlayProgress, ProcessExecutor
+from zerolab.store.games import GameRecord
 from zerolab.store.run_folder import RunFolder
 from zerolab.training import trainer
 from zerolab.training.configure import resolve_settings, resume_settings
@@ -46,6 +51,9 @@ def _exit(job, batches, report):
 
 
 def _sleep(job, batches, report):
+    ((path,),) = batches
+    path.with_suffix(".new").write_text(str(os.getpid()))
+    path.with_suffix(".new").rename(path)
     time.sleep(60)
 
 
@@ -86,6 +94,22 @@ def test_games_ahead_have_equal_bytes_after_resuming_with_processes(tmp_path, mo
     changed = differences(contents(run.path), expected)
     assert [name for name in changed if "config" not in name] == []
     assert used == ["ahead", "processes"]  # iteration 3, while iteration 2 learnt
+
+
+def test_final_evaluation_does_not_wait_for_games_ahead(tmp_path, monkeypatch):
+    """The rule ends the run while the games of another iteration are being played."""
+    changes = ["selfplay.processes=2", "stop=0.00001h", "final_evaluation.games=2"]
+    settings = resolve_settings(None, "smoke", [*CONTINUOUS, *changes])
+    monkeypatch.setattr(ProcessExecutor, "background_executor", property(lambda each: each))
+    monkeypatch.setattr(trainer, "available_cores", lambda: 2)
+    cancelled, cancel = [], GamesAhead.cancel
+    monkeypatch.setattr(
+        GamesAhead, "cancel", lambda ahead: cancelled.append(ahead) or cancel(ahead)
+    )
+    run = train(tmp_path / "run", settings)
+    assert [ahead.iteration for ahead in cancelled] == [2]
+    assert run.progress.finished
+    assert run.metrics()[-1]["iteration"] == 1
 
 
 def test_extended_run_uses_its_processes(tmp_path, monkeypatch):
@@ -132,19 +156,32 @@ def test_dead_process_is_an_error():
         executor.run(_exit, _Job(), [[]])
 
 
-def test_games_end_with_the_executor():
-    errors = []
+def test_games_end_with_the_executor(tmp_path):
+    errors, path = [], tmp_path / "process"
 
     def play():
         try:
-            executor.run(_sleep, _Job(), [[]], began.append)
+            executor.run(_sleep, _Job(), [[path]])
         except UserError as error:
             errors.append(error)
 
-    began = []
     with ProcessExecutor(1) as executor:
         thread = threading.Thread(target=play)
         thread.start()
-        wait_for(lambda: began)
+        wait_for(path.exists)
     thread.join(30)
     assert errors
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(path.read_text()), 0)
+
+
+def test_long_progress_is_sent_without_the_game(monkeypatch):
+    sent = []
+    monkeypatch.setattr(executors, "_writers", [SimpleNamespace(send_bytes=sent.append)])
+    for plies in (3, 10_000):
+        game = GameRecord(0, "a", "b", tuple(range(plies)), 0)
+        executors._send_progress(7, PlayProgress(1, plies, game))
+    short, long = map(pickle.loads, sent)
+    assert short[1].latest_game.actions == (0, 1, 2)
+    assert long == (7, PlayProgress(1, 10_000))
+    assert all(len(each) < select.PIPE_BUF for each in sent)

@@ -193,7 +193,13 @@ def _exit_server_with_parent(parent: int) -> None:
 def _show_unless_parent_has_ended(
     error_type: type[BaseException], error: BaseException, trace: TracebackType | None
 ) -> None:
-    """Print an exception of the server or of a new process, unless the parent's exit caused it."""
+    """Print an exception of the server or of a new process, unless the parent's exit caused it.
+
+    Of a UserError, only the message is printed.
+    """
+    if isinstance(error, UserError):
+        print(error, file=sys.stderr)
+        return
     modules = [frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(trace)]
     is_internal = bool(modules) and modules[-1].startswith("multiprocessing.")
     if not (is_internal and isinstance(error, _ERRORS_WITHOUT_PARENT)):

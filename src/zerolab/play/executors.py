@@ -1,4 +1,4 @@
-"""Executors that play the games of a stage in threads of this process or on a cluster.
+"""Executors that play the games of a stage in threads, in other processes or on a cluster.
 
 A stage describes its games as a job and divides them into batches by game number. An executor plays
 the batches and returns the results in the order of the batches. Results depend only on the job and
@@ -11,11 +11,12 @@ from __future__ import annotations
 import itertools
 import os
 import pickle
+import select
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, wait
 from concurrent.futures.process import BrokenProcessPool
-from multiprocessing.queues import SimpleQueue
+from multiprocessing.connection import Connection
 from typing import Any, NamedTuple, Protocol, Self, TypeVar
 
 from zerolab.agents.agent import Agent
@@ -156,12 +157,11 @@ class ProcessExecutor:
 
         device = default_device()
         self._uses_gpu = device.type == "cuda"
-        self._updates: SimpleQueue[tuple[int, PlayProgress]] = fork_server_context(
-            *_PRELOADED_MODULES
-        ).SimpleQueue()
+        context = fork_server_context(*_PRELOADED_MODULES)
+        self._reader, self._writer = context.Pipe(duplex=False)
         self._pool = process_pool(
             self._process_count, *_PRELOADED_MODULES,
-            initializer=_start_playing_process, initargs=[self._updates, str(device)],
+            initializer=_start_playing_process, initargs=[self._writer, str(device)],
         )  # fmt: skip
         return self
 
@@ -169,7 +169,8 @@ class ProcessExecutor:
         """End the processes, even in the middle of a game; calls of `run` then raise UserError."""
         self._pool.stop()
         self._pool.join()
-        self._updates.close()
+        self._reader.close()
+        self._writer.close()
 
     @property
     def background_executor(self) -> Executor | None:
@@ -194,9 +195,7 @@ class ProcessExecutor:
         futures: list[Future[Any]] = []
         try:
             for number, batch in zip(numbers, batches, strict=True):
-                self._require_active_pool()
-                arguments = [number, play, job, batch]
-                futures.append(self._pool.schedule(_play_in_process, args=arguments))
+                futures.append(self._schedule(number, play, job, batch))
             pending = set(futures)
             while pending:
                 done, pending = wait(pending, timeout=_REPORT_SECONDS)
@@ -206,8 +205,8 @@ class ProcessExecutor:
                 report(self._total_progress(numbers))
         except (BrokenProcessPool, ProcessExpired):
             raise UserError(
-                "a process that plays games ended unexpectedly, perhaps because memory ran out:"
-                " resume the run with fewer selfplay.processes"
+                "a process that plays games ended unexpectedly: if memory ran out, resume the run"
+                " with fewer selfplay.processes"
             ) from None
         finally:
             for number in numbers:
@@ -215,6 +214,14 @@ class ProcessExecutor:
             for future in futures:
                 future.cancel()
         return [future.result() for future in futures]
+
+    def _schedule(self, *arguments: Any) -> Future[Any]:
+        """Call `_play_in_process` in a process; raise BrokenProcessPool if the pool has ended."""
+        self._require_active_pool()
+        try:
+            return self._pool.schedule(_play_in_process, args=list(arguments))
+        except RuntimeError:  # the pool ended after the check
+            raise BrokenProcessPool from None
 
     def _require_active_pool(self) -> None:
         """Raise BrokenProcessPool if no future will get a result any more."""
@@ -224,8 +231,8 @@ class ProcessExecutor:
     def _total_progress(self, numbers: Sequence[int]) -> PlayProgress:
         """Return the progress of several batches."""
         with self._lock:  # several threads can be playing
-            while not self._updates.empty():
-                number, progress = self._updates.get()
+            while self._reader.poll():
+                number, progress = self._reader.recv()
                 if number in self._progress:
                     self._progress[number] = progress
         parts = [self._progress[number] for number in numbers]
@@ -238,11 +245,11 @@ class ProcessExecutor:
 
 
 _PRELOADED_MODULES = "zerolab.play.selfplay_modes", "zerolab.networks.inference"
-_updates: list[SimpleQueue[tuple[int, PlayProgress]]] = []
-"""Queue for the progress of the batches of this process, if it plays for another."""
+_writers: list[Connection] = []
+"""Pipe for the progress of the batches of this process, if it plays for another."""
 
 
-def _start_playing_process(updates: SimpleQueue[tuple[int, PlayProgress]], device: str) -> None:
+def _start_playing_process(writer: Connection, device: str) -> None:
     import torch  # noqa: PLC0415  slow import
 
     exit_with_parent()
@@ -250,27 +257,44 @@ def _start_playing_process(updates: SimpleQueue[tuple[int, PlayProgress]], devic
     # As in the process that learns: other algorithms would change the last bits.
     torch.backends.cudnn.deterministic = True
     torch.set_num_threads(1)
-    _updates.append(updates)
+    _writers.append(writer)
 
 
 def _play_in_process(number: int, play: Callable[..., Any], job: Any, batch: GameBatch) -> Any:
     """Play a batch in a process of the executor; raise UserError if the GPU runs out of memory."""
-    import torch  # noqa: PLC0415  slow import
 
     def report(progress: PlayProgress) -> None:
-        _updates[0].put((number, progress))
+        _send_progress(number, progress)
 
     note = _CompilationNote(report)
     compilation_observers.append(note)
     try:
         return play(job, [batch], report)
-    except torch.OutOfMemoryError as error:
+    except RuntimeError as error:
+        if "out of memory" not in str(error):
+            raise
         raise UserError(
             f"not enough GPU memory ({one_line(error)}): resume the run with fewer"
             " selfplay.processes"
         ) from None
     finally:
         compilation_observers.remove(note)
+
+
+_MAX_HEADER_BYTES = 8
+_ATOMIC_BYTES = getattr(select, "PIPE_BUF", 512) - _MAX_HEADER_BYTES
+
+
+def _send_progress(number: int, progress: PlayProgress) -> None:
+    """Send the progress of a batch, without the latest game if the message would be too long.
+
+    Short messages are written whole or not at all, so processes need no lock, with which a process
+    could be ended.
+    """
+    message = pickle.dumps((number, progress))
+    if len(message) > _ATOMIC_BYTES:
+        message = pickle.dumps((number, progress._replace(latest_game=None)))
+    _writers[0].send_bytes(message)
 
 
 class _CompilationNote:

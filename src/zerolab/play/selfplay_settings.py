@@ -271,15 +271,16 @@ class SelfPlaySettings(Settings):
         json_schema_extra={"default": "one per core"},
     )
     """Number of game threads; with more than one, search and network evaluation can overlap. By
-    default, one per core available to this process, at most 64. With a network on a GPU, one thread
-    of each process plays all games."""
+    default, one per core available to this process, at most 64. With a network on a GPU, each
+    process plays its games in one thread."""
 
     processes: int = Field(default=1, ge=1, le=_MAX_THREADS)
     """Number of processes that play games, at most one per core. With more than one, each plays
     its share in one thread, which keeps a GPU busier than a single process can; on CPUs, threads
     are as fast. Can be changed when a run is resumed. Affects only the amount of work, under the
-    same condition as `selfplay.parallel_games`. Not used in modes with a service and in studies;
-    with `--ray` and `zerolab tune`, only the default of `selfplay.chunks`."""
+    same condition as `selfplay.parallel_games`. Not used in modes with a service and in studies.
+    With `--ray`, and in `zerolab tune` with several workers, it only sets the default of
+    `selfplay.chunks`."""
 
     chunks: int | None = Field(default=None, ge=1, le=1_000_000)
     """Number of parts into which the games of self-play, matches and accuracy measurements are

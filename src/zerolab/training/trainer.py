@@ -150,9 +150,9 @@ class Trainer:
         """Play the games in processes, if the settings request it and this process can."""
         context, play = self.context, self.context.settings.selfplay
         is_local = context.executor is THREAD_EXECUTOR
-        is_daemon = is_multiprocessing_child()  # workers of `tune` cannot have children
+        is_worker = is_multiprocessing_child()  # parallel trials of `tune` share the cores
         is_splittable = play.processes > 1 and not isinstance(play.mode, ServiceMode)
-        if context.progress.finished or not is_local or is_daemon or not is_splittable:
+        if context.progress.finished or not is_local or is_worker or not is_splittable:
             yield
             return
         with ProcessExecutor(min(play.processes, available_cores())) as executor:
