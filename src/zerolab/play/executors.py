@@ -262,14 +262,10 @@ def _start_playing_process(writer: Connection, device: str) -> None:
 
 def _play_in_process(number: int, play: Callable[..., Any], job: Any, batch: GameBatch) -> Any:
     """Play a batch in a process of the executor; raise UserError if the GPU runs out of memory."""
-
-    def report(progress: PlayProgress) -> None:
-        _send_progress(number, progress)
-
-    note = _CompilationNote(report)
-    compilation_observers.append(note)
+    reporter = _BatchReporter(number)
+    compilation_observers.append(reporter)
     try:
-        return play(job, [batch], report)
+        return play(job, [batch], reporter)
     except RuntimeError as error:
         if "out of memory" not in str(error):
             raise
@@ -278,7 +274,25 @@ def _play_in_process(number: int, play: Callable[..., Any], job: Any, batch: Gam
             " selfplay.processes"
         ) from None
     finally:
-        compilation_observers.remove(note)
+        compilation_observers.remove(reporter)
+
+
+class _BatchReporter:
+    """Callback for the progress of a batch, and observer of the compilations that delay it."""
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+        self._latest = PlayProgress(0, 0)
+
+    def __call__(self, progress: PlayProgress) -> None:
+        self._latest = progress
+        _send_progress(self._number, progress)
+
+    def on_start(self) -> None:
+        _send_progress(self._number, self._latest._replace(note="compiling kernels"))
+
+    def on_end(self) -> None:
+        pass
 
 
 _MAX_HEADER_BYTES = 8
@@ -295,19 +309,6 @@ def _send_progress(number: int, progress: PlayProgress) -> None:
     if len(message) > _ATOMIC_BYTES:
         message = pickle.dumps((number, progress._replace(latest_game=None)))
     _writers[0].send_bytes(message)
-
-
-class _CompilationNote:
-    """Observer that explains why a batch does not begin yet."""
-
-    def __init__(self, report: PlayProgressCallback) -> None:
-        self._report = report
-
-    def on_start(self) -> None:
-        self._report(PlayProgress(0, 0, note="compiling kernels"))
-
-    def on_end(self) -> None:
-        pass
 
 
 def executor_for(agents: Iterable[Agent], preferred: Executor) -> Executor:

@@ -112,14 +112,10 @@ class PlannedRun:
 
 _NEWER_SETTINGS: Mapping[str, Any] = {
     "selfplay": {
-        "lag": 0,
-        "start": {"name": "initial"},
-        "policy_target_temperature": 1.0,
-        "processes": 1,
+        "lag": 0, "start": {"name": "initial"}, "policy_target_temperature": 1.0, "processes": 1,
     },
-    "learn": {"surprise_weight": 0.0},
-    "growth": {"added_blocks": 0},
-}
+    "learn": {"surprise_weight": 0.0}, "growth": {"added_blocks": 0},
+}  # fmt: skip
 """Settings added after some ledgers were stored, with the values that leave runs unchanged."""
 
 

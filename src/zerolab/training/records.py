@@ -46,8 +46,7 @@ class Record(BaseModel):
     """Time since the previous record, or since training started or was resumed if that is later.
     Absent if the stage has several records, and in runs of earlier versions."""
     wall_processor_seconds: Seconds | None = None
-    """Processor time of all threads of this process, hardly affected by other load; absent in the
-    same cases."""
+    """Processor time of this process, hardly affected by other load; absent in the same cases."""
     wall_memory: Annotated[int, Unit("MiB")] | None = None
     """Peak memory of the process since it began or resumed the run; absent in old runs."""
 
