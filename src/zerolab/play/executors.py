@@ -123,7 +123,10 @@ class BackgroundExecutor:
 
 
 class EvaluatorCopies:
-    """Picklable function that creates copies of an evaluator, on the device of each process."""
+    """Picklable function that creates copies of an evaluator, on the device of each process.
+
+    Its bytes pass only between this process and those that it starts, never through a file.
+    """
 
     def __init__(self, evaluator: Evaluator) -> None:
         self._pickled = pickle.dumps(evaluator)  # once for all processes
@@ -295,8 +298,8 @@ class _BatchReporter:
         pass
 
 
-_MAX_HEADER_BYTES = 8
-_ATOMIC_BYTES = getattr(select, "PIPE_BUF", 512) - _MAX_HEADER_BYTES
+_HEADER_BYTES = 4  # the length of a short message, which `Connection` writes together with it
+_ATOMIC_BYTES = getattr(select, "PIPE_BUF", 512) - _HEADER_BYTES
 
 
 def _send_progress(number: int, progress: PlayProgress) -> None:
