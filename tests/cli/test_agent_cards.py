@@ -18,8 +18,11 @@ from zerolab.core.nested_tables import flatten
 from zerolab.evaluation import cards
 from zerolab.evaluation.cards import MeasuredShare, card_path, compare_cards, read_card, write_card
 from zerolab.oracles.oracle import NotSolvedError
+from zerolab.play import selfplay_settings
 from zerolab.report.table import Interval
+from zerolab.store.run_folder import RunFolder
 from zerolab.training.configure import resolve_settings
+from zerolab.training.costs import training_summary
 
 PACKAGED = sorted(file_agents.SHIPPED_FOLDER.glob("*.zerolab"))
 GAME = "gobang:3x3:3"
@@ -102,6 +105,13 @@ def test_card_says_how_the_agent_was_trained_and_measured(mine):
     (match,) = mine.matches
     assert match.wins + match.draws + match.losses == match.games == 4
     assert match.score.value == (match.wins + match.draws / 2) / 4
+
+
+def test_cores_of_the_writing_machine_do_not_appear_on_the_card(mine, monkeypatch):
+    cores = mine.training.environments[0].threads
+    monkeypatch.setattr(selfplay_settings, "available_cores", lambda: cores + 1)
+    origin = read_agent_file(Path("mine.zerolab")).header.origin
+    assert training_summary(RunFolder.open(Path("runs/demo")), origin) == mine.training
 
 
 def test_card_names_no_folders_and_no_machine(work):

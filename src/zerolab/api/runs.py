@@ -31,7 +31,7 @@ from zerolab.training.logger import require_loggers
 from zerolab.training.move_times import ReferenceMoveTimes
 from zerolab.training.records import Record
 from zerolab.training.reporting import NullReporter, Reporter, RunClock, read_records
-from zerolab.training.shorthands import DEFAULT_PRESET, preset_name
+from zerolab.training.shorthands import DEFAULT_PRESET, option_assignments
 from zerolab.training.trainer import Trainer, check_new_run
 
 if TYPE_CHECKING:
@@ -151,9 +151,8 @@ def train(
     if is_run(folder):
         inputs = None
         opened = RunFolder.open(folder)
-        fixed = {"game": game, "preset": None if preset is None else preset_name(preset)}
-        assignments[:0] = [(key, value) for key, value in fixed.items() if value is not None]
-        resolved = resume_settings(opened, assignments, allow_programs=allow_programs)
+        changes = [*option_assignments(game, preset), *assignments]
+        resolved = resume_settings(opened, changes, allow_programs=allow_programs)
     else:
         resolved = resolve_settings(
             game,

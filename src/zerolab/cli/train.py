@@ -16,7 +16,12 @@ from zerolab.cli.parse import Assignments
 from zerolab.cli.process import advise_resuming
 from zerolab.core.errors import UserError
 from zerolab.core.resources import peak_memory_mib
-from zerolab.training.shorthands import DEFAULT_PRESET, TransferOption, preset_name
+from zerolab.training.shorthands import (
+    DEFAULT_PRESET,
+    TransferOption,
+    option_assignments,
+    preset_name,
+)
 
 if TYPE_CHECKING:
     from zerolab.cli.output import Console
@@ -239,9 +244,7 @@ def _resume(
     from zerolab.training.configure import resume_settings
 
     run = RunFolder.open(folder)
-    options = {"game": game, "preset": preset and preset_name(preset)}
-    named = (f"{key}={value}" for key, value in options.items() if value)
-    changes: list[Assignment] = [*named, *assignments]
+    changes: list[Assignment] = [*option_assignments(game, preset), *assignments]
     return run, resume_settings(run, changes, allow_programs=allow_programs)
 
 

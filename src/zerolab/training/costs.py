@@ -237,6 +237,8 @@ def training_summary(run: RunFolder, origin: AgentOrigin) -> TrainingSummary:
     known = settings.preset in preset_names()
     preset = settings.preset if known else _BASE_PRESET
     base = resolve_settings(settings.game, preset, allow_programs=True).model_dump(mode="json")
+    if origin.environments:  # one thread per core of the run's machine is the default
+        base["selfplay"]["threads"] = origin.environments[0].threads
     changed = dict(_differences(base, settings.model_dump(mode="json")))
     records = [each for each in read_records(run) if each.iteration <= origin.iteration]
     seconds = sum(each.wall_seconds for each in records if each.stage not in _MEASUREMENTS)

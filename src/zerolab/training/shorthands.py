@@ -1,11 +1,11 @@
-"""Shorthands for settings of runs: presets, options for starting from a network, and hours.
+"""Shorthands for settings of runs: presets, options of commands, and hours.
 
 A preset is a TOML file in the ``presets`` folder of this package or of a paper's package, or a
 user's file. Papers are listed in the ``zerolab.papers`` entry-point group; their packages are not
 imported here. In a preset, a table ``[boards."5x5"]`` contains settings only for boards of that
 size.
 
-The options for starting from a network set `learn_settings.StartSettings`.
+Options for starting from a network set `learn_settings.StartSettings`.
 
 This module imports little, so that command help appears quickly.
 """
@@ -96,6 +96,12 @@ def expand_hours(value: Any) -> Any:
     except (AttributeError, ValueError):
         hours = None
     return value if hours is None else {"name": "hours", "hours": hours}
+
+
+def option_assignments(game: str | None, preset: str | None) -> list[tuple[str, str]]:
+    """Return the assignments for the options of a resumed run; None leaves out an option."""
+    options = {"game": game, "preset": None if preset is None else preset_name(preset)}
+    return [(key, value) for key, value in options.items() if value is not None]
 
 
 START_SOURCE_KEY = "start.source"
