@@ -13,10 +13,19 @@ import sys
 
 import docstring_parser
 import pytest
+import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from zerolab import cli
 from zerolab.cli.main import COMMANDS, main
+
+
+@pytest.mark.parametrize("allocate", [torch.empty, bytes])
+def test_lack_of_memory_is_reported_in_one_line(capsys, monkeypatch, allocate):
+    monkeypatch.setattr(cli.main, "_run", lambda _: allocate(1 << 60))
+    assert main(["games"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("zerolab: not enough memory: ")
 
 
 def test_help_names_every_command(capsys):

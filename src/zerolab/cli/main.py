@@ -145,7 +145,7 @@ def _run_reporting_errors(arguments: Sequence[str]) -> int:
         print_warnings_as_lines,
         report_interruption,
     )
-    from zerolab.core.errors import UserError, one_line
+    from zerolab.core.errors import UserError, is_memory_error, one_line
 
     try:
         try:
@@ -165,7 +165,9 @@ def _run_reporting_errors(arguments: Sequence[str]) -> int:
             discard_standard_output()
             return _report(f"cannot write the output: {error.strerror}")
         return _report(_describe(error))
-    except MemoryError as error:
+    except (MemoryError, RuntimeError) as error:
+        if not is_memory_error(error):
+            raise
         return _report(f"not enough memory: {one_line(error) or 'try smaller settings'}")
     return 0
 

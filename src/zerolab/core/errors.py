@@ -103,6 +103,16 @@ def one_line(message: object) -> str:
     return text if len(text) <= 4 * _LONGEST_QUOTE else text[: 4 * _LONGEST_QUOTE] + "..."
 
 
+_MEMORY_MESSAGES = ("out of memory", "can't allocate memory")
+
+
+def is_memory_error(error: Exception) -> bool:
+    """Return whether an exception reports a lack of memory; torch raises RuntimeError for it."""
+    return isinstance(error, MemoryError) or (
+        isinstance(error, RuntimeError) and any(each in str(error) for each in _MEMORY_MESSAGES)
+    )
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Return ``; did you mean "x"?`` with the known word closest to `word`; "" if none is close.
 

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, Protocol, Self, TypeVar
 
 from zerolab.agents.agent import Agent
 from zerolab.agents.specs import is_portable, portable_agent
-from zerolab.core.errors import UserError, one_line
+from zerolab.core.errors import UserError, is_memory_error, one_line
 from zerolab.core.processes import exit_with_parent, fork_server_context, process_pool
 from zerolab.core.resources import DEVICE_VARIABLE, compilation_observers
 from zerolab.play.engine import EngineSetup, play_pairings
@@ -264,17 +264,16 @@ def _start_playing_process(writer: Connection, device: str) -> None:
 
 
 def _play_in_process(number: int, play: Callable[..., Any], job: Any, batch: GameBatch) -> Any:
-    """Play a batch in a process of the executor; raise UserError if the GPU runs out of memory."""
+    """Play a batch in a process of the executor; raise UserError if memory runs out."""
     reporter = _BatchReporter(number)
     compilation_observers.append(reporter)
     try:
         return play(job, [batch], reporter)
-    except RuntimeError as error:
-        if "out of memory" not in str(error):
+    except (MemoryError, RuntimeError) as error:
+        if not is_memory_error(error):
             raise
         raise UserError(
-            f"not enough GPU memory ({one_line(error)}): resume the run with fewer"
-            " selfplay.processes"
+            f"not enough memory ({one_line(error)}): resume the run with fewer selfplay.processes"
         ) from None
     finally:
         compilation_observers.remove(reporter)
