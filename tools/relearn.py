@@ -31,7 +31,7 @@ from zerolab.networks.catalogue import build_network
 from zerolab.replay.window import Window
 from zerolab.rules.catalogue import parse_game
 from zerolab.store.run_folder import RunFolder
-from zerolab.training.configure import saved_settings
+from zerolab.training.configure import require_effects, saved_settings
 from zerolab.training.learner import Learner
 from zerolab.training.optimization import CompletedShares
 from zerolab.training.train_settings import TrainSettings
@@ -47,7 +47,8 @@ def settings_for_relearning(
 ) -> TrainSettings:
     """Return the run's settings, with its final network as the first one, and some changes.
 
-    Raises UserError for invalid changes, and for runs whose window depends on more than examples.
+    Raises UserError for changes that are invalid or have no effect, and for runs whose window
+    depends on more than examples.
     """
     settings = saved_settings(run)
     if not run.latest_example_iteration:
@@ -80,7 +81,9 @@ def settings_for_relearning(
                 f" selfplay.{' or selfplay.'.join(_TARGETS)}"
             )
         assign(data, path, value)
-    return validate(TrainSettings, data)
+    changed = validate(TrainSettings, data)
+    require_effects(changed, assignments)
+    return changed
 
 
 def final_window(run: RunFolder, settings: TrainSettings, learner: Learner) -> Window:
