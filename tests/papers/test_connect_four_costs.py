@@ -10,7 +10,6 @@ from zerolab.core.config import validate
 from zerolab.papers.connect_four import analysis, costs, findings
 from zerolab.papers.connect_four.costs import (
     AccuracyPoint,
-    MeasuredMoveTimes,
     accuracy_at_cost,
     cost_to_reach,
     peak_accuracy,
@@ -37,7 +36,7 @@ from zerolab.studies.finished_work import TrainedRun
 from zerolab.studies.looks import FIRST_SEED
 from zerolab.studies.results import Results
 from zerolab.studies.study import SCALES
-from zerolab.training.move_times import move_kind
+from zerolab.training.move_times import MeasuredMoveTimes, move_kind
 from zerolab.training.train_settings import TrainSettings
 
 RUN = [AccuracyPoint(cost, strong) for cost, strong in ((10.0, 0.5), (20.0, 0.7), (40.0, 0.6))]
@@ -72,7 +71,7 @@ def test_frequent_measurements_do_not_raise_the_peak():
 
 
 # Piecewise linear accuracies by cost, before seed noise. The growing network leads for the first
-# quarter, and the baseline has longer runs.
+# quarter, and the moves of the baseline cost twice as much.
 MADE_UP = {
     "extended": ((0.1, 0.50), (10.0, 0.90)),
     "baseline": ((0.1, 0.45), (10.0, 0.80), (20.0, 0.95)),
@@ -97,9 +96,10 @@ def made_up(monkeypatch):
     """Finished runs with these accuracies and three seeds, and their design."""
 
     def accuracy_points(run, times):
-        noise = 0.1 * (run.seed - FIRST_SEED)
+        noise, curve = 0.1 * (run.seed - FIRST_SEED), MADE_UP[run.factors["variant"]]
         return [
-            AccuracyPoint(cost, strong - noise) for cost, strong in MADE_UP[run.factors["variant"]]
+            AccuracyPoint(cost, strong - noise, moves=round(1000 * cost / curve[-1][0]))
+            for cost, strong in curve
         ]
 
     monkeypatch.setattr(costs, "accuracy_points", accuracy_points)
@@ -158,6 +158,27 @@ def test_curves_are_compared_up_to_their_common_end():
     for part in ((0.0, 1.0), (0.75, 1.0)):
         estimate = costs.difference_along_curves(curves, "extended", "baseline", part)
         assert estimate.value == pytest.approx(0.1 * sum(part) / 2)
+
+
+@pytest.mark.parametrize("measure", [costs.peak_accuracy, costs.final_accuracy])
+def test_peaks_and_ends_are_compared_after_equally_many_moves(measure):
+    """The longer run is better only after the end of the shorter one, which costs more."""
+
+    def curve(cost_per_move, last, seed):
+        strong = [0.5 + 0.001 * min(moves, 100) + 0.01 * (moves > 100) for moves in range(10, last)]
+        return [
+            AccuracyPoint(cost_per_move * moves, each + 0.01 * seed, moves=moves)
+            for moves, each in enumerate(strong, 10)
+        ]
+
+    curves = {
+        name: {seed: curve(cost_per_move, last, seed) for seed in range(3)}
+        for name, cost_per_move, last in (("extended", 1.0, 201), ("league", 2.0, 101))
+    }
+    whole = [measure(each[0]) for each in curves.values()]
+    assert whole[0] > whole[1] + 0.01
+    estimate = costs.difference_at_equal_moves(curves, "extended", "league", measure)
+    assert estimate.value == pytest.approx(0.0, abs=1e-3)
 
 
 def test_study_of_extensions_has_new_seeds_and_only_its_own_claims(made_up):

@@ -17,7 +17,7 @@ from zerolab.papers.connect_four import (
     smaller_findings,
     supervised,
 )
-from zerolab.papers.connect_four.costs import AccuracyPoint, MeasuredMoveTimes
+from zerolab.papers.connect_four.costs import AccuracyPoint
 from zerolab.papers.connect_four.findings import (
     EXTENSIONS_GAIN_LITTLE_CLAIM,
     EXTENSIONS_SAVE_EFFORT_CLAIM,
@@ -47,6 +47,7 @@ from zerolab.rules.catalogue import parse_game
 from zerolab.studies.claims import MissingEstimate
 from zerolab.studies.finished_work import TrainedRun
 from zerolab.studies.results import Results
+from zerolab.training.move_times import MeasuredMoveTimes
 from zerolab.training.records import AccuracyRecord, HeldOutRecord, SelfPlayRecord
 
 GAMES = 1000
@@ -141,7 +142,8 @@ def judged(request):
             lambda run, times: [
                 AccuracyPoint(
                     cost, accuracy(run.factors["variant"], cost, is_claimed)
-                    + noise(run.planned, 1e-4, f"{cost}")
+                    + noise(run.planned, 1e-4, f"{cost}"),
+                    moves=round(1000 * cost / LAST_COSTS.get(run.factors["variant"], 1.0)),
                 )
                 for cost in (FIRST_COST, 0.39, 0.41, 1.0, 1.2, 1.5)
                 if cost <= LAST_COSTS.get(run.factors["variant"], 1.0)

@@ -63,6 +63,13 @@ def one_varies(planned):
     return {"seconds": SECONDS, "elo": 10.0}, elo + 3000.0 * (variant == FIRST)
 
 
+def value_loss_varies(planned):
+    """Return results of a leading value loss that differs between runs, unlike other losses."""
+    is_value = planned.factors["loss"] == "value"
+    elo = noise(planned, 100.0 if is_value else 1.0) + 3000.0 * is_value
+    return {"seconds": SECONDS, "elo": 10.0}, elo
+
+
 def losses_rise(planned):
     """Return results in which losses rise with training Elo, less steadily in some runs."""
     dip = 15.0 * (noise(planned, 1.0, "dip") > 0.0)
@@ -93,7 +100,7 @@ def transfer_helps(planned):
 COMMON = (alike, training_tells_strength, one_varies)
 STUDIES = {
     WarmStartStudy: COMMON,
-    LossFunctionsStudy: [*COMMON, losses_rise],
+    LossFunctionsStudy: [*COMMON, value_loss_varies, losses_rise],
     PublishedBugsStudy: COMMON,
     HyperparameterSweepStudy: [alike],
     HyperparameterScreeningStudy: [alike],

@@ -7,7 +7,12 @@ import math
 import numpy as np
 import pytest
 
-from zerolab.studies.block_model import fit_block_model, fit_per_game_models, shrink_variances
+from zerolab.studies.block_model import (
+    fit_block_model,
+    fit_per_game_models,
+    relative_spread_within_blocks,
+    shrink_variances,
+)
 from zerolab.studies.statistics import paired_difference
 
 VARIANTS = ("baseline", "rollout", "wrora")
@@ -181,3 +186,27 @@ def test_games_of_different_spread_keep_their_degrees_of_freedom():
     )
     assert model.degrees_of_freedom == 4 * 2 * 5
     assert all(each.degrees_of_freedom < 20 for each in model.models.values())
+
+
+@pytest.mark.parametrize("true_ratio", [0.0, 0.5, 1.0, 2.0])
+def test_spread_of_ratings_that_add_up_to_zero_is_recovered(true_ratio):
+    """Ratings of a block share an error and depend on each other, which biases plain spreads."""
+    random, studies = np.random.default_rng(1), 400
+    values = random.normal(0.0, [true_ratio, 1.0, 1.0, 1.0], (studies, 12, 4))
+    values += random.normal(0.0, 3.0, (studies, 12, 1)) + np.array([0.0, 5.0, 1.0, 2.0])
+    values -= values.mean(axis=2, keepdims=True)
+    found = [relative_spread_within_blocks(each) for each in values]
+    covered = [each.interval.low <= true_ratio <= each.interval.high for each in found]
+    assert np.mean(covered) == pytest.approx(0.95, abs=4 * math.sqrt(0.05 * 0.95 / studies))
+    whole = relative_spread_within_blocks(np.concatenate(values))
+    assert whole.value == pytest.approx(true_ratio, abs=0.12)
+    if true_ratio:
+        rejected = [each.p_value(true_ratio) < 0.05 for each in found]
+        assert np.mean(rejected) == pytest.approx(1 - np.mean(covered))
+
+
+def test_relative_spread_needs_a_spread_of_the_others():
+    values = np.zeros((5, 4))
+    assert relative_spread_within_blocks(values) is None
+    values[:, 1] = [1.0, -1.0, 2.0, 0.0, 3.0]
+    assert relative_spread_within_blocks(values).value == 0.0

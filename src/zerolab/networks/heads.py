@@ -312,7 +312,7 @@ class FeaturesHead(Head):
 
     plies: tuple[Annotated[int, Field(ge=0, le=1000)], ...] = Field(default=(0, 2, 4), min_length=1)
     """Numbers of plies to look ahead: features are learnt for the positions that many plies later.
-    [Clausen2021]: 0, 2, 4."""
+    [Clausen2021]: 2, 4; [ClausenCode]: 0, 2, 4."""
 
     is_equivariant: ClassVar[bool] = False
     prediction_meaning: ClassVar[str] = (

@@ -13,7 +13,11 @@ from numpy.typing import NDArray
 from zerolab.ratings.ratings import Rating
 from zerolab.report.figures import RunSample
 from zerolab.report.table import Z95, Cell, Column, Table
-from zerolab.studies.block_model import PerGameModels, fit_per_game_models
+from zerolab.studies.block_model import (
+    PerGameModels,
+    fit_per_game_models,
+    relative_spread_within_blocks,
+)
 from zerolab.studies.claims import MissingEstimate
 from zerolab.studies.design import FactorLevel
 from zerolab.studies.finished_work import PlayedTournament, TrainedRun
@@ -60,17 +64,29 @@ def ratings_sample(ratings: Sequence[Rating]) -> RunSample:
 def elo_spread_ratio(
     results: Results, part: str, factor: str, level: FactorLevel, others: Sequence[FactorLevel]
 ) -> ClaimEstimate | MissingEstimate:
-    """Return the spread of Elo between runs with one level, relative to that with `others`."""
+    """Return the spread of Elo between runs with one level, relative to that with `others`.
+
+    `others` are at least two. With a tournament per seed, all its ratings depend on all its
+    players, since they add up to a constant, so only differences within seeds can be used
+    (`relative_spread_within_blocks`).
+    """
     if missing := unfinished_tournaments_note(results, [part]):
         return missing
-    one, *rest = [
-        elo_sample(results.tournaments[part], results.runs_where(part, **{factor: each})).values
-        for each in (level, *others)
-    ]
-    if not one or not all(rest):
+    tournament = results.tournaments[part]
+    by_level: list[dict[FactorLevel, float]] = [{} for _ in (level, *others)]
+    for elos, each in zip(by_level, (level, *others), strict=True):
+        runs = filter(tournament.includes_run, results.runs_where(part, **{factor: each}))
+        elos |= {run.seed: tournament.final_rating(run).elo for run in runs}
+    seeds = sorted(set(by_level[0]).intersection(*by_level), key=str)
+    if not seeds:
         return removed_runs_note(results, part)
-    ratio = spread_ratio([one], rest)
-    return MissingEstimate("one run per level: no spread to compare") if ratio is None else ratio
+    first, *rest = [[elos[seed] for seed in seeds] for elos in by_level]
+    ratio: ClaimEstimate | None
+    if len(seeds) > 1 and len(tournament.planned_tournaments) > 1:
+        ratio = relative_spread_within_blocks(np.transpose([first, *rest]))
+    else:
+        ratio = spread_ratio([first], rest)
+    return ratio or MissingEstimate("no spread to compare between runs of a level")
 
 
 def random_player_sample(tournament: PlayedTournament) -> RunSample:
@@ -228,8 +244,8 @@ def correlation_with_elo(
     Each correlation is over the runs of a part with the levels of a group, so it includes
     differences between these levels. Both numbers are relative to the mean of the runs with the
     same seed and any of the levels, since these share the error of Random's rating. Bootstrap
-    samples consist of whole seeds, each with one run per level. Measurement errors attenuate the
-    correlation.
+    samples consist of whole seeds, each with one run per level, and are the same for all groups of
+    a part. Measurement errors attenuate the correlation.
     """
     if missing := unfinished_tournaments_note(results, parts):
         return missing
@@ -239,18 +255,22 @@ def correlation_with_elo(
         runs = [run for run in results.runs_where(part) if run.factors[factor] in compared]
         measured = deviations_within_seeds(runs, measure)
         elos = deviations_within_seeds(runs, results.tournaments[part].elo_above_agent)
-        for levels in groups:
-            by_seed: dict[FactorLevel, list[tuple[float, float]]] = {}
-            for run, *pair in zip(runs, measured, elos, strict=True):
-                if run.factors[factor] in levels:
-                    by_seed.setdefault(run.seed, []).append((pair[0], pair[1]))
-            complete = [pairs for pairs in by_seed.values() if len(pairs) == len(levels)]
-            if not complete:
-                return removed_runs_note(results, part)
-            tables.append(np.array(complete, np.float64))
-    if min(table.size for table in tables) < 6:  # two numbers per run
+        by_seed: dict[FactorLevel, dict[FactorLevel, tuple[float, float]]] = {}
+        for run, *pair in zip(runs, measured, elos, strict=True):
+            by_seed.setdefault(run.seed, {})[run.factors[factor]] = pair[0], pair[1]
+        complete = [each for each in by_seed.values() if len(each) == len(compared)]
+        if not complete:
+            return removed_runs_note(results, part)
+        tables.append(np.array([[each[level] for level in compared] for each in complete]))
+    if min(len(table) * len(levels) for table in tables for levels in groups) < 3:
         return MissingEstimate("fewer than three runs per group: no correlation to compute")
-    return bootstrap_mean_statistic(*tables, statistic=rank_correlations)
+    ends = np.cumsum([len(levels) for levels in groups])[:-1]
+
+    def mean_correlation(pairs: NDArray[np.float64]) -> NDArray[np.float64]:
+        by_group = [rank_correlations(group) for group in np.split(pairs, ends, axis=2)]
+        return np.asarray(np.mean(by_group, axis=0))
+
+    return bootstrap_mean_statistic(*tables, statistic=mean_correlation)
 
 
 def deviations_within_seeds(

@@ -80,10 +80,10 @@ class PlayoutCapSettings(BudgetSettings):
 
     share: float = Field(default=0.25, gt=0, lt=1)
     """Share of fully searched moves, each with `search.simulations`. [Wu2019]: 0.25, with 600
-    simulations growing to 1000; [Clausen2021] lists 0.25 as an option."""
+    simulations growing to 1000; [ClausenCode] lists 0.25 as an option."""
 
     simulations: int = Field(default=20, ge=1, le=1_000_000)
-    """Simulations per move for the other moves. [Wu2019]: 100 growing to 200; [Clausen2021]: 30."""
+    """Simulations per move for the other moves. [Wu2019]: 100 growing to 200; [ClausenCode]: 30."""
 
     def check(self, search: SearchSettings) -> None:
         if self.simulations >= search.simulations:

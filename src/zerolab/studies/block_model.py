@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from zerolab.report.table import Interval
+from zerolab.studies.joint_estimates import RelativeSpread, SpreadRatio
 from zerolab.studies.statistics import SIGNIFICANCE_LEVEL, StudentEstimate, weighted_sum
 
 # A block variance of at most about 10^6 error variances: beyond it, the inverse of the design loses
@@ -334,3 +335,24 @@ def ranked_lead(
         below.append([(2 * len(group), each) for group in (means, singles) for each in group])
     closest = [min(lead[part, rival].value for rival in rivals) for part in parts]
     return RankedLead(sorted(closest, reverse=True)[rank - 1], above, below)
+
+
+def relative_spread_within_blocks(values: NDArray[np.float64]) -> RelativeSpread | None:
+    """Return the error spread of the first of V variants relative to that of the others.
+
+    `values` are float64[blocks, V], with V of at least 3. The effects of blocks cancel in the first
+    variant minus the mean of the others, and in the others' deviations from their mean
+    [Grubbs1948]. The others are assumed to have equal error variances. Returns None if they have no
+    spread.
+    """
+    others = values[:, 1:]
+    blocks, count = others.shape
+    means = others.mean(axis=1)
+    deviations = others - means[:, None]
+    squares = float(((deviations - deviations.mean(axis=0)) ** 2).sum())
+    if not squares:
+        return None
+    degrees_of_freedom = (blocks - 1) * (count - 1)
+    # The variance of the numerator is that of the others plus `count` times that of the first.
+    f = count * float((values[:, 0] - means).var(ddof=1)) / (squares / degrees_of_freedom)
+    return RelativeSpread(SpreadRatio(math.sqrt(f), blocks - 1, degrees_of_freedom), count)

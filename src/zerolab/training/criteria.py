@@ -306,7 +306,7 @@ class NoGainStop(StopRule):
     name: Literal["no_gain"] = "no_gain"
 
     iterations: int = Field(default=10, ge=1)
-    """Number of iterations without a new maximum after which the run ends. [Clausen2021]: 10."""
+    """Number of iterations without a new maximum after which the run ends. [ClausenCode]: 10."""
 
     accuracy: Literal["search_strong", "search_weak", "network_strong", "network_weak"] = (
         "search_strong"
@@ -363,7 +363,7 @@ class TimeLimitStop(StopRule):
     not apply to the final evaluation, to the time between an interruption and the next command, or
     to stages that were killed and had to be repeated.
 
-    [Clausen2021] limits every trial of its hyperparameter search to two hours. On a different or
+    [ClausenCode] limits every trial of its hyperparameter search to two hours. On a different or
     busier machine, a run with this rule has a different number of iterations.
     """
 
@@ -371,7 +371,7 @@ class TimeLimitStop(StopRule):
 
     hours: float = Field(default=1.0, gt=0)
     """Hours of training; ``stop=1.5h`` is a short form. `iterations` is still the maximum number of
-    iterations. [Clausen2021]: 2."""
+    iterations. [ClausenCode]: 2."""
 
     def is_met(self, records: Sequence[Record]) -> bool:
         last = records[-1].iteration if records else 0

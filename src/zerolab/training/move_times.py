@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
@@ -39,6 +39,7 @@ from zerolab.search.search_settings import SearchSettings
 from zerolab.store.checks import (
     check_schema_version,
     damaged_file_error,
+    hex_digest,
     read_bytes,
     user_errors_on_read,
 )
@@ -52,6 +53,7 @@ _COST_FREE = frozenset({"tie_break", "discount", "draw_value"})
 """Settings that affect the moves chosen by a search but not its cost."""
 _SEARCH_RULES = "selection", "fpu", "root"
 """Search rules whose names affect the cost of a search, but whose parameters do not."""
+_KEY_LENGTH = 16
 
 
 class MoveKind(Settings):
@@ -66,6 +68,12 @@ class MoveKind(Settings):
     """Network settings, with the names of the heads used by a search."""
     search: dict[str, Any]
     """Search settings that affect the cost."""
+
+    @property
+    def key(self) -> str:
+        """Short digest of the kind."""
+        text = json.dumps(self.model_dump(mode="json"), sort_keys=True)
+        return hex_digest(text.encode())[:_KEY_LENGTH]
 
     def __str__(self) -> str:
         """Return a description for messages."""
@@ -172,6 +180,24 @@ class ReferenceMoveTimes(Settings):
         """Return a reference with this measurement, which replaces any of the same kind of move."""
         others = tuple(move for move in self.moves if move.kind != measured.kind)
         return self.model_copy(update={"moves": (*others, measured)})
+
+
+class MeasuredMoveTimes:
+    """Move times measured for a study; implements `MoveTimes`."""
+
+    def __init__(self, numbers: Mapping[str, float]) -> None:
+        """Wrap numbers with names ``KEY.FIELD``: keys of kinds, and fields of their `MoveTime`."""
+        self._numbers = numbers
+
+    def find(self, kind: MoveKind) -> MoveTime | None:
+        """Return the measurement for a kind of move, if any."""
+        prefix = f"{kind.key}."
+        fields = {
+            name.removeprefix(prefix): value
+            for name, value in self._numbers.items()
+            if name.startswith(prefix)
+        }
+        return validate(MoveTime, {"kind": kind.model_dump(), **fields}) if fields else None
 
 
 def read_reference_move_times(path: Path) -> ReferenceMoveTimes:

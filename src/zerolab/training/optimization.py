@@ -139,7 +139,8 @@ class SgdSettings(OptimizerSettings):
 
     weight_decay: float = Field(default=1e-4, ge=0, lt=1)
     """Coefficient c of the term c * p added to the gradient, equivalent to c / 2 * p^2 in the loss.
-    [Clausen2021]: 1e-4; [Silver2017]: 2e-4, published as 1e-4 * p^2 in the loss."""
+    [ClausenCode]: 1e-4; [Clausen2021, Eq. 3], [Silver2017]: 2e-4, published as 1e-4 * p^2 in the
+    loss."""
 
     def new_optimizer(self, parameters: Iterable[Parameter], learning_rate: float) -> Optimizer:
         import torch

@@ -34,7 +34,6 @@ from zerolab.papers.connect_four.variants import (
     SMALL,
     TIMED_PLIES,
     VARIANTS,
-    move_kind_key,
 )
 from zerolab.report.claims import Claim
 from zerolab.report.table import Cell
@@ -51,9 +50,8 @@ from zerolab.studies.results import Results
 from zerolab.studies.statistics import ClaimEstimate, StudentEstimate, estimate_mean
 from zerolab.training.costs import iteration_costs
 from zerolab.training.move_times import (
+    MeasuredMoveTimes,
     MeasurementSubject,
-    MoveKind,
-    MoveTime,
     MoveTimes,
     measure_move_times,
 )
@@ -73,12 +71,14 @@ class AccuracyPoint(NamedTuple):
     """Share of solved positions in which search chooses a best move, from 0 to 1."""
     operations: float = 0.0
     """Floating-point operations of the network in all self-play so far, in units of 10^12."""
+    moves: int = 0
+    """Searched moves of all self-play so far."""
 
 
 def accuracy_points(run: TrainedRun, times: MoveTimes) -> list[AccuracyPoint]:
     """Return the points of all measured iterations of a run, in order."""
     return [
-        AccuracyPoint(cost.reference_hours, strong, cost.selfplay_flops / _TERA)
+        AccuracyPoint(cost.reference_hours, strong, cost.selfplay_flops / _TERA, cost.moves)
         for cost in iteration_costs(run.planned.settings, run.records, times)
         if (strong := cost.search_strong_accuracy) is not None and cost.reference_hours is not None
     ]
@@ -105,8 +105,8 @@ def cost_to_reach(points: Sequence[AccuracyPoint], strong_accuracy: float) -> fl
 
     `strong_accuracy` ranges from 0 to 1.
     """
-    smoothed = _smoothed(points)
-    return next((cost for cost, strong, _ in smoothed if strong >= strong_accuracy), None)
+    reached = (each for each in _smoothed(points) if each.strong_accuracy >= strong_accuracy)
+    return next((each.core_hours for each in reached), None)
 
 
 def peak_accuracy(points: Sequence[AccuracyPoint]) -> float | None:
@@ -123,24 +123,6 @@ def _smoothed(points: Sequence[AccuracyPoint], count: int = _POINTS) -> list[Acc
     costs = np.linspace(0, points[-1].core_hours, count + 1)[1:].tolist()
     accuracies = ((cost, accuracy_at_cost(points, cost)) for cost in costs)
     return [AccuracyPoint(cost, each) for cost, each in accuracies if each is not None]
-
-
-class MeasuredMoveTimes:
-    """Move times measured for a study, by kind of move; implements `MoveTimes`."""
-
-    def __init__(self, numbers: Mapping[str, float]) -> None:
-        """Wrap `numbers`, the result of `measure`."""
-        self._numbers = numbers
-
-    def find(self, kind: MoveKind) -> MoveTime | None:
-        """Return the measurement of a kind of move, or None if there is none."""
-        prefix = f"{move_kind_key(kind)}."
-        fields = {
-            name.removeprefix(prefix): value
-            for name, value in self._numbers.items()
-            if name.startswith(prefix)
-        }
-        return validate(MoveTime, {"kind": kind.model_dump(), **fields}) if fields else None
 
 
 def measure(*, networks: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
@@ -250,11 +232,11 @@ def training_statistics(
         **{claim: difference_along_curves(runs, *pair) for claim, pair in _AVERAGED.items()},
         findings.FEATURES_DO_NOT_PAY_CLAIM: difference_along_curves(counted, FEATURES, EXTENDED),
         **{
-            claim: _difference(runs, *pair, peak_accuracy)
+            claim: difference_at_equal_moves(runs, *pair, peak_accuracy)
             for claim, pair in findings.PEAK_ACCURACY_CLAIMS.items()
         },
         **{
-            claim: _difference(runs, *pair, final_accuracy)
+            claim: difference_at_equal_moves(runs, *pair, final_accuracy)
             for claim, pair in findings.FINAL_ACCURACY_CLAIMS.items()
         },
         findings.SMALL_NETWORK_COST_CLAIM: _loss_by_cost(runs, counted),
@@ -288,6 +270,24 @@ def difference_at_equal_cost(
 
 def _accuracy_within_run(points: Sequence[AccuracyPoint], cost: float) -> float | None:
     return accuracy_at_cost(points, cost) if cost <= points[-1].core_hours else None
+
+
+def difference_at_equal_moves(
+    runs: PointsByVariant, one: str, other: str, measure: _Measure
+) -> StudentEstimate | MissingEstimate:
+    """Return the difference of a measure of the first moves, as many as all runs of both play."""
+    pair = (points for name in (one, other) for points in runs.get(name, {}).values())
+    moves = min((each[-1].moves for each in pair), default=0)
+    return _difference(runs, one, other, lambda points: measure(_first_moves(points, moves)))
+
+
+def _first_moves(points: Sequence[AccuracyPoint], moves: int) -> list[AccuracyPoint]:
+    """Return the points within the first `moves` moves of a run; the last one is interpolated."""
+    numbers = [point.moves for point in points]
+    columns = zip(*points, strict=True)
+    hours, strong, operations, _ = (float(np.interp(moves, numbers, each)) for each in columns)
+    before = [point for point in points if point.moves < moves]
+    return [*before, AccuracyPoint(hours, strong, operations, moves)]
 
 
 def difference_along_curves(

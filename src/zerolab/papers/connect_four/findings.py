@@ -33,12 +33,12 @@ _ALONG_CURVES = (
 )
 _SOME_PART = f"{_ALONG_CURVES}, separately for each quarter of this range, largest difference"
 _ADDED = "; the paper adds the ingredient to the baseline"
+_EQUAL_MOVES = "up to the number of self-play moves that all runs of both variants reach"
 _PEAK = (
-    "highest strong accuracy of search in whole runs, as a moving average over the last fifth of"
+    f"highest strong accuracy of search {_EQUAL_MOVES}, as a moving average over the last fifth of"
     " the cost so far"
 )
-_END = "strong accuracy of search in the last fifth of the self-play cost of whole runs"
-
+_END = f"strong accuracy of search in the last fifth of the self-play cost {_EQUAL_MOVES}"
 
 _FIGURES: Mapping[str, str] = {
     BASELINE: "accuracy",

@@ -30,7 +30,6 @@ from zerolab.papers.connect_four.variants import (
     WITHOUT_FEATURES,
     SupervisedTargets,
     changes_for_scale,
-    move_kind_key,
     run_length_changes,
 )
 from zerolab.studies.design import (
@@ -301,7 +300,7 @@ def timed_move_kinds(runs: Iterable[PlannedRun]) -> dict[str, TimedMoveKind]:
         for _, same in groupby(range(run.settings.iterations), run.settings.network_settings_at):
             iteration = next(same)
             kind = move_kind(run.settings, iteration)
-            timed = by_key.setdefault(move_kind_key(kind), TimedMoveKind(kind, run, iteration, []))
+            timed = by_key.setdefault(kind.key, TimedMoveKind(kind, run, iteration, []))
             if title not in timed.variant_titles:
                 timed.variant_titles.append(title)
     return by_key

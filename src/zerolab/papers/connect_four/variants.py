@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from zerolab.store.checks import hex_digest
 from zerolab.studies.study import Scale
-from zerolab.training.move_times import MoveKind
 
 SUPERVISED_PART = "supervised"
 """Part of the study that learns from solved positions."""
@@ -216,8 +213,9 @@ def _slower(schedule: Mapping[str, Any]) -> dict[str, Any]:
 _EPISODES: Mapping[Scale, int] = {"smoke": 4, "mini": 120, "small": 480, "paper": 7000}
 """Games per iteration in self-play modes that play whole games.
 
-These modes yield about the same number of positions as the continuous mode. Retries search fewer
-positions because they start in the middle of a game."""
+With the long games of strong agents, these modes search about as many moves as the continuous mode;
+at the `mini` scale, games are shorter, so they search about 40 % fewer. Retries search fewer still
+because they start in the middle of a game."""
 
 _SMALL: Mapping[Scale, Mapping[str, Any]] = {
     "smoke": {},
@@ -233,8 +231,8 @@ _SMALL: Mapping[Scale, Mapping[str, Any]] = {
 }  # fmt: skip
 """Size and training budget of the small network, scaled as for the other networks.
 
-The small network searches about a quarter of the positions in about a tenth of the time.
-[Clausen2021] trained the small network for 2 hours and the others for 13 to 27 hours."""
+At the `mini` scale, training the small network costs about a third as much as training another
+network. [Clausen2021] trained the small network for 2 hours and the others for 13 to 27 hours."""
 
 _LEAGUE: Mapping[Scale, Mapping[str, Any]] = {
     "mini": {
@@ -328,11 +326,11 @@ class _RunLength(NamedTuple):
     plies: int
     """Plies per parallel game and baseline iteration. The extended version plays 3/5 as many."""
     steps: tuple[int, int]
-    """Baseline iterations at which the learning rate drops (7 and 14 in [Clausen2021])."""
+    """Baseline iterations at which the learning rate drops (7 and 14 in [ClausenCode])."""
     window: tuple[int, int]
-    """Iterations between which the slow window grows (5 and 15 in [Clausen2021])."""
+    """Iterations between which the slow window grows (5 and 15 in [ClausenCode])."""
     cycle: int
-    """Iteration at which learning-rate cycles stop shrinking (20 in [Clausen2021])."""
+    """Iteration at which learning-rate cycles stop shrinking (20 in [ClausenCode])."""
 
 
 _PUBLISHED = RunLengthChanges(
@@ -390,11 +388,3 @@ MOVE_TIMING_FUNCTION = "zerolab.papers.connect_four.costs:measure"
 """Name, as stored in ledgers, of the function that times moves."""
 TIMED_PLIES = 2
 """Plies per game and round in which moves are timed."""
-
-_KEY_LENGTH = 16
-
-
-def move_kind_key(kind: MoveKind) -> str:
-    """Return the key under which the time of a kind of move is stored."""
-    text = json.dumps(kind.model_dump(mode="json"), sort_keys=True)
-    return hex_digest(text.encode())[:_KEY_LENGTH]
