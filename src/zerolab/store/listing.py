@@ -36,7 +36,7 @@ class RunSummary(NamedTuple):
     training_elo: float
     """Sum of the Elo gains of each network over its predecessor.
 
-    It overestimates progress and is not comparable between runs.
+    It does not measure strength and is not comparable between runs.
     """
     start_network: str = ""
     """Network from which the run started, such as runs/demo@12; empty if untrained."""

@@ -145,7 +145,7 @@ def _elo(placed: Sequence[_Placed]) -> Panel:
     ]
     points = _line(placed, GateRecord, lambda r: r.candidate_elo)
     candidate = Series(name="candidate", points=points, band=band or None)
-    return Panel(key="elo", title="Training Elo (optimistic)", unit="Elo", series=[best, candidate])
+    return Panel(key="elo", title="Training Elo", unit="Elo", series=[best, candidate])
 
 
 def _accuracy(placed: Sequence[_Placed]) -> list[Panel]:
