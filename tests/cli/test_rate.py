@@ -132,6 +132,16 @@ def test_mistakes_print_one_line(tmp_path, capsys):
         assert not output.out
 
 
+def test_ratings_that_do_not_converge_are_reported(tmp_path, capsys):
+    """Forty players in strict order, and a parameter that makes draws nearly certain."""
+    path = tmp_path / "ordered.pgn"
+    pairs = [(i, j) for i in range(40) for j in range(40) if i != j]
+    path.write_text(pgn((f"p{i}", f"p{j}", 1 if i < j else -1) for i, j in pairs) * 20)
+    assert main(["rate", str(path), "--draw-elo", "4000"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "draw_elo = 4000" in line
+
+
 def test_unsuitable_files_are_refused_unread(tmp_path, capsys):
     """Reading any of these files would exhaust memory or block forever."""
     for folder in ("zeros", "link", "pipe"):

@@ -93,13 +93,32 @@ def test_batches_are_filled_and_results_repeat():
     assert search.root_values(SLOT) == repeated.root_values(SLOT)
 
 
-def test_trees_do_not_influence_each_other():
+@pytest.mark.parametrize("cache", [0, 4096])
+def test_trees_do_not_influence_each_other(cache):
     positions = some_positions(NAME, 40, plies=9)
-    search_settings = settings(4)
+    search_settings = settings(4, cache=cache)
     together = run(positions[0].game, search_settings, HashEvaluator(5), positions)
     for i in (0, 7, 39):
         alone = run(positions[0].game, search_settings, HashEvaluator(5), [positions[i]])
         assert (alone.root_visits(SLOT)[0] == together.root_visits(np.array([i]))[0]).all()
+
+
+def test_other_trees_neither_evaluate_nor_make_room_for_a_tree():
+    """The first search fills the cache and lets the memory of both trees grow."""
+    position = some_positions("connect_four:6x7", 1)[0]
+    start, key = position.state[None], np.array([7], np.uint64)
+    visits = []
+    for earlier in ([], [0]):
+        search = Search(
+            position.game, settings(16, simulations=400, cache=1 << 16), HashEvaluator(7), 2
+        )
+        for slot in (*earlier, 1):
+            search.set_root(np.array([slot]), start)
+            search.start_search(np.array([slot]), key, key)
+            search.run()
+        visits.append(search.root_visits(np.array([1]))[0].tolist())
+    assert search._tree.states.shape[1] > 2048
+    assert visits[0] == visits[1]
 
 
 def test_growing_trees_keep_their_waiting_leaves():

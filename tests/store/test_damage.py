@@ -10,6 +10,7 @@ import sqlite3
 import struct
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -319,18 +320,38 @@ def test_files_of_other_iteration_kind_or_game_are_reported(folder, tmp_path):
         other.load_examples(1)
 
 
+@pytest.mark.parametrize(
+    ("column", "value", "reason"),
+    [
+        ("states", np.zeros((20, 3), np.uint64), "states has 3 columns, expected 2"),
+        ("policies", np.zeros((20, 16), np.float16), "policies has 16 columns, expected 17"),
+        ("actions", np.full(20, 500, np.int16), "actions are not from 0 to 16"),
+        ("outcomes", np.full(20, 100, np.int8), "outcomes are not -1, 0 or 1"),
+    ],
+)
+def test_examples_that_do_not_fit_the_game_are_refused(folder, column, value, reason):
+    run = RunFolder.open(folder)
+    run.save_examples(1, replace(examples(1), **{column: value}))
+    with pytest.raises(UserError, match=f"0001.npz is damaged .{reason}"):
+        run.load_examples(1)
+
+
 def test_missing_network_names_available_ones(folder):
     with pytest.raises(UserError, match=r"has no network 2: expected one of 0, 1"):
         RunFolder.open(folder).load_weights(2)
 
 
-@pytest.mark.parametrize("name", [".lock", "metrics.jsonl", "games.sqlite"])
+@pytest.mark.parametrize(
+    "name", [".lock", "metrics.jsonl", "games.sqlite", "checkpoints", "examples", "tensorboard"]
+)
 def test_run_does_not_write_through_links(tmp_path, name):
     """A state without stages removes files, which must not follow links to the user's files."""
     run, other = train(tmp_path / "run"), train(tmp_path / "other")
-    precious = other.path / name
-    (run.path / name).unlink(missing_ok=True)
-    (run.path / name).symlink_to(precious)
+    precious, link = other.path / name, run.path / name
+    if link.is_dir():
+        shutil.rmtree(link)
+    link.unlink(missing_ok=True)
+    link.symlink_to(precious)
     folder_module.write_run_state(run.path / "state.json", folder_module.RunState())
     before = everything(other.path)
     with pytest.raises(UserError, match=f"{name}: it is a link"):

@@ -123,6 +123,12 @@ def test_triggers_do_not_run_when_run_resumes(tmp_path):
     assert everything(run.path) == before
 
 
+def test_impossible_result_is_refused(store):
+    store.write_stage(3, "gate", [games(3)[0]._replace(result=5)])
+    with pytest.raises(UserError, match=r"games.sqlite is damaged \(result 5\)"):
+        store.stage_games(3, "gate")
+
+
 @pytest.mark.parametrize("ending", ["", "-journal", "-wal", "-shm"])
 def test_named_pipes_do_not_block(store, ending):
     store.path.with_name("games.sqlite" + ending).unlink(missing_ok=True)

@@ -24,7 +24,7 @@ CONFIG = {"game": "othello:4x4", "preset": "toy", "iterations": 2, "network": {"
 def examples(iteration: int, count: int = 20) -> Examples:
     random = np.random.default_rng(iteration)
     return Examples(
-        states=random.integers(0, 2**64, (count, 3), np.uint64),
+        states=random.integers(0, 2**64, (count, 2), np.uint64),
         policies=random.random((count, 17)).astype(np.float16),
         root_values=random.random(count).astype(np.float16),
         root_draws=np.full(count, np.nan, np.float16),

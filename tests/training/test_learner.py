@@ -94,6 +94,23 @@ class NothingRecurs(dict):
         return False
 
 
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda state, key: state | {key: np.zeros(3, np.float32)},
+        lambda state, key: {name: state[name] for name in state if name != key},
+    ],
+    ids=["shape", "missing"],
+)
+def test_damaged_optimizer_state_is_refused(damage):
+    learner = new_learner()
+    learner.learn(small_window(), 0, 1)
+    state = learner.optimizer_arrays()
+    key = next(name for name in state if name.endswith("/exp_avg"))
+    with pytest.raises(UserError, match=r"optimiser state of .* is damaged"):
+        new_learner().restore(learner.weight_arrays(), damage(state, key))
+
+
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 @pytest.mark.parametrize(
     "settings",

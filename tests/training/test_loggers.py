@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sqlite3
 
 import pytest
@@ -11,7 +12,13 @@ import zerolab
 from training.test_views import BASELINE, GATE, LEARN, made_run
 from zerolab.cli.main import main
 from zerolab.core.errors import MissingExtraError, UserError
-from zerolab.training.logger import LOGGERS, LoggerKind, open_loggers, require_loggers
+from zerolab.training.logger import (
+    LOGGERS,
+    LoggerKind,
+    export_tensorboard,
+    open_loggers,
+    require_loggers,
+)
 
 QUESTION = BASELINE.model_copy(update={"opponent": "mcts:10?tie_break=random"})
 
@@ -62,6 +69,21 @@ def test_log_receives_every_number_once(run, lists):
     assert opened.calls[0][1]["learn/loss/policy"] == 1.25
     assert opened.calls[1][1] == {"gate/wall_seconds": 1.5, "gate/accepted": 1.0, "gate/elo": 3.0}
     assert opened.calls[2][1]["final_evaluation/random/score_rate"] == 0.5
+
+
+@pytest.mark.parametrize("is_folder", [True, False])
+def test_tensorboard_events_are_not_written_through_links(run, tmp_path, is_folder):
+    log = export_tensorboard(run)
+    (events,) = log.iterdir()
+    precious = tmp_path / "precious"
+    link = log if is_folder else events
+    shutil.move(link, precious)
+    link.symlink_to(precious)
+    if precious.is_file():
+        precious.write_bytes(b"")
+    with pytest.raises(UserError, match="it is a link"):
+        export_tensorboard(run)
+    assert precious.is_dir() or not precious.read_bytes()
 
 
 def test_training_logs_all_stages_from_python_and_command_line(tmp_path, lists, capsys):

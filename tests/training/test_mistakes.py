@@ -263,6 +263,30 @@ def test_damaged_files_are_reported_and_kept(run, capsys, name, expected, damage
     assert path.read_bytes() == damaged
 
 
+def test_illegal_moves_of_recorded_games_are_refused(run, capsys):
+    games = RunFolder.open(run).games
+    stage = (1, SELF_PLAY_STAGE)
+    for action in (1000, 10**30, None):
+        first, *others = games.stage_games(*stage)
+        moves = [first.actions[0]] * 2 if action is None else [action]
+        games.write_stage(*stage, [first._replace(actions=tuple(moves)), *others])
+        assert main(["diversity", str(run)]) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert "games.sqlite is damaged" in line
+
+
+def test_incomplete_settings_of_downloaded_runs_are_accepted_or_reported(run, tmp_path, capsys):
+    folder = RunFolder.open(run)
+    complete = dict(folder.config)
+    folder.save_settings({name: complete[name] for name in complete if name != "preset"})
+    assert main(["plot", str(run), "--output", str(tmp_path / "curves.png")]) == 0
+    folder.save_settings(complete | {"start": {"source": "x"}})
+    capsys.readouterr()
+    assert main(["export", str(run), str(tmp_path / "agent.zerolab")]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "config.toml is damaged" in line
+
+
 def test_failed_extension_keeps_the_run_finished(run, capsys):
     (run / "examples" / "0002.npz").unlink()
     before = (run / "state.json").read_bytes()

@@ -257,6 +257,17 @@ def test_search_killed_before_any_journal_line_resumes_to_the_same_journal(tmp_p
     assert moment == len(uninterrupted["journal.jsonl"]) > 10
 
 
+@pytest.mark.parametrize("content", ["precious, without a line end", None])
+def test_journal_is_not_written_through_links(tmp_path, content):
+    precious = tmp_path / "precious"
+    if content is not None:
+        precious.write_text(content)
+    (tmp_path / "journal.jsonl").symlink_to(precious)
+    with pytest.raises(UserError, match="it is a link"):
+        TrialJournal(tmp_path / "journal.jsonl").append_logs([{"op_code": 0}])
+    assert (precious.read_text() if precious.exists() else None) == content
+
+
 def test_refused_trials_are_never_best(tmp_path):
     store = TrialStore(tmp_path, plan())
 

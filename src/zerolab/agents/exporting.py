@@ -51,7 +51,7 @@ from zerolab.store.arrays import (
     read_network_file,
     to_half_precision,
 )
-from zerolab.store.checks import hex_digest
+from zerolab.store.checks import hex_digest, user_errors_on_read
 from zerolab.store.folder import read_environments
 from zerolab.store.games import SELF_PLAY_STAGE, source_run_folder
 from zerolab.store.run_folder import RunFolder
@@ -168,12 +168,15 @@ def encode_agent_of_run(run: RunFolder, iteration: int) -> bytes:
 
 def _origin(run: RunFolder, iteration: int) -> AgentOrigin:
     """Return the origin of a network, from the records of its run."""
-    config = run.config
-    self_play = [
-        line
-        for line in run.metrics()
-        if line.get("stage") == SELF_PLAY_STAGE and line["iteration"] <= iteration
-    ]
+    config, lines = run.config, run.metrics()
+    with user_errors_on_read(run.path / "metrics.jsonl"):
+        self_play = [
+            line
+            for line in lines
+            if line.get("stage") == SELF_PLAY_STAGE and line["iteration"] <= iteration
+        ]
+    with user_errors_on_read(run.path / "config.toml"):
+        source = _source(config.get("start"))
     return AgentOrigin(
         run=_last_name(run.path),
         run_digest=hex_digest(json.dumps(config, sort_keys=True).encode()),
@@ -182,7 +185,7 @@ def _origin(run: RunFolder, iteration: int) -> AgentOrigin:
         iteration=iteration,
         games=sum(line.get("games", 0) for line in self_play),
         positions=sum(line.get("plies") or line.get("positions", 0) for line in self_play),
-        started_from=_source(config.get("start")),
+        started_from=source,
         environments=tuple(
             each for each in read_environments(run.path) if each.iteration <= max(1, iteration)
         ),

@@ -56,7 +56,7 @@ def check_not_symlink(path: Path) -> None:
     the user's files.
     """
     if path.is_symlink():
-        raise UserError(f"cannot write {quoted(path)}: it is a link; expected a file")
+        raise UserError(f"cannot write {quoted(path)}: it is a link; expected no link")
 
 
 def read_file(path: Path, max_bytes: int) -> bytes:

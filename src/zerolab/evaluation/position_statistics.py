@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -19,11 +20,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zerolab.core.errors import UserError, quoted
+from zerolab.evaluation.positions import check_recorded_games
 from zerolab.play.game_files import ReachedPositions, reached_positions
 from zerolab.report.figures import add_legend_below, new_figure, series_colour, shorten_name
 from zerolab.report.table import Z95, Interval, wilson_interval
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.rules import Game
+from zerolab.store.checks import user_errors_on_read
 from zerolab.store.games import SELF_PLAY_STAGE, GameRecord
 from zerolab.store.run_folder import RunFolder
 
@@ -196,9 +199,13 @@ def run_diversity(path: Path) -> Diversity:
     lines = [line for line in run.metrics() if line.get("stage") == SELF_PLAY_STAGE]
     if not lines:
         raise UserError(f"{path} has no self-play games: expected a run with at least one")
-    games = [run.games.stage_games(int(line["iteration"]), SELF_PLAY_STAGE) for line in lines]
-    self_play_seconds = sum(float(line.get("wall_seconds", 0.0)) for line in lines)
-    return games_diversity(str(path), parse_game(game), games, self_play_seconds)
+    with user_errors_on_read(path / "metrics.jsonl"):
+        iterations = [int(line["iteration"]) for line in lines]
+        self_play_seconds = sum(float(line.get("wall_seconds", 0.0)) for line in lines)
+    games = [run.games.stage_games(iteration, SELF_PLAY_STAGE) for iteration in iterations]
+    played = parse_game(game)
+    check_recorded_games(run.games.path, played, chain.from_iterable(games))
+    return games_diversity(str(path), played, games, self_play_seconds)
 
 
 def games_diversity(

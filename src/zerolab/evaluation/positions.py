@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +24,7 @@ from zerolab.store.checks import (
     hex_digest,
     user_errors_on_read,
 )
+from zerolab.store.games import GameRecord
 from zerolab.store.parquet import read_table, write_table
 
 _ALL_LEGAL_LINES = -1
@@ -44,6 +45,20 @@ def replay_move_sequences(
     masks = np.empty((count, rules.action_count(game)), np.bool_)
     invalid = int(_play_lines(game, moves, offsets, states, masks))
     return states, masks, None if invalid == _ALL_LEGAL_LINES else invalid
+
+
+def check_recorded_games(path: Path, game: Game, records: Iterable[GameRecord]) -> None:
+    """Raise UserError if the games read from the file `path` contain an illegal move."""
+    actions = [record.actions for record in records if record.actions]
+    count = rules.action_count(game)
+    if any(not 0 <= action < count for played in actions for action in played):
+        raise damaged_file_error(path, f"its actions are not all from 0 to {count - 1}")
+    offsets = np.cumsum([0, *(len(played) - 1 for played in actions)])
+    moves = np.array([action for played in actions for action in played[:-1]], np.int16)
+    _, masks, invalid = replay_move_sequences(game, moves, offsets)
+    last = [played[-1] for played in actions]
+    if invalid is not None or not masks[np.arange(len(last)), last].all():
+        raise damaged_file_error(path, "its games contain illegal moves")
 
 
 def legal_masks(game: Game, states: NDArray[np.uint64]) -> NDArray[np.bool_]:

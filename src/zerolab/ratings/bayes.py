@@ -59,8 +59,8 @@ def rate(
 
     Repeated games count once. `advantage` and `draw_elo` are on the model scale, like the BayesElo
     commands of the same names, and are fitted if None. Raises UserError if there are no games
-    between different players, if games do not connect all players, or if a parameter is out of
-    range.
+    between different players, if games do not connect all players, if a parameter is out of range,
+    or if the ratings do not converge because a given parameter is too large.
     """
     played = list(games)
     return rate_tallies(
@@ -86,7 +86,13 @@ def rate_tallies(
     point[n] = (advantage or 0.0) / ELO_PER_NATURAL_UNIT
     point[n + 1] = (_START_DRAW_ELO if draw_elo is None else draw_elo) / ELO_PER_NATURAL_UNIT
     posterior = _build_posterior(distinct_tally)
-    point = _maximum(posterior, point, free)
+    try:
+        point = _maximum(posterior, point, free)
+    except ArithmeticError as error:
+        raise UserError(
+            f"{error} with advantage = {advantage} and draw_elo = {draw_elo}: expected smaller"
+            " values, or none, so that they are fitted"
+        ) from None
     covariance = _inverse(posterior.negative_hessian(point), free)
     model = _sorted_model(
         distinct_tally.players, point * ELO_PER_NATURAL_UNIT, covariance * ELO_PER_NATURAL_UNIT**2
@@ -115,7 +121,7 @@ def _maximum(posterior: Posterior, point: Floats, free: NDArray[np.bool_]) -> Fl
             return point
     if gain < _NEAR:  # rounding prevents a closer approach
         return point
-    raise ArithmeticError(f"ratings did not converge: gain {gain}")
+    raise ArithmeticError("ratings did not converge")
 
 
 def _step_fraction(posterior: Posterior, point: Floats, step: Floats, gain: float) -> float:
@@ -127,7 +133,7 @@ def _step_fraction(posterior: Posterior, point: Floats, step: Floats, gain: floa
         if is_valid and posterior.log_density(trial) >= value + 0.25 * fraction * gain:
             return fraction
         fraction /= 2.0
-    raise ArithmeticError(f"ratings did not converge: no step improves them, gain {gain}")
+    raise ArithmeticError("ratings did not converge")
 
 
 def _newton_step(negative_hessian: Floats, gradient: Floats, free: NDArray[np.bool_]) -> Floats:

@@ -386,11 +386,15 @@ def _methods(settings: SearchSettings, per_tree: PerTreeSettings) -> SearchMetho
 
 
 def _first_step_options(settings: SearchSettings, uniform: bool) -> StepOptions:
-    """Return the options before the first step; uniform evaluations are free and not cached."""
+    """Return the options before the first step; uniform evaluations are free and not cached.
+
+    With several leaves per step, a cached leaf would be backed up while the others wait, so what
+    other trees have evaluated would change a search.
+    """
     return StepOptions(
         step_number=0,
         deduplicate=settings.deduplicate and not uniform,
-        use_cache=settings.cache > 0 and not uniform,
+        use_cache=settings.cache > 0 and not uniform and settings.leaves_per_step == 1,
         skip_evaluator=uniform,
         noise_fraction=settings.noise.fraction,
         noise_concentration=settings.noise.concentration,

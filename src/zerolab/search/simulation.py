@@ -102,15 +102,18 @@ def _prepare_root_once(methods, tree, search_state, options, b):
 def gather_trees(tree, search_state, begin, end, workspace):
     """Collect the trees from `begin` to `end` - 1 that have simulations to run.
 
-    Returns the number of collected trees and whether a tree ran out of nodes.
+    Each has room for all leaves of a step: memory grows with the fullest tree, so a step that it
+    could cut short would depend on other trees. Returns the number of collected trees and whether a
+    tree ran out of nodes.
     """
     actions = workspace.legal_mask.shape[0]
+    most_nodes = actions * search_state.waiting_leaves.shape[1]
     nodes = 1 + min(actions, EXPECTED_CHILDREN)
     count = 0
     is_full = False
     for b in range(begin, end):
         if search_state.is_active[b] and search_state.remaining_simulations[b] > 0:
-            if has_room(tree, b, actions):
+            if has_room(tree, b, most_nodes):
                 prefetch_nodes(tree, b, 0, nodes)
                 workspace.trees[count] = b
                 count += 1

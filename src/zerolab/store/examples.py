@@ -28,7 +28,9 @@ from numpy.typing import NDArray
 
 from zerolab.core.errors import UserError
 from zerolab.core.files import atomic_replace
+from zerolab.rules import rules
 from zerolab.rules.facts import ColumnForm, SearchFacts
+from zerolab.rules.rules import Game
 from zerolab.store.checks import (
     check_schema_version,
     damaged_file_error,
@@ -231,6 +233,23 @@ def load_examples(path: Path) -> tuple[Examples, dict[str, Any]]:
         if name not in columns:
             columns[name] = np.full(len(columns["plies"]), np.nan, _FORMS[name][0])
     return Examples(**columns), metadata
+
+
+def check_examples(path: Path, examples: Examples, game: Game) -> None:
+    """Raise UserError if examples do not fit a game: their widths, actions or outcomes."""
+    words, actions = rules.word_count(game), rules.action_count(game)
+    widths = {
+        "states": (examples.states.shape[1], words),
+        "policies": (examples.policies.shape[1], actions),
+        "action_values": (examples.action_values.shape[1], actions),
+    }
+    for name, (width, expected) in widths.items():
+        if width != expected:
+            raise damaged_file_error(path, f"{name} has {width} columns, expected {expected}")
+    if not ((examples.actions >= 0) & (examples.actions < actions)).all():
+        raise damaged_file_error(path, f"actions are not from 0 to {actions - 1}")
+    if not np.isin(examples.outcomes, (-1, 0, 1)).all():
+        raise damaged_file_error(path, "outcomes are not -1, 0 or 1")
 
 
 def read_full_search_count(path: Path) -> tuple[int, dict[str, Any]]:

@@ -354,6 +354,8 @@ def _game_of(row: _Row) -> GameRecord:
     number, first, second, actions, result, movers, given_plies = row
     spans = tuple((ply, name) for ply, name in json.loads(movers or "[]"))
     check_value_types(spans, (int, str))
+    if result not in (-1, 0, 1):
+        raise ValueError(f"result {result}")
     moves = tuple(map(int, actions.split()))
     return GameRecord(number, first, second, moves, result, spans, given_plies)
 

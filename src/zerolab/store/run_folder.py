@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from zerolab.core.errors import UserError
 from zerolab.core.files import check_not_symlink, make_folder, write_bytes
+from zerolab.rules.catalogue import parse_game
 from zerolab.store.arrays import (
     OPTIMIZER_KIND,
     WEIGHTS_KIND,
@@ -31,6 +32,7 @@ from zerolab.store.checks import damaged_file_error, user_errors_on_read, user_e
 from zerolab.store.examples import (
     Examples,
     UnfinishedGames,
+    check_examples,
     load_examples,
     load_target_features,
     load_unfinished_games,
@@ -61,6 +63,7 @@ CHANGEABLE_SETTINGS = (
 """Settings that can change when a run is resumed."""
 
 _POSITIONS = "positions"
+_WRITTEN_FOLDERS = "checkpoints", "examples", "unfinished", _POSITIONS, "tensorboard"
 _CHECKPOINT = re.compile(r"(\d{4,})(\.optimizer)?\.safetensors")
 _NPZ_FILE = re.compile(r"(\d{4,})\.npz")
 
@@ -119,11 +122,13 @@ class RunFolder:
     def locked(self) -> Iterator[None]:
         """Lock the run against other processes, and remove the files of an unfinished stage.
 
-        Raises UserError if another process is using the run, or if metrics or games are damaged; in
-        that case, nothing is changed. The lock is released when its process ends, even if the
-        process is killed.
+        Raises UserError if another process is using the run, if metrics or games are damaged, or if
+        a folder is a link; in that case, nothing is changed. The lock is released when its process
+        ends, even if the process is killed.
         """
         with lock_folder(self.path):
+            for name in _WRITTEN_FOLDERS:
+                check_not_symlink(self.path / name)
             current = RunFolder.open(self.path)
             if current.config != self.config:
                 raise UserError(f"{self.path} has just been changed by another process: try again")
@@ -293,6 +298,7 @@ class RunFolder:
         path = self._examples_path(iteration)
         examples, metadata = load_examples(path)
         self._check_origin(path, iteration, metadata)
+        check_examples(path, examples, parse_game(metadata["game"]))
         return examples
 
     def load_target_features(self, iteration: int) -> NDArray[np.float16]:
@@ -324,6 +330,7 @@ class RunFolder:
         path = self._unfinished_path(iteration)
         unfinished, metadata = load_unfinished_games(path)
         self._check_origin(path, iteration, metadata)
+        check_examples(path, unfinished.examples, parse_game(metadata["game"]))
         return unfinished
 
     def _metadata(self, iteration: int) -> dict[str, Any]:

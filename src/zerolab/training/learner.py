@@ -305,6 +305,7 @@ class Learner:
                 for key, value in optimizer_state.items()
                 if key.rpartition("/")[0] == name
             }
+            _check_optimizer_state(name, parameter, state, self.settings.optimizer.state_names)
             for quantity, value in state.items():
                 # With the parameter's memory layout, sums round as in an uninterrupted run.
                 self.optimizer.state[parameter][quantity] = (
@@ -316,3 +317,18 @@ class Learner:
     def weight_arrays(self) -> NamedArrays:
         """Return the network's weights, or their average, as arrays."""
         return self._average.average_arrays() if self._average else weights_to_arrays(self.network)
+
+
+def _check_optimizer_state(
+    name: str,
+    parameter: torch.Tensor,
+    state: Mapping[str, torch.Tensor],
+    names: frozenset[str] | None,
+) -> None:
+    """Raise UserError unless a parameter's state is empty, or its names and shapes fit."""
+    fits = all(value.ndim == 0 or value.shape == parameter.shape for value in state.values())
+    if not fits or (state and names is not None and state.keys() != names):
+        raise UserError(
+            f"the optimiser state of {name} is damaged or belongs to another optimiser; restore it"
+            " from a backup"
+        )

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from zerolab.core.errors import MissingExtraError, UserError, one_line
-from zerolab.core.files import atomic_replace, make_folder
+from zerolab.core.files import atomic_replace, check_not_symlink, make_folder
 from zerolab.core.nested_tables import flatten
 from zerolab.core.registry import Registry, load_plugins
 from zerolab.store.checks import require_regular_file, user_errors_on_write
@@ -243,8 +243,11 @@ class TensorBoardLogger:
         from tensorboard.compat.proto.event_pb2 import Event
         from tensorboard.summary.writer.record_writer import RecordWriter
 
-        make_folder(run.path / "tensorboard")
-        self._path = run.path / "tensorboard" / _EVENT_FILE
+        folder = run.path / "tensorboard"
+        check_not_symlink(folder)
+        make_folder(folder)
+        self._path = folder / _EVENT_FILE
+        check_not_symlink(self._path)
         if self._path.exists():
             require_regular_file(self._path)
         self._written = self._path.read_bytes() if self._path.exists() else None

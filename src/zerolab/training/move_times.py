@@ -25,6 +25,7 @@ from zerolab.core.config import Settings, validate
 from zerolab.core.errors import UserError, quoted
 from zerolab.core.files import write_text
 from zerolab.core.processes import available_cores
+from zerolab.evaluation.positions import check_recorded_games
 from zerolab.networks.catalogue import build_network
 from zerolab.networks.inference import NetworkEvaluator, default_device, default_precision
 from zerolab.networks.network_settings import NetworkSettings
@@ -263,13 +264,16 @@ class MeasurementSubject:
         Raises UserError if the run has no such network or no self-play games.
         """
         self_play = [stage for stage in run.games.stages() if stage[1] == SELF_PLAY_STAGE]
-        games = [game.actions for game in run.games.games_of_stages(self_play[-1:])]
-        if not games:
+        records = [game for game in run.games.games_of_stages(self_play[-1:]) if game.actions]
+        if not records:
             raise UserError(
                 f"{run.path} has no self-play games: expected a run with games whose positions can"
                 " be searched"
             )
-        return cls(saved_settings(run), iteration, load_run_evaluator(run, iteration), games)
+        settings = saved_settings(run)
+        check_recorded_games(run.games.path, parse_game(settings.game), records)
+        games = [record.actions for record in records]
+        return cls(settings, iteration, load_run_evaluator(run, iteration), games)
 
     @classmethod
     def untrained(cls, settings: TrainSettings, iteration: int) -> MeasurementSubject:

@@ -16,7 +16,7 @@ import inspect
 import math
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, cast
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, cast
 
 from pydantic import Field, field_validator, model_validator
 
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
 class OptimizerSettings(VariantSettings):
     """Base class of optimiser settings; torch is imported only to create an optimiser."""
+
+    state_names: ClassVar[frozenset[str] | None] = None
+    """Names of the state of each trained parameter; None if they are unknown."""
 
     def new_optimizer(self, parameters: Iterable[Parameter], learning_rate: float) -> Optimizer:
         """Return a torch optimiser for these parameters."""
@@ -65,6 +68,8 @@ def _implementation(parameters: Sequence[Parameter]) -> dict[str, Any]:
 
 class _AdamBaseSettings(OptimizerSettings):
     """Base class of the settings of Adam and AdamW."""
+
+    state_names = frozenset({"step", "exp_avg", "exp_avg_sq"})
 
     beta1: float = Field(default=0.9, ge=0, lt=1)
     """Decay rate of the running mean of gradients; schedules with momentum override this value.
@@ -133,6 +138,7 @@ class SgdSettings(OptimizerSettings):
     """
 
     name: Literal["sgd"] = "sgd"
+    state_names = frozenset({"momentum_buffer"})
 
     momentum: float = Field(default=0.9, ge=0, lt=1)
     """Fraction of b that the next step keeps. [Clausen2021], [Silver2017]: 0.9."""

@@ -15,11 +15,16 @@ from time import perf_counter, process_time
 from zerolab.core.errors import UserError, quoted
 from zerolab.core.processes import available_cores, is_multiprocessing_child
 from zerolab.core.resources import peak_memory_mib
+from zerolab.evaluation.positions import check_recorded_games
 from zerolab.networks.catalogue import build_network
 from zerolab.networks.inference import use_device
 from zerolab.play.executors import THREAD_EXECUTOR, Executor, ProcessExecutor
 from zerolab.play.pairings import check_opening_length
-from zerolab.play.selfplay_settings import ServiceMode, require_ray_if_needed
+from zerolab.play.selfplay_settings import (
+    ContinuousMode,
+    ServiceMode,
+    require_ray_if_needed,
+)
 from zerolab.rules.rules import Game
 from zerolab.store.folder import RunProgress
 from zerolab.store.run_folder import RunFolder
@@ -175,6 +180,7 @@ class Trainer:
             )
         run.prune()
         self._fill_window()
+        self._check_unfinished_games()
         if message := record_environment(run, context.learner):
             context.reporter.message(message)
         self._log.update()
@@ -220,6 +226,13 @@ class Trainer:
         context.window.resume_after(first - 1, skipped)
         for iteration in iterations:
             context.load_examples_into_window(iteration)
+
+    def _check_unfinished_games(self) -> None:
+        """Raise UserError if games to continue, perhaps of a downloaded run, have illegal moves."""
+        run, latest = self.context.run, self.context.run.latest_example_iteration
+        if latest and isinstance(self.context.settings.selfplay.mode, ContinuousMode):
+            games = run.load_unfinished_games(latest).games
+            check_recorded_games(run.path / "unfinished", self.context.game, games)
 
     def _current_stage(self) -> Stage:
         """Return the next stage to run, as named in state.json."""

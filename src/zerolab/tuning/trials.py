@@ -30,7 +30,7 @@ from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, Trial, TrialState
 
 from zerolab.core.errors import UserError
-from zerolab.core.files import check_regular_file, make_folder
+from zerolab.core.files import check_not_symlink, check_regular_file, make_folder
 from zerolab.store.checks import (
     check_schema_version,
     hex_digest,
@@ -69,6 +69,7 @@ class TrialJournal(BaseJournalBackend):
 
     def append_logs(self, logs: list[dict[str, Any]]) -> None:
         """Append entries durably; raise UserError if the disk is full or read-only."""
+        check_not_symlink(self._path)
         lines = "".join(_line(entry) for entry in logs)
         with user_errors_on_write(self._path), self._lock, open(self._path, "ab") as file:
             file.truncate(_complete_bytes(self._path))
