@@ -102,19 +102,22 @@ def test_trees_do_not_influence_each_other(name):
         ).all()
 
 
+@pytest.mark.parametrize("leaves", [1, 6])
 @pytest.mark.parametrize("deduplicate", [True, False])
 @pytest.mark.parametrize("cache", [0, 8, 4096])
-def test_deduplication_and_cache_change_only_the_work(deduplicate, cache):
+def test_deduplication_and_cache_change_only_the_work(deduplicate, cache, leaves):
     positions = [Position.start("connect_four:5x5")] * 5 + some_positions("connect_four:5x5", 5)
     game = positions[0].game
     plain = run(
         game,
-        SearchSettings(simulations=50, deduplicate=False, cache=0),
+        SearchSettings(simulations=50, deduplicate=False, cache=0, leaves_per_step=leaves),
         HashEvaluator(5),
         positions,
     )
     evaluator = HashEvaluator(5)
-    settings = SearchSettings(simulations=50, deduplicate=deduplicate, cache=cache)
+    settings = SearchSettings(
+        simulations=50, deduplicate=deduplicate, cache=cache, leaves_per_step=leaves
+    )
     saving = run(game, settings, evaluator, positions)
     slots = np.arange(10)
     assert (plain.root_visits(slots) == saving.root_visits(slots)).all()

@@ -120,8 +120,7 @@ class SearchPlayer:
         return self.search.select_leaves()
 
     def expand_and_backup(self, evaluation: Evaluation) -> tuple[Slots, Actions]:
-        if len(evaluation.values):
-            self.search.expand_and_backup(evaluation)
+        self.search.expand_and_backup(evaluation)
         slots = self._extend_unfinished(self.search.finish_step())
         return slots, self.decide(slots)
 

@@ -33,7 +33,7 @@ from zerolab.play.game_starts import NO_OPENINGS, Openings
 from zerolab.rules import compiled_rules, rules
 from zerolab.rules.catalogue import game_name
 from zerolab.rules.rules import ONGOING, Game
-from zerolab.search.evaluator import Evaluation, evaluate
+from zerolab.search.evaluator import NO_EVALUATIONS, evaluate
 
 GAMES_PER_BLOCK = 20
 """Block size, which is part of the format of stored tournaments."""
@@ -363,7 +363,7 @@ def _step_players(pools: Sequence[SlotPool]) -> Iterator[tuple[Ints, Actions]]:
     if len(states):
         evaluation = evaluate(leaf_players[0].evaluator, states, leaf_players[0].extra_outputs)
     else:
-        evaluation = Evaluation(np.empty((0, 0), np.float32), np.empty(0, np.float32))
+        evaluation = NO_EVALUATIONS
     for player, end, each in zip(leaf_players, ends, leaves, strict=True):
         rows = slice(end - len(each), end)
         yield player.expand_and_backup(evaluation.take(rows))

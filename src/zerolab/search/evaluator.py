@@ -67,6 +67,9 @@ class Evaluation(NamedTuple):
         )
 
 
+NO_EVALUATIONS = Evaluation(np.empty((0, 0), np.float32), np.empty(0, np.float32))
+
+
 @runtime_checkable
 class ExtraOutputEvaluator(Evaluator, Protocol):
     """Evaluator that can provide extra outputs: draw probabilities and action values."""
@@ -128,6 +131,8 @@ def has_network(evaluator: Evaluator) -> bool:
 
 _WAYS = 4
 NO_ENTRY = -1
+CACHED_ROW = -1
+"""`EvaluationCache.batch_row` of an entry of an earlier step for which a leaf is waiting."""
 
 _TAG = np.dtype([("request_step", np.int64), ("upper_hash", np.uint32), ("batch_row", np.int32)])
 """Tag that identifies the position in an entry; four tags fit in one CPU cache line."""
@@ -142,7 +147,7 @@ class EvaluationCache(NamedTuple):
 
     request_step: NDArray[np.int64]  # [size] step that requested the evaluation, 0 if empty
     upper_hash: NDArray[np.uint32]  # [size] upper half of the hash of the state
-    batch_row: NDArray[np.int32]  # [size] row in the batch of that step
+    batch_row: NDArray[np.int32]  # [size] row in the batch of that step, or CACHED_ROW
     states: NDArray[np.uint64]  # [size, words]
     values: NDArray[np.float32]  # [size]
     priors: NDArray[np.float32]  # [size, actions]

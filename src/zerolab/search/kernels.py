@@ -18,7 +18,7 @@ import numpy as np
 from zerolab.core import streams
 from zerolab.core.compiled import inlined, kernel
 from zerolab.core.memory import borrowed_view, copy_row, prefetch
-from zerolab.search.evaluator import NO_ENTRY, find_entry, reserve_entry
+from zerolab.search.evaluator import CACHED_ROW, NO_ENTRY, find_entry, reserve_entry
 from zerolab.search.methods import init_child_values
 from zerolab.search.simulation import (
     EXPECTED_CHILDREN,
@@ -29,6 +29,7 @@ from zerolab.search.simulation import (
     gather_trees,
 )
 from zerolab.search.simulation_options import (
+    cached_leaves_wait,
     decided_value,
     is_decided,
     is_waiting,
@@ -79,7 +80,9 @@ def _finish_simulation(
         earliest = 1 if options.use_cache else options.step_number
         entry = find_entry(cache, state, workspace.hashes[at], earliest)
     if options.skip_evaluator or (
-        entry != NO_ENTRY and cache.request_step[entry] < options.step_number
+        not cached_leaves_wait(methods.virtual_loss)
+        and entry != NO_ENTRY
+        and cache.request_step[entry] < options.step_number
     ):
         search_state.work_counts[CACHED_INDEX] += not options.skip_evaluator
         priors = workspace.uniform_priors if options.skip_evaluator else cache.priors[entry]
@@ -98,16 +101,27 @@ def _finish_simulation(
 
 
 @inlined
-def _request_evaluation(tree, cache, search_state, options, workspace, at, entry, batch_size):
+def _request_evaluation(
+    virtual_loss, tree, cache, search_state, options, workspace, at, entry, batch_size
+):
     """Add the leaf at index `at` of a group to the waiting leaves; return the new batch size.
 
-    `entry` is the cache entry of an equal position requested in this step, or NO_ENTRY.
+    `entry` is the cache entry of an equal position requested in this step or, if cached leaves
+    wait, in an earlier one; or NO_ENTRY.
     """
     b = workspace.trees[at]
     node = workspace.nodes[at]
     state = tree.states[b, node]
     place = search_state.waiting_count[b]
     search_state.waiting_leaves[b, place] = node
+    if cached_leaves_wait(virtual_loss) and entry != NO_ENTRY:
+        if cache.request_step[entry] < options.step_number:
+            cache.request_step[entry] = options.step_number  # keeps the entry during this step
+            cache.batch_row[entry] = CACHED_ROW
+        if cache.batch_row[entry] == CACHED_ROW:
+            search_state.work_counts[CACHED_INDEX] += 1
+            search_state.batch_rows[b, place] = -1 - entry
+            return batch_size
     if entry != NO_ENTRY and options.deduplicate:
         search_state.work_counts[DEDUPLICATED_INDEX] += 1
         search_state.batch_rows[b, place] = cache.batch_row[entry]
@@ -154,7 +168,15 @@ def _search_group(
                 continues = unstarted_simulations(methods.virtual_loss, search_state, b) > 0
             else:
                 batch_size = _request_evaluation(
-                    tree, cache, search_state, options, workspace, at, entry, batch_size
+                    methods.virtual_loss,
+                    tree,
+                    cache,
+                    search_state,
+                    options,
+                    workspace,
+                    at,
+                    entry,
+                    batch_size,
                 )
                 continues = mark_waiting(methods.virtual_loss, tree, search_state, b, node)
             if continues and not has_room(tree, b, actions * (1 + search_state.waiting_count[b])):
@@ -269,7 +291,7 @@ def expand_and_backup(game, methods, leaf_evaluator, handle, evaluations, begin,
     Returns the number of completed simulations. Disjoint ranges of trees can be processed in
     parallel, each with its own workspace and counts.
     """
-    forest, _, search_state, workspace = borrowed_view(handle.value)
+    forest, cache, search_state, workspace = borrowed_view(handle.value)
     tree = kernel_tree_arrays(forest)
     evaluations = borrowed_view(evaluations)
     simulations = 0
@@ -283,9 +305,19 @@ def expand_and_backup(game, methods, leaf_evaluator, handle, evaluations, begin,
                 b = workspace.trees[i]
                 node = np.int64(search_state.waiting_leaves[b, place])
                 row: Any = np.int64(search_state.batch_rows[b, place])
-                priors = evaluations.priors[row, ::1]  # strided like the rows of the cache
-                draw = draw_probability(tree.utility, evaluations.draw_probabilities, row)
-                evaluation = priors, evaluations.values[row], draw
+                if cached_leaves_wait(methods.virtual_loss) and row < 0:
+                    entry = -1 - row
+                    evaluation = (
+                        cache.priors[entry],
+                        cache.values[entry],
+                        draw_probability(tree.utility, cache.draw_probabilities, entry),
+                    )
+                else:
+                    evaluation = (
+                        evaluations.priors[row, ::1],  # strided like the rows of the cache
+                        evaluations.values[row],
+                        draw_probability(tree.utility, evaluations.draw_probabilities, row),
+                    )
                 simulations += expand_and_backup_leaf(
                     game,
                     methods,
@@ -298,6 +330,9 @@ def expand_and_backup(game, methods, leaf_evaluator, handle, evaluations, begin,
                     workspace,
                     True,
                 )
-                init_child_values(methods.fpu, tree, b, node, evaluations.action_values, row)
+                if cached_leaves_wait(methods.virtual_loss) and row < 0:
+                    init_child_values(methods.fpu, tree, b, node, cache.action_values, -1 - row)
+                else:
+                    init_child_values(methods.fpu, tree, b, node, evaluations.action_values, row)
         search_state.waiting_count[first:last] = 0
     return simulations

@@ -16,6 +16,7 @@ from zerolab.rules.facts import SearchFacts, policy_surprises
 from zerolab.rules.rules import Game, threads_for_playouts
 from zerolab.search import kernels, roots, simulation_options
 from zerolab.search.evaluator import (
+    NO_EVALUATIONS,
     Evaluation,
     Evaluator,
     UniformEvaluator,
@@ -189,12 +190,12 @@ class Search:
 
     def step(self) -> NDArray[np.int64]:
         """Run one step; return the trees whose searches finished, int64[n]."""
-        states = self.select_leaves()
+        states, evaluation = self.select_leaves(), NO_EVALUATIONS
         if len(states):
             start = perf_counter()
             evaluation = evaluate(self.evaluator, states, self.extra_outputs)
             self.seconds_by_part["evaluate"] += perf_counter() - start
-            self.expand_and_backup(evaluation)
+        self.expand_and_backup(evaluation)
         return self.finish_step()
 
     def finish_step(self) -> NDArray[np.int64]:
@@ -228,7 +229,9 @@ class Search:
         return self._search_state.leaf_states[: int(rows)]
 
     def expand_and_backup(self, evaluation: Evaluation) -> None:
-        """Expand the selected leaves and back up their values, given their evaluations."""
+        """Expand all waiting leaves and back up their values; some may have cached evaluations."""
+        if not self._search_state.waiting_count.any():
+            return
         start = perf_counter()
         evaluations = evaluation_arrays(evaluation)
         if self._step_options.use_cache:
@@ -386,15 +389,11 @@ def _methods(settings: SearchSettings, per_tree: PerTreeSettings) -> SearchMetho
 
 
 def _first_step_options(settings: SearchSettings, uniform: bool) -> StepOptions:
-    """Return the options before the first step; uniform evaluations are free and not cached.
-
-    With several leaves per step, a cached leaf would be backed up while the others wait, so what
-    other trees have evaluated would change a search.
-    """
+    """Return the options before the first step; uniform evaluations are free and not cached."""
     return StepOptions(
         step_number=0,
         deduplicate=settings.deduplicate and not uniform,
-        use_cache=settings.cache > 0 and not uniform and settings.leaves_per_step == 1,
+        use_cache=settings.cache > 0 and not uniform,
         skip_evaluator=uniform,
         noise_fraction=settings.noise.fraction,
         noise_concentration=settings.noise.concentration,

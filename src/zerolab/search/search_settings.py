@@ -133,8 +133,7 @@ class SearchSettings(Settings):
 
     cache: int = Field(default=1 << 16, ge=0, le=1 << 26)
     """Number of positions whose evaluations are cached until the network changes; 0 disables the
-    cache. Results can change only under the same conditions as with `deduplicate`. Not used with
-    several `leaves_per_step`, where cached leaves would change which others are selected."""
+    cache. Results can change only under the same conditions as with `deduplicate`."""
 
     leaves_per_step: int = Field(default=1, ge=1, le=4096)
     """Maximum number of leaves per tree and step, selected with virtual loss [Chaslot2008]. Several

@@ -279,6 +279,15 @@ def unstarted_simulations(virtual_loss: Any, search_state: Any, b: int) -> int:
 
 
 @VIRTUAL_LOSS_INTERFACE.declare
+def cached_leaves_wait(virtual_loss: Any) -> bool:
+    """Return whether leaves with cached evaluations wait until the end of the step like others.
+
+    Otherwise the positions that other trees have evaluated would change which leaves are selected.
+    """
+    raise AssertionError
+
+
+@VIRTUAL_LOSS_INTERFACE.declare
 def is_waiting(virtual_loss: Any, tree: Any, b: int, node: int) -> bool:
     """Return whether a leaf is already waiting for an evaluation."""
     raise AssertionError
@@ -324,6 +333,10 @@ class _NoVirtualLossRule:
         return search_state.remaining_simulations[b]
 
     @staticmethod
+    def cached_leaves_wait(virtual_loss):
+        return False
+
+    @staticmethod
     def is_waiting(virtual_loss, tree, b, node):
         return False
 
@@ -345,6 +358,10 @@ class _VirtualLossRule:
     @staticmethod
     def unstarted_simulations(virtual_loss, search_state, b):
         return search_state.remaining_simulations[b] - search_state.waiting_count[b]
+
+    @staticmethod
+    def cached_leaves_wait(virtual_loss):
+        return True
 
     @staticmethod
     def is_waiting(virtual_loss, tree, b, node):

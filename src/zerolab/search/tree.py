@@ -195,7 +195,7 @@ class SearchState(NamedTuple):
     remaining_simulations: NDArray[np.int32]  # [B] simulations that have not finished
     waiting_count: NDArray[np.int32]  # [B] leaves waiting for evaluations
     waiting_leaves: NDArray[np.int32]  # [B, leaves] nodes waiting for evaluations
-    batch_rows: NDArray[np.int32]  # [B, leaves] row of each waiting leaf in the batch
+    batch_rows: NDArray[np.int32]  # [B, leaves] row in the batch, or -1 - cache entry, of each leaf
     playout_key: NDArray[np.uint64]  # [B] random stream of leaf evaluators and ties
     noise_key: NDArray[np.uint64]  # [B] random stream of root noise
     is_root_unprepared: NDArray[np.bool_]  # [B] True until the root rule prepares the root
