@@ -101,7 +101,8 @@ def test_study_has_a_card_with_its_strongest_verdict(page: Page) -> None:
 
 def test_term_is_explained_by_keyboard(page: Page) -> None:
     page.goto(f"/run#run={RUN}")
-    term = page.get_by_role("button", name="Training Elo", exact=True)
+    summary = page.get_by_role("region", name="Summary")
+    term = summary.get_by_role("button", name="Training Elo", exact=True)
     term.focus()
     page.keyboard.press("Enter")
     tip = page.locator("#tip")
