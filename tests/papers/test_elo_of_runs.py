@@ -10,7 +10,7 @@ import pytest
 from made_up_runs import alike, design_of, made_up_results, made_up_run, noise
 from scipy.stats import spearmanr
 
-from zerolab.papers.elo import correlation_with_elo
+from zerolab.papers.elo import correlation_with_elo, rank_correlations
 from zerolab.papers.loss_functions.analysis import (
     RunElos,
     attenuation_factor,
@@ -22,6 +22,7 @@ from zerolab.papers.loss_functions.study import LOSS_SYMBOLS, LossFunctionsStudy
 from zerolab.report.table import Z95
 from zerolab.studies.block_model import fit_per_game_models, ranked_lead
 from zerolab.studies.claims import MissingEstimate
+from zerolab.studies.joint_estimates import bootstrap_mean_statistic
 from zerolab.training.records import GateRecord
 
 
@@ -112,6 +113,31 @@ def test_correlation_includes_differences_between_the_levels_of_a_group():
     assert between.value > 0.9
     assert between.p_value(0.5) < 0.01
     assert within.value < 0.9
+
+
+def test_groups_of_a_part_are_resampled_together():
+    """Two levels with opposite numbers have equal correlations in every sample of seeds."""
+    sign = {"value": 1.0, "policy": -1.0}
+
+    def opposite(planned, what):
+        number = np.random.default_rng([planned.factors["seed"], *what.encode()]).normal(0.0, 100.0)
+        return sign.get(planned.factors["loss"], 0.0) * number
+
+    def measure(planned):
+        return {**alike(planned), "elo": opposite(planned, "elo") + opposite(planned, "more")}
+
+    design = design_of(LossFunctionsStudy, "mini").restricted_to_parts(["othello-5x5"])
+    results = made_up_results("mini", design, measure, lambda run: opposite(run, "elo"))
+    found = correlation_with_elo(
+        results, design.part_names, "loss", [["value"], ["policy"]],
+        lambda run: run.training_elos[-1],
+    )  # fmt: skip
+    elos = results.tournaments["othello-5x5"].elo_above_agent
+    runs = results.runs_where("othello-5x5", loss="value")
+    pairs = np.array([[(run.training_elos[-1], elos(run))] for run in runs])
+    alone = bootstrap_mean_statistic(pairs, statistic=rank_correlations)
+    assert 0.1 < found.value < 0.99
+    np.testing.assert_allclose(found.replicates, alone.replicates)
 
 
 def test_correlation_needs_three_runs_per_group():

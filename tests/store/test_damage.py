@@ -342,8 +342,12 @@ def test_missing_network_names_available_ones(folder):
 
 
 @pytest.mark.parametrize(
-    "name", [".lock", "metrics.jsonl", "games.sqlite", "checkpoints", "examples", "tensorboard"]
-)
+    "name",
+    [
+        ".lock", "metrics.jsonl", "games.sqlite", "checkpoints", "examples", "unfinished",
+        "positions", "tensorboard",
+    ],
+)  # fmt: skip
 def test_run_does_not_write_through_links(tmp_path, name):
     """A state without stages removes files, which must not follow links to the user's files."""
     run, other = train(tmp_path / "run"), train(tmp_path / "other")

@@ -95,20 +95,27 @@ class NothingRecurs(dict):
 
 
 @pytest.mark.parametrize(
-    "damage",
+    ("quantity", "value"),
     [
-        lambda state, key: state | {key: np.zeros(3, np.float32)},
-        lambda state, key: {name: state[name] for name in state if name != key},
+        ("exp_avg", np.zeros(3, np.float32)),
+        ("exp_avg", np.float32(0.0)),
+        ("exp_avg", None),
+        ("step", np.zeros(3, np.float32)),
+        ("step", np.float32(-1.0)),
+        ("step", np.float32(np.nan)),
+        ("other", np.float32(0.0)),
     ],
-    ids=["shape", "missing"],
 )
-def test_damaged_optimizer_state_is_refused(damage):
+def test_damaged_optimizer_state_is_refused(quantity, value):
     learner = new_learner()
     learner.learn(small_window(), 0, 1)
     state = learner.optimizer_arrays()
-    key = next(name for name in state if name.endswith("/exp_avg"))
+    key = next(name for name in state if name.endswith("/exp_avg")).rpartition("/")[0]
+    state[f"{key}/{quantity}"] = np.asarray(value)
+    if value is None:
+        del state[f"{key}/{quantity}"]
     with pytest.raises(UserError, match=r"optimiser state of .* is damaged"):
-        new_learner().restore(learner.weight_arrays(), damage(state, key))
+        new_learner().restore(learner.weight_arrays(), state)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

@@ -8,14 +8,19 @@ import os
 import signal
 import sys
 import time
+from dataclasses import replace
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
+import numpy as np
 import pytest
+from tiny_training import killed_before_commit, train
 
 from promised import contents
 from zerolab.cli.main import main
+from zerolab.core.errors import UserError
 from zerolab.store.run_folder import RunFolder
+from zerolab.training.configure import resolve_settings
 
 SETTINGS = [
     "iterations=3",
@@ -155,3 +160,23 @@ def test_finished_run_continues_with_more_iterations(tmp_path, undisturbed, monk
     ]
     assert lines[0] == lines[1]
     assert len(lines[0]) == 9
+
+
+@pytest.mark.parametrize("is_unfinished", [False, True])
+def test_illegal_moves_to_continue_are_refused(tmp_path, is_unfinished):
+    """The run continues games and begins others at positions of earlier games."""
+    mode = 'selfplay.mode={name = "continuous", plies = 12}'
+    changes = [mode, "selfplay.start=archive", "gate=always", "final_evaluation.games=0"]
+    settings = resolve_settings(None, "smoke", changes)
+    with killed_before_commit(2, "selfplay"):
+        train(tmp_path / "run", settings)
+    run = RunFolder.open(tmp_path / "run")
+    unfinished, examples = run.load_unfinished_games(1), run.load_examples(1)
+    moves = unfinished.examples if is_unfinished else examples
+    changed = replace(moves, actions=np.full_like(moves.actions, 8))
+    if is_unfinished:
+        run.save_unfinished_games(1, unfinished._replace(examples=changed))
+    else:
+        run.save_examples(1, changed)
+    with pytest.raises(UserError, match="contain illegal moves"):
+        train(tmp_path / "run", settings)

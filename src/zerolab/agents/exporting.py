@@ -175,16 +175,18 @@ def _origin(run: RunFolder, iteration: int) -> AgentOrigin:
             for line in lines
             if line.get("stage") == SELF_PLAY_STAGE and line["iteration"] <= iteration
         ]
+        games = sum(line.get("games", 0) for line in self_play)
+        positions = sum(line.get("plies") or line.get("positions", 0) for line in self_play)
     with user_errors_on_read(run.path / "config.toml"):
-        source = _source(config.get("start"))
+        preset, source = _last_name(Path(config.get("preset", ""))), _source(config.get("start"))
     return AgentOrigin(
         run=_last_name(run.path),
         run_digest=hex_digest(json.dumps(config, sort_keys=True).encode()),
-        preset=_last_name(Path(config.get("preset", ""))),
+        preset=preset,
         seed=read_play_settings(run).seed,
         iteration=iteration,
-        games=sum(line.get("games", 0) for line in self_play),
-        positions=sum(line.get("plies") or line.get("positions", 0) for line in self_play),
+        games=games,
+        positions=positions,
         started_from=source,
         environments=tuple(
             each for each in read_environments(run.path) if each.iteration <= max(1, iteration)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -204,7 +203,7 @@ def run_diversity(path: Path) -> Diversity:
         self_play_seconds = sum(float(line.get("wall_seconds", 0.0)) for line in lines)
     games = [run.games.stage_games(iteration, SELF_PLAY_STAGE) for iteration in iterations]
     played = parse_game(game)
-    check_recorded_games(run.games.path, played, chain.from_iterable(games))
+    check_recorded_games(run.games.path, played, (each.actions for part in games for each in part))
     return games_diversity(str(path), played, games, self_play_seconds)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +24,6 @@ from zerolab.store.checks import (
     hex_digest,
     user_errors_on_read,
 )
-from zerolab.store.games import GameRecord
 from zerolab.store.parquet import read_table, write_table
 
 _ALL_LEGAL_LINES = -1
@@ -47,9 +46,9 @@ def replay_move_sequences(
     return states, masks, None if invalid == _ALL_LEGAL_LINES else invalid
 
 
-def check_recorded_games(path: Path, game: Game, records: Iterable[GameRecord]) -> None:
-    """Raise UserError if the games read from the file `path` contain an illegal move."""
-    actions = [record.actions for record in records if record.actions]
+def check_recorded_games(path: Path, game: Game, games: Iterable[Sequence[int]]) -> None:
+    """Raise UserError if games from the file `path`, given by their actions, have illegal moves."""
+    actions = [played for played in games if played]
     count = rules.action_count(game)
     if any(not 0 <= action < count for played in actions for action in played):
         raise damaged_file_error(path, f"its actions are not all from 0 to {count - 1}")

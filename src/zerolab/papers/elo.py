@@ -73,10 +73,13 @@ def elo_spread_ratio(
     if missing := unfinished_tournaments_note(results, [part]):
         return missing
     tournament = results.tournaments[part]
-    by_level: list[dict[FactorLevel, float]] = [{} for _ in (level, *others)]
-    for elos, each in zip(by_level, (level, *others), strict=True):
-        runs = filter(tournament.includes_run, results.runs_where(part, **{factor: each}))
-        elos |= {run.seed: tournament.final_rating(run).elo for run in runs}
+    by_level: list[dict[FactorLevel, float]] = [
+        {
+            run.seed: tournament.final_rating(run).elo
+            for run in results.runs_where(part, **{factor: each}) if tournament.includes_run(run)
+        }
+        for each in (level, *others)
+    ]  # fmt: skip
     seeds = sorted(set(by_level[0]).intersection(*by_level), key=str)
     if not seeds:
         return removed_runs_note(results, part)

@@ -273,7 +273,8 @@ def _play_in_process(number: int, play: Callable[..., Any], job: Any, batch: Gam
         if not is_memory_error(error):
             raise
         raise UserError(
-            f"not enough memory ({one_line(error)}): resume the run with fewer selfplay.processes"
+            f"not enough memory ({one_line(error) or 'no details'}): resume the run with fewer"
+            " selfplay.processes"
         ) from None
     finally:
         compilation_observers.remove(reporter)

@@ -20,7 +20,6 @@ from zerolab.agents.agent import Actions, Slots
 from zerolab.core import streams
 from zerolab.core.compiled import kernel
 from zerolab.core.config import VariantSettings
-from zerolab.core.errors import UserError
 from zerolab.core.registry import Registry
 from zerolab.replay.rows import empty_hash_table, find_or_insert_rows
 from zerolab.rules import compiled_rules, rules
@@ -127,7 +126,6 @@ class ArchiveStart(GameStart):
         rows, weights = rows[weights > 0], weights[weights > 0]
         if not rows.size:
             return NO_OPENINGS
-        _require_whole_games(examples, rows)
         return ArchiveOpenings(
             seed, iteration, self.share, examples.actions, rows, examples.plies[rows],
             np.cumsum(weights),
@@ -135,15 +133,6 @@ class ArchiveStart(GameStart):
 
 
 GAME_STARTS.add("archive", ArchiveStart)
-
-
-def _require_whole_games(examples: Examples, rows: NDArray[np.int64]) -> None:
-    """Raise UserError unless the moves that lead to the positions in `rows` precede them."""
-    first = rows - examples.plies[rows]
-    is_whole = (first >= 0) & (examples.plies[rows] >= 0)
-    is_whole &= (examples.games[first] == examples.games[rows]) & (examples.plies[first] == 0)
-    if not is_whole.all():
-        raise UserError("the run's examples lack moves of a game; restore them from a backup")
 
 
 def _distinct_positions(

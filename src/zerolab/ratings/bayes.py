@@ -88,16 +88,20 @@ def rate_tallies(
     posterior = _build_posterior(distinct_tally)
     try:
         point = _maximum(posterior, point, free)
-    except ArithmeticError as error:
-        raise UserError(
-            f"{error} with advantage = {advantage} and draw_elo = {draw_elo}: expected smaller"
-            " values, or none, so that they are fitted"
-        ) from None
+    except _NotConvergedError:
+        given = {"advantage": advantage, "draw_elo": draw_elo}
+        values = ", ".join(f"{name} = {value}" for name, value in given.items() if value)
+        fix = f" with {values}: expected smaller values, or none" if values else ""
+        raise UserError(f"the ratings do not converge{fix}") from None
     covariance = _inverse(posterior.negative_hessian(point), free)
     model = _sorted_model(
         distinct_tally.players, point * ELO_PER_NATURAL_UNIT, covariance * ELO_PER_NATURAL_UNIT**2
     )
     return Ratings(_player_ratings(model, full_tally, distinct_tally), model)
+
+
+class _NotConvergedError(Exception):
+    """Error for a posterior whose maximum is too far away."""
 
 
 def _maximum(posterior: Posterior, point: Floats, free: NDArray[np.bool_]) -> Floats:
@@ -121,7 +125,7 @@ def _maximum(posterior: Posterior, point: Floats, free: NDArray[np.bool_]) -> Fl
             return point
     if gain < _NEAR:  # rounding prevents a closer approach
         return point
-    raise ArithmeticError("ratings did not converge")
+    raise _NotConvergedError
 
 
 def _step_fraction(posterior: Posterior, point: Floats, step: Floats, gain: float) -> float:
@@ -133,7 +137,7 @@ def _step_fraction(posterior: Posterior, point: Floats, step: Floats, gain: floa
         if is_valid and posterior.log_density(trial) >= value + 0.25 * fraction * gain:
             return fraction
         fraction /= 2.0
-    raise ArithmeticError("ratings did not converge")
+    raise _NotConvergedError
 
 
 def _newton_step(negative_hessian: Floats, gradient: Floats, free: NDArray[np.bool_]) -> Floats:

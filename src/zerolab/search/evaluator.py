@@ -2,8 +2,8 @@
 
 A cached evaluation serves equal positions within a step and in later steps. This does not change
 results if evaluations do not depend on the batch (see `SearchSettings.cache`). The table has a
-fixed size: a position can be stored in any of four adjacent entries, and replaces the oldest of the
-four.
+fixed size: a position can be stored in any of four adjacent entries. It replaces the one requested
+first or, with several leaves per step, the one not used for longest.
 """
 
 from __future__ import annotations
@@ -68,6 +68,7 @@ class Evaluation(NamedTuple):
 
 
 NO_EVALUATIONS = Evaluation(np.empty((0, 0), np.float32), np.empty(0, np.float32))
+"""Evaluations of an empty batch."""
 
 
 @runtime_checkable
@@ -145,7 +146,7 @@ class EvaluationCache(NamedTuple):
     value and priors.
     """
 
-    request_step: NDArray[np.int64]  # [size] step that requested the evaluation, 0 if empty
+    request_step: NDArray[np.int64]  # [size] step of the request or of the last wait, 0 if empty
     upper_hash: NDArray[np.uint32]  # [size] upper half of the hash of the state
     batch_row: NDArray[np.int32]  # [size] row in the batch of that step, or CACHED_ROW
     states: NDArray[np.uint64]  # [size, words]

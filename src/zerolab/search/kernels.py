@@ -2,8 +2,8 @@
 
 In each step, `select_leaves` descends every active tree until it reaches a position to evaluate.
 The evaluator then evaluates the whole batch, and `expand_and_backup` uses the results. Simulations
-that end in a finished game or a cached position are backed up immediately, so a batch contains only
-positions to evaluate. Trees never influence each other.
+that end in a finished game or, with one leaf per step, a cached position are backed up immediately,
+so a batch contains only positions to evaluate. Trees never influence each other.
 
 Helpers are inlined. A call inside a branch can be slow (docs/decisions/0010). A helper is compiled
 once for each combination of types, so indices are cast to the same type wherever it is called.

@@ -107,13 +107,13 @@ def gather_trees(tree, search_state, begin, end, workspace):
     tree ran out of nodes.
     """
     actions = workspace.legal_mask.shape[0]
-    most_nodes = actions * search_state.waiting_leaves.shape[1]
+    leaves = search_state.waiting_leaves.shape[1]
     nodes = 1 + min(actions, EXPECTED_CHILDREN)
     count = 0
     is_full = False
     for b in range(begin, end):
         if search_state.is_active[b] and search_state.remaining_simulations[b] > 0:
-            if has_room(tree, b, most_nodes):
+            if has_room(tree, b, actions * min(leaves, search_state.remaining_simulations[b])):
                 prefetch_nodes(tree, b, 0, nodes)
                 workspace.trees[count] = b
                 count += 1

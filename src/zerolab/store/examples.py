@@ -181,6 +181,15 @@ class Examples(SearchFacts):
     full: Annotated[NDArray[np.bool_], ColumnForm("bool", "position")]
     """bool[N]: True for moves with a full search; other moves are not used for training."""
 
+    def move_sequences(self) -> list[list[int]]:
+        """Return the actions of every game; raise ValueError if moves of a game are missing."""
+        starts = np.flatnonzero(self.plies == 0)
+        lengths = np.diff(np.append(starts, len(self.plies)))
+        expected = np.arange(len(self.plies)) - np.repeat(starts, lengths)
+        if len(expected) != len(self.plies) or (self.plies != expected).any():
+            raise ValueError("moves of a game are missing")
+        return [part.tolist() for part in np.split(self.actions, starts[1:])]
+
     def discounted_outcomes(self, discount: float) -> NDArray[np.float64]:
         """Return the outcomes, float64[N], multiplied by `discount` for each ply until the end."""
         return self.outcomes * np.float64(discount) ** self.plies_left

@@ -222,10 +222,12 @@ class RunFolder:
         """Return the path of the optimiser state of a network."""
         return self.path / "checkpoints" / f"{iteration:04}.optimizer.safetensors"
 
-    def _examples_path(self, iteration: int) -> Path:
+    def examples_path(self, iteration: int) -> Path:
+        """Return the path of the examples of an iteration."""
         return self.path / "examples" / f"{iteration:04}.npz"
 
-    def _unfinished_path(self, iteration: int) -> Path:
+    def unfinished_path(self, iteration: int) -> Path:
+        """Return the path of the games that are unfinished at the end of an iteration."""
         return self.path / "unfinished" / f"{iteration:04}.npz"
 
     def save_network(
@@ -289,13 +291,13 @@ class RunFolder:
     ) -> None:
         """Save the examples of an iteration, and the features for a head that learns them."""
         save_examples(
-            self._examples_path(iteration), examples, features, **self._metadata(iteration)
+            self.examples_path(iteration), examples, features, **self._metadata(iteration)
         )
         self._latest["examples"] = iteration
 
     def load_examples(self, iteration: int) -> Examples:
         """Return the examples of an iteration; raise UserError if they are missing or damaged."""
-        path = self._examples_path(iteration)
+        path = self.examples_path(iteration)
         examples, metadata = load_examples(path)
         self._check_origin(path, iteration, metadata)
         check_examples(path, examples, parse_game(metadata["game"]))
@@ -303,31 +305,27 @@ class RunFolder:
 
     def load_target_features(self, iteration: int) -> NDArray[np.float16]:
         """Return the features of an iteration's examples; raise UserError like `load_examples`."""
-        path = self._examples_path(iteration)
+        path = self.examples_path(iteration)
         features, metadata = load_target_features(path)
         self._check_origin(path, iteration, metadata)
         return features
 
     def read_full_search_count(self, iteration: int) -> int:
         """Return the number of an iteration's examples with a full search."""
-        path = self._examples_path(iteration)
+        path = self.examples_path(iteration)
         count, metadata = read_full_search_count(path)
         self._check_origin(path, iteration, metadata)
         return count
 
     def save_unfinished_games(self, iteration: int, unfinished: UnfinishedGames) -> None:
         """Save the games that are unfinished at the end of an iteration."""
-        path = self._unfinished_path(iteration)
+        path = self.unfinished_path(iteration)
         make_folder(path.parent)
         save_unfinished_games(path, unfinished, **self._metadata(iteration))
 
     def load_unfinished_games(self, iteration: int) -> UnfinishedGames:
-        """Return the games that are unfinished at the end of an iteration.
-
-        The iteration must be the latest with examples. Raises UserError if the games are missing
-        or damaged.
-        """
-        path = self._unfinished_path(iteration)
+        """Return the unfinished games of the latest iteration; raise UserError if damaged."""
+        path = self.unfinished_path(iteration)
         unfinished, metadata = load_unfinished_games(path)
         self._check_origin(path, iteration, metadata)
         check_examples(path, unfinished.examples, parse_game(metadata["game"]))

@@ -256,16 +256,16 @@ class SpreadRatio(NamedTuple):
 
 
 class RelativeSpread(NamedTuple):
-    """Standard deviation between groups relative to that within groups, for groups of equal size.
+    """Standard deviation of one kind of effect relative to another, such as between and within.
 
-    If group effects are normally distributed, F is distributed as ``1 + size * spread**2`` times
+    If the effects are normally distributed, F is distributed as ``1 + size * spread**2`` times
     Fisher's F; see `SpreadRatio`.
     """
 
     sqrt_f: SpreadRatio
-    """Square root of F, the mean square between groups divided by that within groups."""
+    """Square root of F, such as the mean square between groups divided by that within groups."""
     group_size: int
-    """Number of values in each group."""
+    """Number of values whose mean F compares, such as the size of a group."""
 
     @property
     def value(self) -> float:

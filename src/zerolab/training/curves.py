@@ -17,7 +17,6 @@ from zerolab.report.figures import (
 )
 from zerolab.report.table import Cell, Column, Table
 from zerolab.store.run_folder import RunFolder
-from zerolab.training.configure import saved_settings
 from zerolab.training.panels import BEST_NETWORK_SERIES, Panel, XAxis, metric_panels, x_coordinates
 from zerolab.training.records import (
     AccuracyRecord,
@@ -98,8 +97,8 @@ def draw_curves(runs: Sequence[RunFolder], x: XAxis = "iterations") -> Figure:
         axes.set_axis_off()
     add_legend_below(figure, _handles(curves))
     if len(runs) == 1:
-        settings = saved_settings(runs[0])
-        figure.suptitle(f"{settings.game}, preset {settings.preset}", parse_math=False)
+        game, preset = (runs[0].config.get(name, "") for name in ("game", "preset"))
+        figure.suptitle(f"{game}, preset {preset}", parse_math=False)
     return figure
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -310,7 +311,7 @@ class Learner:
                 # With the parameter's memory layout, sums round as in an uninterrupted run.
                 self.optimizer.state[parameter][quantity] = (
                     torch.empty_like(parameter).copy_(value)
-                    if value.ndim
+                    if value.shape == parameter.shape
                     else value.to(parameter.device)
                 )
 
@@ -325,9 +326,16 @@ def _check_optimizer_state(
     state: Mapping[str, torch.Tensor],
     names: frozenset[str] | None,
 ) -> None:
-    """Raise UserError unless a parameter's state is empty, or its names and shapes fit."""
-    fits = all(value.ndim == 0 or value.shape == parameter.shape for value in state.values())
-    if not fits or (state and names is not None and state.keys() != names):
+    """Raise UserError unless a parameter's state is empty, or its names and shapes fit.
+
+    The state of optimisers with unknown names is not checked.
+    """
+    if not state or names is None:
+        return
+    step = state.get("step", torch.tensor(0.0))
+    fits = step.shape == () and 0 <= step < math.inf
+    arrays = (value for quantity, value in state.items() if quantity != "step")
+    if state.keys() != names or not fits or any(each.shape != parameter.shape for each in arrays):
         raise UserError(
             f"the optimiser state of {name} is damaged or belongs to another optimiser; restore it"
             " from a backup"

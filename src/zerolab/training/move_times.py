@@ -264,15 +264,15 @@ class MeasurementSubject:
         Raises UserError if the run has no such network or no self-play games.
         """
         self_play = [stage for stage in run.games.stages() if stage[1] == SELF_PLAY_STAGE]
-        records = [game for game in run.games.games_of_stages(self_play[-1:]) if game.actions]
-        if not records:
+        records = run.games.games_of_stages(self_play[-1:])
+        games = [record.actions for record in records if record.actions]
+        if not games:
             raise UserError(
                 f"{run.path} has no self-play games: expected a run with games whose positions can"
                 " be searched"
             )
         settings = saved_settings(run)
-        check_recorded_games(run.games.path, parse_game(settings.game), records)
-        games = [record.actions for record in records]
+        check_recorded_games(run.games.path, parse_game(settings.game), games)
         return cls(settings, iteration, load_run_evaluator(run, iteration), games)
 
     @classmethod

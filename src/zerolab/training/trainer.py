@@ -20,12 +20,10 @@ from zerolab.networks.catalogue import build_network
 from zerolab.networks.inference import use_device
 from zerolab.play.executors import THREAD_EXECUTOR, Executor, ProcessExecutor
 from zerolab.play.pairings import check_opening_length
-from zerolab.play.selfplay_settings import (
-    ContinuousMode,
-    ServiceMode,
-    require_ray_if_needed,
-)
+from zerolab.play.selfplay_settings import ContinuousMode, ServiceMode, require_ray_if_needed
 from zerolab.rules.rules import Game
+from zerolab.store.checks import user_errors_on_read
+from zerolab.store.examples import Examples
 from zerolab.store.folder import RunProgress
 from zerolab.store.run_folder import RunFolder
 from zerolab.training.configure import saved_settings
@@ -180,7 +178,7 @@ class Trainer:
             )
         run.prune()
         self._fill_window()
-        self._check_unfinished_games()
+        self._check_games_to_continue()
         if message := record_environment(run, context.learner):
             context.reporter.message(message)
         self._log.update()
@@ -227,12 +225,30 @@ class Trainer:
         for iteration in iterations:
             context.load_examples_into_window(iteration)
 
-    def _check_unfinished_games(self) -> None:
-        """Raise UserError if games to continue, perhaps of a downloaded run, have illegal moves."""
-        run, latest = self.context.run, self.context.run.latest_example_iteration
-        if latest and isinstance(self.context.settings.selfplay.mode, ContinuousMode):
+    def _check_games_to_continue(self) -> None:
+        """Raise UserError if games with which self-play continues have illegal moves.
+
+        The run may have been downloaded, and kernels do not check moves.
+        """
+        context, run = self.context, self.context.run
+        latest, settings = run.latest_example_iteration, self.context.settings
+        if not latest or self._is_over():
+            return
+
+        def load_checked(iteration: int) -> Examples:
+            examples, path = run.load_examples(iteration), run.examples_path(iteration)
+            with user_errors_on_read(path):
+                sequences = examples.move_sequences()
+            check_recorded_games(path, context.game, sequences)
+            return examples
+
+        if isinstance(settings.selfplay.mode, ContinuousMode):
             games = run.load_unfinished_games(latest).games
-            check_recorded_games(run.path / "unfinished", self.context.game, games)
+            actions = (game.actions for game in games)
+            check_recorded_games(run.unfinished_path(latest), context.game, actions)
+        settings.selfplay.start.new_openings(
+            load_checked, settings.search.discount, settings.seed, latest + 1
+        )
 
     def _current_stage(self) -> Stage:
         """Return the next stage to run, as named in state.json."""

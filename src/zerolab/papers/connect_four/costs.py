@@ -275,7 +275,7 @@ def _accuracy_within_run(points: Sequence[AccuracyPoint], cost: float) -> float 
 def difference_at_equal_moves(
     runs: PointsByVariant, one: str, other: str, measure: _Measure
 ) -> StudentEstimate | MissingEstimate:
-    """Return the difference of a measure of the first moves, as many as all runs of both play."""
+    """Return the difference in a measure of the moves that all runs of both variants reach."""
     pair = (points for name in (one, other) for points in runs.get(name, {}).values())
     moves = min((each[-1].moves for each in pair), default=0)
     return _difference(runs, one, other, lambda points: measure(_first_moves(points, moves)))

@@ -195,8 +195,8 @@ PRODUCT_LIKE_SUM_CLAIM = Claim(
 )
 VALUE_TRAINING_ELO_CLAIM = _claim(
     "value-highest-training-elo", "Minimising the value loss achieves the highest training Elo"
-    " (said after a sentence on Gobang, without naming a game).", "[Wang2020a, section 6.3.3]",
-    "final training Elo of l_v minus that of l_p, l_+, l_x, smallest mean over all boards",
+    " (the paper names no game; the sentence before is on Gobang).", "[Wang2020a, section 6.3.3]",
+    "final training Elo of l_v minus that of l_p, l_+, l_x, mean over boards, smallest difference",
     smallest=SMALLEST_ELO_DIFFERENCE, gatekeeper=TRAINING_ELO_BIAS_CLAIM, figure="training-elo",
 )  # fmt: skip
 ALL_LOSSES_LEARN_CLAIM = _claim(
