@@ -131,6 +131,10 @@ def test_whole_games_follow_the_rules(game):
     assert send(engine, "genmove b") == "= pass"
     assert send(engine, "play w pass") == "="
     _check_score(position, send(engine, "final_score")[2:])
+    finished = send(engine, "showboard")
+    for _ in range(2):  # the two passes
+        assert send(engine, "undo") == "="
+        assert send(engine, "showboard") == finished
     for _ in position.history:
         assert send(engine, "undo") == "="
     assert send(engine, "undo") == "? cannot undo"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from league.test_playing import EVALUATOR, GAME, PLAIN, settings
@@ -121,8 +122,20 @@ def test_damaged_state_is_reported(uninterrupted, tmp_path):
     arrays, metadata = module.load_arrays(state_path(League(uninterrupted[2], CHOSEN)), "league")
     LEAGUE_FOLDER_KIND.write_settings(tmp_path, CHOSEN.model_dump())
     metadata = {name: metadata[name] for name in ("played", "stages")}
-    for damage in ({"ratings": None}, {"played": None}):
-        remaining_arrays = {name: array for name, array in arrays.items() if name not in damage}
+    damages = (
+        {"ratings": None},
+        {"played": None},
+        {"ratings": arrays["ratings"][:-1]},
+        {"values": np.full_like(arrays["values"], np.nan)},
+        {"active": np.zeros_like(arrays["active"])},
+        {"active": arrays["active"] + 10**6},
+        {"generations": arrays["generations"] + 5},
+    )
+    for damage in damages:
+        changed = {name: value for name, value in damage.items() if value is not None}
+        remaining_arrays = {
+            name: array for name, array in arrays.items() if name not in damage
+        } | changed
         remaining_metadata = {name: value for name, value in metadata.items() if name not in damage}
         save_arrays(
             tmp_path / "population.safetensors", "league", remaining_arrays, **remaining_metadata

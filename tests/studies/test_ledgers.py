@@ -334,7 +334,7 @@ def test_foreign_and_damaged_files_are_reported(folders, tmp_path):
 
 def test_repeated_long_strings_are_refused(tmp_path, monkeypatch):
     """They need almost no space in the file, but much in memory."""
-    monkeypatch.setattr(ledger, "_MAX_BYTES", 1 << 20)
+    monkeypatch.setattr(ledger, "MAX_LEDGER_BYTES", 1 << 20)
     names = ["kind", "part", "label", "key", "details"]
     columns = pa.schema([pa.field(name, pa.string(), nullable=False) for name in names])
     table = pa.table({name: ["x" * 10_000] * 1000 for name in names}, schema=columns)
@@ -345,7 +345,7 @@ def test_repeated_long_strings_are_refused(tmp_path, monkeypatch):
 
 
 def test_long_strings_are_refused_before_they_are_read(tmp_path, monkeypatch):
-    monkeypatch.setattr(ledger, "_MAX_BYTES", 1 << 20)
+    monkeypatch.setattr(ledger, "MAX_LEDGER_BYTES", 1 << 20)
     monkeypatch.setattr(parquet, "_read_columns", None)
     names = ["kind", "part", "label", "key", "details"]
     columns = pa.schema([pa.field(name, pa.string(), nullable=False) for name in names])

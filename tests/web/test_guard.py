@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import random
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -220,6 +221,18 @@ def test_links_out_of_the_folder_are_not_followed(
         assert response.status_code == 403
     finally:
         link.unlink()
+
+
+def test_networks_in_the_working_directory_are_not_served(
+    client: TestClient, here: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Relative paths without a folder, with and without an iteration or a digest."""
+    shutil.copytree(here / "runs" / "tiny", tmp_path / "hidden")
+    (tmp_path / "hidden.zerolab").write_bytes(b"")
+    monkeypatch.chdir(tmp_path)
+    for agent in ("hidden", "hidden@0", "hidden@0?seed=4", "hidden.zerolab", "hidden.zerolab@5"):
+        request = {"agent": agent, "game": "gobang:3x3:3"}
+        assert client.post("/api/v1/agent", json=request).status_code == 403, agent
 
 
 def test_names_too_long_for_files_are_refused(client: TestClient) -> None:

@@ -32,6 +32,7 @@ from zerolab.agents.file_agents import (
 from zerolab.agents.run_agents import find_run_and_iteration, read_play_settings
 from zerolab.agents.specs import agent_kind_and_argument
 from zerolab.core import __version__
+from zerolab.core.config import validate
 from zerolab.core.errors import MissingExtraError, UserError, did_you_mean, one_line, quoted
 from zerolab.core.files import check_output_path, read_file, write_bytes
 from zerolab.networks.catalogue import build_network
@@ -179,20 +180,17 @@ def _origin(run: RunFolder, iteration: int) -> AgentOrigin:
         positions = sum(line.get("plies") or line.get("positions", 0) for line in self_play)
     with user_errors_on_read(run.path / "config.toml"):
         preset, source = _last_name(Path(config.get("preset", ""))), _source(config.get("start"))
-    return AgentOrigin(
-        run=_last_name(run.path),
-        run_digest=hex_digest(json.dumps(config, sort_keys=True).encode()),
-        preset=preset,
-        seed=read_play_settings(run).seed,
-        iteration=iteration,
-        games=games,
-        positions=positions,
-        started_from=source,
-        environments=tuple(
-            each for each in read_environments(run.path) if each.iteration <= max(1, iteration)
-        ),
-        written_by=__version__,
-    )
+        run_digest = hex_digest(json.dumps(config, sort_keys=True).encode())
+    environments = [
+        each for each in read_environments(run.path) if each.iteration <= max(1, iteration)
+    ]
+    facts = {
+        "run": _last_name(run.path), "run_digest": run_digest, "preset": preset,
+        "seed": read_play_settings(run).seed, "iteration": iteration, "games": games,
+        "positions": positions, "started_from": source, "environments": environments,
+        "written_by": __version__,
+    }  # fmt: skip
+    return validate(AgentOrigin, facts, source=str(run.path))
 
 
 def _source(start: Any) -> SourceNetwork | None:

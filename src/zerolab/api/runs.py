@@ -220,6 +220,8 @@ def cost_to_reach(
     with at least this accuracy, or None if no iteration has reached it. Raises UserError for a
     level outside [0, 1].
     """
+    require_type("levels", levels, Iterable, "a list, such as [0.8, 0.9]")
+    require_type("iterations", iterations, Sequence, "the result of run_costs")
     checked_levels = list(levels)
     for level in checked_levels:
         if not (isinstance(level, int | float) and 0 <= level <= 1):

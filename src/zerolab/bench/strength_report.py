@@ -82,7 +82,7 @@ class AccuracyLog:
         for line in read_text(self._path, _MAX_BYTES).splitlines():
             try:
                 table = json.loads(line)
-            except ValueError:
+            except (ValueError, RecursionError):
                 raise UserError(f"{self._path} is damaged: expected JSON lines") from None
             yield validate(NetworkAccuracy, table, source=str(self._path))
 

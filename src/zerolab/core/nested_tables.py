@@ -175,6 +175,8 @@ def flatten(
     list of their names, and the keys of each table follow, as in ``network.heads.policy.weight``.
     """
     for name, value in table.items():
+        if not isinstance(name, str):
+            raise UserError(f"{prefix}{quoted(name)} is not a key: expected text")
         key = prefix + name
         if isinstance(value, Mapping) and value:
             yield from flatten(value, f"{key}.", into_lists=into_lists)

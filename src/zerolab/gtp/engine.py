@@ -179,6 +179,7 @@ class GtpEngine:
     def _play(self, colour: str = "", move: str = "", *_: str) -> str:
         mover = parse_colour(colour)
         if self._position.outcome is not None and move.lower() == PASS:
+            self._positions.append(self._position)  # `undo` takes back each answer
             return ""
         position = self._with_mover(mover)
         self._positions.append(position.play(parse_vertex(position, move)))
@@ -187,6 +188,7 @@ class GtpEngine:
     def _genmove(self, colour: str = "", *_: str) -> str:
         position, action = self._choose(parse_colour(colour))
         if action is None:
+            self._positions.append(position)
             return PASS
         if action == FORFEIT_ACTION:
             return "resign"

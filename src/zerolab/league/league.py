@@ -25,7 +25,9 @@ from zerolab.core.nested_tables import assign, parse_assignments
 from zerolab.league.league_settings import CHANGEABLE_LEAGUE_SETTINGS, LeagueSettings
 from zerolab.league.playing import play_league_games, player_number
 from zerolab.league.population import (
+    COLUMN_NAMES,
     Population,
+    check_population,
     count_new_positions,
     draw_pairs,
     first_generation,
@@ -128,7 +130,6 @@ LEAGUE_FOLDER_KIND = FolderKind("league", "league.toml", "--out")
 
 _KIND = "league"
 _STATE = "population.safetensors"
-_POPULATION = ("values", "sigmas", "ratings", "games", "points", "generations", "parents")
 
 LeagueProgressCallback = Callable[["LeagueState", int, str], object]
 """Callback that receives the last saved state, the number of finished games, and a note."""
@@ -207,7 +208,7 @@ class League:
         source = str(path / LEAGUE_FOLDER_KIND.settings_file)
         league = cls(path, validate(LeagueSettings, LEAGUE_FOLDER_KIND.read_settings(path), source))
         if (path / _STATE).exists():
-            league.state = _load(path / _STATE)
+            league.state = _load(path / _STATE, len(league.settings.parameters))
         return league
 
     @classmethod
@@ -283,16 +284,17 @@ def check_game_count(settings: LeagueSettings, total: int) -> None:
 
 def _save(path: Path, state: LeagueState) -> None:
     population = state.population
-    arrays = {name: getattr(population, name) for name in _POPULATION}
+    arrays = {name: getattr(population, name) for name in COLUMN_NAMES}
     arrays |= {"active": np.stack(population.active), "seen": state.seen_hashes}
     save_arrays(path, _KIND, arrays, played=state.game_count, stages=state.batch_count)
 
 
-def _load(path: Path) -> LeagueState:
+def _load(path: Path, parameter_count: int) -> LeagueState:
     arrays, metadata = load_arrays(path, _KIND)
     with user_errors_on_read(path):
-        columns = {name: arrays[name] for name in _POPULATION}
+        columns = {name: arrays[name] for name in COLUMN_NAMES}
         population = Population(**columns, active=list(arrays["active"]))
+        check_population(population, parameter_count)
         return LeagueState(
             population, int(metadata["played"]), int(metadata["stages"]), arrays["seen"]
         )

@@ -14,6 +14,8 @@ from zerolab.league.league_settings import LeagueSettings
 from zerolab.play.game_files import ReachedPositions
 
 NO_PARENT = -1
+COLUMN_NAMES = ("values", "sigmas", "ratings", "games", "points", "generations", "parents")
+"""Arrays of a `Population` with one row per player."""
 """Parent number of players in the first generation."""
 
 _MIN_GAMES = 20
@@ -49,6 +51,27 @@ class Population:
     def newest_players(self) -> NDArray[np.int64]:
         """Return the numbers of the players in the newest generation."""
         return np.flatnonzero(self.generations == self.generation)
+
+
+def check_population(population: Population, parameter_count: int) -> None:
+    """Raise ValueError if the arrays of a population, perhaps from a stranger, do not fit."""
+    count, generations = len(population.ratings), len(population.active)
+    for name in COLUMN_NAMES:
+        column = getattr(population, name)
+        is_matrix = name in ("values", "sigmas")
+        if column.shape != ((count, parameter_count) if is_matrix else (count,)):
+            raise ValueError(f"{name} has the shape {column.shape}")
+        if not np.isfinite(column).all():
+            raise ValueError(f"{name} is not finite")
+    for active in population.active:
+        numbers = np.unique(active)
+        if len(numbers) < max(2, len(active)) or numbers[0] < 0 or numbers[-1] >= count:
+            raise ValueError("its active players are not distinct players")
+    ages = population.generations
+    if not generations or ages.min() < 0 or ages.max() != generations - 1:
+        raise ValueError("its generations do not match its active players")
+    if population.games.min() < 0 or population.parents.max() >= count:
+        raise ValueError("its games or parents are out of range")
 
 
 def first_generation(settings: LeagueSettings) -> Population:

@@ -379,7 +379,7 @@ def _listed_files(folder: Path) -> list[str]:
     try:
         table = json.loads(text)
         schema, names = table["schema_version"], list(table["files"])
-    except (ValueError, TypeError, LookupError) as error:
+    except (ValueError, TypeError, LookupError, RecursionError) as error:
         raise _damaged(path, one_line(error)) from error
     if schema != SCHEMA:
         raise UserError(

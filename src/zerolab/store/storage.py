@@ -251,7 +251,7 @@ class FolderStorage:
                 content = stream.read()
         try:
             digests = json.loads(content)
-        except ValueError:
+        except (ValueError, RecursionError):
             return {}
         return digests if isinstance(digests, dict) else {}
 

@@ -26,7 +26,7 @@ from zerolab.studies.looks import TakenLook, check_seeds, parse_looks
 from zerolab.training.records import Record
 from zerolab.training.reporting import parse_records
 
-_MAX_BYTES = 1 << 26
+MAX_LEDGER_BYTES = 1 << 26
 _MAX_GAMES = 1_000_000  # limit on the games of two players, per colour
 SCHEMA = 1
 LEDGER_FILE_KIND = "study ledger"
@@ -131,7 +131,7 @@ def read_ledger(path: Path) -> Ledger:
     """Read a ledger; raise UserError if the file is missing, damaged or of a different kind."""
     header, table = read_table(
         path, _COLUMNS, LEDGER_FILE_KIND, SCHEMA, written_by="zerolab study", rows_at_once=1,
-        max_bytes=_MAX_BYTES,
+        max_bytes=MAX_LEDGER_BYTES,
     )  # fmt: skip
     with user_errors_on_read(path):
         identified = LedgerHeader(*(str(header[name]) for name in LedgerHeader._fields))

@@ -198,14 +198,18 @@ class StudyFolder:
     def save_computation_result(
         self, computation: PlannedComputation, result: Mapping[str, Any]
     ) -> None:
-        """Store the result of a computation or measurement."""
+        """Store the result of a computation or measurement; raise UserError if it is not JSON."""
         path = self._computation_path(computation)
         make_folder(path.parent)
         table = {
             "schema_version": SCHEMA, "function": computation.function_path,
             "arguments": dict(computation.arguments), "result": dict(result),
         }  # fmt: skip
-        write_text(path, json.dumps(table, indent=1, allow_nan=False) + "\n")
+        try:
+            text = json.dumps(table, indent=1, allow_nan=False)
+        except (ValueError, TypeError) as error:
+            raise UserError(f"{computation.title}: {error}") from None
+        write_text(path, f"{text}\n")
 
     @property
     def ledger_path(self) -> Path:

@@ -242,6 +242,8 @@ class TrialStore:
 
     def _lock(self, number: int) -> FileLock | None:
         """Acquire and return the lock of a trial, or return None if another process holds it."""
+        for name in ("runs", "presets"):
+            check_not_symlink(self.folder / name)
         make_folder(self.folder / "runs")
         lock = FileLock(self.folder / "runs" / f".{number:04}.lock")
         with user_errors_on_write(self.folder):

@@ -140,11 +140,14 @@ def _require_at_most(agent: Agent, key: str, setting: int, most: int) -> None:
 
 
 def _is_misspelt(path: str) -> bool:
-    """Return whether `path` is probably a misspelt agent, such as mtcs:100, and not a path."""
+    """Return whether `path` is probably a misspelt agent, such as mtcs:100, and not a path.
+
+    The path of a network can end with ``@`` and an iteration or a digest.
+    """
     if "/" in path:
         return False
     try:
-        return not Path(path).exists()
+        return not any(Path(each).exists() for each in (path, path.rpartition("@")[0] or path))
     except OSError:  # no file can have this name
         return True
 

@@ -175,7 +175,7 @@ def one_run(lab: Lab, run: RunName) -> RunDetails:
     baselines = [each for each in records if isinstance(each, BaselineRecord)]
     return RunDetails(
         run=run_response(run_summary(folder.path)),
-        settings=dict(flatten(folder.config)),
+        settings=_settings(folder),
         networks=saved_networks(folder),
         baselines=[BaselineResponse.model_validate(each) for each in baselines],
         environments=[
@@ -197,7 +197,7 @@ def setting_differences(lab: Lab, names: RunNames) -> list[SettingDifference]:
     """Return the settings in which runs differ, in the order of the first run's settings."""
     if len(set(names)) < len(names):
         raise UserError("the same run is listed twice: expected different runs")
-    tables = [dict(flatten(open_run(lab.folders, name).config)) for name in names]
+    tables = [_settings(open_run(lab.folders, name)) for name in names]
     if len(tables) < 2:
         raise UserError("only one run to compare: expected at least two")
     keys = dict.fromkeys(key for table in tables for key in table)
@@ -207,6 +207,13 @@ def setting_differences(lab: Lab, names: RunNames) -> list[SettingDifference]:
         for key, values in values_by_key.items()
         if any(value != values[0] for value in values)
     ]
+
+
+def _settings(run: RunFolder) -> dict[str, SettingValue]:
+    """Return a run's settings by dotted key; dates, which no setting has, become text."""
+    known = (str, int, float, list, dict)
+    values = flatten(run.config)
+    return {key: value if isinstance(value, known) else str(value) for key, value in values}
 
 
 def run_response(run: RunSummary) -> RunResponse:

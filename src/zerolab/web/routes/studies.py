@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import hashlib
 import io
 import shlex
 import threading
@@ -20,8 +19,10 @@ from pydantic import BaseModel
 from zerolab.core.errors import UserError, did_you_mean, quoted
 from zerolab.core.files import read_text
 from zerolab.report.html import HTML_PAGE, html_page, is_report_file_name
+from zerolab.store.checks import hex_digest
 from zerolab.studies.execution import StudyExecution
 from zerolab.studies.findings import findings_document, judge_studies, read_ledgers, study_claims
+from zerolab.studies.ledger import MAX_LEDGER_BYTES
 from zerolab.studies.study import (
     LEDGER_FILE_NAME,
     REPORT_FOLDER,
@@ -205,7 +206,7 @@ class _FindingsCache:
                 path for path in sorted(folder.glob(f"*/{LEDGER_FILE_NAME}")) if path.is_file()
             ]
             # Each report rewrites the ledger, usually with the same content.
-            state = [(path, hashlib.sha256(path.read_bytes()).hexdigest()) for path in paths]
+            state = [(path, _digest(path)) for path in paths]
             known, page = self._pages.get(folder, ([], ""))
             if not page or known != state:
                 ledgers, refused = read_ledgers(folder)
@@ -217,6 +218,15 @@ class _FindingsCache:
 
 
 _findings = _FindingsCache()
+
+
+def _digest(path: Path) -> str:
+    """Return the digest of a ledger; its size if it is too large to be read, "" if unreadable."""
+    try:
+        size = path.stat().st_size
+        return str(size) if size > MAX_LEDGER_BYTES else hex_digest(path.read_bytes())
+    except OSError:
+        return ""
 
 
 def _report_link(ledger: Path, figure: str) -> str:

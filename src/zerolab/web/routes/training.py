@@ -153,10 +153,9 @@ def resume(lab: Lab, request: RunActionRequest) -> TrainingProcessResponse:
     require_training_allowed(lab, "starting, stopping and resuming runs")
     run = open_run(lab.folders, request.run)
     changes = [] if request.iterations is None else [f"iterations={request.iterations}"]
-    baselines = run.config.get("final_evaluation", {}).get("baselines", [])
-    if baselines:
-        _require_served(lab.folders, [f"final_evaluation.baselines={list(baselines)!r}"])
     settings = resume_settings(run, changes)
+    if baselines := settings.final_evaluation.baselines:
+        _require_served(lab.folders, [f"final_evaluation.baselines={list(baselines)!r}"])
     if run.progress.finished and settings.iterations <= run.config["iterations"]:
         raise UserError(
             f"{request.run} is finished: expected more than {settings.iterations} iterations"
