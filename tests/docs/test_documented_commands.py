@@ -92,6 +92,7 @@ def stubs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         "game": "connect_four:6x7", "supervised.positions": "FILE", "supervised.digest": "0" * 64
     }  # fmt: skip
     monkeypatch.chdir(tmp_path)
+    Path("docs").symlink_to(ROOT / "docs")
     for name in ("league", "tuning"):
         Path(name).mkdir()
         Path(name, "best.toml").touch()
