@@ -257,6 +257,14 @@ def test_search_killed_before_any_journal_line_resumes_to_the_same_journal(tmp_p
     assert moment == len(uninterrupted["journal.jsonl"]) > 10
 
 
+@pytest.mark.parametrize("operation", [{"op_code": 99}, {"op_code": "x"}, {}])
+def test_unknown_operations_in_a_journal_are_reported(tmp_path, operation):
+    TrialStore(tmp_path, plan())
+    TrialJournal(tmp_path / "journal.jsonl").append_logs([operation])
+    with pytest.raises(UserError, match=r"journal.jsonl is damaged"):
+        TrialStore(tmp_path, plan())
+
+
 @pytest.mark.parametrize("content", ["precious, without a line end", None])
 def test_journal_is_not_written_through_links(tmp_path, content):
     precious = tmp_path / "precious"

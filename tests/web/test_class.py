@@ -164,6 +164,18 @@ def test_tournament_of_a_new_class_has_a_new_folder(tmp_path):
     assert Classroom.open(tmp_path, ["Cleo"]).next_tournament_number() == 4
 
 
+def test_class_of_a_stranger_is_refused(tmp_path, monkeypatch):
+    """A downloaded folder can contain a class whose tokens its author knows."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "stranger"))
+    tokens = Classroom.open(tmp_path / "class", ["Ada"]).record
+    assert Classroom.open(tmp_path / "class", ["Ada"]).record == tokens
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "user"))
+    with pytest.raises(UserError, match="written by another user"):
+        Classroom.open(tmp_path / "class", ["Ada"])
+    (tmp_path / "class" / "class.json").unlink()
+    assert Classroom.open(tmp_path / "class", ["Ada"]).record.teacher != tokens.teacher
+
+
 def test_agents_are_read_again_only_if_their_files_change(members, monkeypatch):
     members.bring("Ada", "mcts", playouts=3)
     members.teacher.get("/api/v1/class/manage")

@@ -14,7 +14,7 @@ from fastapi.testclient import TestClient
 from starlette.websockets import WebSocketDisconnect
 
 from zerolab.web import server
-from zerolab.web.folders import Folders
+from zerolab.web.folders import Folders, folder_secret
 from zerolab.web.laboratory import Laboratory
 from zerolab.web.security import MAX_BODY_BYTES
 from zerolab.web.server import make_app
@@ -283,6 +283,15 @@ def test_malformed_requests_get_error_responses(client: TestClient) -> None:
         assert set(response.json()) == {"error"}
 
 
+def test_token_is_not_in_the_served_folder(tmp_path: Path, state_folder: Path) -> None:
+    token = folder_secret(tmp_path / ".server")
+    assert token == folder_secret(tmp_path / ".server") != folder_secret(tmp_path / "other")
+    assert not list(tmp_path.iterdir())
+    files = [path for path in state_folder.rglob("*") if path.is_file()]
+    assert token in [path.read_text() for path in files]
+    assert {path.stat().st_mode & 0o777 for path in files} == {0o600}
+
+
 @pytest.mark.parametrize(
     ("host", "names", "status"),
     [("127.0.0.1", ["lab.example"], 401), ("0.0.0.0", [], 401), ("127.0.0.1", [], 200)],
@@ -321,5 +330,4 @@ def test_invalid_utf8_of_client_logs_no_traceback(
 
 
 def _token() -> str:
-    path = Folders().server_folder / "token"
-    return path.read_text() if path.exists() else ""
+    return folder_secret(Folders().server_folder)

@@ -272,9 +272,13 @@ class TrialStore:
         warm_up = math.ceil(self._plan.base_settings.iterations / _WARM_UP_DIVISOR)
         median_pruner = MedianPruner(_MIN_COMPLETE, warm_up)
         pruner = median_pruner if self._plan.has_pruning else NopPruner()
-        storage = JournalStorage(TrialJournal(path))
-        if storage.get_all_studies():
-            return optuna.load_study(study_name=_NAME, storage=storage, pruner=pruner)
+        with user_errors_on_read(path):  # Optuna does not check the operations in a journal
+            try:
+                storage = JournalStorage(TrialJournal(path))
+                if storage.get_all_studies():
+                    return optuna.load_study(study_name=_NAME, storage=storage, pruner=pruner)
+            except AssertionError as error:
+                raise ValueError(error) from error
         return optuna.create_study(
             storage=storage,
             study_name=_NAME,

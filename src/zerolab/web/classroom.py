@@ -34,7 +34,8 @@ from zerolab.core.processes import process_pool
 from zerolab.play.tournament import Tournament, TournamentSettings, play_slice
 from zerolab.rules.catalogue import parse_game
 from zerolab.store.arrays import AGENT_SUFFIX
-from zerolab.web.folders import Folders
+from zerolab.store.checks import hex_digest
+from zerolab.web.folders import Folders, folder_secret
 from zerolab.web.live_search import find_agent
 from zerolab.web.requests import NotFoundError, error_message
 
@@ -87,6 +88,8 @@ class ClassTournament(Settings):
 class ClassRecord(Settings):
     """Content of the class file."""
 
+    key: str
+    """Digest of the user's secret for the folder, by which tokens of strangers are recognised."""
     teacher: str = Field(min_length=_TOKEN_BYTES)
     """Token of the teacher."""
     pupils: tuple[Pupil, ...]
@@ -112,13 +115,18 @@ class Classroom:
         """Return the class stored in a folder, with the pupils in `names`; create it if necessary.
 
         Returning pupils keep their tokens and agents, even after an absence. Raises UserError if
-        the file is damaged or cannot be written.
+        the file is damaged, cannot be written or was written by another user, who knows its tokens.
         """
-        path = folder / "class.json"
+        path, key = folder / "class.json", hex_digest(folder_secret(folder).encode())
         known: dict[str, Pupil] = {}
-        record = ClassRecord(teacher=_new_token(), pupils=())
+        record = ClassRecord(key=key, teacher=_new_token(), pupils=())
         if path.exists():
             record = _read(path)
+            if record.key != key:
+                raise UserError(
+                    f"{quoted(path)} was written by another user or for another folder, so others"
+                    " may know its tokens: delete it, and all members get new links"
+                )
             known = {pupil.name: pupil for pupil in (*record.pupils, *record.absent)}
         pupils = tuple(known.get(name) or Pupil(name=name, token=_new_token()) for name in names)
         make_folder(folder)

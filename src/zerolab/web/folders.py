@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import os
 import re
+import secrets
 import threading
 import time
 from collections import OrderedDict
@@ -15,6 +17,8 @@ from typing import Generic, TypeVar
 from weakref import WeakValueDictionary
 
 from zerolab.core.errors import UserError, quoted
+from zerolab.core.files import read_text
+from zerolab.store.checks import hex_digest
 from zerolab.store.folder import is_locked
 from zerolab.store.listing import RunSummary, find_runs, summarise_run
 from zerolab.store.run_folder import RunFolder, is_run
@@ -251,3 +255,41 @@ def run_trend(path: Path) -> Trend:
             return Trend("", [])
 
     return _TRENDS.get(str(path), progress_files(path), read)
+
+
+_SECRET_BYTES = 24
+_MAX_SECRET_BYTES = 200
+
+
+def folder_secret(folder: Path) -> str:
+    """Return this user's secret for a served folder, which stays the same across servers.
+
+    It is stored outside of the folder, whose author could otherwise know it. Raises UserError if it
+    cannot be read or written.
+    """
+    name = hex_digest(str(folder.resolve()).encode())
+    path = user_state_folder() / "served" / name
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with suppress(FileExistsError):
+            descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+            with open(descriptor, "w", encoding="ascii") as file:
+                file.write(secrets.token_urlsafe(_SECRET_BYTES))
+    except OSError as error:
+        raise UserError(f"cannot save a token in {quoted(path)}: {error.strerror}") from error
+    secret = read_text(path, _MAX_SECRET_BYTES).strip()
+    if len(secret) < _SECRET_BYTES:
+        raise UserError(f"{quoted(path)} is too short for a token: delete it")
+    return secret
+
+
+def user_state_folder() -> Path:
+    """Return the folder for this user's data that must survive restarts.
+
+    Raises UserError if there is neither a home directory nor XDG_STATE_HOME.
+    """
+    try:
+        state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    except RuntimeError:
+        raise UserError("there is no home directory: set XDG_STATE_HOME to a folder") from None
+    return Path(state, "zerolab")

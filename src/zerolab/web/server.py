@@ -5,12 +5,9 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import logging
-import os
-import secrets
 import socket
 from collections.abc import AsyncIterator, Callable, Collection, Iterable
 from contextlib import asynccontextmanager, suppress
-from pathlib import Path
 from typing import Any
 
 import uvicorn
@@ -22,8 +19,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from zerolab.core import __version__
 from zerolab.core.errors import UserError, one_line, quoted
-from zerolab.core.files import read_text
 from zerolab.report.board_colours import style_sheet
+from zerolab.web.folders import folder_secret
 from zerolab.web.laboratory import Lab, Laboratory
 from zerolab.web.requests import HOME_PAGE, STATIC_FOLDER, Role, add_error_handlers, render_page
 from zerolab.web.routes import (
@@ -97,8 +94,6 @@ _MAX_CONNECTIONS = 1000
 _MAX_WEBSOCKET_MESSAGE = 1 << 17
 _KEEP_ALIVE_SECONDS = 20
 _STOP_SECONDS = 3
-_TOKEN_BYTES = 24
-_MAX_TOKEN_BYTES = 200
 _UNUSED_ADDRESS = "192.0.2.1"  # reserved for documentation (RFC 5737)
 
 
@@ -119,7 +114,7 @@ def serve(
     listening = _listening(host, port)
     has_class = laboratory.classroom is not None  # its members have separate tokens
     is_open = not has_class and (bool(names) or not _is_loopback(host))
-    token = _persistent_token(laboratory.folders.server_folder / "token") if is_open else None
+    token = folder_secret(laboratory.folders.server_folder) if is_open else None
     actual_port = listening.getsockname()[1]
     app = make_app(laboratory, {*LOOPBACK_HOSTS, *_own_names(host)}, token, names)
     config = uvicorn.Config(
@@ -211,25 +206,6 @@ def _reachable_host(host: str) -> str:
         probe.connect((_UNUSED_ADDRESS, 9))
         return str(probe.getsockname()[0])
     return socket.gethostname().lower()
-
-
-def _persistent_token(path: Path) -> str:
-    """Return the token of the previous server, so that open pages keep working, or a new token.
-
-    Raises UserError if the token cannot be read or written.
-    """
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with suppress(FileExistsError):
-            descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-            with open(descriptor, "w", encoding="ascii") as file:
-                file.write(secrets.token_urlsafe(_TOKEN_BYTES))
-    except OSError as error:
-        raise UserError(f"cannot save the token in {quoted(path)}: {error.strerror}") from error
-    token = read_text(path, _MAX_TOKEN_BYTES).strip()
-    if len(token) < _TOKEN_BYTES:
-        raise UserError(f"{quoted(path)} is too short for a token: delete it")
-    return token
 
 
 def _address(name: str, port: int, token: str | None) -> str:
