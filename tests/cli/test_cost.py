@@ -88,6 +88,15 @@ def test_mistakes_print_one_line(arguments, expected, run, capsys):
     assert message.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("iterations", "levels", "message"),
+    [([], 0.9, "levels = 0.9"), ("runs/demo", [0.9], 'iterations = "runs/demo"')],
+)
+def test_cost_to_reach_names_wrong_arguments(iterations, levels, message):
+    with pytest.raises(zerolab.UserError, match=message):
+        zerolab.cost_to_reach(iterations, levels)
+
+
 def test_cost_to_reach_refuses_percents():
     with pytest.raises(zerolab.UserError, match="from 0 to 1"):
         zerolab.cost_to_reach([], [88])

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from zerolab.core.errors import UserError
 from zerolab.core.nested_tables import flatten
 
 _HEADS = ({"name": "policy", "weight": 1.0}, {"name": "outcome", "layers": {"count": 2}})
@@ -12,6 +15,11 @@ def test_keys_of_nested_tables_are_dotted():
     assert list(flatten(_TABLE)) == [
         ("seed", 3), ("noise", {}), ("search.name", "puct"), ("search.c", 1.5), ("heads", _HEADS)
     ]  # fmt: skip
+
+
+def test_keys_must_be_text():
+    with pytest.raises(UserError, match=r"search.1 is not a key"):
+        dict(flatten({"search": {1: 2}}))
 
 
 def test_keys_of_listed_tables_contain_their_names():

@@ -129,6 +129,8 @@ def test_damaged_state_is_reported(uninterrupted, tmp_path):
         {"values": np.full_like(arrays["values"], np.nan)},
         {"active": np.zeros_like(arrays["active"])},
         {"active": arrays["active"] + 10**6},
+        {"active": arrays["active"].astype(np.float64)},
+        {"parents": arrays["parents"] - 1},
         {"generations": arrays["generations"] + 5},
     )
     for damage in damages:

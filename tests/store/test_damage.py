@@ -380,3 +380,13 @@ def test_malformed_headers_of_weights_are_reported(folder, header, expected):
     run.weights_path(1).write_bytes(struct.pack("<Q", len(text)) + text + b"1")
     with pytest.raises(UserError, match=f"0001.safetensors is damaged .*{expected}"):
         run.load_weights(1)
+
+
+def test_games_of_examples_are_whole():
+    whole = examples(1)
+    assert whole.move_sequences() == [whole.actions.tolist()]
+    two = replace(whole, plies=np.r_[0:12, 0:8].astype(np.int16))
+    assert two.move_sequences() == [whole.actions[:12].tolist(), whole.actions[12:].tolist()]
+    for plies in (np.arange(1, 21), np.r_[0:12, 1:9], np.r_[0:12, 13:21], np.full(20, -5)):
+        with pytest.raises(ValueError, match="moves of a game are missing"):
+            replace(whole, plies=plies.astype(np.int16)).move_sequences()

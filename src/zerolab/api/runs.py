@@ -211,7 +211,7 @@ def run_costs(
 
 
 def cost_to_reach(
-    iterations: Sequence[CumulativeCost], levels: Iterable[float]
+    iterations: list[CumulativeCost], levels: Iterable[float]
 ) -> dict[float, CumulativeCost | None]:
     """Return the cost of reaching each level, in [0, 1], of strong accuracy with search.
 
@@ -221,7 +221,7 @@ def cost_to_reach(
     level outside [0, 1].
     """
     require_type("levels", levels, Iterable, "a list, such as [0.8, 0.9]")
-    require_type("iterations", iterations, Sequence, "the result of run_costs")
+    require_type("iterations", iterations, list, "the result of run_costs")
     checked_levels = list(levels)
     for level in checked_levels:
         if not (isinstance(level, int | float) and 0 <= level <= 1):

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -48,16 +49,19 @@ def replay_move_sequences(
 
 def check_recorded_games(path: Path, game: Game, games: Iterable[Sequence[int]]) -> None:
     """Raise UserError if games from the file `path`, given by their actions, have illegal moves."""
-    actions = [played for played in games if played]
+    played = [actions for actions in games if actions]
     count = rules.action_count(game)
-    if any(not 0 <= action < count for played in actions for action in played):
-        raise damaged_file_error(path, f"its actions are not all from 0 to {count - 1}")
-    offsets = np.cumsum([0, *(len(played) - 1 for played in actions)])
-    moves = np.array([action for played in actions for action in played[:-1]], np.int16)
-    _, masks, invalid = replay_move_sequences(game, moves, offsets)
-    last = [played[-1] for played in actions]
-    if invalid is not None or not masks[np.arange(len(last)), last].all():
-        raise damaged_file_error(path, "its games contain illegal moves")
+    with suppress(OverflowError):  # for numbers of more than 64 bits
+        moves = np.fromiter(chain.from_iterable(played), np.int64)
+        if ((moves >= 0) & (moves < count)).all():
+            ends = np.cumsum([len(actions) for actions in played], dtype=np.int64)
+            offsets = np.append(0, ends - np.arange(1, len(ends) + 1))
+            before_last = np.delete(moves, ends - 1).astype(np.int16)
+            _, masks, invalid = replay_move_sequences(game, before_last, offsets)
+            if invalid is None and masks[np.arange(len(ends)), moves[ends - 1]].all():
+                return
+            raise damaged_file_error(path, "its games contain illegal moves")
+    raise damaged_file_error(path, f"its actions are not all from 0 to {count - 1}")
 
 
 def legal_masks(game: Game, states: NDArray[np.uint64]) -> NDArray[np.bool_]:

@@ -14,9 +14,10 @@ from zerolab.league.league_settings import LeagueSettings
 from zerolab.play.game_files import ReachedPositions
 
 NO_PARENT = -1
+"""Parent number of players in the first generation."""
 COLUMN_NAMES = ("values", "sigmas", "ratings", "games", "points", "generations", "parents")
 """Arrays of a `Population` with one row per player."""
-"""Parent number of players in the first generation."""
+_INTEGERS = ("games", "generations", "parents")
 
 _MIN_GAMES = 20
 """Number of games before a rating is trusted, since children begin with a parent's rating."""
@@ -61,16 +62,21 @@ def check_population(population: Population, parameter_count: int) -> None:
         is_matrix = name in ("values", "sigmas")
         if column.shape != ((count, parameter_count) if is_matrix else (count,)):
             raise ValueError(f"{name} has the shape {column.shape}")
+        if column.dtype != (np.int64 if name in _INTEGERS else np.float64):
+            raise ValueError(f"{name} has the type {column.dtype}")
         if not np.isfinite(column).all():
             raise ValueError(f"{name} is not finite")
     for active in population.active:
         numbers = np.unique(active)
+        if active.dtype != np.int64:
+            raise ValueError(f"active has the type {active.dtype}")
         if len(numbers) < max(2, len(active)) or numbers[0] < 0 or numbers[-1] >= count:
             raise ValueError("its active players are not distinct players")
     ages = population.generations
     if not generations or ages.min() < 0 or ages.max() != generations - 1:
         raise ValueError("its generations do not match its active players")
-    if population.games.min() < 0 or population.parents.max() >= count:
+    parents = population.parents
+    if population.games.min() < 0 or parents.min() < NO_PARENT or parents.max() >= count:
         raise ValueError("its games or parents are out of range")
 
 

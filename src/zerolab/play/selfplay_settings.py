@@ -108,7 +108,8 @@ class BigTreeMode(ServiceMode):
 load_plugins("search")  # the settings below list all registered budgets and game starts
 load_plugins("play")
 
-_MAX_THREADS = 64
+MAX_THREADS = 64
+"""Largest number of threads or processes that play games."""
 
 
 class EpisodicMode(VariantSettings):
@@ -265,16 +266,16 @@ class SelfPlaySettings(Settings):
     positions searched in parallel."""
 
     threads: int = Field(
-        default_factory=lambda: min(_MAX_THREADS, available_cores()),
+        default_factory=lambda: min(MAX_THREADS, available_cores()),
         ge=1,
-        le=_MAX_THREADS,
+        le=MAX_THREADS,
         json_schema_extra={"default": "one per core"},
     )
     """Number of game threads; with more than one, search and network evaluation can overlap. By
     default, one per core available to this process, at most 64. With a network on a GPU, each
     process plays its games in one thread."""
 
-    processes: int = Field(default=1, ge=1, le=_MAX_THREADS)
+    processes: int = Field(default=1, ge=1, le=MAX_THREADS)
     """Number of processes that play games, at most one per core. With more than one, each plays
     its share in one thread, which keeps a GPU busier than a single process can; on CPUs, threads
     are as fast. Can be changed when a run is resumed. Affects only the amount of work, under the

@@ -183,12 +183,11 @@ class Examples(SearchFacts):
 
     def move_sequences(self) -> list[list[int]]:
         """Return the actions of every game; raise ValueError if moves of a game are missing."""
-        starts = np.flatnonzero(self.plies == 0)
-        lengths = np.diff(np.append(starts, len(self.plies)))
-        expected = np.arange(len(self.plies)) - np.repeat(starts, lengths)
-        if len(expected) != len(self.plies) or (self.plies != expected).any():
+        rows = np.arange(len(self.plies))
+        begins = np.maximum.accumulate(np.where(self.plies == 0, rows, 0))
+        if (self.plies != rows - begins).any():
             raise ValueError("moves of a game are missing")
-        return [part.tolist() for part in np.split(self.actions, starts[1:])]
+        return [part.tolist() for part in np.split(self.actions, np.unique(begins)[1:])]
 
     def discounted_outcomes(self, discount: float) -> NDArray[np.float64]:
         """Return the outcomes, float64[N], multiplied by `discount` for each ply until the end."""

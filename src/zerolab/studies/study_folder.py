@@ -64,6 +64,8 @@ class StudyFolder:
     def __init__(self, root: Path, study: str, scale: str) -> None:
         self.root = root
         self.path = root / f"{study}-{scale}"
+        self._looks_path = self.path / "looks.json"
+        self._failures_path = self.path / "failures.json"
         self._settings = {"study": study, "scale": scale}
 
     @contextmanager
@@ -216,10 +218,6 @@ class StudyFolder:
         """File with everything that the report needs from the finished work."""
         return self.path / LEDGER_FILE_NAME
 
-    @property
-    def _looks_path(self) -> Path:
-        return self.path / "looks.json"
-
     def read_looks(self, seeds: Sequence[int]) -> list[TakenLook]:
         """Return the looks at the claims of a study whose planned seeds are `seeds`.
 
@@ -242,10 +240,6 @@ class StudyFolder:
     def report_path(self) -> Path:
         """Folder of the report."""
         return self.path / REPORT_FOLDER
-
-    @property
-    def _failures_path(self) -> Path:
-        return self.path / "failures.json"
 
     def read_failures(self) -> Failures:
         """Return the stored failures; a damaged file counts as no failures."""

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from zerolab.core.errors import UserError
 from zerolab.evaluation.cards import TrainingSummary
 from zerolab.networks.objectives import EvaluatorOutputName
+from zerolab.play.selfplay_settings import MAX_THREADS
 from zerolab.rules.catalogue import parse_game
 from zerolab.store.arrays import AgentOrigin
 from zerolab.store.run_folder import RunFolder
@@ -237,8 +238,8 @@ def training_summary(run: RunFolder, origin: AgentOrigin) -> TrainingSummary:
     known = settings.preset in preset_names()
     preset = settings.preset if known else _BASE_PRESET
     base = resolve_settings(settings.game, preset, allow_programs=True).model_dump(mode="json")
-    if origin.environments:  # one thread per core of the run's machine is the default
-        base["selfplay"]["threads"] = origin.environments[0].threads
+    if origin.environments:  # the default depends on the cores of the run's machine
+        base["selfplay"]["threads"] = min(MAX_THREADS, origin.environments[0].threads)
     changed = dict(_differences(base, settings.model_dump(mode="json")))
     records = [each for each in read_records(run) if each.iteration <= origin.iteration]
     seconds = sum(each.wall_seconds for each in records if each.stage not in _MEASUREMENTS)

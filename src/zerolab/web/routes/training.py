@@ -16,7 +16,12 @@ from zerolab.agents.specs import named_path
 from zerolab.core.errors import UserError, did_you_mean, quoted
 from zerolab.core.nested_tables import parse_assignments
 from zerolab.store.run_folder import is_run
-from zerolab.training.configure import require_effects, resolve_settings, resume_settings
+from zerolab.training.configure import (
+    require_effects,
+    resolve_settings,
+    resume_settings,
+    saved_settings,
+)
 from zerolab.training.shorthands import (
     TransferOption,
     preset_names,
@@ -156,7 +161,7 @@ def resume(lab: Lab, request: RunActionRequest) -> TrainingProcessResponse:
     settings = resume_settings(run, changes)
     if baselines := settings.final_evaluation.baselines:
         _require_served(lab.folders, [f"final_evaluation.baselines={list(baselines)!r}"])
-    if run.progress.finished and settings.iterations <= run.config["iterations"]:
+    if run.progress.finished and settings.iterations <= saved_settings(run).iterations:
         raise UserError(
             f"{request.run} is finished: expected more than {settings.iterations} iterations"
         )
