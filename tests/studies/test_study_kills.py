@@ -13,7 +13,7 @@ from tiny_studies import Small, execution_in
 
 from promised import contents
 from zerolab.core.processes import fork_server_context
-from zerolab.store.run_folder import RunFolder
+from zerolab.store.folder import is_locked
 from zerolab.studies.tasks import LocalWorkers
 
 
@@ -85,7 +85,7 @@ def test_killed_study_leaves_no_process_and_resumes(tmp_path, undisturbed):
     assert process.exitcode == -signal.SIGKILL
     tiny = execution_in(tmp_path)
     deadline = time.monotonic() + 20
-    while any(RunFolder.open(path.parent).is_locked for path in tmp_path.glob("runs/*/.lock")):
+    while any(is_locked(path.parent) for path in tmp_path.glob("runs/*/.lock")):
         assert time.monotonic() < deadline, "a worker outlives the study"
         time.sleep(0.1)
     assert tiny.perform_all(LocalWorkers(2), lambda progress: None) == {}
