@@ -12,7 +12,7 @@ from forks import Fork
 from zerolab.agents.agent import AGENT_KINDS
 from zerolab.agents.baselines import RandomPlayer, RheaPlayer
 from zerolab.agents.network_players import PolicyPlayer, SearchPlayer
-from zerolab.agents.specs import parse_agent, parse_agents
+from zerolab.agents.specs import parse_agent, parse_agents, with_option
 from zerolab.cli.main import main
 from zerolab.core import streams
 from zerolab.core.errors import UserError
@@ -289,6 +289,18 @@ def test_players_of_different_games_are_refused():
 def test_missing_game_is_reported():
     with pytest.raises(UserError, match="expected --game, as in --game othello:6x6"):
         parse_agents(["random", "mcts:5"])
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        ("mcts:100", "mcts:100?simulations=7"),
+        ("mcts?simulations=3&c=2", "mcts?c=2&simulations=7"),
+        ("mcts?simulations=3&c=2 #12", "mcts?c=2&simulations=7 #12"),
+    ],
+)
+def test_option_is_replaced_before_the_number(spec, expected):
+    assert with_option(spec, "simulations", 7) == expected
 
 
 def test_every_registered_kind_has_a_form():

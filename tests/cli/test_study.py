@@ -102,6 +102,16 @@ def test_damaged_folder_is_reported(capsys):
         assert "is damaged" in capsys.readouterr().err
 
 
+def test_report_is_not_written_through_a_link(tmp_path, capsys):
+    own, path = tmp_path / "own", Path("studies/table-5.1-mini")
+    own.mkdir()
+    path.mkdir(parents=True)
+    (path / "report").symlink_to(own)
+    assert main(["report", "table-5.1"]) == 2
+    assert "report: it is a link" in capsys.readouterr().err
+    assert not list(own.iterdir())
+
+
 def test_second_process_is_refused(capsys):
     path = Path("studies/table-5.1-mini")
     path.mkdir(parents=True)

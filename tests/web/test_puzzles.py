@@ -215,6 +215,12 @@ class Solver:
         raise self.error
 
 
+def test_served_folder_contains_no_puzzles_that_count_as_proven(tmp_path):
+    folders = Folders((tmp_path / "runs",))
+    assert not folders.puzzle_file(SMALL).resolve().is_relative_to(tmp_path / "runs")
+    assert folders.puzzle_file(SMALL) != Folders((tmp_path / "others",)).puzzle_file(SMALL)
+
+
 @pytest.mark.parametrize(
     ("error", "asked", "state", "problem"),
     [

@@ -116,6 +116,15 @@ def _kind_by_name(spec: str) -> tuple[AgentKind | None, str]:
     return AGENT_KINDS[head[1]], text[head.end() :]
 
 
+def with_option(spec: str, key: str, value: object) -> str:
+    """Return a spec with an option added or replaced; its number after # stays at the end."""
+    text, ordinal = _without_ordinal(spec.strip())
+    head, options = split_options(text)
+    others = [each for each in (options or "").split("&") if each and each.split("=")[0] != key]
+    suffix = f"{_ORDINAL}{ordinal}" if ordinal else ""
+    return f"{head}?{'&'.join([*others, f'{key}={value}'])}{suffix}"
+
+
 def is_agent_spec(spec: str) -> bool:
     """Return whether a spec names an agent, even one that is damaged or has invalid options."""
     return _recognised(spec.strip()) is not None

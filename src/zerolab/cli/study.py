@@ -19,7 +19,7 @@ from zerolab.cli.process import advise_resuming
 from zerolab.cli.progress import format_duration, progress_bar
 from zerolab.core import __version__
 from zerolab.core.errors import UserError, quoted
-from zerolab.core.files import write_bytes
+from zerolab.core.files import check_not_symlink, write_bytes
 from zerolab.core.processes import available_cores
 from zerolab.report.table import Cell, Column, Table
 from zerolab.report.text import print_table
@@ -109,7 +109,7 @@ def _command(study: Study, repeat: str) -> Callable[..., None]:
         failures = _perform(execution, workers, ray, hours, repeat, copy)
         for title, lines in failures.items():
             print_lines(f"{title} failed:", *(f"  {line}" for line in lines), error=True)
-        show_report(execution, execution.folder.report_path, json)
+        show_report(execution, None, json)
         if copy is not None:
             copy.push()
             print_lines(f"copied to {copy.uri}", error=True)
@@ -278,8 +278,10 @@ def _show_status(execution: StudyExecution, json: bool) -> None:
         console.print("\n  ".join([f"failed: {title}", *lines]))
 
 
-def show_report(execution: StudyExecution, output: Path, json: bool) -> None:
-    """Write and print the report on the finished work."""
+def show_report(execution: StudyExecution, output: Path | None, json: bool) -> None:
+    """Write and print the report on the finished work, by default in the study folder."""
+    if output is None:
+        check_not_symlink(output := execution.folder.report_path)
     numbers = {run.title: number for number, run in enumerate(execution.design.runs)}
     with progress_bar(f"report on {execution.folder.path.name}", len(numbers), "runs") as update:
         results = execution.results(lambda title: update(numbers[title], title))
@@ -304,8 +306,7 @@ def _show_document(
     if json:
         print_json(document.as_dict())
         return
-    console = Console()
-    print_document(document, console)
+    print_document(document, console := Console())
     console.print(f"\nfull report: {output / 'index.html'}")
 
 
@@ -355,16 +356,13 @@ def report(
         _report_from_ledgers(study, ledger, output, json)
         return
     execution = StudyExecution.plan(study, scale or _only_scale(study, folder), folder)
-    show_report(execution, output or execution.folder.report_path, json)
+    show_report(execution, output, json)
     if output is not None:
         write_bytes(output / LEDGER_FILE_NAME, execution.folder.ledger_path.read_bytes())
 
 
 def _only_scale(study: Study, folder: Path) -> Scale:
-    """Return the only scale at which a study was started in a folder; mini if there is none.
-
-    If there are several scales, return mini if it is one of them; otherwise, raise UserError.
-    """
+    """Return the only started scale, or mini; raise UserError for several without mini."""
     from zerolab.studies.study_folder import StudyFolder
 
     started = [each for each in SCALES if StudyFolder(folder, study.name, each).has_begun]

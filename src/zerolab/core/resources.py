@@ -1,4 +1,4 @@
-"""Memory use, processor quotas, device names, progress bars and observers of compilations.
+"""Memory, processor quotas, torch's threads, device names, progress bars, compilation observers.
 
 This module imports almost nothing, so that a command can register an observer before it imports
 numba.
@@ -9,8 +9,9 @@ from __future__ import annotations
 import math
 import re
 import sys
+import threading
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
@@ -93,6 +94,47 @@ def _quota_of_version_1(folder: Path) -> float:
         int((folder / name).read_text()) for name in ("cpu.cfs_quota_us", "cpu.cfs_period_us")
     )
     return quota / period
+
+
+class _OpenContexts:
+    """Open contexts of `limit_torch_threads` in this process."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.threads: list[int] = []
+        """Thread of each open context."""
+        self.unlimited_count = 0
+        """Number of torch's threads when no context was open."""
+
+
+_open_contexts = _OpenContexts()
+
+
+@contextmanager
+def limit_torch_threads(count: int) -> Iterator[None]:
+    """Limit torch to `count` cores per calling thread inside the context.
+
+    Threads that evaluate or search in parallel should use one core each, because torch's own
+    threads would wait for each other (docs/decisions/0005). After contexts that overlap in several
+    threads, torch uses as many cores as before the first.
+    """
+    import torch  # noqa: PLC0415  see the top of this module
+
+    contexts, thread = _open_contexts, threading.get_ident()
+    with contexts.lock:
+        previous_count = torch.get_num_threads()
+        if not contexts.threads:
+            contexts.unlimited_count = previous_count
+        elif thread not in contexts.threads:  # it has the limit of another thread's context
+            previous_count = contexts.unlimited_count
+        contexts.threads.append(thread)
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(previous_count)
+        with contexts.lock:
+            contexts.threads.remove(thread)
 
 
 class CompilationObserver(Protocol):

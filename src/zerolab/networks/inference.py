@@ -22,22 +22,6 @@ from zerolab.networks.objectives import EvaluatorOutputName
 from zerolab.rules import compiled_rules
 from zerolab.rules.rules import Game
 
-
-@contextmanager
-def limit_torch_threads(count: int) -> Iterator[None]:
-    """Limit torch to `count` cores per calling thread inside the context.
-
-    Threads that evaluate or search in parallel should use one core each, because torch's own
-    threads would wait for each other (docs/decisions/0005).
-    """
-    previous_count = torch.get_num_threads()
-    torch.set_num_threads(count)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(previous_count)
-
-
 _chosen_devices: list[torch.device] = []
 
 

@@ -51,7 +51,7 @@ class Folders:
 
     @property
     def server_folder(self) -> Path:
-        """Folder of the server's files: the token, training processes and proven puzzles."""
+        """Folder of the server's files: training processes and the class."""
         return server_folder_in(self.runs[0])
 
     @property
@@ -65,8 +65,13 @@ class Folders:
         return self.server_folder / "class"
 
     def puzzle_file(self, game: str) -> Path:
-        """Return the file in which the server stores the puzzles for a game."""
-        return self.server_folder / "puzzles" / f"{game.replace(':', '-')}.jsonl"
+        """Return the file in which this user's server stores the puzzles for a game.
+
+        It is outside of the served folders, whose authors could otherwise invent puzzles. Raises
+        UserError if there is no folder for this user's data.
+        """
+        folder = user_state_folder() / "puzzles" / _folder_key(self.server_folder)
+        return folder / f"{game.replace(':', '-')}.jsonl"
 
     def require_served_network(self, name: str) -> str:
         """Return `name` if it names a run, a network RUN@N or a file inside the run folders.
@@ -267,8 +272,7 @@ def folder_secret(folder: Path) -> str:
     It is stored outside of the folder, whose author could otherwise know it. Raises UserError if it
     cannot be read or written.
     """
-    name = hex_digest(str(folder.resolve()).encode())
-    path = user_state_folder() / "served" / name
+    path = user_state_folder() / "served" / _folder_key(folder)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with suppress(FileExistsError):
@@ -281,6 +285,11 @@ def folder_secret(folder: Path) -> str:
     if len(secret) < _SECRET_BYTES:
         raise UserError(f"{quoted(path)} is too short for a token: delete it")
     return secret
+
+
+def _folder_key(folder: Path) -> str:
+    """Return the name under which this user's data about a folder is stored."""
+    return hex_digest(str(folder.resolve()).encode())
 
 
 def user_state_folder() -> Path:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from zerolab.agents.agent import Agent, Player, split_options
+from zerolab.agents.agent import Agent, Player
 from zerolab.agents.analysis import (
     Analysis,
     analyse_running_search,
@@ -24,7 +24,7 @@ from zerolab.agents.analysis import (
 )
 from zerolab.agents.baselines import PerfectPlayer
 from zerolab.agents.network_players import SearchPlayer, prepare_for_one_game
-from zerolab.agents.specs import named_path, parse_agent
+from zerolab.agents.specs import named_path, parse_agent, with_option
 from zerolab.core.errors import UserError, quoted
 from zerolab.rules.catalogue import game_name
 from zerolab.rules.position import Position
@@ -156,10 +156,7 @@ def _with_simulations(spec: str, simulations: int) -> str:
     """Return a spec with `simulations`; raise UserError if the number is out of range."""
     if not 1 <= simulations <= MAX_SIMULATIONS:
         raise UserError(f"simulations = {quoted(simulations)}: expected 1 to {MAX_SIMULATIONS:,}")
-    head, options = split_options(spec)
-    all_options = options.split("&") if options else []
-    others = [each for each in all_options if not each.startswith("simulations=")]
-    return f"{head}?{'&'.join([*others, f'simulations={simulations}'])}"
+    return with_option(spec, "simulations", simulations)
 
 
 _ROW = np.zeros(1, np.int64)  # index of a player's only game

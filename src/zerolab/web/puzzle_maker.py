@@ -130,7 +130,7 @@ class PuzzleMaker:
             task.cancel()
 
     def _load(self, game: Game) -> GamePuzzles:
-        """Return the stored puzzles for a game. The server wrote them, so they are proven."""
+        """Return the stored puzzles for a game. This user's server wrote them: they are proven."""
         path = self._folders.puzzle_file(game_name(game))
         if not path.exists():
             make_folder(path.parent)
