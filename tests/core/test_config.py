@@ -105,6 +105,17 @@ def test_mistakes_are_reported_with_dotted_key(data: dict[str, Any], message: st
     assert error_lines(data) == [message]
 
 
+def test_list_with_invalid_items_is_not_called_too_short() -> None:
+    class Ranges(Settings):
+        c: Annotated[list[int], Field(min_length=2)]
+
+    with pytest.raises(UserError) as caught:
+        validate(Ranges, {"c": ["x", 2]})
+    assert str(caught.value) == 'c.0 = "x": expected a whole number'
+    with pytest.raises(UserError, match="a list of at least 2"):
+        validate(Ranges, {"c": [2]})
+
+
 def test_all_mistakes_are_reported_with_their_source() -> None:
     with pytest.raises(UserError) as caught:
         validate(Demo, {"learn": {"epochs": 0, "rate": 2}, "rulle": 1}, source="run.toml")
