@@ -189,7 +189,9 @@ def test_curves_of_both_sizes_are_compared():
 
     points = [(game, share) for game in GAME_TITLES for share in (0.5, 1.0)]
     gaps = [fall(f"{game}-6x6", share) - fall(f"{game}-5x5", share) for game, share in points]
-    assert curve_claims.difference_between_sizes(results).value == pytest.approx(np.abs(gaps).max())
+    assert curve_claims.largest_decrease_difference(results).value == pytest.approx(
+        np.abs(gaps).max()
+    )
 
     def swapped(run):
         if not run.planned.part.endswith("6x6"):
@@ -204,7 +206,7 @@ def test_curves_of_both_sizes_are_compared():
         return replace(run, records=records)
 
     other = replace(results, runs=[swapped(run) for run in results.runs])
-    found = curve_claims.difference_between_sizes(other)
+    found = curve_claims.largest_decrease_difference(other)
     policy = [fall(f"{game}-6x6", at) / 3 - fall(f"{game}-5x5", at) for game, at in points]
     value = [fall(f"{game}-6x6", at) - fall(f"{game}-5x5", at) / 3 for game, at in points]
     assert found.value == pytest.approx(np.abs([*policy, *value]).max())

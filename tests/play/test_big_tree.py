@@ -9,7 +9,7 @@ import pytest
 
 from search.naive import HashEvaluator
 from zerolab.play.search_service import ServiceSettings, ThreadSearchService
-from zerolab.play.selfplay_modes import BigTreeSelfPlay, GameGraph, play_with_service
+from zerolab.play.selfplay_modes import BigTree, BigTreeSelfPlay, play_with_service
 from zerolab.play.selfplay_settings import BigTreeMode, SelfPlaySettings
 from zerolab.rules import rules
 from zerolab.rules.catalogue import parse_game
@@ -105,7 +105,7 @@ def test_every_move_has_the_highest_score(games_one_by_one):
 
 
 def test_unfinished_games_count_as_losses():
-    tree = GameGraph(GAME, c=1.0, first_play=-0.5)
+    tree = BigTree(GAME, c=1.0, first_play=-0.5)
     starts = [tree.begin_game() for _ in range(3)]
     assert starts[0] is starts[1]
     tree.expand(starts[0], np.array([0.4, 0.35, 0.25, 0.0], np.float32))

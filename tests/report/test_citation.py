@@ -60,7 +60,8 @@ MISSING = MissingEstimate("no runs")
         (
             {"sure": estimate_mean(CLEAR), "open": estimate_mean(NOISY), "gone": MISSING},
             "Of these, 1 holds, 1 is undecided and 1 has no data.",
-            "The clearest verdict, holds, is on “The finding sure” [Wang2020b, Fig. 5.1]",
+            "The clearest verdict is “holds”, on the claim “The finding sure”,"
+            " [Wang2020b, Fig. 5.1]",
         ),
         (
             {"open": estimate_mean(NOISY), "other": estimate_mean(NOISY)},

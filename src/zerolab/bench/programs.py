@@ -229,7 +229,7 @@ def measure_study_workers(rounds: int) -> Iterator[BenchmarkResult]:
         for title, workers in workers_by_title.items():
             seconds, total = _train_study(folder / title, _SameRuns(_RUNS), workers)
             yield BenchmarkResult(
-                f"studies/runs/{title}", "seconds of runs/s", total / seconds, float(count),
+                f"studies/runs/{title}", "run seconds/s", total / seconds, float(count),
                 "the number of workers", note=f"{_RUNS} runs in {seconds:.0f} s",
             )  # fmt: skip
         if "ray" in workers_by_title:

@@ -69,7 +69,7 @@ def cost(
         _measure(runs, reference or _DEFAULT_REFERENCE, plies, json)
     else:
         if plies is not None:
-            raise UserError("--plies has no effect without --measure: expected both or neither")
+            raise UserError("--plies has no effect without --measure: expected --measure too")
         _show_costs(
             runs, reference, _parse_levels(_DEFAULT_LEVELS if levels is None else levels), json
         )
@@ -283,8 +283,6 @@ def strength(
     the curves published by [Clausen2021]. Repeat the command to resume it; you can then add
     variants and seeds, and also hours unless a schedule spans the whole run.
 
-    You can name any preset, or a variant of the strong preset.
-
     Variants:
       {strength_variants}
 
@@ -343,9 +341,9 @@ def bench(
 
     Args:
         suites: Suites to run; all by default.
-        rounds: Number of rounds of measurements, which alternate between each rate and its limit;
-            medians are reported. Some suites use a multiple of this number, and training runs are
-            measured once.
+        rounds: Number of rounds; each measures a rate and then its limit, and medians are
+            reported. Some suites use a multiple of this number, and training runs are measured
+            once.
         json: Print a JSON list.
     """
     for suite in suites:

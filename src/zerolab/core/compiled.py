@@ -121,8 +121,8 @@ class CompiledInterface:
     def implement(self, dispatch_type: type, implementation: type) -> None:
         """Use the static methods of `implementation` if the first argument is a `dispatch_type`.
 
-        This makes values of different types unequal. As plain tuples, values of different types
-        with equal fields would share dictionary and cache entries. Raises TypeError if a method is
+        This makes values of different types unequal; otherwise, as plain tuples with equal fields,
+        they would share dictionary and cache entries. Raises TypeError if a method is
         missing, and ValueError if the type already has another implementation, since compiled
         kernels may already contain it.
         """

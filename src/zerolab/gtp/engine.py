@@ -179,7 +179,7 @@ class GtpEngine:
     def _play(self, colour: str = "", move: str = "", *_: str) -> str:
         mover = parse_colour(colour)
         if self._position.outcome is not None and move.lower() == PASS:
-            self._positions.append(self._position)  # `undo` takes back each answer
+            self._positions.append(self._position)  # so that `undo` can take back this pass
             return ""
         position = self._with_mover(mover)
         self._positions.append(position.play(parse_vertex(position, move)))

@@ -105,7 +105,7 @@ class Head(VariantSettings):
     def compute_errors(self, prediction: Tensor, target: Tensor) -> Tensor:
         """Return the error of every sample, float32[N]; NaN where there is no target.
 
-        The gradients of all other errors must be finite.
+        Every error that is not NaN must have a finite gradient.
         """
         raise NotImplementedError
 
@@ -168,7 +168,7 @@ def mean_squared_error(predictions: Tensor, targets: Tensor) -> Tensor:
 
 
 class Loss(VariantSettings):
-    """Settings of a loss; calling them returns the scalar to minimise.
+    """Loss; calling it returns the scalar to minimise.
 
     l_p and l_v are the batch means of the policy and value errors, each multiplied by the weight of
     its head.

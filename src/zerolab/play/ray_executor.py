@@ -166,7 +166,7 @@ class RayExecutor:
         *,
         priority: int = 0,
     ) -> list[Any]:
-        """Play each batch in an actor, lower `priority` numbers first; return results in order.
+        """Play each batch in an actor, in ascending order of `priority`; return ordered results.
 
         Raises UserError if a chunk fails or the cluster is lost.
         """
@@ -307,7 +307,7 @@ class RayExecutor:
         except UserError as error:
             self._actors.remove(actor)
             self._refused.append((node, actor.handle))
-            self._message(f"an actor is not used: {error}")
+            self._message(f"an actor was rejected: {error}")
             if self._first is None and not self._actors:
                 self._fail(str(error))
             return

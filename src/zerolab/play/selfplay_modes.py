@@ -225,7 +225,7 @@ class Node:
         """W(s): sum of the results of games through this position, for the side to move. An
         unfinished game counts as a win, and thus as a loss for the player who moved here."""
         self.actions = np.empty(0, np.int64)
-        """int64[k]: legal actions; empty before `GameGraph.expand`."""
+        """int64[k]: legal actions; empty before `BigTree.expand`."""
         self.priors = np.empty(0, np.float32)
         """float32[k]: prior of each action in `actions`."""
         self.action_visits = np.empty(0, np.int64)
@@ -237,7 +237,7 @@ class Node:
         return len(self.actions) > 0
 
 
-class GameGraph:
+class BigTree:
     """Graph of complete games, with moves selected by PUCT; equal positions share a node.
 
     `BigTreeMode` defines the formula.
@@ -332,7 +332,7 @@ class BigTreeSelfPlay:
         name: str,
         report: PlayProgressCallback,
     ) -> None:
-        self.graph = GameGraph(game, mode.c, mode.first_play)
+        self.graph = BigTree(game, mode.c, mode.first_play)
         self._at_once = mode.games_at_once
         self._service = service
         self._name = name

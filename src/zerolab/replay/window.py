@@ -218,7 +218,7 @@ class Window:
     def add(self, states: NDArray[np.uint64], facts: Facts) -> None:
         """Add the positions of the next iteration, uint64[N, words], and remove the oldest."""
         columns: Columns = {STATE_COLUMN: states, **facts.columns()}
-        if self._merging.is_symmetric:
+        if self._merging.merges_across_symmetries:
             columns = canonical_columns(self.game, columns)
         scalars = np.stack([columns[name] for name in _SCALAR_FACTS], axis=1)
         vectors = {name: columns[name] for name in VECTOR_COLUMN_NAMES if columns[name].shape[1]}

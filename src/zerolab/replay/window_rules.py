@@ -74,7 +74,7 @@ class Merging(VariantSettings):
     """True if columns must be float32 because weights can be too small for float16."""
 
     @property
-    def is_symmetric(self) -> bool:
+    def merges_across_symmetries(self) -> bool:
         """True if symmetric positions count as equal."""
         return False
 
@@ -211,7 +211,7 @@ class _ActiveMerging(Merging):
     `learn.symmetries`. [Clausen2021]: false."""
 
     @property
-    def is_symmetric(self) -> bool:
+    def merges_across_symmetries(self) -> bool:
         return self.across_symmetries
 
 

@@ -126,12 +126,16 @@ _HINT_RULES = """\
   --tone: color-mix(in srgb, var(--kind) var(--certainty, 100%), var(--hint-draws));
 }
 """
-"""Colours of `hint_fill_colour` in CSS; ``--share`` is `strength`, ``--certainty`` `certainty`."""
+"""CSS counterpart of `hint_fill_colour`: ``--share`` is its `strength`, and ``--certainty`` its
+`certainty`."""
 
 
 @lru_cache
 def board_colours(pieces: str) -> Mapping[str, Mapping[str, str]]:
-    """Return the light theme's SVG attributes by class of shapes; `pieces` names a palette."""
+    """Return the light theme's SVG attributes of each CSS class.
+
+    Raises KeyError if there is no palette called `pieces`.
+    """
     colours = {
         name: light for name, (light, _) in {**THEME_COLOUR_PAIRS, **_PIECES[pieces]}.items()
     }
@@ -178,7 +182,7 @@ def hint_fill_colour(result: str | None, certainty: float, strength: float) -> s
 
     `result` is ``wins``, ``draws``, ``loses`` or, if the value is unknown, None. `certainty` in
     [0, 1] is the share of the result's colour in the tone; the rest is the colour of draws.
-    `strength` in [0, 1] is the share of the tone in the result.
+    `strength` in [0, 1] is the share of the tone in the returned colour.
     """
     light = {name: colours[0] for name, colours in THEME_COLOUR_PAIRS.items()}
     tone = light["hint-most"]

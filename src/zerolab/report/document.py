@@ -247,7 +247,7 @@ def _claim_tables(document: Document) -> Iterator[ClaimTable]:
 def _numbers_by_word(verdicts: Sequence[Verdict]) -> str:
     phrases = {
         "holds": ("holds", "hold"), "does not hold": ("does not hold", "do not hold"),
-        "equal": ("is an equality", "are equalities"),
+        "equal": ("is one of equality", "are of equality"),
         "undecided": ("is undecided", "are undecided"),
         _NO_DATA: ("has no data", "have no data"),
     }  # fmt: skip
@@ -265,8 +265,9 @@ def _clearest(verdicts: Sequence[Verdict]) -> str:
     p_value = p_value_text(clearest.adjusted_p_value)
     equals = "" if p_value.startswith("<") else "= "
     return (
-        f"The clearest verdict, {clearest.title}, is on \u201c{claim.text.rstrip('.')}\u201d"
-        f" {claim.source} (claimed {claim.claimed_relation}, found {found}, p {equals}{p_value})."
+        f"The clearest verdict is \u201c{clearest.title}\u201d, on the claim"
+        f" \u201c{claim.text.rstrip('.')}\u201d, {claim.source}"
+        f" (claimed {claim.claimed_relation}, found {found}, p {equals}{p_value})."
     )
 
 

@@ -65,7 +65,7 @@ def draw_curves(
     columns: int = 2,
     units: str = "runs",
 ) -> Figure:
-    """Draw the mean curves of series, one line each, in one panel per title.
+    """Draw one panel per title, with the mean curve of each series.
 
     `panels` maps panel titles to the curves of the series. A band extends one standard deviation
     between runs on either side of the mean. Thin bars are measurement errors of the mean. `units`

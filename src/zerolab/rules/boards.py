@@ -1,6 +1,6 @@
 """Bitboards of up to 64 cells, lines of cells, and symmetries of rectangles.
 
-Cell (row, column) is bit row * columns + column.
+A board is a uint64; cell (row, column) is bit row * columns + column.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ class Notation:
 
     @classmethod
     def move_examples_text(cls, game: Game) -> str:
-        """Return the end of a message "moves are ...", such as "cells such as c2"."""
+        """Return the words that complete "moves are ...", such as "cells such as c2"."""
         return f"numbers from 0 to {rules.action_count(game) - 1}"
 
     @staticmethod
@@ -121,7 +121,7 @@ class GameRegistration(NamedTuple):
         return {name: _bounds(self.settings_class, name) for name in self.game_type._fields}
 
     def default_game(self) -> Game:
-        """Return the game of the default size."""
+        """Return the game of the default size, clamped to the bounds."""
         limits = list(self.field_bounds().values())
         sizes = zip(self.default_size, limits, strict=False)
         game: Game = self.game_type(*(min(max(size, low), high) for size, (low, high) in sizes))
@@ -143,10 +143,11 @@ def register_game(
 ) -> None:
     """Register `game_type`, a NamedTuple, under `name`.
 
-    `rules.rules` describes the parts of a game, and `drawing` is its board on web pages. The fields
-    of `game_type` are integers with bounds, and the first two are `rows` and `columns`. Users write
-    the values of the fields after the name, as in ``name:ROWSxCOLUMNS:OTHER``. The name alone means
-    `default_size`, or the nearest size within the bounds. Raises TypeError, naming the missing
+    The module `zerolab.rules.rules` describes the parts of a game, and `drawing` is its board on
+    web pages. The fields of `game_type` are integers with bounds, and the first two are `rows` and
+    `columns`. Users write the values of the fields after the name, as in
+    ``name:ROWSxCOLUMNS:OTHER``. The name alone means `default_size`, or the nearest size within the
+    bounds. Raises TypeError, naming the missing
     functions, if a part lacks required functions, and ValueError if the name is already registered.
     """
     RULES_INTERFACE.implement(game_type, rules)

@@ -340,7 +340,7 @@ def winning_cells(game: Game, state: State) -> list[int]:
 
 
 def _needed_pieces(game: Game, state: State, order: Iterable[int]) -> list[bool]:
-    """Remove the winner's unneeded pieces in `order`; return True for each cell with one kept."""
+    """Remove the winner's unneeded pieces in `order`; return a mask of the cells left."""
     left = state.copy()
     for bit in order:
         fewer = left.copy()

@@ -245,7 +245,7 @@ def write_move_weights(
 
 
 class FpuRule:
-    """Base class of first-play urgency rules with one value for all unvisited children."""
+    """Base class of first-play urgency rules; by default, unvisited children share one value."""
 
     @staticmethod
     def extra_outputs(rule):

@@ -220,9 +220,9 @@ class SourceNetwork(Settings):
 
 
 class AgentOrigin(Settings):
-    """Origin of a network according to its run, without dates.
+    """Origin of a network according to its run; without dates, so that equal files are identical.
 
-    The origin is not verified: the digest detects damage but does not identify the author.
+    It is not verified: the digest detects damage but does not identify the author.
     """
 
     run: PrintableText
@@ -334,8 +334,8 @@ def _agent_header(content: bytes, source: str) -> dict[str, Any]:
             raise UserError(f"{source} is not an agent: {_EXPECTED}")
         for entry in arrays.values():
             if entry["dtype"] not in _DTYPES:
-                dtype = quoted(entry["dtype"])
-                raise UserError(f"{source} has arrays of {dtype}: expected integers or floats")
+                dtype, known = quoted(entry["dtype"]), ", ".join(sorted(_DTYPES))
+                raise UserError(f"{source} has arrays of {dtype}: expected {known}")
             if set(entry) != _ENTRY_KEYS:
                 raise _damaged_agent_error(
                     source, f"{one_line(sorted(set(entry) ^ _ENTRY_KEYS)[0])} is unexpected"

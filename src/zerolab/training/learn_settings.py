@@ -19,7 +19,7 @@ from zerolab.training.shorthands import TransferMethod
 load_plugins("training")  # the settings below list all registered types
 
 SOLVED_TARGET_OPTIONS = TargetOptions(0, "visits", "visits", 0.0)
-"""Target options for solved positions, with the facts of `window_facts.solved_facts`."""
+"""Target options for solved positions, whose facts come from `window_facts.solved_facts`."""
 
 
 class SupervisedSettings(Settings):
@@ -115,7 +115,7 @@ class LearnSettings(Settings):
 
     frozen: Literal["none", "trunk"] = "none"
     """Part of the network whose weights are fixed; with a frozen trunk, only heads are trained.
-    [Hongcharoen2018], (b): trunk."""
+    [Hongcharoen2018], experiment (b): trunk."""
 
     clip_norm: float = Field(default=0.0, ge=0)
     """Maximum gradient norm, to which larger gradients are scaled down [Pascanu2013]; 0 for no
@@ -135,8 +135,8 @@ class LearnSettings(Settings):
     """Weight w of policy surprise weighting [KataGoMethods]: in a pass over the window, an example
     is used (1 - w) + w * s / (mean of s in its iteration) times on average, where s is the
     Kullback-Leibler divergence of the search's policy from the priors at its root, including noise.
-    Surprises are then stored with the examples. [KataGoMethods]: 0.5, relative to the mean of the
-    game. [Wang2019], [Wang2020a], [Wang2020b], [Clausen2021]: 0."""
+    If w > 0, surprises are stored with the examples. [KataGoMethods]: 0.5, relative to the mean of
+    the game. [Wang2019], [Wang2020a], [Wang2020b], [Clausen2021]: 0."""
 
     symmetries: SymmetryUse = "all"
     """Symmetries of each example: all ([Wang2019], [Wang2020a], [Wang2020b]), random (one at a
@@ -174,7 +174,7 @@ class LearnSettings(Settings):
 
     @model_validator(mode="after")
     def _merging_fits_symmetries(self) -> LearnSettings:
-        if self.merging.is_symmetric and self.symmetries == "none":
+        if self.merging.merges_across_symmetries and self.symmetries == "none":
             raise ValueError(
                 "merging.across_symmetries stores only one image of each position, and symmetries ="
                 ' "none" never trains on the other images: expected symmetries = "random" or "all"'

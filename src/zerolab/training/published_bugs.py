@@ -120,7 +120,7 @@ def check_published_bugs(
                 '"mirrored_policy" has no effect with learn.symmetries = "none": expected'
                 ' learn.symmetries = "all" or "random"'
             )
-        if learn.merging.is_symmetric:
+        if learn.merging.merges_across_symmetries:
             raise ValueError(
                 '"mirrored_policy" requires positions as they were played, but'
                 " learn.merging.across_symmetries = true stores symmetric images: expected false"

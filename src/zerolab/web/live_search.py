@@ -35,7 +35,7 @@ from zerolab.search.rhea import RheaSettings
 from zerolab.search.roots import NodeView
 from zerolab.search.search_settings import SearchSettings
 from zerolab.web.folders import Folders
-from zerolab.web.solving import cached_oracle
+from zerolab.web.solving import oracle_with_time_limit
 
 MAX_SIMULATIONS = 100_000
 """Maximum simulations per move or analysis. In large games, each simulation takes a few
@@ -250,6 +250,6 @@ def _new_player(agent: Agent) -> Player:
     """Return a player for one game; limit the time of the exact solver, which blocks all else."""
     player = prepare_for_one_game(agent.new_player())
     if isinstance(player, PerfectPlayer):
-        oracle = cached_oracle(game_name(agent.game), _PERFECT_SECONDS)
+        oracle = oracle_with_time_limit(game_name(agent.game), _PERFECT_SECONDS)
         return PerfectPlayer(oracle, player.name)
     return player

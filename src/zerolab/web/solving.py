@@ -143,17 +143,17 @@ def _call(
 
 def _action_scores(position: Position, seconds: float) -> list[int]:
     """Return the exact scores of all actions."""
-    oracle = cached_oracle(game_name(position.game), seconds)
+    oracle = oracle_with_time_limit(game_name(position.game), seconds)
     scores: list[int] = oracle.action_values(position.state[None])[0].tolist()
     return scores
 
 
 def _puzzle(position: Position, seconds: float) -> Puzzle | None:
     """Return a position as a puzzle, or None if it is not one."""
-    return make_puzzle(position, cached_oracle(game_name(position.game), seconds))
+    return make_puzzle(position, oracle_with_time_limit(game_name(position.game), seconds))
 
 
-def cached_oracle(game: str, seconds: float) -> Oracle:
+def oracle_with_time_limit(game: str, seconds: float) -> Oracle:
     """Return a game's oracle, with a time limit per position if it is the built-in solver."""
     oracle = _oracle(game)
     if isinstance(oracle, Solver):

@@ -159,7 +159,7 @@ class Connect4EfficiencyStudy(Study):
 
 @register_study
 class Connect4ExtensionsStudy(Connect4EfficiencyStudy):
-    """Compare the main ways to train cheaply on Connect Four with more seeds.
+    """Compare, with more seeds, the main ways to train cheaply on Connect Four.
 
     Train the baseline, its extended version, and the extended version with each extension of the
     paper: games searched by a service, growing networks, features of a small network, and a league.
@@ -196,10 +196,10 @@ class Connect4ExtensionsStudy(Connect4EfficiencyStudy):
 class Connect4SupervisedStudy(Study):
     """Train networks of 5, 10 and 20 blocks on solved positions of Connect Four, as in Table 1.
 
-    The sets contain all positions of each game, or one position per game. Further networks learn
-    the published labels, some of which are wrong, give the outcome as much weight as the move,
-    learn from games with fewer random moves, or also learn the features of a small network trained
-    by self-play. The accuracies on unseen positions show the limits of networks of these sizes.
+    The sets contain all positions of each game, or one position per game. Other networks learn the
+    published labels, some of which are wrong; give the outcome as much weight as the move; learn
+    from games with fewer random moves; or also learn the features of a small network trained by
+    self-play. The accuracies on unseen positions show the limits of networks of these sizes.
 
     Examples:
       zerolab study connect4-supervised

@@ -141,7 +141,7 @@ class CurveClaim(NamedTuple):
     """Loss functions whose smallest lead over the others is tested, instead of a weighted sum."""
 
 
-def difference_between_sizes(results: Results) -> ClaimEstimate | MissingEstimate:
+def largest_decrease_difference(results: Results) -> ClaimEstimate | MissingEstimate:
     """Return the largest absolute difference in a loss's decrease between 6x6 and 5x5 boards."""
     differences = []
     for game, loss, name, share in product(GAMES, LOSS_SYMBOLS, ("policy", "value"), (0.5, 1.0)):

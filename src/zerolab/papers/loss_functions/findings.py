@@ -286,7 +286,7 @@ def loss_statistics(results: Results) -> dict[Claim, ClaimEstimate | MissingEsti
             [elo_on(["othello-5x5"])], [(pair, ["othello-5x5"]) for pair in pairs]
         ),
         ALL_LOSSES_LEARN_CLAIM: weakest_elo_above_random(results, boards, "loss", [*LOSS_SYMBOLS]),
-        curve_claims.LARGER_BOARDS_CLAIM: curve_claims.difference_between_sizes(results),
+        curve_claims.LARGER_BOARDS_CLAIM: curve_claims.largest_decrease_difference(results),
         curve_claims.GOBANG_LOW_VALUE_LOSS_CLAIM: curve_claims.first_value_loss_in_gobang(results),
         curve_claims.FINAL_LOSSES_CLAIM: curve_claims.difference_from_published(results),
         **{each.claim: _loss_statistic(results, each) for each in CURVE_CLAIMS},

@@ -96,7 +96,7 @@ class AnalysisResponse(BaseModel):
 
 
 class MoveResponse(BaseModel):
-    """Agent's move with its analysis."""
+    """An agent's move and its analysis."""
 
     move: str
     position: PositionResponse
@@ -118,8 +118,7 @@ class ChildResponse(BaseModel):
     bonus: float | None
     """Exploration bonus U; None if it is infinite, as in UCT before the first visit."""
     outcome: int | None
-    """Outcome for the player who makes the move, 1, 0 or -1, if the move ends the game; otherwise
-    None."""
+    """Outcome (1, 0 or -1) for the mover if the move ends the game; otherwise None."""
 
 
 class NodeResponse(BaseModel):
