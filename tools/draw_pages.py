@@ -72,7 +72,7 @@ def draw_replay(page: Page) -> None:
 
 def draw_analyse(page: Page) -> None:
     """Show two agents' analyses of a position that the solver finishes."""
-    page.goto(f"{_ANALYSE}&agents={RUN}+mcts:1000")
+    page.goto(f"{_ANALYSE}&agents={RUN}&agents=mcts:1000")
     page.check("#ranks")
     expect(page.locator("#solution")).to_contain_text("Under perfect play")
     expect(page.locator(".agent-column")).to_have_count(2)

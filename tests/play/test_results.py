@@ -34,6 +34,7 @@ def test_statistics_count_forfeits_by_player():
     counts = count_games(GAMES)
     assert (counts.game_count, counts.distinct_count) == (6, 5)
     assert counts.first_player_score == MatchScore(4, 1, 1)
+    assert counts.first_player_distinct_score == MatchScore(3, 1, 1)
     assert counts.forfeit_counts == {"cid": 2}
 
 

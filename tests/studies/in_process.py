@@ -17,8 +17,11 @@ class Here:
 
     def __init__(self):
         self.done = []
+        self.was_entered = False
 
     def __enter__(self):
+        assert not self.was_entered  # Ray cannot join its cluster again
+        self.was_entered = True
         return self
 
     def __exit__(self, *_):

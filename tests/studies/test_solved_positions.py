@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import shutil
+from contextlib import ExitStack
 
 import pytest
 
+from studies.in_process import Reusing
 from studies.tiny_studies import GAME, Tiny, execution_in, finished_run
 from zerolab.evaluation.collecting import DatasetSettings
 from zerolab.evaluation.positions import read_positions
 from zerolab.rules.catalogue import parse_game
+from zerolab.store.folder import lock_folder
 from zerolab.store.run_folder import RunFolder
 from zerolab.studies import queues
 from zerolab.studies.design import Design, PlannedDataset, plan_run
+from zerolab.studies.execution import StudyExecution
 from zerolab.studies.tasks import LocalWorkers
 from zerolab.training.configure import saved_settings
 from zerolab.training.records import AccuracyRecord, HeldOutRecord
@@ -63,6 +67,27 @@ def test_positions_are_planned_once_in_the_first_part_that_needs_them():
         "learn: positions few",
     ]
     assert FEW.key != ALL.key
+
+
+def test_data_set_of_another_process_is_awaited(tmp_path):
+    execution = StudyExecution.plan(Solved(), "smoke", tmp_path, ["play"])
+    path = execution.folder.dataset_path(FEW)
+    parts = path.with_name(f"{path.name}.parts")
+    parts.mkdir(parents=True)
+    waiting = []
+    with ExitStack() as other_process:
+        other_process.enter_context(lock_folder(parts))
+
+        def on_progress(view):
+            waiting.extend(view.active_titles)
+            if "waiting for play: positions few (another process)" in view.active_titles:
+                other_process.close()
+
+        assert execution.perform_all(Reusing(), on_progress) == {}
+    assert "waiting for play: positions few (another process)" in waiting
+    assert not execution.progress().is_unfinished
+    assert path.exists()
+    assert not parts.exists()
 
 
 def test_runs_wait_for_their_positions_and_use_them(finished_execution):

@@ -323,6 +323,23 @@ def test_copy_in_storage_continues_on_another_machine(undisturbed, tmp_path):
     assert not execution_in(there).progress().is_unfinished
     assert differences(contents(there), contents(root)) == []
     assert StudyStorage(str(here), other).fetch() == 0
+    games = next(other.folder.path.rglob("games.sqlite"))
+    games.unlink()
+    assert StudyStorage(str(here), other).fetch() == 1
+    assert not execution_in(there).progress().is_unfinished
+
+
+def test_copy_of_a_study_with_other_seeds_is_not_replaced(undisturbed, tmp_path):
+    early = StudyExecution.plan(Tiny(), "smoke", tmp_path / "here" / "studies", (), [777])
+    early.create_folder()
+    storage = StudyStorage(str(tmp_path / "storage"), early)
+    shutil.copytree(undisturbed.folder.root, tmp_path / "there" / "studies")
+    StudyStorage(str(tmp_path / "storage"), execution_in(tmp_path / "there" / "studies")).push()
+    before = contents(tmp_path / "storage")
+    for attempt in (storage.push, StudyStorage(str(tmp_path / "storage"), early).fetch):
+        with pytest.raises(UserError, match="with other seeds or another design"):
+            attempt()
+    assert differences(contents(tmp_path / "storage"), before) == []
 
 
 def test_storage_is_written_at_most_once_a_minute(undisturbed, tmp_path, monkeypatch):

@@ -41,7 +41,7 @@ from zerolab.report.table import percent
 from zerolab.rules.catalogue import game_name, parse_game
 from zerolab.rules.compiled_rules import canonical_states
 from zerolab.rules.rules import Game
-from zerolab.store.folder import FolderKind
+from zerolab.store.folder import FolderKind, is_locked
 
 
 def _dataset_manifest(positions: SolvedPositions, metadata: Mapping[str, Any]) -> dict[str, Any]:
@@ -161,20 +161,28 @@ def make_dataset(
     name = game_name(game)
     chunks = (_Chunk(name, settings, number, folder, make_oracle) for number in count())
     with _DATASET_FOLDER_KIND.locked(folder):
+        if path.exists():  # another process has just finished it
+            return _reuse_finished(path, game, request)
         _check_settings(folder, game, settings)
         builder = _collect(game, position_count, chunks, processes, report)
-    collection = builder.collection()
-    if len(collection.positions):
-        metadata = {**request, **collection.counts._asdict(), "duplicates": builder.duplicates}
-        write_positions(path, collection.positions, metadata)
-        manifest = write_manifest(path, collection.positions, metadata)
-        shutil.rmtree(folder)
+        collection = builder.collection()
+        manifest = None
+        if len(collection.positions):
+            metadata = {**request, **collection.counts._asdict(), "duplicates": builder.duplicates}
+            write_positions(path, collection.positions, metadata)
+            manifest = write_manifest(path, collection.positions, metadata)
+        shutil.rmtree(folder, ignore_errors=True)  # another process may be removing it as well
+    if manifest is not None:
         return manifest
-    shutil.rmtree(folder)
     raise UserError(
         f"none of {collection.counts.games} games has a suitable position: games of {name} can end"
         f" before ply {settings.first_ply}, or every move is a best move"
     )
+
+
+def is_being_made(path: Path) -> bool:
+    """Return whether another process is making the data set at `path`."""
+    return is_locked(_sibling(path, ".parts"))
 
 
 def stored_share(path: Path, position_count: int) -> float:

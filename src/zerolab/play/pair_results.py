@@ -72,6 +72,8 @@ class GameCounts(NamedTuple):
     different game."""
     first_player_score: MatchScore
     """Total score of the players that moved first."""
+    first_player_distinct_score: MatchScore
+    """The same over distinct games."""
     forfeit_counts: dict[str, int]
     """Number of forfeited games by agent, without agents that forfeited none."""
 
@@ -79,14 +81,19 @@ class GameCounts(NamedTuple):
 def count_games(games: Sequence[GameRecord]) -> GameCounts:
     """Count games, distinct games, results of the players that moved first, and forfeits."""
     forfeits = Counter(game.last_mover for game in games if game.is_forfeited)
-    results = [game.result for game in games]
-    first_player_score = MatchScore(results.count(1), results.count(0), results.count(-1))
+    distinct = distinct_games(games)
     return GameCounts(
         len(games),
-        len(distinct_games(games)),
-        first_player_score,
+        len(distinct),
+        _first_player_score(games),
+        _first_player_score(distinct),
         dict(sorted(forfeits.items())),
     )
+
+
+def _first_player_score(games: Sequence[GameRecord]) -> MatchScore:
+    results = [game.result for game in games]
+    return MatchScore(results.count(1), results.count(0), results.count(-1))
 
 
 def pair_results(games: Sequence[GameRecord]) -> list[PairResult]:

@@ -50,7 +50,6 @@ from zerolab.report.table import (
     data_frame,
     percent,
     rows_as_csv,
-    wilson_interval,
 )
 from zerolab.report.text import print_table
 
@@ -372,7 +371,9 @@ class TournamentReport(NotebookView):
 
 
 def _first_player_interval(counts: GameCounts) -> Interval:
-    return wilson_interval(counts.first_player_score.score_rate, counts.distinct_count)
+    """Return the score rate over all games, with an interval from distinct games."""
+    interval = counts.first_player_distinct_score.interval()
+    return interval._replace(value=counts.first_player_score.score_rate)
 
 
 def _pair_dict(pair: PairResult) -> dict[str, Any]:

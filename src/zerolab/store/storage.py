@@ -175,6 +175,11 @@ class FolderStorage:
         """Names of the files in the copy, relative to it."""
         return frozenset(self._digests)
 
+    def has_file(self, name: str) -> bool:
+        """Return whether the storage contains a file now, perhaps one from another machine."""
+        with self._errors("read"):
+            return bool(self._info(name).type == fs.FileType.File)
+
     def local_file_names(self, subfolder: str = "") -> Iterator[str]:
         """Yield the names of the files in the folder or in a folder within it.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -168,7 +169,8 @@ class StudyExecution:
         Raises UserError if another process is working on the study, or if the folder contains
         anything other than the study.
         """
-        failures = self._perform(self.selected_design, workers, on_progress)
+        with workers:
+            failures = self._perform(self.selected_design, workers, on_progress)
         self.record_last_look()
         return failures
 
@@ -185,8 +187,8 @@ class StudyExecution:
     def _perform(
         self, design: Design, workers: Workers, on_progress: Callable[[StudyProgress], None]
     ) -> Failures:
-        """Perform the remaining tasks of a part of the design."""
-        with self.folder.begin_and_lock(self._design_digest, self.seeds), workers:
+        """Perform the remaining tasks of a part of the design; `workers` must be entered."""
+        with self.folder.begin_and_lock(self._design_digest, self.seeds):
             return Scheduler(self.folder, design).perform_all(workers, on_progress)
 
     def _record_look(self, seeds: Sequence[int]) -> None:
@@ -238,6 +240,12 @@ class StudyExecution:
         """
         deadline = time.monotonic() + 3600 * hours
         self.require_time_for_round(workers.count, hours)
+        with workers:
+            return self._perform_rounds(workers, on_progress, deadline)
+
+    def _perform_rounds(
+        self, workers: Workers, on_progress: Callable[[StudyProgress], None], deadline: float
+    ) -> tuple[Failures, str]:
         for size in look_sizes(len(self.seeds)):
             seeds = self.seeds[:size]
             needed = self._hours_left(seeds, workers.count)
@@ -246,6 +254,8 @@ class StudyExecution:
             design = self.design.restricted_to_seeds(seeds)
             if failures := self._perform(design, workers, on_progress):
                 return failures, f"tasks of the first {size} seeds failed"
+            if Scheduler(self.folder, design).progress().is_unfinished:
+                return {}, f"work on the first {size} seeds is left, which other work prevents"
             self._record_look(seeds)
             results = self.results()
             primary = [each for each in self.study.verdicts(results) if each.claim.is_primary]
@@ -297,6 +307,8 @@ class StudyStorage(FolderStorage):
         self._study = execution.folder
         self._runs = execution.design.distinct_runs.values()
         self._data_sets = execution.design.datasets
+        self._is_checked = False
+        """True once the stored study is known to be this one or missing."""
         self._copied_runs: set[str] = set()
         self._copied_state: tuple[int, int, int] | None = None
         self._next_copy = time.monotonic() + _SECONDS_BETWEEN_COPIES
@@ -304,7 +316,9 @@ class StudyStorage(FolderStorage):
     def fetch(self, progress_bar: ProgressBarFactory = no_progress_bar) -> int:
         """Download the study's finished work that is missing locally; return the number of items.
 
-        An item is a run, a data set, a result of a computation or the folder of the study.
+        An item is a run, a data set, a result of a computation or the folder of the study; if the
+        study has begun here, each missing file of its folder is an item. Raises UserError if the
+        stored study has another design or other seeds.
         """
         stored = self.stored_file_names
         folders = {
@@ -317,6 +331,9 @@ class StudyStorage(FolderStorage):
         }
         data_sets = {f"positions/{each.file_name}" for each in self._data_sets}
         files = {name for name in stored if name in data_sets or name.startswith("computed/")}
+        if self._study.has_begun:
+            self._require_same_study()
+            files |= {name for name in stored if name.startswith(f"{self._study.path.name}/")}
         new_folders, new_files = (
             [name for name in names if not (self._folder / name).exists()]
             for names in (folders, files)
@@ -328,8 +345,11 @@ class StudyStorage(FolderStorage):
     def push(self) -> None:
         """Copy all finished work; call it while no result is being stored.
 
-        Raises UserError if the storage cannot be written.
+        Raises UserError if the storage cannot be written or contains the study of another machine
+        with another design or other seeds.
         """
+        if not self._is_checked:
+            self._require_same_study()
         runs = [
             run.key
             for run in self._runs
@@ -346,6 +366,21 @@ class StudyStorage(FolderStorage):
         )
         self.upload(names, remove_others=False)
         self._copied_runs.update(runs)
+
+    def _require_same_study(self) -> None:
+        """Raise UserError if the stored study has another design or other seeds."""
+        settings_file = STUDY_FOLDER_KIND.settings_file
+        name = f"{self._study.path.name}/{settings_file}"
+        if self.has_file(name):
+            with tempfile.TemporaryDirectory() as temporary:
+                self._download(name, Path(temporary, settings_file))
+                stored = STUDY_FOLDER_KIND.read_settings(Path(temporary))
+            if stored != STUDY_FOLDER_KIND.read_settings(self._study.path):
+                raise UserError(
+                    f"{quoted(self.uri)} contains {self._study.path.name} with other seeds or"
+                    " another design: expected another --storage"
+                )
+        self._is_checked = True
 
     def push_if_due(self, view: StudyProgress) -> None:
         """Copy new results, if the last copy was made more than a minute ago."""

@@ -29,9 +29,17 @@ from zerolab.core.ray_cluster import (
     worker_nodes,
 )
 from zerolab.core.resources import DEVICE_VARIABLE
+from zerolab.evaluation.dataset import is_being_made
 from zerolab.networks.inference import cpu_precision_name
 from zerolab.store.folder import is_locked, lock_folder
-from zerolab.studies.tasks import CompileTask, Task, TaskOutcome, TrainTask, perform_task
+from zerolab.studies.tasks import (
+    CompileTask,
+    DatasetTask,
+    Task,
+    TaskOutcome,
+    TrainTask,
+    perform_task,
+)
 
 _PROBE = ".probe-"
 _ATTEMPTS = 4
@@ -214,8 +222,8 @@ def _perform_job(job: _Job) -> TaskOutcome:
         return TaskOutcome(job.task, error_lines=[_not_shared(platform.node(), folder)])
     os.environ.pop(DEVICE_VARIABLE, None)  # Ray already shows each worker only the assigned GPUs
     pin_to_free_cores()  # learning on several cores would change the last bits of the weights
-    if job.is_repeated and isinstance(job.task, TrainTask):
-        _await_unlocked(Path(job.task.run_path))
+    if job.is_repeated:
+        _await_released(job.task)
     return perform_task(job.task)
 
 
@@ -231,8 +239,15 @@ def _not_shared(node: str, folder: Path) -> str:
     )
 
 
-def _await_unlocked(run: Path) -> None:
-    """Wait up to 30 seconds for a lost process, which may still be running, to release the run."""
+def _await_released(task: Task) -> None:
+    """Wait up to 30 seconds for a lost process, which may still be running, to release a task."""
     deadline = time.monotonic() + _SECONDS_TO_END
-    while is_locked(run) and time.monotonic() < deadline:
+    while _is_in_use(task) and time.monotonic() < deadline:
         time.sleep(_SECONDS_TO_END / 100)
+
+
+def _is_in_use(task: Task) -> bool:
+    """Return whether a process is working on the run or data set of a task."""
+    if isinstance(task, DatasetTask):
+        return is_being_made(Path(task.path))
+    return isinstance(task, TrainTask) and is_locked(Path(task.run_path))

@@ -9,9 +9,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from pathlib import Path
 from typing import NamedTuple
 
 from zerolab.core.errors import UserError
+from zerolab.evaluation.dataset import is_being_made
 from zerolab.studies.cost_model import TimeCorrection
 from zerolab.studies.design import Design
 from zerolab.studies.queues import ComputationQueue, RunQueue, TournamentQueue
@@ -44,7 +46,7 @@ class StudyProgress(NamedTuple):
     """Number of computations and data sets."""
     finished_computations: int
     active_titles: list[str]
-    """Titles of active tasks, those of runs with the iteration, and of runs in other processes."""
+    """Titles of active tasks, those of runs with the iteration, and of tasks of other processes."""
     failed_count: int
     """Number of failed tasks that have not succeeded since."""
     planned_core_seconds: float
@@ -70,6 +72,8 @@ class Scheduler:
         self._design = design
         self._active: dict[str, tuple[Task, float]] = {}
         """Active tasks by title, with their start times."""
+        self._datasets_elsewhere: list[DatasetTask] = []
+        """Tasks of data sets that another process is making."""
         self._stack = ExitStack()
         self._runs = RunQueue(folder, design)
         self._tournaments = [
@@ -105,18 +109,37 @@ class Scheduler:
                 if self._active:
                     for outcome in workers.wait_for_outcomes(_POLL_SECONDS):
                         self._finish(outcome)
-                elif self._runs.titles_trained_elsewhere:
+                elif self._titles_elsewhere:
                     time.sleep(_POLL_SECONDS)
                 else:
                     return self._failures
                 on_progress(self.progress())
+
+    @property
+    def _titles_elsewhere(self) -> list[str]:
+        """Titles of the runs and data sets that other processes are working on."""
+        datasets = [task.title for task in self._datasets_elsewhere]
+        return [*self._runs.titles_trained_elsewhere, *datasets]
 
     def _next(self) -> Task | None:
         """Return a computation, tournament slice or run that can begin, in this order of priority.
 
         The tournaments of a seed thus come before the runs of the next seed.
         """
-        return self._computations.next_task() or self._next_slice() or self._next_run()
+        return (
+            self._next_released_dataset()
+            or self._computations.next_task()
+            or self._next_slice()
+            or self._next_run()
+        )
+
+    def _next_released_dataset(self) -> DatasetTask | None:
+        """Return the task of a data set that another process has finished or abandoned."""
+        for task in self._datasets_elsewhere:
+            if not is_being_made(Path(task.path)):
+                self._datasets_elsewhere.remove(task)
+                return task
+        return None
 
     def _next_run(self) -> TrainTask | CompileTask | None:
         task = self._runs.next_task()
@@ -148,8 +171,10 @@ class Scheduler:
         task, start = self._active.pop(outcome.task.title)
         if isinstance(task, CompileTask):
             self._runs.mark_compiled(task)
-        if outcome.is_trained_elsewhere and isinstance(task, TrainTask):
+        if outcome.is_done_elsewhere and isinstance(task, TrainTask):
             self._runs.mark_trained_elsewhere(task.key)
+        elif outcome.is_done_elsewhere and isinstance(task, DatasetTask):
+            self._datasets_elsewhere.append(task)
         elif outcome.error_lines is not None:
             self._fail(task.title, outcome.error_lines)
         else:
@@ -221,12 +246,12 @@ class Scheduler:
         )
 
     def _describe_active(self, part: str | None) -> Iterator[str]:
-        """Yield the titles of active tasks and of runs in other processes."""
+        """Yield the titles of active tasks and of tasks of other processes."""
         for title in self._active:
             if part in (None, _part_of(title)):
                 iteration = self._iterations.get(title)
                 yield f"{title} ({iteration})" if iteration else title
-        for title in self._runs.titles_trained_elsewhere:
+        for title in self._titles_elsewhere:
             if part in (None, _part_of(title)):
                 yield f"waiting for {title} (another process)"
 

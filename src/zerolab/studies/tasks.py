@@ -86,8 +86,8 @@ class TaskOutcome(NamedTuple):
     """Result of `Task.perform`."""
     error_lines: list[str] | None = None
     """Last lines of the error message, or None if the task succeeded."""
-    is_trained_elsewhere: bool = False
-    """True if another process is training the same run."""
+    is_done_elsewhere: bool = False
+    """True if another process is training the same run or making the same data set."""
 
 
 def perform_task(task: Task) -> TaskOutcome:
@@ -95,7 +95,7 @@ def perform_task(task: Task) -> TaskOutcome:
     try:
         return TaskOutcome(task, task.perform())
     except FolderInUseError:
-        return TaskOutcome(task, is_trained_elsewhere=True)
+        return TaskOutcome(task, is_done_elsewhere=True)
     except Exception as error:  # other tasks must continue after any error
         return TaskOutcome(task, error_lines=last_error_lines(error))
 

@@ -369,7 +369,7 @@ class TimeLimitStop(StopRule):
 
     name: Literal["hours"] = "hours"
 
-    hours: float = Field(default=1.0, gt=0)
+    hours: float = Field(default=1.0, gt=0, le=1_000_000)
     """Hours of training; ``stop=1.5h`` is a short form. `iterations` is still the maximum number of
     iterations. [ClausenCode]: 2."""
 

@@ -34,7 +34,7 @@ def test_board_and_its_buttons_fit_window(page: Page, path: str, seen: tuple[str
 
 def test_board_stays_in_sight_beside_long_column(page: Page) -> None:
     page.set_viewport_size(LAPTOP)
-    page.goto(f"/analyse#game={GAME}&agents={RUN}+mcts:20&simulations=100")
+    page.goto(f"/analyse#game={GAME}&agents={RUN}&agents=mcts:20&simulations=100")
     expect(page.locator("#thoughts table")).to_have_count(2)
     page.locator("#steps-title").evaluate("each => each.scrollIntoView({ block: 'center' })")
     expect(page.locator("#steps-title")).to_be_in_viewport()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 import pytest
 from tiny_laboratory import GAME
@@ -86,7 +87,7 @@ def test_address_follows_position_and_agents(page: Page) -> None:
     page.goto(f"/analyse#game={GAME}&agents=mcts:20&ply=abc")
     expect(page.locator("#thoughts table")).to_have_count(1)
     page.click("#add")
-    expect(page).to_have_url(re.compile(r"agents=mcts%3A20\+"))
+    expect(page).to_have_url(re.compile(r"agents=mcts%3A20&agents="))
     page.goto(f"/play#game={GAME}&o=person&moves=0,1")
     expect(page.locator("#moves button")).to_have_count(3)
     page.evaluate(f"location.hash = 'game={GAME}&o=person&moves=0,1,2'")
@@ -107,3 +108,99 @@ def test_final_tree_has_all_simulations(page: Page) -> None:
     page.wait_for_timeout(500)
     visits = page.locator("#tree li code").all_inner_texts()
     assert sum(int(re.search(r"N (\d+)", each)[1]) for each in visits) in (999, 1000)
+
+
+class Held:
+    """Requests to one address, answered when the test says so."""
+
+    def __init__(self, page: Page, pattern: str, is_held: Callable[[str], bool]) -> None:
+        self._routes: list[Route] = []
+        self._page = page
+        page.route(pattern, lambda route: self._receive(route, is_held))
+
+    def _receive(self, route: Route, is_held: Callable[[str], bool]) -> None:
+        if is_held(f"{route.request.url} {route.request.post_data or ''}"):
+            self._routes.append(route)
+        else:
+            route.continue_()
+
+    def answer(self) -> None:
+        """Answer the first request, as soon as the page has sent it."""
+        while not self._routes:
+            self._page.wait_for_timeout(10)
+        route = self._routes.pop(0)
+        with self._page.expect_response(route.request.url):
+            route.continue_()
+        self._page.wait_for_timeout(100)
+
+
+def test_double_click_on_analysed_board_makes_one_move(page: Page) -> None:
+    page.goto("/analyse#game=gobang:3x3:3&agents=mcts:20")
+    page.locator(MOVE).first.dblclick()
+    expect(page.locator("#board .piece")).to_have_count(1)
+    expect(page.locator("#moves button")).to_have_count(2)
+    expect(page.locator("#error")).to_be_hidden()
+
+
+def test_rejected_and_late_positions_change_nothing(page: Page) -> None:
+    page.goto(f"/analyse#game={GAME}&moves=0,1,2&ply=1&agents=mcts:20")
+    expect(page.locator("#board .piece")).to_have_count(1)
+    held = Held(page, "**/api/v1/position", lambda text: '"moves":["0","1"]' in text)
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")  # counts from the requested position
+    expect(page.locator("#board .piece")).to_have_count(3)
+    held.answer()
+    expect(page.locator("#board .piece")).to_have_count(3)
+    expect(page.locator('#moves [aria-current="true"]')).to_have_text("3. 2")
+    page.unroute("**/api/v1/position")
+    page.route("**/api/v1/position", lambda route: route.abort())
+    page.locator(f'{MOVE}[data-move="3"]').first.click()
+    expect(page.locator("#error")).to_contain_text("the server is not responding")
+    expect(page.locator("#moves button")).to_have_count(4)
+    page.unroute("**/api/v1/position")
+    page.locator(f'{MOVE}[data-move="3"]').first.click()
+    expect(page.locator("#board .piece")).to_have_count(4)
+
+
+@pytest.mark.parametrize("path", ["analyse", "learn"])
+def test_latest_of_two_chosen_games_is_shown(page: Page, path: str) -> None:
+    page.goto(f"/{path}#game={GAME}")
+    expect(page.locator("#board .target")).to_have_count(16)
+    held = Held(page, "**/api/v1/agents?*", lambda text: "othello" in text)
+    page.select_option("#game select", "othello")
+    page.select_option("#game select", "gobang")
+    expect(page).to_have_url(re.compile("game=gobang"))
+    held.answer()
+    expect(page).to_have_url(re.compile("game=gobang"))
+    expect(page.locator("#error")).to_be_hidden()
+
+
+@pytest.mark.parametrize(
+    "address", [f"play#game={GAME}&x=random&o=person", f"learn#game={GAME}"], ids=["play", "learn"]
+)
+def test_game_continues_after_an_outage(page: Page, address: str) -> None:
+    page.route("**/api/v1/move", lambda route: route.abort())
+    page.goto(f"/{address}")
+    if address.startswith("learn"):
+        page.locator(MOVE).first.click()
+    expect(page.locator("#error")).to_contain_text("will continue once the server responds")
+    page.route("**/api/v1/position", lambda route: route.abort())
+    with page.expect_request("**/api/v1/position"):  # the first attempt to continue fails
+        pass
+    page.unroute("**/api/v1/position")
+    page.unroute("**/api/v1/move")
+    _wait_until_active(page)
+    expect(page.locator("#board .piece")).to_have_count(2 if address.startswith("learn") else 1)
+    expect(page.locator("#error")).to_be_hidden()
+
+
+def test_study_page_shows_the_scale_chosen_last(page: Page) -> None:
+    page.goto("/study#name=table-5.1&scale=smoke")
+    expect(page.locator("main")).to_contain_text("zerolab study table-5.1 --scale smoke")
+    held = Held(page, "**/api/v1/studies/one?*", lambda text: "paper" in text)
+    page.select_option("#scale", "paper")
+    page.select_option("#scale", "mini")
+    expect(page.locator("main")).to_contain_text("zerolab study table-5.1")
+    expect(page.locator("main")).not_to_contain_text("--scale smoke")
+    held.answer()
+    expect(page.locator("main")).not_to_contain_text("--scale paper")

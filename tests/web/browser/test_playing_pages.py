@@ -128,6 +128,23 @@ def test_game_can_be_played_with_keyboard(page: Page) -> None:
     expect(page.locator("#announcements")).to_contain_text("X has won")
 
 
+def test_focus_stays_on_the_board_after_a_pass(page: Page) -> None:
+    page.goto("/play#game=othello:4x4&o=person&moves=b1,a3,d4,c1,a1,d3,b4")
+    page.get_by_role("button", name="pass").press("Enter")
+    expect(page.locator("#moves button")).to_have_count(9)
+    expect(page.locator("#board .target:focus")).to_have_count(1)
+
+
+def test_reloaded_board_is_seen_from_the_same_side(page: Page) -> None:
+    page.goto(f"/play#game={GAME}&x=random&o=person")
+    expect(page.locator("#board .piece")).to_have_count(1)
+    right = page.locator('#board .target[data-cell="0"]').bounding_box()
+    left = page.locator('#board .target[data-cell="3"]').bounding_box()
+    assert right is not None
+    assert left is not None
+    assert left["x"] < right["x"]
+
+
 def test_moves_and_cells_have_screen_reader_text(page: Page) -> None:
     page.goto(f"/play#game={GAME}&o=person&moves=0")
     expect(page.locator('.target[data-cell="12"]')).to_have_attribute(
@@ -167,7 +184,7 @@ def test_misspelled_agent_gets_suggestion(page: Page) -> None:
 
 
 def test_analysis_shows_visits_solution_and_tree(page: Page) -> None:
-    page.goto(f"/analyse#game={GAME}&moves=0,3,1,3&agents={RUN}+mcts:50&simulations=1000")
+    page.goto(f"/analyse#game={GAME}&moves=0,3,1,3&agents={RUN}&agents=mcts:50&simulations=1000")
     expect(page.locator("#solution")).to_contain_text("Best: 2")
     expect(page.locator("#thoughts table")).to_have_count(2)
     expect(page.locator("#thoughts")).to_contain_text("wins")
@@ -202,6 +219,42 @@ def test_positions_can_be_edited_and_moves_pasted(page: Page) -> None:
     expect(page.locator("#board .piece")).to_have_count(1)
     page.reload()
     expect(page.locator("#board .piece")).to_have_count(1)
+
+
+def test_agents_are_named_after_the_search_that_is_shown(page: Page) -> None:
+    address = f"/analyse#game={GAME}&agents=mcts:100&agents=runs/none such"
+    page.goto(f"{address}&simulations=1000")
+    heading = page.locator(".agent-column h3").first
+    expect(heading).to_have_text("MCTS, 1,000 playouts")
+    expect(page.locator("#error")).to_contain_text("runs/none such")
+    page.select_option("#simulations", "none")
+    expect(heading).to_have_text("MCTS, 100 playouts")
+    expect(page.locator(".agent-column").first).to_contain_text("analysed by mcts:100")
+
+
+def test_change_of_game_ends_editing(page: Page) -> None:
+    page.goto(f"/analyse#game={GAME}&agents=mcts:20")
+    page.click("summary")
+    page.click("#edit")
+    page.select_option("#game select", "othello")
+    expect(page.locator("#board .target")).to_have_count(36)
+    expect(page.locator("#edit")).to_have_text("Set up pieces")
+    expect(page.locator("#board .piece")).to_have_count(4)
+
+
+def test_lesson_keeps_its_opponent_to_the_end(page: Page) -> None:
+    page.route("**/api/v1/move", lambda route: route.fulfill(json={"move": "1"}))
+    page.goto(f"/learn#game={GAME}")
+    page.uncheck("#warn")
+    for pieces in (2, 4, 5):
+        page.locator(f'{MOVE}[data-move="0"][aria-disabled="false"]').first.click()
+        expect(page.locator("#board .piece")).to_have_count(pieces)
+    expect(page.locator("#advice")).to_contain_text("stronger")
+    expect(page.locator("#opponent")).to_contain_text("2 of 7")
+    expect(page.locator("#game-title")).to_contain_text("random moves")
+    page.click("#undo")
+    expect(page.locator("#board .piece")).to_have_count(4)
+    expect(page.locator("#game-title")).to_contain_text("random moves")
 
 
 def test_lesson_gives_hints_and_keeps_score(page: Page) -> None:

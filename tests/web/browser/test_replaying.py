@@ -136,3 +136,27 @@ def test_better_move_is_judged_after_reconnection(page: Page) -> None:
     best.click()
     expect(page.locator("#try")).to_contain_text("Yes: ")
     expect(page.locator("#error")).to_be_hidden()
+
+
+def test_resigned_game_has_a_winner_and_no_side_to_move(page: Page) -> None:
+    page.goto("/replay#game=connect_four:4x4&moves=0,1&x=You&o=random&resigned=first&ply=2")
+    expect(page.locator("#status")).to_have_text("X has resigned.")
+    expect(page.locator('#game-title [data-side="O"]')).to_have_class("winner")
+
+
+def test_keys_work_after_a_click_on_the_board(page: Page) -> None:
+    page.goto(ADDRESS)
+    expect(page.locator("#judging")).to_contain_text("mistake")
+    page.locator("#board .target").first.click(force=True)  # the board is disabled
+    page.keyboard.press("n")
+    expect(page.locator(CURRENT)).to_have_text("1. 0?")
+    page.keyboard.press("ArrowRight")
+    expect(page.locator(CURRENT)).to_have_text("2. 0?")
+
+
+@pytest.mark.parametrize("ply", ["-1", "1.5"])
+def test_impossible_plies_and_offsets_are_corrected(page: Page, ply: str) -> None:
+    page.goto(f"{ADDRESS}&ply={ply}&offset=1e3")
+    expect(page.locator("#board .target").first).to_be_visible()
+    expect(page.locator("#total")).to_contain_text("Games 1 to")
+    expect(page.locator("#error")).to_be_hidden()

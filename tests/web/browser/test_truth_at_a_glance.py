@@ -101,7 +101,7 @@ def test_best_line_is_shown_on_board_and_played(page: Page) -> None:
 
 
 def test_agents_search_side_by_side(page: Page) -> None:
-    page.goto(_address(WON, f"{RUN}+mcts:100"))
+    page.goto(_address(WON, f"{RUN}&agents=mcts:100"))
     columns = page.locator(".agent-column")
     expect(columns).to_have_count(2)
     expect(page.locator(".agent-column .board .heat")).not_to_have_count(0)
@@ -113,7 +113,7 @@ def test_agents_search_side_by_side(page: Page) -> None:
 
 
 def test_agents_are_stacked_on_phones(phone: Page) -> None:
-    phone.goto(_address(WON, f"{RUN}+mcts:100"))
+    phone.goto(_address(WON, f"{RUN}&agents=mcts:100"))
     columns = phone.locator(".agent-column")
     expect(columns).to_have_count(2)
     above, below = (columns.nth(number).bounding_box() for number in range(2))
@@ -135,7 +135,7 @@ def test_text_of_hints_has_twelve_pixels_on_phones(phone: Page) -> None:
 
 
 def test_boards_of_agents_are_legible_and_flip(page: Page) -> None:
-    page.goto("/analyse#game=othello:8x8&agents=mcts:20+mcts:50&simulations=100")
+    page.goto("/analyse#game=othello:8x8&agents=mcts:20&agents=mcts:50&simulations=100")
     page.uncheck("#solve")
     column = page.locator(".agent-column").first
     expect(column.locator(".heat")).not_to_have_count(0)

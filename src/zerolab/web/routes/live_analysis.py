@@ -59,8 +59,9 @@ class AnalyseRequest(SocketRequest):
     do: Literal["analyse"]
     position: PositionRequest
     agents: list[AgentSpec] = Field(min_length=1, max_length=_MAX_AGENTS)
-    simulations: int = Field(default=1000, ge=1, le=MAX_SIMULATIONS)
-    """Number of simulations for each agent that searches, overriding any number in its spec."""
+    simulations: Annotated[int, Field(ge=1, le=MAX_SIMULATIONS)] | None = 1000
+    """Number of simulations for each agent that searches, overriding any number in its spec; None
+    for each agent's own."""
 
 
 class NodeRequest(SocketRequest):

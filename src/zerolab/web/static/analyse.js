@@ -1,9 +1,10 @@
 // Analyse page: live searches, exact scores, a search tree, and the value over the game.
 
 import { Socket, post } from "./lib/api.js";
+import { hashAll } from "./lib/archive.js";
 import { Board, status } from "./lib/board.js";
 import { lineChart } from "./lib/chart.js";
-import { AgentChooser, GameChooser, agentName, agentsOf, defaultAgent } from "./lib/choosers.js";
+import { AgentChooser, GameChooser, agentName, agentsOf, defaultAgent, latestAgents } from "./lib/choosers.js";
 import { AgentColumn } from "./lib/columns.js";
 import { announce, byId, drawsSoon, el, guarded, hashParams, keepChoice, keepContent, setHashParams, showError } from "./lib/dom.js";
 import { Editor } from "./lib/editor.js";
@@ -24,7 +25,9 @@ const state = {
   analyses: {}, solution: null, values: new Map(), request: 0, solving: 0, lastRefresh: 0,
   nodeRequest: 0, wantedPaths: [], // the requested path, followed by waiting paths
   columns: [], preview: [],
+  wanted: null, // game, setUp, line and ply that the server is being asked about
 };
+const loadAgents = latestAgents();
 
 const board = new Board(byId("board"), { onMove: (move) => play(move), sides: byId("sides") });
 const bar = new EvaluationBar(byId("board"));
@@ -46,29 +49,38 @@ async function begin() {
   const params = hashParams();
   await chooser.load(params.game);
   state.game = params.game ?? chooser.value;
-  state.line = params.moves ? params.moves.split(",") : [];
-  const ply = params.ply ? Math.round(Number(params.ply)) || 0 : state.line.length;
-  state.ply = Math.max(0, Math.min(ply, state.line.length));
-  if (params.board) state.setUp = { board: params.board.split("/"), first_to_move: params.mover !== "second" };
-  state.agents = params.agents ? params.agents.split(" ") : [];
+  const line = params.moves ? params.moves.split(",") : [];
+  const ply = params.ply ? Math.round(Number(params.ply)) || 0 : line.length;
+  const setUp = params.board ? { board: params.board.split("/"), first_to_move: params.mover !== "second" } : null;
+  state.agents = hashAll("agents").filter(Boolean);
   const options = [...byId("simulations").options].map((each) => each.value);
   if (options.includes(params.simulations)) byId("simulations").value = params.simulations;
   state.known = await agentsOf(state.game);
   if (!state.agents.length) state.agents = [defaultAgent(state.known)];
   showAgents();
-  await show();
+  if (state.wanted !== null || state.position !== null) {
+    ask(); // the user has already gone elsewhere
+    return;
+  }
+  try {
+    await show({ setUp, line, ply: Math.max(0, Math.min(ply, line.length)) });
+  } catch (error) {
+    if (error.status !== 0) await show(); // the URL contains an impossible position
+    throw error;
+  }
 }
 
-const positionRequest = (ply = state.ply) => ({
-  game: state.game, moves: state.line.slice(0, ply), ...(state.setUp ? { starting_board: state.setUp } : {}),
+const positionRequest = (ply = state.ply) => requestFor({ ...state, ply });
+
+const requestFor = ({ game, setUp, line, ply }) => ({
+  game, moves: line.slice(0, ply), ...(setUp ? { starting_board: setUp } : {}),
 });
 
 async function changeGame(game, agent = null) {
-  Object.assign(state, { game, setUp: null, line: [], ply: 0, values: new Map() });
-  state.known = await agentsOf(game);
-  state.agents = [agent ?? defaultAgent(state.known)];
-  showAgents();
-  await show();
+  const known = await loadAgents(game);
+  if (known === null) return;
+  const agents = [agent ?? defaultAgent(known)];
+  await show({ game, setUp: null, line: [], ply: 0, values: new Map(), known, agents });
 }
 
 function showAgents() {
@@ -129,9 +141,9 @@ for (const id of ["simulations", "live", "solve", "seconds"]) byId(id).addEventL
 for (const id of ["by-visits", "ranks"]) keepChoice(byId(id), id, () => draw());
 
 byId("begin").addEventListener("click", () => goTo(0));
-byId("back").addEventListener("click", () => goTo(Math.max(0, state.ply - 1)));
-byId("forward").addEventListener("click", () => goTo(Math.min(state.line.length, state.ply + 1)));
-byId("end").addEventListener("click", () => goTo(state.line.length));
+byId("back").addEventListener("click", () => goTo(Math.max(0, latest().ply - 1)));
+byId("forward").addEventListener("click", () => goTo(Math.min(latest().line.length, latest().ply + 1)));
+byId("end").addEventListener("click", () => goTo(latest().line.length));
 byId("flip").addEventListener("click", () => {
   board.flip();
   draw();
@@ -141,29 +153,24 @@ byId("copy").addEventListener("click", () => copy(state.line.join(" "), "Moves c
 byId("paste").addEventListener("click", () =>
   guarded(async () => {
     const line = movesIn(byId("pasted").value);
-    await post("/position", { ...positionRequest(0), moves: line });
-    Object.assign(state, { line, ply: line.length, values: new Map() });
-    await show();
+    await show({ line, ply: line.length });
   }),
 );
 document.addEventListener("keydown", (event) => {
-  if (event.target.matches("input, select, textarea, .target") || event.ctrlKey || event.metaKey) return;
+  if (event.target.matches("input, select, textarea") || event.ctrlKey || event.metaKey) return;
   const steps = { ArrowLeft: "back", ArrowRight: "forward", Home: "begin", End: "end", f: "flip" };
   if (event.key in steps) byId(steps[event.key]).click();
 });
 
 byId("edit").addEventListener("click", () => {
-  const isOn = !editor.isOn;
-  byId("edit").setAttribute("aria-pressed", String(isOn));
-  byId("edit").textContent = isOn ? "Done" : "Set up pieces";
-  byId("clear").disabled = !isOn;
-  byId("mover").disabled = !isOn;
-  if (isOn) {
-    byId("mover").value = state.position.first_to_move ? "first" : "second";
-    editor.start(state.position);
-  } else {
+  if (editor.isOn) {
     guarded(useEdited);
+    return;
   }
+  if (!state.position) return; // it is still being loaded
+  byId("mover").value = state.position.first_to_move ? "first" : "second";
+  editor.start(state.position);
+  showEditing();
 });
 byId("clear").addEventListener("click", () => editor.clear());
 byId("mover").addEventListener("change", () => guarded(editorChanged));
@@ -172,15 +179,26 @@ async function editorChanged() {
   await post("/position", { game: state.game, starting_board: editor.setUp(byId("mover").value === "first") });
 }
 
+function showEditing() {
+  byId("edit").setAttribute("aria-pressed", String(editor.isOn));
+  byId("edit").textContent = editor.isOn ? "Done" : "Set up pieces";
+  byId("clear").disabled = byId("mover").disabled = !editor.isOn;
+}
+
+/** Show the edited position, or the earlier one if the edited one is impossible. */
 async function useEdited() {
-  editor.stop();
   const setUp = editor.setUp(byId("mover").value === "first");
   try {
-    await post("/position", { game: state.game, starting_board: setUp });
-    Object.assign(state, { setUp, line: [], ply: 0, values: new Map() });
+    await show({ setUp, line: [], ply: 0, values: new Map() });
   } finally {
-    await show();
+    stopEditing();
+    draw();
   }
+}
+
+function stopEditing() {
+  editor.stop();
+  showEditing();
 }
 
 async function copy(text, message) {
@@ -199,15 +217,10 @@ const play = (move) => playLine([move]);
 
 /** Play all moves in a line. */
 async function playLine(moves) {
-  await guarded(async () => {
-    const ply = state.ply + moves.length;
-    if (state.line.slice(state.ply, ply).join() !== moves.join()) {
-      state.line = [...state.line.slice(0, state.ply), ...moves];
-      for (const each of [...state.values.keys()]) if (each > state.ply) state.values.delete(each);
-    }
-    state.ply = ply;
-    await show();
-  });
+  const ply = state.ply + moves.length;
+  const isSame = state.line.slice(state.ply, ply).join() === moves.join();
+  const line = isSame ? state.line : [...state.line.slice(0, state.ply), ...moves];
+  await guarded(() => show({ line, ply }));
 }
 
 /** Preview a line as pale pieces on the board; without moves, show the line kept by a click, if any. */
@@ -218,17 +231,40 @@ function preview(moves) {
 }
 
 async function goTo(ply) {
-  if (ply === state.ply) return;
-  state.ply = ply;
-  await guarded(show);
+  if (ply !== latest().ply) await guarded(() => show({ ply }));
 }
 
-async function show() {
-  Object.assign(state, { analysing: NaN, solving: 0 }); // messages about the previous position are ignored
-  state.position = await post("/position", positionRequest());
+/** Position that is shown or, while the server is being asked, the one that will be. */
+const latest = () => state.wanted ?? state;
+
+/**
+ * Apply changes, and show and analyse the position after them.
+ *
+ * Nothing changes if the server rejects the position or does not respond, or if the user goes
+ * elsewhere in the meantime.
+ */
+async function show(changes = {}) {
+  const wanted = { game: state.game, setUp: state.setUp, line: state.line, ply: state.ply, ...changes };
+  state.wanted = wanted;
+  try {
+    const position = await post("/position", requestFor(wanted));
+    if (state.wanted !== wanted) return;
+    forgetValues(wanted.line);
+    Object.assign(state, changes, { position });
+  } finally {
+    if (state.wanted === wanted) state.wanted = null;
+  }
+  if (editor.isOn) stopEditing();
+  if (changes.agents) showAgents();
   const { last_move: last, pass_note: note } = state.position;
   announce(`${last ? `After ${last}. ` : ""}${status(state.position)} ${note}`);
   ask();
+}
+
+/** Forget the values of positions that are not in a new line. */
+function forgetValues(line) {
+  const common = line.findIndex((move, ply) => move !== state.line[ply]);
+  for (const ply of [...state.values.keys()]) if (common >= 0 && ply > common) state.values.delete(ply);
 }
 
 /** Save the displayed analysis in the URL. */
@@ -236,7 +272,7 @@ function remember() {
   setHashParams({
     game: state.game, moves: state.line.join(","), ply: state.ply === state.line.length ? "" : state.ply,
     board: state.setUp?.board.join("/") ?? "", mover: state.setUp?.first_to_move === false ? "second" : "",
-    agents: state.agents.join(" "), simulations: byId("simulations").value,
+    agents: state.agents, simulations: byId("simulations").value,
   });
 }
 
@@ -257,7 +293,7 @@ function ask() {
     state.request += 1;
     socket.send({
       id: state.request, do: "analyse", position: positionRequest(), agents: state.agents,
-      simulations: Number(byId("simulations").value),
+      simulations: Number(byId("simulations").value) || null,
     });
   }
   state.analysing = state.request;
@@ -359,7 +395,15 @@ function evaluation(first) {
   const { position, solution } = state;
   if (position.result !== null) return finalEvaluation(position);
   if (solution?.scores) return exactEvaluation(position, solution.scores);
-  return first && agentEvaluation(position, first.value, agentName(state.agents[0], state.known));
+  return first && agentEvaluation(position, first.value, nameOf(0));
+}
+
+/** Name of an agent. If the menu replaces the simulations in its spec, the name says how many it has. */
+function nameOf(number) {
+  const spec = state.agents[number];
+  const used = state.analyses[spec]?.agent;
+  const isReplaced = used && byId("simulations").value !== "none" && /^\w+:\d|simulations=/.test(spec);
+  return agentName(isReplaced ? used : spec, state.known);
 }
 
 function drawThoughts() {
@@ -367,7 +411,7 @@ function drawThoughts() {
   const analyses = state.agents.map((agent) => state.analyses[agent]);
   const isOver = state.position.result !== null;
   const isAsked = !isOver && byId("live").checked;
-  state.columns.forEach((column, number) => column.name(agentName(state.agents[number], state.known)));
+  state.columns.forEach((column, number) => column.name(nameOf(number)));
   const none = el("p", { class: "soft" }, isOver ? "The game is over." : "No search has been requested.");
   keepContent(byId("thoughts"), ...(isAsked ? state.columns.map((each) => each.element) : [none]));
   // The columns' boards are on the page by now, so text sizes are known.

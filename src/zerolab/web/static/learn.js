@@ -1,8 +1,8 @@
 // Learn page: games against an opponent that adapts to your strength, with hints and warnings.
 
-import { post } from "./lib/api.js";
+import { post, retry } from "./lib/api.js";
 import { Board, status } from "./lib/board.js";
-import { GameChooser, agentName, agentsOf } from "./lib/choosers.js";
+import { GameChooser, agentName, latestAgents } from "./lib/choosers.js";
 import { announce, byId, guarded, hashParams, keepChoice, setHashParams, showError } from "./lib/dom.js";
 import { EvaluationBar, agentEvaluation, exactEvaluation, finalEvaluation } from "./lib/evaluation.js";
 import { hintsOf } from "./lib/hints.js";
@@ -19,8 +19,9 @@ const board = new Board(byId("board"), { onMove: (move) => play(move) });
 const chooser = new GameChooser(byId("game"), (game) => guarded(() => change(game)));
 const state = {
   game: "", moves: [], agents: [], ladder: [], position: null, hints: {}, waiting: null, isBusy: false, request: 0, seed: 0,
-  isCounted: false, evaluation: null,
+  isCounted: false, evaluation: null, opponent: "",
 };
+const loadAgents = latestAgents();
 const bar = new EvaluationBar(byId("board"));
 
 
@@ -31,7 +32,8 @@ async function begin() {
 }
 
 async function change(game) {
-  const agents = await agentsOf(game);
+  const agents = await loadAgents(game);
+  if (agents === null) return;
   Object.assign(state, { game, agents, ladder: ladderOf(agents) });
   const strength = byId("strength");
   strength.max = state.ladder.length - 1;
@@ -48,12 +50,13 @@ function saveRecord(change) {
   localStorage.setItem("zerolab-learn", JSON.stringify({ ...all, [state.game]: own }));
 }
 
-const opponent = () => state.ladder[Number(byId("strength").value)] ?? state.ladder[0];
+/** Agent at the selected level, the opponent in the next game. */
+const nextOpponent = () => state.ladder[Number(byId("strength").value)] ?? state.ladder[0];
 const isMine = () => state.position.first_to_move !== byId("second").checked;
 
 async function start() {
   state.waiting?.abort();
-  Object.assign(state, { waiting: null, isCounted: false, seed: Math.floor(Math.random() * 2 ** 31) });
+  Object.assign(state, { waiting: null, isCounted: false, opponent: nextOpponent(), seed: Math.floor(Math.random() * 2 ** 31) });
   byId("advice").textContent = "";
   setHashParams({ game: state.game });
   board.isFlipped = byId("second").checked;
@@ -81,6 +84,7 @@ async function show(moves = state.moves, advice = "") {
     if (number === state.request) state.isBusy = false;
     draw();
   }
+  showError(byId("error"), "");
   if (advice) byId("advice").textContent = advice;
   announce(`${state.position.last_move ? `Move ${state.position.last_move}. ` : ""}${status(state.position)} ${state.position.pass_note}`);
   if (state.position.result !== null) count();
@@ -108,18 +112,28 @@ async function letOpponentMove() {
   draw();
   let answer;
   try {
-    const request = { position: positionRequest(), agent: opponent(), seed: state.seed + state.moves.length };
+    const request = { position: positionRequest(), agent: state.opponent, seed: state.seed + state.moves.length };
     answer = await post("/move", request, waiting.signal);
   } catch (error) {
     if (error.status !== 0) throw error;
     showError(byId("error"), `${error.message} The game will continue once the server responds.`);
-    setTimeout(() => guarded(() => (number === state.request ? show() : null)), 2000);
+    resume();
     return;
   } finally {
     if (state.waiting === waiting) state.waiting = null;
     draw();
   }
   if (number === state.request) await show([...state.moves, answer.move]);
+}
+
+/** Continue the game once the server responds, unless the user does something else. */
+async function resume() {
+  const { position, seed } = state;
+  try {
+    await retry(() => show(), () => state.position === position && state.seed === seed);
+  } catch (error) {
+    showError(byId("error"), error);
+  }
 }
 
 async function play(move) {
@@ -221,7 +235,7 @@ function draw() {
   board.show(state.position, { isActive, hints: state.hints });
   bar.show(state.evaluation, board);
   const { first_to_move: firstToMove, result } = state.position;
-  const name = agentName(opponent(), state.agents);
+  const name = agentName(state.opponent, state.agents);
   const names = byId("second").checked ? [name, "You"] : ["You", name];
   showPlayers(byId("game-title"), names, state.position, { isOver: result !== null });
   const turn = result === null ? turnOf(names[firstToMove ? 0 : 1], state.waiting !== null) : "";
@@ -236,7 +250,7 @@ function draw() {
 function drawOpponent() {
   if (!state.ladder.length) return; // the agents have not been loaded yet
   const number = Number(byId("strength").value);
-  byId("opponent").textContent = `${number + 1} of ${state.ladder.length}: ${agentName(opponent(), state.agents)}`;
+  byId("opponent").textContent = `${number + 1} of ${state.ladder.length}: ${agentName(nextOpponent(), state.agents)}`;
   byId("strength").setAttribute("aria-valuetext", byId("opponent").textContent);
 }
 

@@ -1,9 +1,9 @@
 // Play page: games between people and agents. The URL contains the whole game, so that it can be
 // shared and reloaded.
 
-import { post } from "./lib/api.js";
+import { post, retry } from "./lib/api.js";
 import { Board, status } from "./lib/board.js";
-import { AgentChooser, GameChooser, agentsOf, checkAgent, defaultAgent } from "./lib/choosers.js";
+import { AgentChooser, GameChooser, agentsOf, checkAgent, defaultAgent, latestAgents } from "./lib/choosers.js";
 import { announce, byId, guarded, hashParams, keepChoice, setHashParams, showError } from "./lib/dom.js";
 import { moveList } from "./lib/moves.js";
 import { playerNames, showPlayers, turnOf } from "./lib/players.js";
@@ -16,6 +16,8 @@ const sides = {
   first: new AgentChooser(byId("first"), "X (moves first)", { withPerson: true }),
   second: new AgentChooser(byId("second"), "O", { withPerson: true }),
 };
+
+const loadAgents = latestAgents();
 
 /** Current game. `line` includes moves that were taken back. */
 const state = {
@@ -37,14 +39,21 @@ async function begin() {
   byId("thinking").value = state.thinking;
   sides.first.show(agents, state.first);
   sides.second.show(agents, state.second);
+  facePerson(state.first, state.second);
   await show();
+}
+
+/** Turn the board so that a person who plays alone as O sees it from that side. */
+function facePerson(first, second) {
+  board.isFlipped = first !== "person" && second === "person";
 }
 
 const newSeed = () => Math.floor(Math.random() * 2 ** 31);
 
 /** Offer the agents of a newly chosen game; replace agents that cannot play it with the default. */
 async function offerAgents(game, second = sides.second.value) {
-  const agents = await agentsOf(game);
+  const agents = await loadAgents(game);
+  if (agents === null) return;
   const isOffered = (spec) => spec === "person" || agents.some((each) => each.spec === spec);
   for (const [side, spec] of [[sides.first, sides.first.value], [sides.second, second]]) {
     side.show(agents, isOffered(spec) ? spec : undefined);
@@ -64,7 +73,7 @@ async function newGame(first, second) {
   const agents = await agentsOf(game);
   stop();
   pause(false);
-  board.isFlipped = first !== "person" && second === "person";
+  facePerson(first, second);
   announce("New game.");
   await show({
     game, agents, first, second, seed, thinking: byId("thinking").value, line: opening.moves,
@@ -228,7 +237,8 @@ async function letAgentMove() {
     draw();
     if (error.status !== 0) throw error;
     showError(byId("error"), `${error.message} The game will continue once the server responds.`);
-    setTimeout(() => guarded(() => (state.waiting === null && !isOver() ? show() : null)), 2000);
+    const { position } = state;
+    await retry(() => show(), () => state.waiting === null && state.position === position && !isOver());
   }
 }
 

@@ -73,7 +73,7 @@ async function follow() {
 async function followList(params) {
   const source = params.source ?? byId("source").value;
   state.filters = Object.fromEntries(FILTERS.map((key) => [key, params[key] ?? ""]));
-  state.offset = Number(params.offset) || 0;
+  state.offset = Math.max(0, Math.round(Number(params.offset)) || 0);
   await choose(source);
   await list();
 }
@@ -97,7 +97,7 @@ async function openGiven({ game, moves, x, o, given, resigned, ply }) {
   await open({
     folder: "", iteration: "", stage: "", number: "", game, moves: listed, first: x ?? "first player",
     second: o ?? "second player", given_plies: Math.min(Number(given) || 0, listed.length),
-    resigned: resigned ?? "", forfeit: false,
+    resigned: resigned ?? "", is_forfeited: false, result: { first: "second", second: "first" }[resigned],
   }, Number(ply) || 0);
 }
 
@@ -124,6 +124,11 @@ function fill(id, options) {
 async function list() {
   state.page = await get("/played", { source: state.source, ...state.filters, offset: state.offset, limit: PAGE, latest_first: true });
   const { total, games } = state.page;
+  if (total && !games.length) {
+    state.offset = 0; // there are fewer games than the URL says
+    await list();
+    return;
+  }
   const last = Math.min(state.offset + PAGE, total);
   byId("total").textContent = total ? `Games ${count(state.offset + 1)} to ${count(last)} of ${count(total)}` : "No matching games.";
   byId("earlier").disabled = state.offset === 0;
@@ -150,7 +155,7 @@ async function open(selected, ply) {
   Object.assign(state, { game, line, verdicts: isSame ? state.verdicts : new Verdicts() });
   byId("game-part").hidden = false;
   markGame();
-  go(Math.min(ply, game.moves.length));
+  go(Math.max(0, Math.min(Math.round(ply), game.moves.length)));
   if (!isSame) askJudges();
 }
 
@@ -179,7 +184,8 @@ function draw() {
   board.show(position, { isActive: sought !== null, showLegal: sought !== null, overlay: ghostsOf(position, sought?.move ? [sought.move] : []) });
   bar.isHidden = sought !== null;
   bar.show(evaluation(position), board);
-  byId("status").textContent = `${status(position)} ${position.pass_note}${ply === game.moves.length ? endOf(game) : ""}`;
+  const ending = ply === game.moves.length ? endOf(game) : "";
+  byId("status").textContent = `${ending || status(position)} ${position.pass_note}`;
   byId("pgn").disabled = byId("text").disabled = isGiven(game);
   byId("back").disabled = byId("begin").disabled = ply === 0;
   byId("forward").disabled = byId("end").disabled = ply === game.moves.length;
@@ -256,8 +262,8 @@ function tell(text, className) {
 
 /** Sentence about a game that ended before it was decided on the board, or "". */
 function endOf(game) {
-  if (game.is_forfeited) return ` ${WON[game.result]} by forfeit.`;
-  return game.resigned ? ` ${game.resigned === "first" ? "X" : "O"} has resigned.` : "";
+  if (game.is_forfeited) return `${WON[game.result]} by forfeit.`;
+  return game.resigned ? `${game.resigned === "first" ? "X" : "O"} has resigned.` : "";
 }
 
 /** Sentence about the last move before the displayed position. */
@@ -379,7 +385,7 @@ byId("flip").addEventListener("click", () => {
 });
 for (const id of ["use-solver", "seconds", "simulations"]) byId(id).addEventListener("change", askJudges);
 document.addEventListener("keydown", (event) => {
-  if (event.target.matches("input, select, textarea, .target") || event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.target.matches("input, select, textarea") || event.ctrlKey || event.metaKey || event.altKey) return;
   const keys = { ArrowLeft: "back", ArrowRight: "forward", Home: "begin", End: "end", n: "next", b: "better", f: "flip" };
   if (!(event.key in keys) || !state.game) return;
   event.preventDefault();

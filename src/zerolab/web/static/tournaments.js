@@ -2,11 +2,12 @@
 
 import { get, post } from "./lib/api.js";
 import { count, dateOf, goTo, keepShowing, linkTo } from "./lib/archive.js";
-import { GameChooser, agentsOf } from "./lib/choosers.js";
+import { GameChooser, latestAgents } from "./lib/choosers.js";
 import { byId, checkFolderName, el, replaceContent, showError, table } from "./lib/dom.js";
 
 const REFRESH_SECONDS = 5;
 const chooser = new GameChooser(byId("game"), () => suggestPlayers());
+const loadAgents = latestAgents();
 
 function show(tournaments) {
   byId("nothing").hidden = tournaments.length > 0;
@@ -40,7 +41,8 @@ function stateOf(each) {
 
 /** Offer the agents of the selected game. */
 async function suggestPlayers() {
-  const agents = await agentsOf(chooser.value);
+  const agents = await loadAgents(chooser.value);
+  if (agents === null) return;
   byId("agents").replaceChildren(...agents.map((each) => el("option", { value: each.spec }, each.label)));
 }
 

@@ -54,6 +54,22 @@ export function postFile(path, file) {
   return request(path, { method: "POST", body: file, headers });
 }
 
+const RETRY_PAUSE = 2000; // milliseconds
+
+/** Repeat `work` until the server responds, as long as `isWanted()` is true. */
+export async function retry(work, isWanted) {
+  for (;;) {
+    await new Promise((done) => setTimeout(done, RETRY_PAUSE));
+    if (!isWanted()) return;
+    try {
+      await work();
+      return;
+    } catch (error) {
+      if (error.status !== 0) throw error;
+    }
+  }
+}
+
 /**
  * Websocket that reconnects automatically and shows when it is disconnected.
  *

@@ -110,17 +110,21 @@ export function pText(p) {
  * clears them. Returns a function that reloads and shows the data immediately.
  */
 export function keepShowing(load, show, seconds) {
-  let [data, shown, reported] = [null, "", null];
+  let [data, shown, reported, latest] = [null, "", null, 0];
   const drawSoon = drawsSoon(() => show(data));
   const refresh = async () => {
+    const number = (latest += 1);
     try {
-      data = await load();
+      const loaded = await load();
+      if (number !== latest) return; // a later request has begun
+      data = loaded;
       if (byId("error").textContent === reported) showError(byId("error"), "");
       reported = null;
       const text = JSON.stringify(data);
       if (text !== shown) drawSoon();
       shown = text;
     } catch (error) {
+      if (number !== latest) return;
       showError(byId("error"), error);
       reported = error.message;
     }

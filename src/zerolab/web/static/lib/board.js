@@ -20,6 +20,7 @@ export class Board {
     this.onCell = onCell;
     this.isFlipped = false;
     this.focus = 0;
+    this.isPointed = false; // whether the focus came from a pointer
     this.built = "";
     host.classList.add("board");
   }
@@ -43,7 +44,7 @@ export class Board {
     for (const cell of this.cells.keys()) this.#updateTarget(cell);
     this.#preview(null);
     this.sides?.replaceChildren(...[1, -1].map((side) => colourOf(side, position)));
-    this.others.replaceChildren(...this.#others());
+    this.#showOthers();
   }
 
   flip() {
@@ -207,7 +208,7 @@ export class Board {
       onkeydown: (event) => this.#key(event, cell),
       onpointerenter: (event) => this.#preview(event.pointerType === "mouse" ? cell : null),
       onpointerleave: () => this.#preview(null),
-      onfocus: (event) => this.#preview(event.target.matches(":focus-visible") ? cell : null),
+      onfocus: (event) => this.#focused(cell, event.target.matches(":focus-visible")),
       onblur: () => this.#preview(null),
     });
   }
@@ -247,7 +248,7 @@ export class Board {
     }
     const steps = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
     const step = steps[event.key];
-    if (!step) return;
+    if (!step || this.isPointed) return; // after a click, the arrow keys are the page's
     event.preventDefault();
     event.stopPropagation();
     const [row, column] = this.drawing.place(cell);
@@ -262,16 +263,26 @@ export class Board {
     this.cells.get(cell).target.focus();
   }
 
-  /** Buttons for moves without a cell, such as a pass. */
-  #others() {
+  #focused(cell, isByKeyboard) {
+    this.isPointed = !isByKeyboard;
+    this.#preview(isByKeyboard ? cell : null);
+  }
+
+  /** Show buttons for moves without a cell, such as a pass. The focus of an old one stays on the board. */
+  #showOthers() {
     const moves = this.position.legal_moves.filter((move) => move.cell === null && move.column === null);
-    return moves.map(({ name }) =>
+    const hadFocus = this.others.contains(document.activeElement);
+    const buttons = moves.map(({ name }) =>
       el(
         "button",
         { type: "button", "data-move": name, disabled: !this.isActive, onclick: () => this.onMove(name) },
         name,
       ),
     );
+    this.others.replaceChildren(...buttons);
+    if (!hadFocus) return;
+    if (buttons.length && this.isActive) buttons[0].focus();
+    else this.#focusOn(this.focus);
   }
 }
 

@@ -72,6 +72,16 @@ export async function agentsOf(game) {
   }
 }
 
+/** Function like `agentsOf` that returns null if it has been called again in the meantime. */
+export function latestAgents() {
+  let calls = 0;
+  return async (game) => {
+    const number = (calls += 1);
+    const agents = await agentsOf(game);
+    return number === calls ? agents : null;
+  };
+}
+
 /** Spec of the agent that pages select by default: the latest usable run, a packaged agent, or MCTS. */
 export const defaultAgent = (agents) => agents.find((each) => each.is_default).spec;
 

@@ -141,9 +141,13 @@ export function table(headings, rows, { numbers = [], caption = "", isDense = fa
 /** Parameters in the URL fragment, as an object of strings. */
 export const hashParams = () => Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
 
-/** Set the parameters in the URL fragment, omitting empty ones, without adding a history entry. */
+/**
+ * Set the parameters in the URL fragment, omitting empty ones, without adding a history entry. A list
+ * repeats its parameter.
+ */
 export function setHashParams(params) {
-  const present = Object.entries(params).filter(([, value]) => value !== "" && value !== undefined);
+  const pairs = Object.entries(params).flatMap(([key, value]) => [value].flat().map((each) => [key, each]));
+  const present = pairs.filter(([, value]) => value !== "" && value !== undefined);
   const text = new URLSearchParams(present).toString();
   history.replaceState(null, "", text ? `#${text}` : location.pathname);
 }
