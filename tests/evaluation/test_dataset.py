@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +17,7 @@ import pytest
 from evaluation.exhaustive import Exhaustive, exhaustive
 from forks import wait_for
 from zerolab.core.errors import UserError
+from zerolab.evaluation import dataset as dataset_module
 from zerolab.evaluation.collecting import DatasetSettings, collect_positions
 from zerolab.evaluation.dataset import collect_in_memory, make_dataset, stored_share
 from zerolab.evaluation.positions import read_positions
@@ -22,6 +25,7 @@ from zerolab.oracles.oracle import ILLEGAL_VALUE, Oracle
 from zerolab.rules import compiled_rules, encoding
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.position import Position
+from zerolab.store.folder import lock_folder
 
 GAME = parse_game("gobang:3x3:3")
 SETTINGS = DatasetSettings(seed=3)
@@ -145,6 +149,23 @@ def test_existing_dataset_is_kept_and_other_settings_are_refused(dataset):
         make(path, SETTINGS.model_copy(update={"perfect": 0.25}))
     with pytest.raises(UserError, match="requested = 120, not 7"):
         make(path, count=7)
+
+
+def test_file_that_another_process_has_just_finished_is_used(dataset, tmp_path, monkeypatch):
+    """The other process writes the file after this one has seen that there is none."""
+    finished, manifest, _ = dataset
+    path = tmp_path / "made.parquet"
+    kind = dataset_module._DATASET_FOLDER_KIND
+
+    @contextmanager
+    def locked_late(self, folder):
+        shutil.copy(finished, path)
+        with lock_folder(tmp_path):
+            yield
+
+    monkeypatch.setattr(type(kind), "locked", locked_late)
+    monkeypatch.setattr(dataset_module, "_collect", None)
+    assert make(path) == manifest
 
 
 def test_parts_of_other_settings_are_refused(tmp_path):

@@ -12,7 +12,6 @@ import torch
 
 from networks.conftest import SMALL
 from zerolab.core.errors import UserError
-from zerolab.core.resources import limit_torch_threads
 from zerolab.networks.catalogue import NETWORKS, build_network
 from zerolab.networks.inference import (
     NetworkEvaluator,
@@ -21,6 +20,7 @@ from zerolab.networks.inference import (
     default_device,
     default_precision,
     find_device,
+    limit_torch_threads,
     padded_batch_size,
     use_device,
     use_gpu_of_worker,

@@ -31,6 +31,7 @@ from zerolab.studies.execution import StudyExecution
 from zerolab.studies.ledger import Ledger, merge_ledgers, read_ledger, write_ledger
 from zerolab.studies.looks import TakenLook, level_at_last_look, nominal_levels
 from zerolab.studies.results import provenance, read_results, with_last_look
+from zerolab.studies.scheduler import Scheduler
 
 CLAIM = Claim("value-best", "The value loss is best.", "nowhere", "Elo", 0.0, "above", 30.0)
 
@@ -390,6 +391,15 @@ def test_rounds_record_looks_and_stop_when_decided(tmp_path, monkeypatch):
     assert execution.perform_all(Reusing(), lambda view: None) == {}
     assert looked_at(execution) == [[100], [100, 101], [100, 101, 102]]
     assert len(execution.results().runs) == 6
+
+
+def test_unfinished_round_is_no_look(tmp_path, monkeypatch):
+    execution = StudyExecution.plan(STUDY, "smoke", tmp_path)
+    monkeypatch.setattr(Scheduler, "perform_all", lambda *arguments: {})
+    failures, reason = execution.perform_rounds(Reusing(), lambda view: None, 10.0)
+    assert failures == {}
+    assert reason == "work remains up to seed 100: repeat the command"
+    assert looked_at(execution) == []
 
 
 @pytest.mark.parametrize(

@@ -323,8 +323,10 @@ def test_copy_in_storage_continues_on_another_machine(undisturbed, tmp_path):
     assert not execution_in(there).progress().is_unfinished
     assert differences(contents(there), contents(root)) == []
     assert StudyStorage(str(here), other).fetch() == 0
-    games = next(other.folder.path.rglob("games.sqlite"))
-    games.unlink()
+    shutil.rmtree(next((other.folder.path / "tournaments").iterdir()))
+    outdated = here / "studies" / other.folder.path.name / "report" / "old.csv"
+    outdated.parent.mkdir(exist_ok=True)
+    outdated.touch()
     assert StudyStorage(str(here), other).fetch() == 1
     assert not execution_in(there).progress().is_unfinished
 
@@ -333,6 +335,7 @@ def test_copy_of_a_study_with_other_seeds_is_not_replaced(undisturbed, tmp_path)
     early = StudyExecution.plan(Tiny(), "smoke", tmp_path / "here" / "studies", (), [777])
     early.create_folder()
     storage = StudyStorage(str(tmp_path / "storage"), early)
+    assert storage.fetch() == 0
     shutil.copytree(undisturbed.folder.root, tmp_path / "there" / "studies")
     StudyStorage(str(tmp_path / "storage"), execution_in(tmp_path / "there" / "studies")).push()
     before = contents(tmp_path / "storage")

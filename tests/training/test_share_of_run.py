@@ -328,6 +328,7 @@ def test_command_line_takes_hours(tmp_path, capsys):
 
 MISTAKES = [
     (["stop=0h"], r"stop\.hours = 0\.0: expected more than 0"),
+    (["stop=1e308h"], r"stop\.hours = 1e\+308: expected at most 1000000"),
     (["stop=-1h"], r"stop\.hours = -1\.0: expected more than 0"),
     (["stop=infh"], r"stop\.hours = inf: expected a finite number"),
     (["stop=hours", "stop.hours=0"], r"stop\.hours = 0: expected more than 0"),

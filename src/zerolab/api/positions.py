@@ -17,7 +17,6 @@ from zerolab.agents.analysis import Analysis, MoveAnalysis, replay_and_analyse, 
 from zerolab.agents.network_players import prepare_for_one_game
 from zerolab.agents.specs import fixed_game, parse_agent, parse_agents
 from zerolab.core.errors import UserError, checked_whole_number, quoted, require_type
-from zerolab.core.resources import limit_torch_threads
 from zerolab.oracles.solver import UNLIMITED_BUDGET, SolverBudget, oracle_for
 from zerolab.play.engine import slots_per_thread_in_memory
 from zerolab.rules import rules
@@ -253,6 +252,8 @@ class LoadedAgent:
         """Limit a network to one core, as in games; small batches are no faster on more cores."""
         if self._agent.load_evaluator is None:
             return nullcontext()
+        from zerolab.networks.inference import limit_torch_threads  # noqa: PLC0415  imports torch
+
         return limit_torch_threads(1)
 
     def __enter__(self) -> LoadedAgent:

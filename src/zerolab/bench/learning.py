@@ -19,9 +19,8 @@ from torch.ao.quantization.quantize_fx import convert_fx, prepare_fx
 from zerolab.bench.benchmarks import GAMES, BenchmarkResult, measure_median_rates, measure_rate
 from zerolab.bench.selfplay import ContinuousSelfPlay
 from zerolab.core.processes import available_cores
-from zerolab.core.resources import limit_torch_threads
 from zerolab.networks.catalogue import NETWORKS, build_network
-from zerolab.networks.inference import default_device, default_precision
+from zerolab.networks.inference import default_device, default_precision, limit_torch_threads
 from zerolab.networks.network import Network, folded_copy
 from zerolab.networks.objectives import (
     POLICY_HEAD,

@@ -281,7 +281,8 @@ def _show_status(execution: StudyExecution, json: bool) -> None:
 def show_report(execution: StudyExecution, output: Path | None, json: bool) -> None:
     """Write and print the report on the finished work, by default in the study folder."""
     if output is None:
-        check_not_symlink(output := execution.folder.report_path)
+        output = execution.folder.report_path
+        check_not_symlink(output)
     numbers = {run.title: number for number, run in enumerate(execution.design.runs)}
     with progress_bar(f"report on {execution.folder.path.name}", len(numbers), "runs") as update:
         results = execution.results(lambda title: update(numbers[title], title))
@@ -306,7 +307,8 @@ def _show_document(
     if json:
         print_json(document.as_dict())
         return
-    print_document(document, console := Console())
+    console = Console()
+    print_document(document, console)
     console.print(f"\nfull report: {output / 'index.html'}")
 
 

@@ -154,19 +154,18 @@ def settings_error(model: type[BaseModel], error: ValidationError, source: str =
     Each line begins with `source`, the file or text of the settings.
     """
     prefix = f"{one_line(source)}: " if source else ""
-    details = [each for each in error.errors(include_url=False) if not _is_consequence(each, error)]
+    details = error.errors(include_url=False)
+    paths = [each["loc"] for each in details]
+    parents = {path[:length] for path in paths for length in range(len(path))}
+    # A list with invalid items counts as too short.
+    details = [
+        each for each in details if each["type"] != "too_short" or each["loc"] not in parents
+    ]
     lines = [prefix + _explain(model, detail) for detail in details[:_MAX_ERRORS]]
     if others := len(details) - len(lines):
         noun = "error" if others == 1 else "errors"
         lines.append(f"{prefix}and {others:,} more {noun}")
     return UserError("\n".join(lines))
-
-
-def _is_consequence(detail: Mapping[str, Any], error: ValidationError) -> bool:
-    """Return whether a list only counts as too short because some of its items are invalid."""
-    parent = detail["loc"]
-    items = (each["loc"] for each in error.errors() if len(each["loc"]) > len(parent))
-    return detail["type"] == "too_short" and any(item[: len(parent)] == parent for item in items)
 
 
 def fill_in_variant_names(model: type[BaseModel], data: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Memory, processor quotas, torch's threads, device names, progress bars, compilation observers.
+"""Memory, processor quotas, settings of threads, device names and compilation observers.
 
 This module imports almost nothing, so that a command can register an observer before it imports
 numba.
@@ -96,45 +96,41 @@ def _quota_of_version_1(folder: Path) -> float:
     return quota / period
 
 
-class _OpenContexts:
-    """Open contexts of `limit_torch_threads` in this process."""
+class ThreadSetting:
+    """Setting of each thread that a new thread takes from the thread that changed it last."""
 
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.threads: list[int] = []
+    def __init__(self, read: Callable[[], int], write: Callable[[int], None]) -> None:
+        """Read and change the calling thread's setting with the given functions."""
+        self._read = read
+        self._write = write
+        self._lock = threading.Lock()
+        self._threads: list[int] = []
         """Thread of each open context."""
-        self.unlimited_count = 0
-        """Number of torch's threads when no context was open."""
+        self._usual = 0
+        """Setting when no context was open."""
 
+    @contextmanager
+    def override(self, value: int) -> Iterator[None]:
+        """Change the calling thread's setting inside the context.
 
-_open_contexts = _OpenContexts()
-
-
-@contextmanager
-def limit_torch_threads(count: int) -> Iterator[None]:
-    """Limit torch to `count` cores per calling thread inside the context.
-
-    Threads that evaluate or search in parallel should use one core each, because torch's own
-    threads would wait for each other (docs/decisions/0005). After contexts that overlap in several
-    threads, torch uses as many cores as before the first.
-    """
-    import torch  # noqa: PLC0415  see the top of this module
-
-    contexts, thread = _open_contexts, threading.get_ident()
-    with contexts.lock:
-        previous_count = torch.get_num_threads()
-        if not contexts.threads:
-            contexts.unlimited_count = previous_count
-        elif thread not in contexts.threads:  # it has the limit of another thread's context
-            previous_count = contexts.unlimited_count
-        contexts.threads.append(thread)
-    torch.set_num_threads(count)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(previous_count)
-        with contexts.lock:
-            contexts.threads.remove(thread)
+        After contexts that overlap in several threads, new threads have the setting from before the
+        first.
+        """
+        thread = threading.get_ident()
+        with self._lock:
+            previous = self._read()
+            if not self._threads:
+                self._usual = previous
+            elif thread not in self._threads:  # it inherited the value of another thread's context
+                previous = self._usual
+            self._threads.append(thread)
+        self._write(value)
+        try:
+            yield
+        finally:
+            self._write(previous)
+            with self._lock:
+                self._threads.remove(thread)
 
 
 class CompilationObserver(Protocol):

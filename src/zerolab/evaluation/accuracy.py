@@ -17,7 +17,6 @@ from zerolab.agents.agent import FORFEIT_ACTION, Agent
 from zerolab.agents.network_players import PolicyPlayer, SearchPlayer
 from zerolab.core import streams
 from zerolab.core.processes import available_cores
-from zerolab.core.resources import limit_torch_threads
 from zerolab.evaluation.position_statistics import (
     MeanEstimate,
     exact_estimate,
@@ -63,6 +62,8 @@ class MoveChoices(NamedTuple):
 
 def network_choices(evaluator: Evaluator, positions: SolvedPositions) -> MoveChoices:
     """Return the legal move with the highest prior, and the network's value, for each position."""
+    from zerolab.networks.inference import limit_torch_threads  # noqa: PLC0415  imports torch, slowly
+
     actions = np.empty(len(positions), np.int64)
     values = np.empty(len(positions), np.float32)
     legal = positions.legal

@@ -6,7 +6,7 @@ import hashlib
 import os
 import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from copy import deepcopy
 from typing import Any
 
@@ -16,11 +16,23 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from zerolab.core.errors import UserError, quoted
-from zerolab.core.resources import DEVICE_VARIABLE, checked_device_name
+from zerolab.core.resources import DEVICE_VARIABLE, ThreadSetting, checked_device_name
 from zerolab.networks.network import Network, fold_batch_norms, folded_copy
 from zerolab.networks.objectives import EvaluatorOutputName
 from zerolab.rules import compiled_rules
 from zerolab.rules.rules import Game
+
+_torch_threads = ThreadSetting(torch.get_num_threads, torch.set_num_threads)
+
+
+def limit_torch_threads(count: int) -> AbstractContextManager[None]:
+    """Limit torch to `count` cores per calling thread inside the context.
+
+    Threads that evaluate or search in parallel should use one core each, because torch's own
+    threads would wait for each other (docs/decisions/0005).
+    """
+    return _torch_threads.override(count)
+
 
 _chosen_devices: list[torch.device] = []
 

@@ -22,7 +22,6 @@ from numpy.typing import NDArray
 
 from zerolab.agents.agent import FORFEIT_ACTION, Actions, Agent, Player, ProgramPlayer
 from zerolab.core import streams
-from zerolab.core.resources import limit_torch_threads
 from zerolab.play.observers import ChosenMoves, GameHistories, GameObserver, MoveObserver
 from zerolab.play.pairings import (
     EvaluatorGroups,
@@ -387,6 +386,8 @@ def limit_threads_to_one_core(has_networks: bool) -> AbstractContextManager[None
     """
     if not has_networks:
         return nullcontext()
+    from zerolab.networks.inference import limit_torch_threads  # noqa: PLC0415
+
     return limit_torch_threads(1)
 
 

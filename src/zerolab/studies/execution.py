@@ -13,6 +13,7 @@ from typing import Any
 
 from zerolab.core.errors import UserError, quoted
 from zerolab.core.resources import ProgressBarFactory
+from zerolab.play.tournament import TOURNAMENT_FOLDER_KIND
 from zerolab.report.document import Document
 from zerolab.store.run_folder import is_run
 from zerolab.store.storage import STATE_FILE_NAME, FolderStorage, no_progress_bar
@@ -26,6 +27,7 @@ from zerolab.studies.study import Scale, Study
 from zerolab.studies.study_folder import STUDY_FOLDER_KIND, Failures, StudyFolder, collect_ledger
 from zerolab.studies.tasks import Workers
 
+_TOURNAMENT_FILE = TOURNAMENT_FOLDER_KIND.settings_file
 _SPARE_BYTES = 1 << 28
 _SECONDS_BETWEEN_COPIES = 60.0
 
@@ -255,7 +257,7 @@ class StudyExecution:
             if failures := self._perform(design, workers, on_progress):
                 return failures, f"tasks of the first {size} seeds failed"
             if Scheduler(self.folder, design).progress().is_unfinished:
-                return {}, f"work on the first {size} seeds is left, which other work prevents"
+                return {}, f"work remains up to seed {seeds[-1]}: repeat the command"
             self._record_look(seeds)
             results = self.results()
             primary = [each for each in self.study.verdicts(results) if each.claim.is_primary]
@@ -307,8 +309,8 @@ class StudyStorage(FolderStorage):
         self._study = execution.folder
         self._runs = execution.design.distinct_runs.values()
         self._data_sets = execution.design.datasets
-        self._is_checked = False
-        """True once the stored study is known to be this one or missing."""
+        self._tournament_keys = [each.key for each in execution.design.tournaments]
+        self._is_checked = False  # whether the stored study is known to be this one
         self._copied_runs: set[str] = set()
         self._copied_state: tuple[int, int, int] | None = None
         self._next_copy = time.monotonic() + _SECONDS_BETWEEN_COPIES
@@ -316,24 +318,25 @@ class StudyStorage(FolderStorage):
     def fetch(self, progress_bar: ProgressBarFactory = no_progress_bar) -> int:
         """Download the study's finished work that is missing locally; return the number of items.
 
-        An item is a run, a data set, a result of a computation or the folder of the study; if the
-        study has begun here, each missing file of its folder is an item. Raises UserError if the
-        stored study has another design or other seeds.
+        Items are runs, data sets, results of computations and the study's folder or, if the study
+        has begun here, its tournaments and looks. Raises UserError if the studies differ.
         """
-        stored = self.stored_file_names
+        stored, study = self.stored_file_names, self._study.path.name
+        if has_begun := self._study.has_begun:
+            self._require_same_study()
+        tournaments = self._tournament_keys if has_begun else []
         folders = {
-            name: commit
+            name
             for name, commit in [
                 *((f"runs/{run.key}", STATE_FILE_NAME) for run in self._runs),
-                (self._study.path.name, STUDY_FOLDER_KIND.settings_file),
+                (study, STUDY_FOLDER_KIND.settings_file),
+                *((f"{study}/tournaments/{key}", _TOURNAMENT_FILE) for key in tournaments),
             ]
             if f"{name}/{commit}" in stored
         }
-        data_sets = {f"positions/{each.file_name}" for each in self._data_sets}
-        files = {name for name in stored if name in data_sets or name.startswith("computed/")}
-        if self._study.has_begun:
-            self._require_same_study()
-            files |= {name for name in stored if name.startswith(f"{self._study.path.name}/")}
+        single = {f"positions/{each.file_name}" for each in self._data_sets}
+        single |= {f"{study}/looks.json"} if has_begun else set()
+        files = {name for name in stored if name in single or name.startswith("computed/")}
         new_folders, new_files = (
             [name for name in names if not (self._folder / name).exists()]
             for names in (folders, files)
@@ -365,6 +368,7 @@ class StudyStorage(FolderStorage):
             self.local_file_names(self._study.path.name), STUDY_FOLDER_KIND.settings_file
         )
         self.upload(names, remove_others=False)
+        self._is_checked = True
         self._copied_runs.update(runs)
 
     def _require_same_study(self) -> None:
@@ -380,7 +384,7 @@ class StudyStorage(FolderStorage):
                     f"{quoted(self.uri)} contains {self._study.path.name} with other seeds or"
                     " another design: expected another --storage"
                 )
-        self._is_checked = True
+            self._is_checked = True
 
     def push_if_due(self, view: StudyProgress) -> None:
         """Copy new results, if the last copy was made more than a minute ago."""

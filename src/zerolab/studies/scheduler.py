@@ -171,9 +171,9 @@ class Scheduler:
         task, start = self._active.pop(outcome.task.title)
         if isinstance(task, CompileTask):
             self._runs.mark_compiled(task)
-        if outcome.is_done_elsewhere and isinstance(task, TrainTask):
+        if outcome.is_in_use_elsewhere and isinstance(task, TrainTask):
             self._runs.mark_trained_elsewhere(task.key)
-        elif outcome.is_done_elsewhere and isinstance(task, DatasetTask):
+        elif outcome.is_in_use_elsewhere and isinstance(task, DatasetTask):
             self._datasets_elsewhere.append(task)
         elif outcome.error_lines is not None:
             self._fail(task.title, outcome.error_lines)

@@ -86,7 +86,7 @@ class TaskOutcome(NamedTuple):
     """Result of `Task.perform`."""
     error_lines: list[str] | None = None
     """Last lines of the error message, or None if the task succeeded."""
-    is_done_elsewhere: bool = False
+    is_in_use_elsewhere: bool = False
     """True if another process is training the same run or making the same data set."""
 
 
@@ -95,7 +95,7 @@ def perform_task(task: Task) -> TaskOutcome:
     try:
         return TaskOutcome(task, task.perform())
     except FolderInUseError:
-        return TaskOutcome(task, is_done_elsewhere=True)
+        return TaskOutcome(task, is_in_use_elsewhere=True)
     except Exception as error:  # other tasks must continue after any error
         return TaskOutcome(task, error_lines=last_error_lines(error))
 

@@ -18,7 +18,6 @@ from zerolab.agents.agent import (
 )
 from zerolab.agents.specs import is_program_spec, parse_agents
 from zerolab.core.errors import UserError, one_line, quoted
-from zerolab.core.resources import limit_torch_threads
 from zerolab.evaluation.accuracy import (
     AccuracyReport,
     accuracy_report,
@@ -28,6 +27,7 @@ from zerolab.evaluation.accuracy import (
 )
 from zerolab.evaluation.position_statistics import MeanEstimate, proportion_estimate
 from zerolab.evaluation.positions import SolvedPositions
+from zerolab.networks.inference import limit_torch_threads
 from zerolab.oracles.oracle import NotSolvedError
 from zerolab.play.match import Match
 from zerolab.play.pair_results import pair_result

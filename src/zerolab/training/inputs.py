@@ -20,11 +20,10 @@ from zerolab.agents.run_agents import find_run_and_iteration
 from zerolab.core.config import validate
 from zerolab.core.errors import UserError, quoted
 from zerolab.core.processes import available_cores
-from zerolab.core.resources import limit_torch_threads
 from zerolab.evaluation.positions import SolvedPositions, read_positions
 from zerolab.networks.catalogue import NETWORKS, NetworkSettings, build_network
 from zerolab.networks.heads import FeaturesHead
-from zerolab.networks.inference import TrunkFeatureExtractor
+from zerolab.networks.inference import TrunkFeatureExtractor, limit_torch_threads
 from zerolab.networks.network import set_weights
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.rules import Game

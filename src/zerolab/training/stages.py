@@ -12,8 +12,8 @@ from typing import Any
 from zerolab.agents.agent import NetworkOptions
 from zerolab.core import streams
 from zerolab.core.processes import available_cores
-from zerolab.core.resources import limit_torch_threads
 from zerolab.networks.catalogue import build_network
+from zerolab.networks.inference import limit_torch_threads
 from zerolab.networks.objectives import VALUE_HEAD, trained_heads
 from zerolab.training.context import Stage, TrainingContext
 from zerolab.training.learn_settings import LearnSettings

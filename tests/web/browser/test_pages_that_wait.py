@@ -204,3 +204,62 @@ def test_study_page_shows_the_scale_chosen_last(page: Page) -> None:
     expect(page.locator("main")).not_to_contain_text("--scale smoke")
     held.answer()
     expect(page.locator("main")).not_to_contain_text("--scale paper")
+
+
+def test_steps_before_the_first_position_keep_the_shared_game(page: Page) -> None:
+    held = Held(page, "**/api/v1/position", lambda text: '"moves":["0","1","2"]' in text)
+    page.goto(f"/analyse#game={GAME}&moves=0,1,2&agents=mcts:20")
+    expect(page.locator(".agent-column, #agents select").first).to_be_visible()
+    page.keyboard.press("ArrowLeft")
+    held.answer()
+    expect(page.locator("#moves button")).to_have_count(4)
+    expect(page.locator("#board .piece")).to_have_count(2)
+
+
+def test_impossible_line_in_the_address_shows_the_start(page: Page) -> None:
+    page.goto(f"/analyse#game={GAME}&moves=0,9&agents=mcts:20")
+    expect(page.locator("#error")).to_contain_text("not a legal move")
+    expect(page.locator("#board .target")).to_have_count(16)
+    expect(page.locator("#board .piece")).to_have_count(0)
+
+
+def test_agents_of_a_game_left_in_the_meantime_are_not_offered(page: Page) -> None:
+    held = Held(page, "**/api/v1/agents?*", lambda text: "connect_four" in text)
+    page.goto(f"/analyse#game={GAME}&moves=0")
+    page.select_option("#game select", "othello")
+    expect(page.locator("#board .target")).to_have_count(36)
+    held.answer()
+    expect(page.locator("#board .target")).to_have_count(36)
+    expect(page.locator("#agents option", has_text="tiny")).to_have_count(0)
+
+
+def test_slow_list_is_shown_when_it_arrives(page: Page) -> None:
+    page.clock.install()
+    held = Held(page, "**/api/v1/tournaments", lambda text: True)
+    page.goto("/tournaments")
+    page.clock.run_for(12_000)  # more than two refreshes
+    held.answer()
+    page.clock.run_for(1000)  # drawing is delayed
+    expect(page.locator("#nothing, #tournaments table").first).to_be_visible()
+
+
+@pytest.mark.parametrize(
+    "address", [f"play#game={GAME}&x=person&o=random", f"learn#game={GAME}"], ids=["play", "learn"]
+)
+def test_undo_during_an_outage_is_kept(page: Page, address: str) -> None:
+    page.goto(f"/{address}")
+    _wait_until_active(page)
+    page.locator(MOVE).first.click()
+    expect(page.locator("#board .piece")).to_have_count(2)
+    _wait_until_active(page)
+    page.route("**/api/v1/move", lambda route: route.abort())
+    page.locator(f'{MOVE}[aria-disabled="false"]').first.click()
+    expect(page.locator("#error")).to_contain_text("will continue once the server responds")
+    held = Held(page, "**/api/v1/position", lambda text: True)
+    page.click("#undo")
+    page.wait_for_timeout(2300)  # an attempt to continue is due
+    page.unroute("**/api/v1/move")
+    held.answer()
+    page.unroute("**/api/v1/position")
+    _wait_until_active(page)
+    expect(page.locator("#board .piece")).to_have_count(2)

@@ -232,6 +232,35 @@ def test_agents_are_named_after_the_search_that_is_shown(page: Page) -> None:
     expect(page.locator(".agent-column").first).to_contain_text("analysed by mcts:100")
 
 
+def test_arrow_keys_keep_an_edited_position(page: Page) -> None:
+    page.goto(f"/analyse#game={GAME}&moves=0,1&agents=mcts:20")
+    expect(page.locator("#board .piece")).to_have_count(2)
+    page.click("summary")
+    page.click("#edit")
+    page.locator('.target[data-cell="4"]').click()
+    page.keyboard.press("ArrowLeft")
+    page.click("#begin")
+    expect(page.locator("#board .piece")).to_have_count(3)
+    page.click("#edit")
+    expect(page.locator("#error")).to_contain_text("expected")  # a piece too many
+    expect(page.locator("#edit")).to_have_text("Set up pieces")
+    expect(page.locator("#board .piece")).to_have_count(2)
+
+
+def test_arrow_keys_belong_to_the_page_or_to_the_board(page: Page) -> None:
+    page.goto(f"/play#game={GAME}&o=person")
+    page.locator('.target[data-cell="13"]').click()
+    expect(page.locator("#board .piece")).to_have_count(1)
+    page.keyboard.press("ArrowRight")
+    expect(page.locator('.target[data-cell="14"]')).to_be_focused()
+    page.goto(f"/analyse#game={GAME}&moves=0,1&agents=mcts:20")
+    page.locator('.target[data-cell="2"]').click()
+    expect(page.locator("#board .piece")).to_have_count(3)
+    page.keyboard.press("f")
+    page.keyboard.press("ArrowLeft")
+    expect(page.locator("#board .piece")).to_have_count(2)
+
+
 def test_change_of_game_ends_editing(page: Page) -> None:
     page.goto(f"/analyse#game={GAME}&agents=mcts:20")
     page.click("summary")

@@ -9,10 +9,10 @@ import torch
 from numpy.typing import NDArray
 from torch.nn.functional import cross_entropy
 
-from zerolab.core.resources import limit_torch_threads
 from zerolab.evaluation.collecting import DatasetSettings
 from zerolab.evaluation.dataset import collect_in_memory
 from zerolab.networks.catalogue import NETWORKS, build_network
+from zerolab.networks.inference import limit_torch_threads
 from zerolab.oracles.solver import oracle_for
 from zerolab.rules import compiled_rules
 from zerolab.rules.catalogue import parse_game

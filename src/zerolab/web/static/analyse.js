@@ -13,8 +13,8 @@ import { Explorer } from "./lib/explorer.js";
 import { GameValues } from "./lib/game_values.js";
 import { ghostsOf, hintLegend, hintsOf } from "./lib/hints.js";
 import { moveList, movesIn } from "./lib/moves.js";
-import { acceptAgents } from "./lib/sharing.js";
-import { scoreText } from "./lib/thoughts.js";
+import { acceptAgents, copyText } from "./lib/sharing.js";
+import { solutionText } from "./lib/thoughts.js";
 import { Tree } from "./lib/tree.js";
 
 const MOST_AGENTS = 4;
@@ -29,9 +29,17 @@ const state = {
 };
 const loadAgents = latestAgents();
 
-const board = new Board(byId("board"), { onMove: (move) => play(move), sides: byId("sides") });
+const board = new Board(byId("board"), { onMove: (move) => play(move), sides: byId("sides"), sharesArrows: true });
 const bar = new EvaluationBar(byId("board"));
-const editor = new Editor(board, () => guarded(editorChanged));
+const editor = new Editor(
+  board,
+  { toggle: byId("edit"), clear: byId("clear"), mover: byId("mover") },
+  {
+    position: () => state.position,
+    onChange: (setUp) => guarded(() => post("/position", { game: state.game, starting_board: setUp })),
+    onDone: (setUp) => guarded(() => useEdited(setUp)),
+  },
+);
 const chooser = new GameChooser(byId("game"), (game) => guarded(() => changeGame(game)));
 const tree = new Tree(byId("tree"), (path) => requestNode(path));
 const explorer = new Explorer(
@@ -55,8 +63,10 @@ async function begin() {
   state.agents = hashAll("agents").filter(Boolean);
   const options = [...byId("simulations").options].map((each) => each.value);
   if (options.includes(params.simulations)) byId("simulations").value = params.simulations;
-  state.known = await agentsOf(state.game);
-  if (!state.agents.length) state.agents = [defaultAgent(state.known)];
+  const known = await loadAgents(state.game);
+  if (known === null) return; // the user has already chosen another game
+  state.known = known;
+  if (!state.agents.length) state.agents = [defaultAgent(known)];
   showAgents();
   if (state.wanted !== null || state.position !== null) {
     ask(); // the user has already gone elsewhere
@@ -148,8 +158,8 @@ byId("flip").addEventListener("click", () => {
   board.flip();
   draw();
 });
-byId("link").addEventListener("click", () => copy(location.href, "Link copied."));
-byId("copy").addEventListener("click", () => copy(state.line.join(" "), "Moves copied."));
+byId("link").addEventListener("click", () => copyText(location.href, "Link copied.", byId("pasted")));
+byId("copy").addEventListener("click", () => copyText(state.line.join(" "), "Moves copied.", byId("pasted")));
 byId("paste").addEventListener("click", () =>
   guarded(async () => {
     const line = movesIn(byId("pasted").value);
@@ -162,54 +172,13 @@ document.addEventListener("keydown", (event) => {
   if (event.key in steps) byId(steps[event.key]).click();
 });
 
-byId("edit").addEventListener("click", () => {
-  if (editor.isOn) {
-    guarded(useEdited);
-    return;
-  }
-  if (!state.position) return; // it is still being loaded
-  byId("mover").value = state.position.first_to_move ? "first" : "second";
-  editor.start(state.position);
-  showEditing();
-});
-byId("clear").addEventListener("click", () => editor.clear());
-byId("mover").addEventListener("change", () => guarded(editorChanged));
-
-async function editorChanged() {
-  await post("/position", { game: state.game, starting_board: editor.setUp(byId("mover").value === "first") });
-}
-
-function showEditing() {
-  byId("edit").setAttribute("aria-pressed", String(editor.isOn));
-  byId("edit").textContent = editor.isOn ? "Done" : "Set up pieces";
-  byId("clear").disabled = byId("mover").disabled = !editor.isOn;
-}
-
 /** Show the edited position, or the earlier one if the edited one is impossible. */
-async function useEdited() {
-  const setUp = editor.setUp(byId("mover").value === "first");
+async function useEdited(setUp) {
   try {
     await show({ setUp, line: [], ply: 0, values: new Map() });
   } finally {
-    stopEditing();
+    editor.stop();
     draw();
-  }
-}
-
-function stopEditing() {
-  editor.stop();
-  showEditing();
-}
-
-async function copy(text, message) {
-  try {
-    await navigator.clipboard.writeText(text);
-    announce(message);
-    showError(byId("error"), "");
-  } catch {
-    byId("pasted").value = text;
-    byId("pasted").closest("details").open = true;
-    byId("pasted").select();
   }
 }
 
@@ -220,7 +189,7 @@ async function playLine(moves) {
   const ply = state.ply + moves.length;
   const isSame = state.line.slice(state.ply, ply).join() === moves.join();
   const line = isSame ? state.line : [...state.line.slice(0, state.ply), ...moves];
-  await guarded(() => show({ line, ply }));
+  if (!editor.isOn) await guarded(() => show({ line, ply }));
 }
 
 /** Preview a line as pale pieces on the board; without moves, show the line kept by a click, if any. */
@@ -231,11 +200,11 @@ function preview(moves) {
 }
 
 async function goTo(ply) {
-  if (ply !== latest().ply) await guarded(() => show({ ply }));
+  if (ply !== latest().ply && !editor.isOn) await guarded(() => show({ ...latest(), ply }));
 }
 
-/** Position that is shown or, while the server is being asked, the one that will be. */
-const latest = () => state.wanted ?? state;
+/** What is shown or, while the server is being asked, what will be. */
+const latest = () => state.wanted ?? { game: state.game, setUp: state.setUp, line: state.line, ply: state.ply };
 
 /**
  * Apply changes, and show and analyse the position after them.
@@ -246,15 +215,18 @@ const latest = () => state.wanted ?? state;
 async function show(changes = {}) {
   const wanted = { game: state.game, setUp: state.setUp, line: state.line, ply: state.ply, ...changes };
   state.wanted = wanted;
+  let position = null;
   try {
-    const position = await post("/position", requestFor(wanted));
+    position = await post("/position", requestFor(wanted));
+  } catch (error) {
     if (state.wanted !== wanted) return;
-    forgetValues(wanted.line);
-    Object.assign(state, changes, { position });
-  } finally {
-    if (state.wanted === wanted) state.wanted = null;
+    state.wanted = null;
+    throw error;
   }
-  if (editor.isOn) stopEditing();
+  if (state.wanted !== wanted) return;
+  forgetValues(wanted.line);
+  Object.assign(state, wanted, { position, wanted: null });
+  editor.stop();
   if (changes.agents) showAgents();
   const { last_move: last, pass_note: note } = state.position;
   announce(`${last ? `After ${last}. ` : ""}${status(state.position)} ${note}`);
@@ -362,7 +334,7 @@ function draw() {
   byId("status").textContent = `${status(state.position)} ${state.position.pass_note}`;
   moveList(byId("moves"), state.line, state.ply, goTo);
   drawThoughts();
-  drawSolution();
+  byId("solution").textContent = solutionText(state.position, state.solution, state.solving !== 0);
   drawValues();
 }
 
@@ -416,18 +388,6 @@ function drawThoughts() {
   keepContent(byId("thoughts"), ...(isAsked ? state.columns.map((each) => each.element) : [none]));
   // The columns' boards are on the page by now, so text sizes are known.
   state.columns.forEach((column, number) => analyses[number] && column.show(state.position, analyses[number], state.solution, options));
-}
-
-function drawSolution() {
-  const element = byId("solution");
-  if (state.position.result !== null) element.textContent = "";
-  else if (!state.solving) element.textContent = "Perfect play: not requested.";
-  else if (state.solution === null) element.textContent = "Perfect play: solving …";
-  else if (state.solution.unsolved_reason) element.textContent = `Perfect play is unknown: ${state.solution.unsolved_reason}.`;
-  else {
-    const { best_moves: best, scores } = state.solution;
-    element.textContent = `Under perfect play, ${state.position.first_to_move ? "X" : "O"} ${scoreText(scores[best[0]])}. Best: ${best.join(", ")}.`;
-  }
 }
 
 addEventListener("hashchange", () => location.reload());

@@ -130,7 +130,9 @@ async function letOpponentMove() {
 async function resume() {
   const { position, seed } = state;
   try {
-    await retry(() => show(), () => state.position === position && state.seed === seed);
+    await retry(() => show(), {
+      isWanted: () => state.position === position && state.seed === seed, isBusy: () => state.isBusy || state.waiting !== null,
+    });
   } catch (error) {
     showError(byId("error"), error);
   }

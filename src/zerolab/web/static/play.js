@@ -238,7 +238,9 @@ async function letAgentMove() {
     if (error.status !== 0) throw error;
     showError(byId("error"), `${error.message} The game will continue once the server responds.`);
     const { position } = state;
-    await retry(() => show(), () => state.waiting === null && state.position === position && !isOver());
+    await retry(() => show(), {
+      isWanted: () => state.position === position && !isOver(), isBusy: () => state.isBusy || state.waiting !== null,
+    });
   }
 }
 

@@ -28,7 +28,7 @@ const state = {
   game: null, line: [], ply: 0, verdicts: new Verdicts(), request: 0, problem: "",
   sought: null, // ply and verdict of the mistake for which the user is seeking a better move, and the last try
 };
-const board = new Board(byId("board"), { onMove: (move) => tryMove(move) });
+const board = new Board(byId("board"), { onMove: (move) => tryMove(move), sharesArrows: true });
 const timeline = new Timeline(byId("timeline"), (ply) => go(ply));
 const gameValues = new GameValues(() => draw());
 const bar = new EvaluationBar(byId("board"));

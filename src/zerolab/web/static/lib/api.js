@@ -56,11 +56,12 @@ export function postFile(path, file) {
 
 const RETRY_PAUSE = 2000; // milliseconds
 
-/** Repeat `work` until the server responds, as long as `isWanted()` is true. */
-export async function retry(work, isWanted) {
+/** Repeat `work` until the server responds, as long as `isWanted()` is true, and never while `isBusy()` is. */
+export async function retry(work, { isWanted, isBusy }) {
   for (;;) {
     await new Promise((done) => setTimeout(done, RETRY_PAUSE));
     if (!isWanted()) return;
+    if (isBusy()) continue;
     try {
       await work();
       return;

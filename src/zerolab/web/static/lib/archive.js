@@ -110,13 +110,14 @@ export function pText(p) {
  * clears them. Returns a function that reloads and shows the data immediately.
  */
 export function keepShowing(load, show, seconds) {
-  let [data, shown, reported, latest] = [null, "", null, 0];
+  let [data, shown, reported, latest, isLoading] = [null, "", null, 0, false];
   const drawSoon = drawsSoon(() => show(data));
   const refresh = async () => {
     const number = (latest += 1);
+    isLoading = true;
     try {
       const loaded = await load();
-      if (number !== latest) return; // a later request has begun
+      if (number !== latest) return; // the page has asked for something else
       data = loaded;
       if (byId("error").textContent === reported) showError(byId("error"), "");
       reported = null;
@@ -127,10 +128,12 @@ export function keepShowing(load, show, seconds) {
       if (number !== latest) return;
       showError(byId("error"), error);
       reported = error.message;
+    } finally {
+      if (number === latest) isLoading = false;
     }
   };
   refresh();
-  setInterval(() => document.visibilityState === "visible" && refresh(), 1000 * seconds);
+  setInterval(() => document.visibilityState === "visible" && !isLoading && refresh(), 1000 * seconds);
   return () => {
     shown = "";
     refresh();

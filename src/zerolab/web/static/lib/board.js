@@ -10,17 +10,19 @@ const SIDES = { 1: "X", "-1": "O" };
 /**
  * Board in an element. `onMove(name)` is called when the user selects a legal move. If `onCell` is
  * set, `onCell(cell)` is called instead, for every selected cell; the editor uses this. The `sides`
- * element, if there is one, shows both sides' colours.
+ * element, if there is one, shows both sides' colours. If `sharesArrows` is true, the arrow keys are
+ * the page's while the focus comes from a pointer; otherwise, they always move it between cells.
  */
 export class Board {
-  constructor(host, { onMove = () => {}, onCell = null, sides = null } = {}) {
+  constructor(host, { onMove = () => {}, onCell = null, sides = null, sharesArrows = false } = {}) {
     this.host = host;
     this.sides = sides;
     this.onMove = onMove;
     this.onCell = onCell;
     this.isFlipped = false;
     this.focus = 0;
-    this.isPointed = false; // whether the focus came from a pointer
+    this.isPointed = false; // whether the arrow keys are the page's
+    if (sharesArrows) this.#noticePointer();
     this.built = "";
     host.classList.add("board");
   }
@@ -45,6 +47,11 @@ export class Board {
     this.#preview(null);
     this.sides?.replaceChildren(...[1, -1].map((side) => colourOf(side, position)));
     this.#showOthers();
+  }
+
+  #noticePointer() {
+    this.host.addEventListener("pointerdown", () => (this.isPointed = true), true);
+    addEventListener("keydown", ({ key }) => (this.isPointed &&= key !== "Tab"), true);
   }
 
   flip() {
@@ -208,7 +215,7 @@ export class Board {
       onkeydown: (event) => this.#key(event, cell),
       onpointerenter: (event) => this.#preview(event.pointerType === "mouse" ? cell : null),
       onpointerleave: () => this.#preview(null),
-      onfocus: (event) => this.#focused(cell, event.target.matches(":focus-visible")),
+      onfocus: (event) => this.#preview(event.target.matches(":focus-visible") ? cell : null),
       onblur: () => this.#preview(null),
     });
   }
@@ -248,7 +255,7 @@ export class Board {
     }
     const steps = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
     const step = steps[event.key];
-    if (!step || this.isPointed) return; // after a click, the arrow keys are the page's
+    if (!step || this.isPointed) return;
     event.preventDefault();
     event.stopPropagation();
     const [row, column] = this.drawing.place(cell);
@@ -261,11 +268,6 @@ export class Board {
     this.focus = cell;
     for (const [each, { target }] of this.cells) target.setAttribute("tabindex", each === cell ? 0 : -1);
     this.cells.get(cell).target.focus();
-  }
-
-  #focused(cell, isByKeyboard) {
-    this.isPointed = !isByKeyboard;
-    this.#preview(isByKeyboard ? cell : null);
   }
 
   /** Show buttons for moves without a cell, such as a pass. The focus of an old one stays on the board. */

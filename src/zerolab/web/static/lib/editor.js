@@ -3,46 +3,70 @@
 const NEXT = { 0: 1, 1: -1, "-1": 0 };
 const LETTERS = { 0: ".", 1: "X", "-1": "O" };
 
-/** Editor for a board's cells. `onChange()` is called after each change. */
+/**
+ * Editor for a board's cells, with a button that starts and ends it, a button that clears the board,
+ * and a menu for the side to move.
+ *
+ * `position()` returns the position to start from, or null if there is none. `onChange(setUp)` is
+ * called after each change, and `onDone(setUp)` at the end, with pieces and side in the format that
+ * requests use.
+ */
 export class Editor {
-  constructor(board, onChange) {
+  constructor(board, { toggle, clear, mover }, { position, onChange, onDone }) {
     this.board = board;
+    this.controls = { toggle, clear, mover };
     this.onChange = onChange;
     this.isOn = false;
+    toggle.addEventListener("click", () => {
+      if (this.isOn) onDone(this.#setUp());
+      else if (position()) this.#start(position());
+    });
+    clear.addEventListener("click", () => {
+      for (const row of this.position.board) row.fill(0);
+      this.#changed();
+    });
+    mover.addEventListener("change", () => this.#changed());
   }
 
-  start(position) {
-    this.isOn = true;
+  #start(position) {
     this.position = {
       ...position, legal_moves: [], last_cell: null, winning_cells: [], result: null, board: position.board.map((row) => [...row]),
     };
+    this.controls.mover.value = position.first_to_move ? "first" : "second";
     this.board.onCell = (cell) => this.#advance(cell);
+    this.#switch(true);
     this.#show();
   }
 
+  /** End the editing without calling `onDone`. */
   stop() {
-    this.isOn = false;
     this.board.onCell = null;
+    this.#switch(false);
   }
 
-  clear() {
-    for (const row of this.position.board) row.fill(0);
-    this.#show();
-    this.onChange();
+  #switch(isOn) {
+    this.isOn = isOn;
+    const { toggle, clear, mover } = this.controls;
+    toggle.setAttribute("aria-pressed", String(isOn));
+    toggle.textContent = isOn ? "Done" : "Set up pieces";
+    clear.disabled = mover.disabled = !isOn;
   }
 
-  /** Pieces in the format that requests use. */
-  setUp(firstToMove) {
+  #setUp() {
     const board = this.position.board.map((row) => row.map((piece) => LETTERS[piece]).join(""));
-    return { board, first_to_move: firstToMove };
+    return { board, first_to_move: this.controls.mover.value === "first" };
   }
 
   #advance(cell) {
     const row = this.position.board[Math.floor(cell / this.position.columns)];
     const column = cell % this.position.columns;
     row[column] = NEXT[row[column]];
+    this.#changed();
+  }
+
+  #changed() {
     this.#show();
-    this.onChange();
+    this.onChange(this.#setUp());
   }
 
   #show() {

@@ -1,7 +1,7 @@
 // Upload and download of agent files.
 
 import { postFile } from "./api.js";
-import { announce, el, showError } from "./dom.js";
+import { announce, byId, el, showError } from "./dom.js";
 
 const ENDING = ".zerolab";
 
@@ -42,3 +42,16 @@ export function acceptAgents(host, error, onAgent) {
 
 /** URL for downloading a run's network. */
 export const fileOf = (network) => `/api/v1/agents/file?${new URLSearchParams({ network })}`;
+
+/** Copy text to the clipboard and announce it, or select it in a field for the user to copy. */
+export async function copyText(text, message, field) {
+  try {
+    await navigator.clipboard.writeText(text);
+    announce(message);
+    showError(byId("error"), "");
+  } catch {
+    field.value = text;
+    field.closest("details").open = true;
+    field.select();
+  }
+}

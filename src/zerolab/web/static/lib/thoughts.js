@@ -43,3 +43,13 @@ export function scoreText(score) {
   if (score === 0) return "draws (0)";
   return `${score > 0 ? "wins" : "loses"} (${signed(score, 0)})`;
 }
+
+/** Sentences about perfect play in a position, from the solver's answer or null before it. */
+export function solutionText({ result, first_to_move: firstToMove }, solution, isRequested) {
+  if (result !== null) return "";
+  if (!isRequested) return "Perfect play: not requested.";
+  if (solution === null) return "Perfect play: solving …";
+  const { unsolved_reason: reason, best_moves: best, scores } = solution;
+  if (reason) return `Perfect play is unknown: ${reason}.`;
+  return `Under perfect play, ${firstToMove ? "X" : "O"} ${scoreText(scores[best[0]])}. Best: ${best.join(", ")}.`;
+}
