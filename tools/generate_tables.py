@@ -58,7 +58,8 @@ from zerolab.training.warm_start import WARM_START_VARIANTS
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
-_CITED = re.compile(r"(\[|, |; )([A-Z][A-Za-z]+\d{4}[a-z]?)(?=[\],;])")
+_KEYS = re.findall(r"\*\*\[\[(\w+)\]\]", (ROOT / "docs" / "references.md").read_text("utf-8"))
+_CITED = re.compile(rf"(\[|, |; )({'|'.join(sorted(_KEYS, key=len, reverse=True))})(?=[\],;])")
 """Key in a citation such as [Wang2020a, Eq. 2] or [Wang2019; Wang2020b]."""
 _MARKED = re.compile(r"(<!-- table: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 

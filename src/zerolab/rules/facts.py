@@ -70,7 +70,7 @@ class ColumnTable:
     def nan_columns(cls, row_count: int, action_count: int) -> dict[str, NDArray[Any]]:
         """Return columns of NaN with `row_count` rows, by name, with their types on disk.
 
-        Feature columns are empty, [count, 0].
+        Feature columns are empty, [row_count, 0].
         """
         widths = {"action": (action_count,), "feature": (0,), "position": ()}
         return {
