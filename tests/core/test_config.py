@@ -116,7 +116,7 @@ def test_list_with_invalid_items_is_not_called_too_short() -> None:
         validate(Ranges, {"c": [2]})
 
 
-def test_first_of_many_mistakes_are_reported() -> None:
+def test_first_mistakes_of_many_are_reported() -> None:
     lines = error_lines({f"unknown {number}": 0 for number in range(20_000)})
     assert len(lines) == 21
     assert lines[-1] == "and 19,980 more errors"

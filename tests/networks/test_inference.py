@@ -12,6 +12,7 @@ import torch
 
 from networks.conftest import SMALL
 from zerolab.core.errors import UserError
+from zerolab.core.resources import ThreadSetting
 from zerolab.networks.catalogue import NETWORKS, build_network
 from zerolab.networks.inference import (
     NetworkEvaluator,
@@ -173,6 +174,34 @@ def test_contexts_that_overlap_in_threads_leave_all_cores_to_torch():
     new_thread.join()
     torch.set_num_threads(before)
     assert sorted(counts) == [1, 1, 3, 3, 3]
+
+
+def test_thread_keeps_its_setting_after_a_context_beside_that_of_another_thread():
+    """The setting of the main thread is not one that it inherited."""
+    of_thread = threading.local()
+    latest = [8]
+
+    def write(value):
+        of_thread.value = latest[0] = value
+
+    setting = ThreadSetting(lambda: getattr(of_thread, "value", latest[0]), write)
+    write(4)
+    opened, closing = threading.Event(), threading.Event()
+
+    def hold():
+        write(1)
+        with setting.override(2):
+            opened.set()
+            assert closing.wait(30)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    assert opened.wait(30)
+    with setting.override(3):
+        pass
+    assert of_thread.value == 4
+    closing.set()
+    thread.join()
 
 
 @pytest.mark.parametrize("name", ["othello:4x8", "othello:8x8", "gobang:3x3:3", "connect_four:8x4"])

@@ -327,6 +327,11 @@ def test_copy_in_storage_continues_on_another_machine(undisturbed, tmp_path):
     outdated = here / "studies" / other.folder.path.name / "report" / "old.csv"
     outdated.parent.mkdir(exist_ok=True)
     outdated.touch()
+    commit = here / "studies" / other.folder.path.name / "study.toml"
+    content = commit.read_bytes()
+    commit.unlink()  # an interrupted first copy, perhaps of other seeds
+    assert StudyStorage(str(here), other).fetch() == 0
+    commit.write_bytes(content)
     assert StudyStorage(str(here), other).fetch() == 1
     assert not execution_in(there).progress().is_unfinished
 

@@ -97,15 +97,15 @@ def _quota_of_version_1(folder: Path) -> float:
 
 
 class ThreadSetting:
-    """Setting of each thread that a new thread takes from the thread that changed it last."""
+    """Setting of each thread; a new thread starts with the value set last in any thread."""
 
     def __init__(self, read: Callable[[], int], write: Callable[[int], None]) -> None:
         """Read and change the calling thread's setting with the given functions."""
         self._read = read
         self._write = write
         self._lock = threading.Lock()
-        self._threads: list[int] = []
-        """Thread of each open context."""
+        self._open: list[tuple[int, int]] = []
+        """Thread and value of each open context."""
         self._usual = 0
         """Setting when no context was open."""
 
@@ -119,18 +119,19 @@ class ThreadSetting:
         thread = threading.get_ident()
         with self._lock:
             previous = self._read()
-            if not self._threads:
+            is_nested = thread in (each for each, _ in self._open)
+            if not self._open:
                 self._usual = previous
-            elif thread not in self._threads:  # it inherited the value of another thread's context
-                previous = self._usual
-            self._threads.append(thread)
+            elif not is_nested and previous in (each for _, each in self._open):
+                previous = self._usual  # it was inherited from another thread's context
+            self._open.append((thread, value))
         self._write(value)
         try:
             yield
         finally:
             self._write(previous)
             with self._lock:
-                self._threads.remove(thread)
+                self._open.remove((thread, value))
 
 
 class CompilationObserver(Protocol):

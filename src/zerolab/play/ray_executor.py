@@ -307,7 +307,7 @@ class RayExecutor:
         except UserError as error:
             self._actors.remove(actor)
             self._refused.append((node, actor.handle))
-            self._message(f"an actor was rejected: {error}")
+            self._message(f"an actor is not used: {error}")
             if self._first is None and not self._actors:
                 self._fail(str(error))
             return

@@ -319,24 +319,24 @@ class StudyStorage(FolderStorage):
         """Download the study's finished work that is missing locally; return the number of items.
 
         Items are runs, data sets, results of computations and the study's folder or, if the study
-        has begun here, its tournaments and looks. Raises UserError if the studies differ.
+        has begun here, its tournaments and looks. Raises UserError if the studies' seeds differ.
         """
-        stored, study = self.stored_file_names, self._study.path.name
-        if has_begun := self._study.has_begun:
+        stored, name = self.stored_file_names, self._study.path.name
+        if self._study.has_begun:
             self._require_same_study()
-        tournaments = self._tournament_keys if has_begun else []
+        tournaments = self._tournament_keys if self._is_checked else []
         folders = {
-            name
-            for name, commit in [
+            folder
+            for folder, commit in [
                 *((f"runs/{run.key}", STATE_FILE_NAME) for run in self._runs),
-                (study, STUDY_FOLDER_KIND.settings_file),
-                *((f"{study}/tournaments/{key}", _TOURNAMENT_FILE) for key in tournaments),
+                (name, STUDY_FOLDER_KIND.settings_file),
+                *((f"{name}/tournaments/{key}", _TOURNAMENT_FILE) for key in tournaments),
             ]
-            if f"{name}/{commit}" in stored
+            if f"{folder}/{commit}" in stored
         }
-        single = {f"positions/{each.file_name}" for each in self._data_sets}
-        single |= {f"{study}/looks.json"} if has_begun else set()
-        files = {name for name in stored if name in single or name.startswith("computed/")}
+        single_files = {f"positions/{each.file_name}" for each in self._data_sets}
+        single_files |= {f"{name}/looks.json"} if self._is_checked else set()
+        files = {each for each in stored if each in single_files or each.startswith("computed/")}
         new_folders, new_files = (
             [name for name in names if not (self._folder / name).exists()]
             for names in (folders, files)

@@ -124,11 +124,20 @@ class Held:
         else:
             route.continue_()
 
-    def answer(self) -> None:
-        """Answer the first request, as soon as the page has sent it."""
+    def _first(self) -> Route:
+        """Return the first request, as soon as the page has sent it."""
         while not self._routes:
             self._page.wait_for_timeout(10)
-        route = self._routes.pop(0)
+        return self._routes.pop(0)
+
+    def abort(self) -> None:
+        """Let the first request fail."""
+        self._first().abort()
+        self._page.wait_for_timeout(100)
+
+    def answer(self) -> None:
+        """Answer the first request."""
+        route = self._first()
         with self._page.expect_response(route.request.url):
             route.continue_()
         self._page.wait_for_timeout(100)
@@ -209,15 +218,19 @@ def test_study_page_shows_the_scale_chosen_last(page: Page) -> None:
 def test_steps_before_the_first_position_keep_the_shared_game(page: Page) -> None:
     held = Held(page, "**/api/v1/position", lambda text: '"moves":["0","1","2"]' in text)
     page.goto(f"/analyse#game={GAME}&moves=0,1,2&agents=mcts:20")
-    expect(page.locator(".agent-column, #agents select").first).to_be_visible()
+    expect(page.locator("#agents select").first).to_be_visible()
     page.keyboard.press("ArrowLeft")
     held.answer()
     expect(page.locator("#moves button")).to_have_count(4)
-    expect(page.locator("#board .piece")).to_have_count(2)
+    expect(page.locator("#board .piece")).to_have_count(3)
 
 
 def test_impossible_line_in_the_address_shows_the_start(page: Page) -> None:
+    held = Held(page, "**/api/v1/position", lambda text: '"9"' in text)
     page.goto(f"/analyse#game={GAME}&moves=0,9&agents=mcts:20")
+    expect(page.locator("#agents select").first).to_be_visible()
+    page.keyboard.press("ArrowLeft")
+    held.answer()
     expect(page.locator("#error")).to_contain_text("not a legal move")
     expect(page.locator("#board .target")).to_have_count(16)
     expect(page.locator("#board .piece")).to_have_count(0)
@@ -233,6 +246,42 @@ def test_agents_of_a_game_left_in_the_meantime_are_not_offered(page: Page) -> No
     expect(page.locator("#agents option", has_text="tiny")).to_have_count(0)
 
 
+def test_menu_follows_the_board_if_the_game_cannot_be_changed(page: Page) -> None:
+    page.goto(f"/analyse#game={GAME}&agents=mcts:20")
+    expect(page.locator("#board .target")).to_have_count(16)
+    page.route("**/api/v1/position", lambda route: route.abort())
+    page.select_option("#game select", "othello")
+    expect(page.locator("#error")).to_contain_text("the server is not responding")
+    expect(page.locator("#game select")).to_have_value("connect_four")
+    page.unroute("**/api/v1/position")
+    page.select_option("#game select", "othello")
+    expect(page.locator("#board .target")).to_have_count(36)
+
+
+def test_late_position_does_not_end_editing(page: Page) -> None:
+    page.goto(f"/analyse#game={GAME}&moves=0,1&agents=mcts:20")
+    expect(page.locator("#board .piece")).to_have_count(2)
+    held = Held(page, "**/api/v1/position", lambda text: '"moves":["0"]' in text)
+    page.click("#back")
+    page.click("summary")
+    page.click("#edit")
+    page.locator('.target[data-cell="4"]').click()
+    held.answer()
+    expect(page.locator("#board .piece")).to_have_count(3)
+    expect(page.locator("#edit")).to_have_text("Done")
+
+
+def test_failure_of_an_earlier_request_is_not_shown(page: Page) -> None:
+    page.goto(f"/play#game={GAME}&o=person&moves=0,1,2")
+    _wait_until_active(page)
+    held = Held(page, "**/api/v1/position", lambda text: '"moves":["0","1"]' in text)
+    page.click("#undo")
+    page.locator("#moves button").first.click()
+    expect(page.locator("#board .piece")).to_have_count(0)
+    held.abort()
+    expect(page.locator("#error")).to_be_hidden()
+
+
 def test_slow_list_is_shown_when_it_arrives(page: Page) -> None:
     page.clock.install()
     held = Held(page, "**/api/v1/tournaments", lambda text: True)
@@ -240,7 +289,7 @@ def test_slow_list_is_shown_when_it_arrives(page: Page) -> None:
     page.clock.run_for(12_000)  # more than two refreshes
     held.answer()
     page.clock.run_for(1000)  # drawing is delayed
-    expect(page.locator("#nothing, #tournaments table").first).to_be_visible()
+    expect(page.locator("#tournaments table, #nothing:not([hidden])").first).to_be_visible()
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,10 @@ const editor = new Editor(
   board,
   { toggle: byId("edit"), clear: byId("clear"), mover: byId("mover") },
   {
-    position: () => state.position,
+    position: () => {
+      state.wanted = null; // a late answer would end the editing
+      return state.position;
+    },
     onChange: (setUp) => guarded(() => post("/position", { game: state.game, starting_board: setUp })),
     onDone: (setUp) => guarded(() => useEdited(setUp)),
   },
@@ -72,12 +75,7 @@ async function begin() {
     ask(); // the user has already gone elsewhere
     return;
   }
-  try {
-    await show({ setUp, line, ply: Math.max(0, Math.min(ply, line.length)) });
-  } catch (error) {
-    if (error.status !== 0) await show(); // the URL contains an impossible position
-    throw error;
-  }
+  await show({ setUp, line, ply: Math.max(0, Math.min(ply, line.length)) });
 }
 
 const positionRequest = (ply = state.ply) => requestFor({ ...state, ply });
@@ -90,7 +88,11 @@ async function changeGame(game, agent = null) {
   const known = await loadAgents(game);
   if (known === null) return;
   const agents = [agent ?? defaultAgent(known)];
-  await show({ game, setUp: null, line: [], ply: 0, values: new Map(), known, agents });
+  try {
+    await show({ game, setUp: null, line: [], ply: 0, values: new Map(), known, agents });
+  } finally {
+    if (state.wanted === null && state.game !== game) await chooser.load(state.game); // not changed
+  }
 }
 
 function showAgents() {
@@ -129,16 +131,13 @@ function removal(number) {
 }
 
 acceptAgents(byId("bring"), byId("error"), async ({ spec, game }) => {
-  if (game === state.game) {
-    state.known = await agentsOf(game);
-    state.agents[0] = spec;
-    state.values = new Map();
-    showAgents();
-    await show();
+  if (game !== latest().game) {
+    await chooser.load(game);
+    await changeGame(game, spec);
     return;
   }
-  await chooser.load(game);
-  await changeGame(game, spec);
+  const known = await loadAgents(game);
+  if (known !== null) await show({ ...latest(), known, agents: [spec, ...state.agents.slice(1)], values: new Map() });
 });
 
 byId("add").addEventListener("click", () => {
@@ -176,9 +175,10 @@ document.addEventListener("keydown", (event) => {
 async function useEdited(setUp) {
   try {
     await show({ setUp, line: [], ply: 0, values: new Map() });
-  } finally {
+  } catch (error) {
     editor.stop();
     draw();
+    throw error;
   }
 }
 
@@ -200,7 +200,7 @@ function preview(moves) {
 }
 
 async function goTo(ply) {
-  if (ply !== latest().ply && !editor.isOn) await guarded(() => show({ ...latest(), ply }));
+  if (state.position !== null && ply !== latest().ply && !editor.isOn) await guarded(() => show({ ...latest(), ply }));
 }
 
 /** What is shown or, while the server is being asked, what will be. */
@@ -221,6 +221,8 @@ async function show(changes = {}) {
   } catch (error) {
     if (state.wanted !== wanted) return;
     state.wanted = null;
+    const isStart = !wanted.line.length && wanted.setUp === null;
+    if (state.position === null && !isStart && error.status !== 0) await show(); // the URL is wrong
     throw error;
   }
   if (state.wanted !== wanted) return;

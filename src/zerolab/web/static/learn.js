@@ -80,6 +80,9 @@ async function show(moves = state.moves, advice = "") {
     const position = await post("/position", positionRequest(moves));
     if (number !== state.request) return;
     Object.assign(state, { moves, position, hints: {}, evaluation: position.result === null ? null : finalEvaluation(position) });
+  } catch (error) {
+    if (number !== state.request) return;
+    throw error;
   } finally {
     if (number === state.request) state.isBusy = false;
     draw();
@@ -134,7 +137,7 @@ async function resume() {
       isWanted: () => state.position === position && state.seed === seed, isBusy: () => state.isBusy || state.waiting !== null,
     });
   } catch (error) {
-    showError(byId("error"), error);
+    if (error.name !== "AbortError") showError(byId("error"), error);
   }
 }
 

@@ -189,6 +189,9 @@ async function show(changes = {}) {
     const position = await post("/position", { game, moves: line.slice(0, ply) });
     if (number !== state.request) return;
     Object.assign(state, changes, { position });
+  } catch (error) {
+    if (number !== state.request) return;
+    throw error;
   } finally {
     if (number === state.request) state.isBusy = false;
     draw();
@@ -232,7 +235,7 @@ async function letAgentMove() {
     state.waiting = null;
     await show({ ...withMove(answer.move), thought: answer.analysis });
   } catch (error) {
-    if (error.name === "AbortError") return;
+    if (error.name === "AbortError" || state.waiting !== waiting) return;
     state.waiting = null;
     draw();
     if (error.status !== 0) throw error;

@@ -68,6 +68,8 @@ export function withoutOptions(name, opponents) {
   return opponents.filter((each) => headOf(each) === headOf(name)).length > 1 ? name : headOf(name);
 }
 
+const MOST_WAIT = 30_000; // milliseconds until a request is repeated
+
 const shownFacts = new WeakMap();
 
 /**
@@ -110,11 +112,11 @@ export function pText(p) {
  * clears them. Returns a function that reloads and shows the data immediately.
  */
 export function keepShowing(load, show, seconds) {
-  let [data, shown, reported, latest, isLoading] = [null, "", null, 0, false];
+  let [data, shown, reported, latest, begun] = [null, "", null, 0, 0]; // begun: time of the pending request, or 0
   const drawSoon = drawsSoon(() => show(data));
   const refresh = async () => {
     const number = (latest += 1);
-    isLoading = true;
+    begun = performance.now();
     try {
       const loaded = await load();
       if (number !== latest) return; // the page has asked for something else
@@ -129,11 +131,12 @@ export function keepShowing(load, show, seconds) {
       showError(byId("error"), error);
       reported = error.message;
     } finally {
-      if (number === latest) isLoading = false;
+      if (number === latest) begun = 0;
     }
   };
   refresh();
-  setInterval(() => document.visibilityState === "visible" && !isLoading && refresh(), 1000 * seconds);
+  const isPending = () => begun > 0 && performance.now() - begun < MOST_WAIT;
+  setInterval(() => document.visibilityState === "visible" && !isPending() && refresh(), 1000 * seconds);
   return () => {
     shown = "";
     refresh();

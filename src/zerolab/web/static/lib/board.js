@@ -4,6 +4,10 @@
 import { el, svg } from "./dom.js";
 import { Drawing } from "./drawing.js";
 
+let isPointed = false; // whether the focus comes from a pointer, not from Tab
+addEventListener("pointerdown", () => (isPointed = true), true);
+addEventListener("keydown", ({ key }) => (isPointed &&= key !== "Tab"), true);
+
 const PIECES = { 1: "first", "-1": "second" };
 const SIDES = { 1: "X", "-1": "O" };
 
@@ -21,8 +25,7 @@ export class Board {
     this.onCell = onCell;
     this.isFlipped = false;
     this.focus = 0;
-    this.isPointed = false; // whether the arrow keys are the page's
-    if (sharesArrows) this.#noticePointer();
+    this.sharesArrows = sharesArrows;
     this.built = "";
     host.classList.add("board");
   }
@@ -47,11 +50,6 @@ export class Board {
     this.#preview(null);
     this.sides?.replaceChildren(...[1, -1].map((side) => colourOf(side, position)));
     this.#showOthers();
-  }
-
-  #noticePointer() {
-    this.host.addEventListener("pointerdown", () => (this.isPointed = true), true);
-    addEventListener("keydown", ({ key }) => (this.isPointed &&= key !== "Tab"), true);
   }
 
   flip() {
@@ -255,7 +253,7 @@ export class Board {
     }
     const steps = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
     const step = steps[event.key];
-    if (!step || this.isPointed) return;
+    if (!step || (this.sharesArrows && isPointed && this.onCell === null)) return;
     event.preventDefault();
     event.stopPropagation();
     const [row, column] = this.drawing.place(cell);

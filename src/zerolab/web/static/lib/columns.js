@@ -20,7 +20,7 @@ export class AgentColumn {
     this.line = new LineButtons({ onGo, onLine: (moves) => this.#preview(moves, onLine) });
     this.line.element.hidden = true;
     this.boardHost = el("div");
-    this.board = new Board(this.boardHost, { onMove: onPick });
+    this.board = new Board(this.boardHost, { onMove: onPick, sharesArrows: true });
     this.table = el("div");
     this.element = el("section", { class: "agent-column" }, this.heading, this.value, this.line.element, this.table, this.boardHost);
   }

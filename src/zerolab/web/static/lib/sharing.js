@@ -1,4 +1,4 @@
-// Upload and download of agent files.
+// Upload and download of agent files, and copying to the clipboard.
 
 import { postFile } from "./api.js";
 import { announce, byId, el, showError } from "./dom.js";
