@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -12,7 +11,6 @@ import torch
 
 from networks.conftest import SMALL
 from zerolab.core.errors import UserError
-from zerolab.core.resources import ThreadSetting
 from zerolab.networks.catalogue import NETWORKS, build_network
 from zerolab.networks.inference import (
     NetworkEvaluator,
@@ -21,7 +19,6 @@ from zerolab.networks.inference import (
     default_device,
     default_precision,
     find_device,
-    limit_torch_threads,
     padded_batch_size,
     use_device,
     use_gpu_of_worker,
@@ -143,65 +140,6 @@ def test_outputs_do_not_depend_on_threads(trained, game, states, precision, tole
     for (priors, values), (threaded_priors, threaded_values) in zip(alone, together, strict=True):
         np.testing.assert_allclose(priors, threaded_priors, rtol=0, atol=tolerance)
         np.testing.assert_allclose(values, threaded_values, rtol=0, atol=tolerance)
-
-
-def test_contexts_that_overlap_in_threads_leave_all_cores_to_torch():
-    first_open, second_open, first_closed = (threading.Event() for _ in range(3))
-    counts = []
-
-    def hold(opened, until):
-        with limit_torch_threads(1):
-            opened.set()
-            assert until.wait(30)
-            counts.append(torch.get_num_threads())
-        first_closed.set()
-        counts.append(torch.get_num_threads())
-
-    def enter_late():
-        assert first_open.wait(30)
-        hold(second_open, first_closed)
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(3)
-    threads = [threading.Thread(target=hold, args=(first_open, second_open))]
-    threads.append(threading.Thread(target=enter_late))
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    new_thread = threading.Thread(target=lambda: counts.append(torch.get_num_threads()))
-    new_thread.start()
-    new_thread.join()
-    torch.set_num_threads(before)
-    assert sorted(counts) == [1, 1, 3, 3, 3]
-
-
-def test_thread_keeps_its_setting_after_a_context_beside_that_of_another_thread():
-    """The setting of the main thread is not one that it inherited."""
-    of_thread = threading.local()
-    latest = [8]
-
-    def write(value):
-        of_thread.value = latest[0] = value
-
-    setting = ThreadSetting(lambda: getattr(of_thread, "value", latest[0]), write)
-    write(4)
-    opened, closing = threading.Event(), threading.Event()
-
-    def hold():
-        write(1)
-        with setting.override(2):
-            opened.set()
-            assert closing.wait(30)
-
-    thread = threading.Thread(target=hold)
-    thread.start()
-    assert opened.wait(30)
-    with setting.override(3):
-        pass
-    assert of_thread.value == 4
-    closing.set()
-    thread.join()
 
 
 @pytest.mark.parametrize("name", ["othello:4x8", "othello:8x8", "gobang:3x3:3", "connect_four:8x4"])

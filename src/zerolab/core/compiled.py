@@ -122,9 +122,9 @@ class CompiledInterface:
         """Use the static methods of `implementation` if the first argument is a `dispatch_type`.
 
         This makes values of different types unequal; otherwise, as plain tuples with equal fields,
-        they would share dictionary and cache entries. Raises TypeError if a method is
-        missing, and ValueError if the type already has another implementation, since compiled
-        kernels may already contain it.
+        they would share dictionary and cache entries. Raises TypeError if a method is missing, and
+        ValueError if the type already has another implementation, since compiled kernels may
+        already contain it.
         """
         if self._implementations.get(dispatch_type, implementation) is not implementation:
             raise ValueError(f"{dispatch_type.__name__} is registered twice as a {self.noun}")

@@ -247,7 +247,7 @@ def _claim_tables(document: Document) -> Iterator[ClaimTable]:
 def _numbers_by_word(verdicts: Sequence[Verdict]) -> str:
     phrases = {
         "holds": ("holds", "hold"), "does not hold": ("does not hold", "do not hold"),
-        "equal": ("is one of equality", "are of equality"),
+        "equal": ("shows equality", "show equality"),
         "undecided": ("is undecided", "are undecided"),
         _NO_DATA: ("has no data", "have no data"),
     }  # fmt: skip

@@ -147,8 +147,8 @@ def register_game(
     web pages. The fields of `game_type` are integers with bounds, and the first two are `rows` and
     `columns`. Users write the values of the fields after the name, as in
     ``name:ROWSxCOLUMNS:OTHER``. The name alone means `default_size`, or the nearest size within the
-    bounds. Raises TypeError, naming the missing
-    functions, if a part lacks required functions, and ValueError if the name is already registered.
+    bounds. Raises TypeError, naming the missing functions, if a part lacks required functions, and
+    ValueError if the name is already registered.
     """
     RULES_INTERFACE.implement(game_type, rules)
     ENCODING_INTERFACE.implement(game_type, encoding)

@@ -220,7 +220,7 @@ class SourceNetwork(Settings):
 
 
 class AgentOrigin(Settings):
-    """Origin of a network according to its run; without dates, so that equal files are identical.
+    """Origin of a network according to its run; without dates, so that repeated exports are equal.
 
     It is not verified: the digest detects damage but does not identify the author.
     """

@@ -140,7 +140,7 @@ class Held:
         route = self._first()
         with self._page.expect_response(route.request.url):
             route.continue_()
-        self._page.wait_for_timeout(100)
+        self._page.wait_for_timeout(300)  # longer than drawing is delayed
 
 
 def test_double_click_on_analysed_board_makes_one_move(page: Page) -> None:
