@@ -258,6 +258,59 @@ def test_menu_follows_the_board_if_the_game_cannot_be_changed(page: Page) -> Non
     expect(page.locator("#board .target")).to_have_count(36)
 
 
+def test_move_on_the_old_board_cancels_a_change_of_game(page: Page) -> None:
+    page.goto(f"/analyse#game={GAME}&agents=mcts:20")
+    expect(page.locator("#board .target")).to_have_count(16)
+    held = Held(page, "**/api/v1/position", lambda text: "othello" in text)
+    page.select_option("#game select", "othello")
+    expect(page.locator("#game input").first).to_have_value("6")
+    page.wait_for_timeout(200)  # the agents have arrived, but not the position
+    page.locator(f'{MOVE}[data-move="0"]').first.click()
+    expect(page.locator("#board .piece")).to_have_count(1)
+    held.answer()
+    expect(page.locator("#board .target")).to_have_count(16)
+    expect(page.locator("#game select")).to_have_value("connect_four")
+
+
+def test_editing_cannot_begin_before_the_first_position(page: Page) -> None:
+    held = Held(page, "**/api/v1/position", lambda text: True)
+    page.goto(f"/analyse#game={GAME}&moves=0&agents=mcts:20")
+    expect(page.locator("#agents select").first).to_be_visible()
+    page.click("summary")
+    page.click("#edit")
+    held.answer()
+    expect(page.locator("#board .piece")).to_have_count(1)
+    expect(page.locator("#edit")).to_have_text("Set up pieces")
+
+
+@pytest.mark.parametrize(
+    "address", [f"play#game={GAME}&x=random&o=person", f"learn#game={GAME}"], ids=["play", "learn"]
+)
+def test_game_continues_if_the_position_after_a_move_is_lost(page: Page, address: str) -> None:
+    lost = '"moves":["0"' if address.startswith("play") else '"moves":["0","1"'
+    page.route(
+        "**/api/v1/move", lambda route: route.fulfill(json={"move": lost[-2], "analysis": None})
+    )
+    failures: list[str] = []
+
+    def fail_once(route: Route) -> None:
+        if lost in (route.request.post_data or "") and not failures:
+            failures.append(lost)
+            route.abort()
+        else:
+            route.continue_()
+
+    page.route("**/api/v1/position", fail_once)
+    page.goto(f"/{address}")
+    if address.startswith("learn"):
+        page.uncheck("#warn")
+        page.locator(f'{MOVE}[data-move="0"]').first.click()
+    expect(page.locator("#error")).to_contain_text("will continue once the server responds")
+    _wait_until_active(page)
+    expect(page.locator("#board .piece")).to_have_count(2 if address.startswith("learn") else 1)
+    expect(page.locator("#error")).to_be_hidden()
+
+
 def test_late_position_does_not_end_editing(page: Page) -> None:
     page.goto(f"/analyse#game={GAME}&moves=0,1&agents=mcts:20")
     expect(page.locator("#board .piece")).to_have_count(2)

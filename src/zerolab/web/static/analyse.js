@@ -4,7 +4,7 @@ import { Socket, post } from "./lib/api.js";
 import { hashAll } from "./lib/archive.js";
 import { Board, status } from "./lib/board.js";
 import { lineChart } from "./lib/chart.js";
-import { AgentChooser, GameChooser, agentName, agentsOf, defaultAgent, latestAgents } from "./lib/choosers.js";
+import { AgentChooser, GameChooser, agentName, defaultAgent, latestAgents, otherAgent } from "./lib/choosers.js";
 import { AgentColumn } from "./lib/columns.js";
 import { announce, byId, drawsSoon, el, guarded, hashParams, keepChoice, keepContent, setHashParams, showError } from "./lib/dom.js";
 import { Editor } from "./lib/editor.js";
@@ -25,7 +25,8 @@ const state = {
   analyses: {}, solution: null, values: new Map(), request: 0, solving: 0, lastRefresh: 0,
   nodeRequest: 0, wantedPaths: [], // the requested path, followed by waiting paths
   columns: [], preview: [],
-  wanted: null, // game, setUp, line and ply that the server is being asked about
+  wanted: null, // game, setUp, line, ply and agents that the server is being asked about
+  chosenGame: null, // game in the menu that is not shown yet
 };
 const loadAgents = latestAgents();
 
@@ -35,10 +36,8 @@ const editor = new Editor(
   board,
   { toggle: byId("edit"), clear: byId("clear"), mover: byId("mover") },
   {
-    position: () => {
-      state.wanted = null; // a late answer would end the editing
-      return state.position;
-    },
+    position: () => state.position,
+    onStart: () => (state.wanted = null), // a late answer would end the editing
     onChange: (setUp) => guarded(() => post("/position", { game: state.game, starting_board: setUp })),
     onDone: (setUp) => guarded(() => useEdited(setUp)),
   },
@@ -85,14 +84,17 @@ const requestFor = ({ game, setUp, line, ply }) => ({
 });
 
 async function changeGame(game, agent = null) {
+  state.chosenGame = game;
   const known = await loadAgents(game);
-  if (known === null) return;
+  if (known === null || state.chosenGame !== game) return;
   const agents = [agent ?? defaultAgent(known)];
-  try {
-    await show({ game, setUp: null, line: [], ply: 0, values: new Map(), known, agents });
-  } finally {
-    if (state.wanted === null && state.game !== game) await chooser.load(state.game); // not changed
-  }
+  await show({ game, setUp: null, line: [], ply: 0, values: new Map(), known, agents });
+}
+
+/** Let the menu show the game of the board if a change to another game has not taken place. */
+function settleMenu() {
+  if (state.chosenGame !== null && state.chosenGame !== state.game) chooser.select(state.game);
+  state.chosenGame = null;
 }
 
 function showAgents() {
@@ -113,13 +115,6 @@ function showAgents() {
   byId("add").disabled = state.agents.length >= MOST_AGENTS;
 }
 
-/** Spec of the first agent in the menu that is not shown, not even as its run's best network. */
-function nextAgent() {
-  const networkOf = ({ spec, run, iteration }) => (run ? `${run}@${iteration}` : spec);
-  const shown = state.known.filter((each) => state.agents.includes(each.spec)).map(networkOf);
-  return (state.known.find((each) => !shown.includes(networkOf(each))) ?? state.known[0]).spec;
-}
-
 function removal(number) {
   const remove = () => {
     state.agents.splice(number, 1);
@@ -137,11 +132,11 @@ acceptAgents(byId("bring"), byId("error"), async ({ spec, game }) => {
     return;
   }
   const known = await loadAgents(game);
-  if (known !== null) await show({ ...latest(), known, agents: [spec, ...state.agents.slice(1)], values: new Map() });
+  if (known !== null) await show({ ...latest(), known, agents: [spec, ...latest().agents.slice(1)], values: new Map() });
 });
 
 byId("add").addEventListener("click", () => {
-  state.agents.push(nextAgent());
+  state.agents.push(otherAgent(state.known, state.agents));
   showAgents();
   ask();
 });
@@ -189,7 +184,8 @@ async function playLine(moves) {
   const ply = state.ply + moves.length;
   const isSame = state.line.slice(state.ply, ply).join() === moves.join();
   const line = isSame ? state.line : [...state.line.slice(0, state.ply), ...moves];
-  if (!editor.isOn) await guarded(() => show({ line, ply }));
+  const { game, known, agents } = latest();
+  if (!editor.isOn) await guarded(() => show(game === state.game ? { known, agents, line, ply } : { line, ply }));
 }
 
 /** Preview a line as pale pieces on the board; without moves, show the line kept by a click, if any. */
@@ -204,7 +200,10 @@ async function goTo(ply) {
 }
 
 /** What is shown or, while the server is being asked, what will be. */
-const latest = () => state.wanted ?? { game: state.game, setUp: state.setUp, line: state.line, ply: state.ply };
+function latest() {
+  const { game, setUp, line, ply, known, agents } = state;
+  return state.wanted ?? { game, setUp, line, ply, known, agents };
+}
 
 /**
  * Apply changes, and show and analyse the position after them.
@@ -213,7 +212,8 @@ const latest = () => state.wanted ?? { game: state.game, setUp: state.setUp, lin
  * elsewhere in the meantime.
  */
 async function show(changes = {}) {
-  const wanted = { game: state.game, setUp: state.setUp, line: state.line, ply: state.ply, ...changes };
+  state.wanted = null;
+  const wanted = { ...latest(), ...changes };
   state.wanted = wanted;
   let position = null;
   try {
@@ -221,6 +221,7 @@ async function show(changes = {}) {
   } catch (error) {
     if (state.wanted !== wanted) return;
     state.wanted = null;
+    settleMenu();
     const isStart = !wanted.line.length && wanted.setUp === null;
     if (state.position === null && !isStart && error.status !== 0) await show(); // the URL is wrong
     throw error;
@@ -229,6 +230,7 @@ async function show(changes = {}) {
   forgetValues(wanted.line);
   Object.assign(state, wanted, { position, wanted: null });
   editor.stop();
+  settleMenu();
   if (changes.agents) showAgents();
   const { last_move: last, pass_note: note } = state.position;
   announce(`${last ? `After ${last}. ` : ""}${status(state.position)} ${note}`);
@@ -237,8 +239,9 @@ async function show(changes = {}) {
 
 /** Forget the values of positions that are not in a new line. */
 function forgetValues(line) {
-  const common = line.findIndex((move, ply) => move !== state.line[ply]);
-  for (const ply of [...state.values.keys()]) if (common >= 0 && ply > common) state.values.delete(ply);
+  const different = line.findIndex((move, ply) => move !== state.line[ply]);
+  const common = different < 0 ? line.length : different;
+  for (const ply of [...state.values.keys()]) if (ply > common) state.values.delete(ply);
 }
 
 /** Save the displayed analysis in the URL. */

@@ -113,20 +113,19 @@ async function letOpponentMove() {
   const [waiting, number] = [new AbortController(), state.request];
   state.waiting = waiting;
   draw();
-  let answer;
   try {
     const request = { position: positionRequest(), agent: state.opponent, seed: state.seed + state.moves.length };
-    answer = await post("/move", request, waiting.signal);
+    const answer = await post("/move", request, waiting.signal);
+    if (state.waiting === waiting) state.waiting = null;
+    if (number === state.request) await show([...state.moves, answer.move]);
   } catch (error) {
     if (error.status !== 0) throw error;
     showError(byId("error"), `${error.message} The game will continue once the server responds.`);
     resume();
-    return;
   } finally {
     if (state.waiting === waiting) state.waiting = null;
     draw();
   }
-  if (number === state.request) await show([...state.moves, answer.move]);
 }
 
 /** Continue the game once the server responds, unless the user does something else. */

@@ -235,13 +235,17 @@ async function letAgentMove() {
     state.waiting = null;
     await show({ ...withMove(answer.move), thought: answer.analysis });
   } catch (error) {
-    if (error.name === "AbortError" || state.waiting !== waiting) return;
+    if (waiting.signal.aborted) return;
     state.waiting = null;
     draw();
-    if (error.status !== 0) throw error;
+    if (error.status !== 0 || (state.isPaused && areBothAgents())) throw error;
     showError(byId("error"), `${error.message} The game will continue once the server responds.`);
     const { position } = state;
-    await retry(() => show(), {
+    const resume = async () => {
+      await show();
+      showError(byId("error"), "");
+    };
+    await retry(resume, {
       isWanted: () => state.position === position && !isOver(), isBusy: () => state.isBusy || state.waiting !== null,
     });
   }

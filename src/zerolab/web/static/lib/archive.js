@@ -1,15 +1,9 @@
 // Links and number formats shared by the pages for runs, games, tournaments and studies.
 
-import { byId, drawsSoon, el, percent, replaceContent, showError } from "./dom.js";
+import { byId, drawsSoon, el, paramsText, percent, replaceContent, showError } from "./dom.js";
 import { explained } from "./help.js";
 
-const address = (page, params) => {
-  const pairs = Object.entries(params).flatMap(([key, value]) =>
-    [value].flat().map((each) => [key, each]),
-  );
-  const text = new URLSearchParams(pairs.filter(([, value]) => value !== "" && value !== undefined && value !== null));
-  return `/${page}#${text}`;
-};
+const address = (page, params) => `/${page}#${paramsText(params)}`;
 
 /** Link to a page with parameters in its URL; a list repeats its parameter. */
 export const linkTo = (page, params, text, attributes = {}) =>

@@ -15,6 +15,11 @@ export class GameChooser {
   /** Load the server's games and select one. */
   async load(selected) {
     this.games = await get("/games");
+    this.select(selected);
+  }
+
+  /** Select one of the loaded games. */
+  select(selected) {
     const [name] = (selected ?? "").split(":");
     const isListed = this.games.some((each) => each.name === name);
     this.#build(isListed ? selected : this.games.find((each) => each.name === "connect_four")?.example);
@@ -84,6 +89,13 @@ export function latestAgents() {
 
 /** Spec of the agent that pages select by default: the latest usable run, a packaged agent, or MCTS. */
 export const defaultAgent = (agents) => agents.find((each) => each.is_default).spec;
+
+/** Spec of the first agent that is not among `shown` specs, not even as its run's best network. */
+export function otherAgent(agents, shown) {
+  const networkOf = ({ spec, run, iteration }) => (run ? `${run}@${iteration}` : spec);
+  const networks = agents.filter((each) => shown.includes(each.spec)).map(networkOf);
+  return (agents.find((each) => !networks.includes(networkOf(each))) ?? agents[0]).spec;
+}
 
 /** Readable name of an agent, such as "demo, iteration 8", followed by the options of its spec. */
 export function agentName(spec, agents) {

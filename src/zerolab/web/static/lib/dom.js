@@ -141,14 +141,15 @@ export function table(headings, rows, { numbers = [], caption = "", isDense = fa
 /** Parameters in the URL fragment, as an object of strings. */
 export const hashParams = () => Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
 
-/**
- * Set the parameters in the URL fragment, omitting empty ones, without adding a history entry. A list
- * repeats its parameter.
- */
-export function setHashParams(params) {
+/** Parameters as in a URL, without empty ones; a list repeats its parameter. */
+export function paramsText(params) {
   const pairs = Object.entries(params).flatMap(([key, value]) => [value].flat().map((each) => [key, each]));
-  const present = pairs.filter(([, value]) => value !== "" && value !== undefined);
-  const text = new URLSearchParams(present).toString();
+  return new URLSearchParams(pairs.filter(([, value]) => value !== "" && value !== undefined && value !== null)).toString();
+}
+
+/** Set the parameters in the URL fragment without adding a history entry; see `paramsText`. */
+export function setHashParams(params) {
+  const text = paramsText(params);
   history.replaceState(null, "", text ? `#${text}` : location.pathname);
 }
 

@@ -7,19 +7,22 @@ const LETTERS = { 0: ".", 1: "X", "-1": "O" };
  * Editor for a board's cells, with a button that starts and ends it, a button that clears the board,
  * and a menu for the side to move.
  *
- * `position()` returns the position to start from, or null if there is none. `onChange(setUp)` is
- * called after each change, and `onDone(setUp)` at the end, with pieces and side in the format that
+ * `position()` returns the position to start from, or null if there is none. `onStart()` is called
+ * when the editing begins, `onChange(setUp)` after each change, and `onDone(setUp)` at the end, with pieces and side in the format that
  * requests use.
  */
 export class Editor {
-  constructor(board, { toggle, clear, mover }, { position, onChange, onDone }) {
+  constructor(board, { toggle, clear, mover }, { position, onStart, onChange, onDone }) {
     this.board = board;
     this.controls = { toggle, clear, mover };
     this.onChange = onChange;
     this.isOn = false;
     toggle.addEventListener("click", () => {
       if (this.isOn) onDone(this.#setUp());
-      else if (position()) this.#start(position());
+      else if (position()) {
+        onStart();
+        this.#start(position());
+      }
     });
     clear.addEventListener("click", () => {
       for (const row of this.position.board) row.fill(0);
