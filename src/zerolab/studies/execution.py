@@ -319,7 +319,7 @@ class StudyStorage(FolderStorage):
         """Download the study's finished work that is missing locally; return the number of items.
 
         Items are runs, data sets, results of computations and the study's folder or, if the study
-        has begun here, its tournaments and looks. Raises UserError if the studies' seeds differ.
+        has begun here, its tournaments and looks. Raises UserError if the stored study differs.
         """
         stored, name = self.stored_file_names, self._study.path.name
         if self._study.has_begun:
