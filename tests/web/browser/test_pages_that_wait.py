@@ -272,6 +272,18 @@ def test_move_on_the_old_board_cancels_a_change_of_game(page: Page) -> None:
     expect(page.locator("#game select")).to_have_value("connect_four")
 
 
+def test_game_chosen_before_the_first_position_is_shown(page: Page) -> None:
+    positions = Held(page, "**/api/v1/position", lambda text: "connect_four" in text)
+    agents = Held(page, "**/api/v1/agents?*", lambda text: "othello" in text)
+    page.goto(f"/analyse#game={GAME}&agents=mcts:20")
+    expect(page.locator("#agents select").first).to_be_visible()
+    page.select_option("#game select", "othello")
+    positions.answer()
+    expect(page.locator("#board .target")).to_have_count(16)
+    agents.answer()
+    expect(page.locator("#board .target")).to_have_count(36)
+
+
 def test_editing_cannot_begin_before_the_first_position(page: Page) -> None:
     held = Held(page, "**/api/v1/position", lambda text: True)
     page.goto(f"/analyse#game={GAME}&moves=0&agents=mcts:20")

@@ -215,13 +215,14 @@ async function show(changes = {}) {
   state.wanted = null;
   const wanted = { ...latest(), ...changes };
   state.wanted = wanted;
+  if (wanted.game !== state.chosenGame) settleMenu(); // the user has done something else since the choice
   let position = null;
   try {
     position = await post("/position", requestFor(wanted));
   } catch (error) {
     if (state.wanted !== wanted) return;
     state.wanted = null;
-    settleMenu();
+    if (wanted.game === state.chosenGame) settleMenu();
     const isStart = !wanted.line.length && wanted.setUp === null;
     if (state.position === null && !isStart && error.status !== 0) await show(); // the URL is wrong
     throw error;
@@ -230,7 +231,7 @@ async function show(changes = {}) {
   forgetValues(wanted.line);
   Object.assign(state, wanted, { position, wanted: null });
   editor.stop();
-  settleMenu();
+  if (wanted.game === state.chosenGame) settleMenu();
   if (changes.agents) showAgents();
   const { last_move: last, pass_note: note } = state.position;
   announce(`${last ? `After ${last}. ` : ""}${status(state.position)} ${note}`);
