@@ -78,9 +78,19 @@ def outcome(execution):
                      for stage in games], tournament  # fmt: skip
 
 
+def require_token():
+    """Let new clusters require the user's token, as after the first local cluster."""
+    with suppress(ImportError, AttributeError):  # older versions of Ray have no tokens
+        from ray._private.authentication import authentication_token_setup  # noqa: PLC0415
+
+        authentication_token_setup.enable_token_auth_by_default()
+        authentication_token_setup.ensure_token_if_auth_enabled()
+
+
 @pytest.fixture(scope="module")
 def cluster():
     """Cluster of a CPU-less head and two nodes whose loss is detected quickly."""
+    require_token()
     config = {"worker_niceness": 0, "health_check_period_ms": 500}
     unused = {"no_monitor": True, "include_dashboard": False, "include_log_monitor": False}
     options = {"num_cpus": 0, "_system_config": config, **unused}
@@ -151,6 +161,7 @@ def is_locked_anywhere(execution):
 
 
 def _work(root, address):
+    os.environ.pop("RAY_AUTH_MODE", None)  # as in a user's shell; the server may have set it
     execution_in(root).perform_all(RayWorkers(address, root, 1), lambda view: None)
 
 
@@ -166,7 +177,8 @@ def test_killed_study_leaves_no_process(tmp_path, where, request):
     process.start()
     run = execution_in(tmp_path).folder.run_path(execution_in(tmp_path).design.runs[0])
     try:
-        wait_for(lambda: is_run(run) and RunFolder.open(run).progress.iteration > 1, SECONDS)
+        wait_for(lambda: not process.is_alive() or has_begun(run), SECONDS)
+        assert process.is_alive()
         at_work = {each: name for each, name in ray_processes().items() if each not in former}
         assert len(at_work) == (3 if where == "local" else 1)
         assert RunFolder.open(run).is_locked
@@ -177,6 +189,10 @@ def test_killed_study_leaves_no_process(tmp_path, where, request):
     wait_for(lambda: not any(map(is_alive, at_work.items())), SECONDS)
     wait_for(lambda: not RunFolder.open(run).is_locked, SECONDS)
     RunFolder.open(run).metrics()
+
+
+def has_begun(run):
+    return is_run(run) and RunFolder.open(run).progress.iteration > 1
 
 
 def is_alive(process):

@@ -105,6 +105,7 @@ class RayCluster:
                     _system_config={"worker_niceness": 0},  # as for workers without Ray
                 )
         else:
+            _send_token()
             _require_ray_at(address)
             _init(f"cannot join the Ray cluster at {address}", address=address)
         nodes = worker_nodes()
@@ -270,6 +271,23 @@ def _init(failure: str, **options: Any) -> None:
     finally:
         if is_main:
             signal.signal(signal.SIGTERM, handler)
+
+
+def _send_token() -> None:
+    """Authenticate with the user's token, if there is one and RAY_AUTH_MODE is not set.
+
+    `ray start` requires the token as soon as it exists, which it does after the first local
+    cluster, but Ray does not send it to a cluster whose address is given. Clusters without
+    authentication ignore it.
+    """
+    try:
+        from ray._private.authentication import authentication_token_setup  # noqa: PLC0415
+    except ImportError:  # older versions have no tokens
+        return
+    enable = getattr(authentication_token_setup, "maybe_enable_token_auth_if_token_available", None)
+    if enable is not None:
+        logging.getLogger(authentication_token_setup.__name__).setLevel(logging.CRITICAL)
+        enable()
 
 
 def _require_ray_at(address: str) -> None:

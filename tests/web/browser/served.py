@@ -66,3 +66,11 @@ def open_page(browser: Browser, address: str, errors: list[str], **options: obje
     page = context.new_page()
     page.on("pageerror", lambda error: errors.append(str(error)))
     return page
+
+
+def intercept_requests(page: Page) -> None:
+    """Prepare a new page for routes that are added after a page has been loaded.
+
+    While the first route of a page is being added, its requests do not reach the route.
+    """
+    page.route("**/never", lambda route: route.abort())

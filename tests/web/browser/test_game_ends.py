@@ -89,8 +89,8 @@ def test_only_stronger_levels_are_offered(page: Page, thinking: str, level: int 
 
 
 def test_swap_focuses_board_before_agent_moves(page: Page) -> None:
-    page.goto(WON)
     page.route("**/api/v1/move", lambda route: None)  # the agent never answers
+    page.goto(WON)
     page.click("#swap")
     expect(page.locator("#status")).to_contain_text("is thinking")
     expect(page.locator('#board .target[tabindex="0"]')).to_be_focused()

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable
 
 import pytest
+from served import SECONDS, intercept_requests
 from tiny_laboratory import GAME
 
 pytest.importorskip("playwright", reason="playwright is not installed")
@@ -15,8 +17,49 @@ from playwright.sync_api import Page, Route, expect
 MOVE = "#board .target[data-move]"
 
 
+@pytest.fixture(autouse=True)
+def _intercepted(page: Page) -> None:
+    intercept_requests(page)
+
+
 def _wait_until_active(page: Page) -> None:
     expect(page.locator('#board .target[aria-disabled="false"]').first).to_be_visible()
+
+
+class Held:
+    """Requests to one address, answered when the test says so."""
+
+    def __init__(self, page: Page, pattern: str, is_held: Callable[[str], bool]) -> None:
+        self._routes: list[Route] = []
+        self._page = page
+        page.route(pattern, lambda route: self._receive(route, is_held))
+
+    def _receive(self, route: Route, is_held: Callable[[str], bool]) -> None:
+        if is_held(f"{route.request.url} {route.request.post_data or ''}"):
+            self._routes.append(route)
+        else:
+            route.continue_()
+
+    def wait(self) -> None:
+        """Wait until the page has sent a request."""
+        deadline = time.monotonic() + SECONDS
+        while not self._routes:
+            assert time.monotonic() < deadline, f"no request within {SECONDS} s"
+            self._page.wait_for_timeout(10)
+
+    def abort(self) -> None:
+        """Let the first request fail."""
+        self.wait()
+        self._routes.pop(0).abort()
+        self._page.wait_for_timeout(100)
+
+    def answer(self) -> None:
+        """Answer the first request."""
+        self.wait()
+        route = self._routes.pop(0)
+        with self._page.expect_response(route.request.url):
+            route.continue_()
+        self._page.wait_for_timeout(300)  # longer than drawing is delayed
 
 
 def test_double_click_makes_one_move(page: Page) -> None:
@@ -65,20 +108,12 @@ def test_failed_move_can_be_repeated(page: Page, path: str) -> None:
 def test_hint_for_earlier_position_is_not_shown(page: Page) -> None:
     page.goto(f"/learn#game={GAME}")
     page.uncheck("#warn")
-    pending: list[Route] = []
-
-    def hold(route: Route) -> None:
-        pending.append(route)
-
-    page.route("**/api/v1/solution", hold)
+    held = Held(page, "**/api/v1/solution", lambda text: True)
     page.click("#hint")
-    while not pending:
-        page.wait_for_timeout(10)
+    held.wait()
     page.locator(MOVE).first.click()
     expect(page.locator("#board .piece")).to_have_count(2)  # the opponent has moved
-    with page.expect_response("**/api/v1/solution"):
-        pending[0].continue_()
-    page.wait_for_timeout(200)
+    held.answer()
     expect(page.locator("#advice")).to_have_text("")
     expect(page.locator("#board .note")).to_have_count(0)
 
@@ -108,39 +143,6 @@ def test_final_tree_has_all_simulations(page: Page) -> None:
     page.wait_for_timeout(500)
     visits = page.locator("#tree li code").all_inner_texts()
     assert sum(int(re.search(r"N (\d+)", each)[1]) for each in visits) in (999, 1000)
-
-
-class Held:
-    """Requests to one address, answered when the test says so."""
-
-    def __init__(self, page: Page, pattern: str, is_held: Callable[[str], bool]) -> None:
-        self._routes: list[Route] = []
-        self._page = page
-        page.route(pattern, lambda route: self._receive(route, is_held))
-
-    def _receive(self, route: Route, is_held: Callable[[str], bool]) -> None:
-        if is_held(f"{route.request.url} {route.request.post_data or ''}"):
-            self._routes.append(route)
-        else:
-            route.continue_()
-
-    def _first(self) -> Route:
-        """Return the first request, as soon as the page has sent it."""
-        while not self._routes:
-            self._page.wait_for_timeout(10)
-        return self._routes.pop(0)
-
-    def abort(self) -> None:
-        """Let the first request fail."""
-        self._first().abort()
-        self._page.wait_for_timeout(100)
-
-    def answer(self) -> None:
-        """Answer the first request."""
-        route = self._first()
-        with self._page.expect_response(route.request.url):
-            route.continue_()
-        self._page.wait_for_timeout(300)  # longer than drawing is delayed
 
 
 def test_double_click_on_analysed_board_makes_one_move(page: Page) -> None:

@@ -53,13 +53,13 @@ def test_two_agents_finish_game(page: Page) -> None:
 
 
 def test_default_opponent_is_named_run(page: Page) -> None:
+    page.route("**/api/v1/move", lambda route: None)  # the agent never answers
     page.goto(f"/play#game={GAME}")
     expect(page.locator("#second select")).to_have_value(RUN)
     heading = page.locator("#game-title")
     expect(heading).to_have_text(re.compile(r"You \(X\) against tiny, iteration \d \(O\)"))
     expect(heading.locator(".to-move")).to_have_text("You (X)")
     expect(page.locator("#status")).to_contain_text("It is your turn.")
-    page.route("**/api/v1/move", lambda route: None)  # the agent never answers
     page.locator(MOVE).first.click()
     expect(heading.locator(".to-move")).to_contain_text("tiny, iteration")
     expect(page.locator("#status")).to_contain_text(re.compile(r"tiny, iteration \d is thinking …"))

@@ -11,6 +11,7 @@ pytest.importorskip("playwright", reason="playwright is not installed")
 
 from audits import fits_phone, serious_findings
 from playwright.sync_api import Page, expect
+from served import intercept_requests
 
 from zerolab.oracles.solver import solve_position
 from zerolab.rules.position import Position
@@ -115,6 +116,7 @@ def test_better_move_is_sought_and_judged(page: Page) -> None:
 
 def test_better_move_is_judged_after_reconnection(page: Page) -> None:
     """The verdict on the mistake stays while the new connection has sent none."""
+    intercept_requests(page)
     page.add_init_script(
         "window.sockets = []; const Plain = WebSocket; window.WebSocket = class extends Plain {"
         " constructor(...all) { super(...all); sockets.push(this); this.addEventListener('open',"
