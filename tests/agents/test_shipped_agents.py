@@ -173,6 +173,9 @@ def test_export_of_a_shipped_agent(work):
         export_to_file(NAME, Path("copy.zerolab"))
     assert export_to_file(NAME, Path("copy.zerolab"), half=True).agent.digest
     assert Path("copy.zerolab").read_bytes() == shipped_path(NAME).read_bytes()
+    changed = f"{NAME}?simulations=7&selection.c=2.5"
+    export_to_file(changed, Path("changed.zerolab"))
+    assert parse_agent("changed.zerolab").identity == parse_agent(changed).identity
 
 
 MAX_BYTES = 400_000

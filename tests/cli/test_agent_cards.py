@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from zerolab.agents import file_agents
+from zerolab.agents.agent import NetworkOptions, parse_search_options
 from zerolab.agents.file_agents import read_agent_file, shipped_path
 from zerolab.cli.main import main
 from zerolab.core.nested_tables import flatten
@@ -41,7 +42,8 @@ def work(tmp_path_factory):
         changes = ["iterations=1", "gate.threshold=0", "final_evaluation.games=0"]
         train = ["train", GAME, "--preset", "smoke", *(f"--set={each}" for each in changes)]
         assert main([*train, "--run", "runs/demo", "--quiet"]) == 0
-        made = ["agents", "card", "runs/demo@1", "mine.zerolab", *FEW, "--against", "random"]
+        source = "runs/demo@1?simulations=9"
+        made = ["agents", "card", source, "mine.zerolab", *FEW, "--against", "random"]
         assert main(made) == 0
         yield folder
 
@@ -49,11 +51,13 @@ def work(tmp_path_factory):
 @pytest.mark.parametrize("path", PACKAGED, ids=lambda path: path.stem)
 def test_commands_on_shipped_cards_have_the_settings_of_the_agents(path):
     agent = read_agent_file(path)
-    training = read_card(path, agent).training
+    card = read_card(path, agent)
+    training = card.training
     _, _, game, _, preset, *options = shlex.split(training.command)
     settings = resolve_settings(game, preset, options[1 : options.index("--run") : 2])
     network = settings.network_settings_at(agent.header.origin.iteration)
-    assert (network, settings.search) == (agent.network_settings, agent.search_settings)
+    search = parse_search_options(NetworkOptions, card.options or None, settings.search)
+    assert (network, search.search_settings) == (agent.network_settings, agent.search_settings)
     keys = dict(flatten(settings.model_dump()))
     assert {key: keys[key] for key in training.settings} == training.settings
 
@@ -89,6 +93,8 @@ def refusal(capsys, *arguments):
 def test_card_says_how_the_agent_was_trained_and_measured(mine):
     agent = read_agent_file(Path("mine.zerolab"))
     assert (mine.digest, mine.game) == (agent.digest, GAME)
+    assert (mine.options, mine.simulations) == ("simulations=9", 9)
+    assert agent.search_settings.simulations == 9
     training = mine.training
     assert (training.preset, training.iterations) == ("smoke", 1)
     assert training.settings == {"iterations": 1, "gate.threshold": 0.0}
@@ -200,7 +206,6 @@ def test_card_is_shown_by_name(capsys, shipped, mine):
         ("positions = 30", "positions = 'many'", "is not a card of an agent"),
         ("[training]", "[training", "is not a TOML file"),
         ('digest = "', 'digest = "0', "is the card of another agent"),
-        ('options = "', 'options = "cache=9&', "sets the size of a cache"),
         ("seed = 0", f"seed = {1 << 64}", "is not a card of an agent"),
     ],
 )
@@ -240,7 +245,11 @@ def test_card_of_another_file_is_refused(capsys, shipped):
         (["card", "runs/demo", "new.zerolab", "--against", "mcst:3"], 'did you mean "mcts"?'),
         (["card", "runs/demo", "new.zerolab", "--against", "runs/demo"], "available to everyone"),
         (["card", "runs/demo", "new.zerolab", "--against", 'gtp:"x"'], "available to everyone"),
-        (["card", "runs/demo", "new.zerolab", "--options", "simulatons=3"], "simulations"),
+        (["card", "runs/demo?simulatons=3", "new.zerolab"], 'did you mean "simulations"?'),
+        (
+            ["card", "runs/demo?simulations=0", "new.zerolab"],
+            "simulations = 0 applies only to play",
+        ),
     ],
 )
 def test_invalid_requests_get_one_line(capsys, shipped, arguments, expected):
@@ -248,11 +257,12 @@ def test_invalid_requests_get_one_line(capsys, shipped, arguments, expected):
     Path("new.zerolab").unlink(missing_ok=True)
 
 
-def test_card_of_a_file_that_is_another_network_is_refused(capsys):
-    assert main(["export", "runs/demo@0", "untrained.zerolab", "--half"]) == 0
-    line = refusal(capsys, "card", "runs/demo@1", "untrained.zerolab")
+@pytest.mark.parametrize("other", ["runs/demo@0", "runs/demo@1?simulations=11"])
+def test_card_of_a_file_that_is_another_agent_is_refused(capsys, other):
+    assert main(["export", other, "other.zerolab", "--half", "--overwrite"]) == 0
+    line = refusal(capsys, "card", "runs/demo@1", "other.zerolab")
     assert "is not the agent of runs/demo@1" in line
-    assert not Path("untrained.toml").exists()
+    assert not Path("other.toml").exists()
 
 
 def test_game_that_is_too_hard_has_a_card_without_accuracy(capsys, monkeypatch):

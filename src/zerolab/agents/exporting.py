@@ -28,6 +28,7 @@ from zerolab.agents.file_agents import (
     StoredAgentKind,
     checked_agent,
     parse_agent_file,
+    with_search_options,
 )
 from zerolab.agents.run_agents import find_run_and_iteration, read_play_settings
 from zerolab.agents.specs import agent_kind_and_argument
@@ -79,12 +80,14 @@ def export_to_file(
     """Export the network named by RUN, RUN@N, FILE.zerolab or a shipped agent to a file.
 
     The suffix of `target` selects the format: ``.zerolab`` for an agent file, ``.onnx`` for an ONNX
-    model. With `half`, an agent file stores its weights in half precision (`to_half_precision`). An
+    model. With `half`, an agent file stores its weights in half precision (`to_half_precision`).
+    Options of the source, as in ``RUN?simulations=400``, change the search of the agent file. An
     existing file with different content is replaced only if `overwrite` is set. Raises UserError,
     without writing anything, for invalid input or if the model does not agree with its network.
     """
     _check_target(target, half)
-    agent = _load_agent(source, target, half)
+    _check_source(source, target, half)
+    agent = load_agent(source)
     agreement = None
     if target.suffix == ONNX_SUFFIX:
         content, agreement = _model(agent)
@@ -112,22 +115,38 @@ def _check_target(target: Path, half: bool) -> None:
         require_onnx_packages()
 
 
-def _load_agent(source: str, target: Path, half: bool) -> CheckedAgent:
-    """Return the network named by a source; raise UserError for any other source."""
+def _check_source(source: str, target: Path, half: bool) -> None:
+    """Raise UserError for a source that does not suit the target."""
     kind, argument = agent_kind_and_argument(source)
-    bare_spec, options = split_options(argument)
-    if options is not None:
-        raise UserError(f"{quoted(source)}: expected RUN or RUN@N; options apply only to play")
-    if kind is AGENT_KINDS["run"]:
-        return checked_agent_of_run(*find_run_and_iteration(bare_spec))
-    if not isinstance(kind, StoredAgentKind):
-        raise UserError(f"{quoted(source)} has no network: expected a run, such as runs/demo@12")
-    if target.suffix == AGENT_SUFFIX and not half:
+    options = split_options(argument)[1]
+    if target.suffix == ONNX_SUFFIX and options is not None:
+        raise UserError(f"{quoted(source)}: expected no options; {ONNX_SUFFIX} files do not search")
+    changes_nothing = options is None and not half and target.suffix == AGENT_SUFFIX
+    if isinstance(kind, StoredAgentKind) and changes_nothing:
         raise UserError(
             f"{quoted(source)} is already an agent file: expected a run, a target ending in"
-            f" {ONNX_SUFFIX}, or half precision"
+            f" {ONNX_SUFFIX}, half precision, or options of its search"
         )
-    return kind.read_agent(bare_spec).agent
+
+
+def load_agent(source: str) -> CheckedAgent:
+    """Return the agent named by a source, as an agent file would contain it.
+
+    Options of the source, as in ``RUN?simulations=400``, change the agent's search. Raises
+    UserError for sources without a network, and for options that a file cannot contain.
+    """
+    kind, argument = agent_kind_and_argument(source)
+    bare_spec, options = split_options(argument)
+    if kind is AGENT_KINDS["run"]:
+        agent = checked_agent_of_run(*find_run_and_iteration(bare_spec))
+    elif isinstance(kind, StoredAgentKind):
+        agent = kind.read_agent(bare_spec).agent
+    else:
+        raise UserError(f"{quoted(source)} has no network: expected a run, such as runs/demo@12")
+    try:
+        return agent if options is None else with_search_options(agent, options)
+    except UserError as error:
+        raise UserError(f"{quoted(source)}: {error}") from None
 
 
 def _already_has(target: Path, content: bytes) -> bool:

@@ -23,6 +23,7 @@ from zerolab.agents.agent import (
     ExternalAccess,
     NetworkOptions,
     parse_search_options,
+    require_network_outputs,
     split_options,
 )
 from zerolab.agents.run_agents import StoredNetwork, is_run_spec, network_agent
@@ -40,6 +41,7 @@ from zerolab.store.arrays import (
     AgentFile,
     AgentHeader,
     NamedArrays,
+    agent_digest,
     decode_agent,
     require_finite_weights,
     saved_arrays_digest,
@@ -56,7 +58,7 @@ class CheckedAgent(NamedTuple):
     game: Game
     network_settings: NetworkSettings
     search_settings: SearchSettings
-    """Search settings used in training, which are also the default for play."""
+    """Search settings for play: those of training, unless others were exported."""
     weights: NamedArrays
     """Weights in float32, even if stored in half precision."""
     header: AgentHeader
@@ -116,6 +118,25 @@ def checked_agent(decoded: AgentFile) -> CheckedAgent:
         decoded.digest,
         saved_arrays_digest(WEIGHTS_KIND, weights, **facts),
     )
+
+
+def with_search_options(agent: CheckedAgent, text: str) -> CheckedAgent:
+    """Return an agent whose search is changed by options such as ``simulations=400``.
+
+    Raises UserError for invalid options and for those that a file cannot contain.
+    """
+    options = parse_search_options(NetworkOptions, text, agent.search_settings)
+    for name, allowed in (
+        ("simulations", options.simulations > 0),
+        ("temperature_plies", options.temperature_plies == 0),
+        ("cache", options.cache == agent.search_settings.cache),
+    ):
+        if not allowed:
+            raise UserError(f"{name} = {getattr(options, name)} applies only to play, not to files")
+    require_network_outputs(options, agent.network_settings)
+    search = options.search_settings.model_dump(mode="json")
+    header = agent.header.model_copy(update={"search": search})
+    return checked_agent(AgentFile(header, agent.weights, agent_digest(header, agent.weights)))
 
 
 def _network(settings: Mapping[str, Any]) -> NetworkSettings:

@@ -49,7 +49,7 @@ class StoredNetwork(NamedTuple):
     game: Game
     network_settings: NetworkSettings
     search_settings: SearchSettings
-    """Search settings used in training."""
+    """Search settings used in training, or those in the file."""
     digest: str
     """Digest of the network file in the run, which identifies weights, game and settings."""
     load_weights: Callable[[], NamedArrays]
@@ -69,7 +69,7 @@ def build_evaluator(
 
 
 def network_agent(network: StoredNetwork, options: NetworkOptions | None = None) -> Agent:
-    """Return an agent that plays with a network, by default with the search settings of training.
+    """Return an agent that plays with a network, by default with the network's search settings.
 
     The agent searches without root noise; with 0 simulations, it plays by the network's policy. Its
     identity is derived from weights, network settings and search settings, so a network in a run

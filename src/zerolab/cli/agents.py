@@ -178,10 +178,9 @@ def _show(listed: AgentWithCard) -> None:
     card = listed.card
     for line in _training_lines(card.training):
         console.print(line)
-    options = f" with {card.options}" if card.options else ""
-    console.print(
-        f"measured{options} on {card.measured}, with {card.simulations:,} simulations per move"
-    )
+    if card.options:
+        console.print(f"searches as in training, except for {card.options}")
+    console.print(f"measured on {card.measured}, with {card.simulations:,} simulations per move")
     rows: list[list[Cell]] = [
         [what, share.interval, share.samples] for what, share in card_measured_shares(card)
     ]
@@ -239,7 +238,7 @@ def _verify(listed: Sequence[AgentWithCard], json: bool) -> None:
     console = Console(quiet=json)
     cards = [(each, _required_card(each)) for each in listed]
     for each, stated in cards:
-        agent = _measured_agent(each.stored_agent.path, stated.options)
+        agent = parse_agent(f"file:{each.stored_agent.path}")
         compared = compare_cards(stated, remeasure(stated, agent, progress_bar))
         results[each.name] = compared
         rows: list[list[Cell]] = [
@@ -268,15 +267,10 @@ def _required_card(agent: AgentWithCard) -> AgentCard:
     return agent.card
 
 
-def _measured_agent(path: Path, options: str) -> Agent:
-    return parse_agent(f"file:{path}" + (f"?{options}" if options else ""))
-
-
 def write_agent_and_card(
     run: AgentSpec,
     file: tyro.conf.Positional[Path],
     *,
-    options: str = "",
     positions: int = 1000,
     plies: Annotated[str, tyro.conf.arg(metavar="LOW:HIGH")] = "0:",
     against: _Opponents = _OPPONENTS,
@@ -296,13 +290,12 @@ def write_agent_and_card(
     Examples:
       zerolab agents card runs/demo connect-four.zerolab --perfect 100
       zerolab agents card runs/eight othello.zerolab --plies 46: --positions 500
-      zerolab agents card runs/demo@4 mine.zerolab --options simulations=400 --positions 0
+      zerolab agents card 'runs/demo@4?simulations=400' mine.zerolab --positions 0
 
     Args:
-        run: Run such as runs/demo or runs/demo@12.
+        run: Run such as runs/demo or runs/demo@12. Options change the agent's search, as in
+            runs/demo?simulations=400; by default, it searches as in training.
         file: File of the agent, ending in .zerolab.
-        options: Options for measuring the agent, such as simulations=400; by default, the agent
-            searches as in training.
         positions: Number of solved positions, one per game, for measuring accuracy; 0 for none. If
             the game is too hard to solve, the accuracy is left out.
         plies: Plies from which the positions come; give a lower limit, such as 20:, for a game that
@@ -326,14 +319,14 @@ def write_agent_and_card(
             )
     dataset = validate(DatasetSettings, {"seed": seed, "one_per_game": True, **parse_plies(plies)})
     stored, training = _exported(run, file, overwrite)
-    agent = _measured_agent(file, options)
+    agent = parse_agent(f"file:{file}")
     parse_agents(against, agent.game)  # raises errors before the long measurements
     for opponent in against:
         require_public_agent(opponent)
     result = AgentCard(
         digest=stored.agent.digest,
         game=game_name(agent.game),
-        options=options,
+        options=split_options(run)[1] or "",
         simulations=getattr(agent.search_settings, "simulations", 0),
         measured=date.today(),
         zerolab=__version__,
@@ -354,14 +347,14 @@ def write_agent_and_card(
 
 def _exported(run: str, file: Path, overwrite: bool) -> tuple[StoredAgent, TrainingSummary]:
     """Export a run's agent if necessary; return the stored agent and a summary of its training."""
-    from zerolab.agents.exporting import checked_agent_of_run, export_to_file
+    from zerolab.agents.exporting import export_to_file, load_agent
     from zerolab.training.costs import training_summary
 
     kind, argument = agent_kind_and_argument(run)
-    head, options = split_options(argument)
-    if kind is not AGENT_KINDS["run"] or options is not None:
+    if kind is not AGENT_KINDS["run"]:
         raise UserError(f"{quoted(run)} is not a run: expected RUN or RUN@N, as in runs/demo@12")
-    folder, iteration = find_run_and_iteration(head)
+    folder, _ = find_run_and_iteration(split_options(argument)[0])
+    agent = load_agent(run)
     path = card_path(file)
     check_output_path(path)
     if path.exists() and not overwrite:
@@ -369,10 +362,9 @@ def _exported(run: str, file: Path, overwrite: bool) -> tuple[StoredAgent, Train
     if overwrite or not file.exists():
         export_to_file(run, file, half=True, overwrite=overwrite)
     stored = _find(f"file:{file}")
-    origin = checked_agent_of_run(folder, iteration).header.origin
-    if stored.agent.header.origin != origin:
+    if stored.agent.header != agent.header:
         raise UserError(f"{quoted(file)} is not the agent of {run}: expected a different file")
-    return stored, training_summary(folder, origin)
+    return stored, training_summary(folder, agent.header.origin)
 
 
 def _perfect_play(agent: Agent, games: int, seed: int) -> CardPerfectPlay | None:

@@ -192,12 +192,14 @@ def export(
     Examples:
       zerolab export runs/demo agent.zerolab
       zerolab export runs/demo small.zerolab --half
+      zerolab export 'runs/demo?simulations=400' strong.zerolab
       zerolab export runs/demo@4 network.onnx
       zerolab play agent.zerolab?simulations=400
 
     Args:
-        run: Run whose best network, or network N, is exported; for ONNX, any agent with a network,
-            such as a .zerolab file.
+        run: Run whose best network, or network N, is exported, or another agent with a network,
+            such as a .zerolab file. Options change the search of a .zerolab file, which is by
+            default that of training.
         file: File to write, ending in .zerolab or .onnx.
         half: Store the weights of a .zerolab file in half precision, for half the size. Moves
             hardly ever change.

@@ -7,7 +7,6 @@ Instead of solved positions, a card records the `zerolab dataset` settings that 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
 from contextlib import ExitStack
 from datetime import date
@@ -166,9 +165,9 @@ class AgentCard(Settings):
     """Digest of the agent file."""
     game: PrintableText
     options: PrintableText = ""
-    """Options used to measure the agent, such as simulations=400; empty for none."""
+    """Difference between the agent's search and that of training, such as simulations=400."""
     simulations: _Count
-    """Simulations per move with these options."""
+    """Simulations per move."""
     measured: date
     zerolab: PrintableText
     """Version of zerolab that measured the agent."""
@@ -205,8 +204,6 @@ def read_card(agent_file: Path, agent: CheckedAgent) -> AgentCard | None:
             f"{quoted(path)} is the card of another agent, {card.digest[:8]} of {card.game}:"
             f" {quoted(agent_file)} is {agent.digest[:8]} of {game_name(agent.game)}"
         )
-    if any(key.strip() == "cache" for key in re.findall("[?&]([^=&]*)=", f"?{card.options}")):
-        raise UserError(f"{quoted(path)} sets the size of a cache: expected options without cache")
     return card
 
 
@@ -342,9 +339,8 @@ class AgentWithCard(NamedTuple):
 
     @property
     def simulations(self) -> int:
-        """Simulations per move, as in the measurements if there is a card."""
-        own = self.stored_agent.agent.search_settings.simulations
-        return own if self.card is None else self.card.simulations
+        """Simulations per move."""
+        return self.stored_agent.agent.search_settings.simulations
 
     @property
     def measured_shares(self) -> dict[str, MeasuredShare]:

@@ -255,7 +255,7 @@ class AgentHeader(Settings):
     network: dict[str, Any]
     """Network settings, including `name`."""
     search: dict[str, Any]
-    """Search settings used in training."""
+    """Search settings for play."""
     origin: AgentOrigin
     """Origin of the network."""
 
