@@ -18,7 +18,7 @@ from zerolab.cli.main import main
 from zerolab.core.errors import UserError
 from zerolab.store.run_folder import RunFolder
 from zerolab.web import security
-from zerolab.web.classroom import Classroom, link_table, parse_pupil_names
+from zerolab.web.classroom import Classroom, ClassTournament, link_table, parse_pupil_names
 from zerolab.web.folders import Folders
 from zerolab.web.requests import BusyError, Client, Quota, pupil_address
 from zerolab.web.routes import classes
@@ -164,16 +164,38 @@ def test_tournament_of_a_new_class_has_a_new_folder(tmp_path):
     assert Classroom.open(tmp_path, ["Cleo"]).next_tournament_number() == 4
 
 
-def test_class_of_a_stranger_is_refused(tmp_path, monkeypatch):
+TOURNAMENT = ClassTournament(
+    number=1, game=GAME, games=2, openings=0, agents={"Ada": "random"}, is_playing=True
+)
+
+
+def test_class_of_a_stranger_gets_new_links(tmp_path, monkeypatch):
     """A downloaded folder can contain a class whose tokens its author knows."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "stranger"))
-    tokens = Classroom.open(tmp_path / "class", ["Ada"]).record
-    assert Classroom.open(tmp_path / "class", ["Ada"]).record == tokens
+    Classroom.open(tmp_path / "class", ["Ada", "Ben"]).set_agent("Ada", "random")
+    theirs = Classroom.open(tmp_path / "class", ["Ada"])
+    theirs.update_record(tournament=TOURNAMENT)
+    assert not theirs.has_new_links
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "user"))
-    with pytest.raises(UserError, match="written by another user"):
-        Classroom.open(tmp_path / "class", ["Ada"])
-    (tmp_path / "class" / "class.json").unlink()
-    assert Classroom.open(tmp_path / "class", ["Ada"]).record.teacher != tokens.teacher
+    ours = Classroom.open(tmp_path / "class", ["Ada"])
+    assert ours.has_new_links
+    assert ours.pupil("Ada").agent == "random"
+    assert not ours.record.tournament.is_playing
+    assert _tokens(ours.record).isdisjoint(_tokens(theirs.record))
+    assert not any(map(ours.holder_of, _tokens(theirs.record)))
+    assert Classroom.open(tmp_path / "class", ["Ada"]).record == ours.record
+
+
+def test_moved_class_gets_new_links(tmp_path):
+    former = Classroom.open(tmp_path / "class", ["Ada"])
+    former.folder.rename(tmp_path / "moved")
+    moved = Classroom.open(tmp_path / "moved", ["Ada"])
+    assert moved.has_new_links
+    assert _tokens(moved.record).isdisjoint(_tokens(former.record))
+
+
+def _tokens(record):
+    return {record.teacher, *(each.token for each in (*record.pupils, *record.absent))}
 
 
 def test_agents_are_read_again_only_if_their_files_change(members, monkeypatch):

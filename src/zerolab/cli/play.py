@@ -317,6 +317,8 @@ def serve(
                 write_private_text(class_links, links)
         print_lines(f"zerolab is running at {address}")
         if classroom is not None:
+            if classroom.has_new_links:
+                print("the class comes from another folder or user: all its links are new")
             _show_links(links, class_links)
             address += f"class?token={classroom.record.teacher}"
         if token:

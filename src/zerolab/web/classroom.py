@@ -107,6 +107,8 @@ class Classroom:
     def __init__(self, folder: Path, record: ClassRecord) -> None:
         self.folder = folder
         self._record = record
+        self.has_new_links = False
+        """True if the stored class came from elsewhere, so that all links have been replaced."""
         self.lock = threading.RLock()
         """Lock for changes to the record and the uploads."""
 
@@ -114,23 +116,24 @@ class Classroom:
     def open(cls, folder: Path, names: Sequence[str]) -> Classroom:
         """Return the class stored in a folder, with the pupils in `names`; create it if necessary.
 
-        Returning pupils keep their tokens and agents, even after an absence. Raises UserError if
-        the file is damaged, cannot be written or was written by another user, who knows its tokens.
+        Returning pupils keep their tokens and agents, even after an absence. If the folder was
+        moved or written by another user, who knows its tokens, all members get new tokens, and its
+        tournament does not continue by itself. Raises UserError if the file is damaged or cannot be
+        written.
         """
         path, key = folder / "class.json", hex_digest(folder_secret(folder).encode())
         known: dict[str, Pupil] = {}
         record = ClassRecord(key=key, teacher=_new_token(), pupils=())
+        has_new_links = False
         if path.exists():
             record = _read(path)
-            if record.key != key:
-                raise UserError(
-                    f"{quoted(path)} was written by another user or for another folder, so others"
-                    " may know its tokens: delete it, and all members get new links"
-                )
+            if has_new_links := record.key != key:
+                record = _with_new_tokens(record, key)
             known = {pupil.name: pupil for pupil in (*record.pupils, *record.absent)}
         pupils = tuple(known.get(name) or Pupil(name=name, token=_new_token()) for name in names)
         make_folder(folder)
         classroom = cls(folder, record)
+        classroom.has_new_links = has_new_links
         absent = tuple(pupil for name, pupil in known.items() if name not in names)
         classroom.update_record(pupils=pupils, absent=absent[:_MAX_ABSENT])
         return classroom
@@ -240,6 +243,20 @@ def _require_count(count: int, source: str) -> None:
 
 def _new_token() -> str:
     return secrets.token_urlsafe(_TOKEN_BYTES)
+
+
+def _with_new_tokens(record: ClassRecord, key: str) -> ClassRecord:
+    """Return a class whose earlier tokens are void and whose tournament is stopped."""
+
+    def renewed(pupils: Sequence[Pupil]) -> tuple[Pupil, ...]:
+        return tuple(each.model_copy(update={"token": _new_token()}) for each in pupils)
+
+    tournament = record.tournament
+    stopped = tournament and tournament.model_copy(update={"is_playing": False})
+    return record.model_copy(update={
+        "key": key, "teacher": _new_token(), "tournament": stopped,
+        "pupils": renewed(record.pupils), "absent": renewed(record.absent),
+    })  # fmt: skip
 
 
 def _read(path: Path) -> ClassRecord:
