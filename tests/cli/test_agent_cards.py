@@ -16,7 +16,7 @@ from zerolab.agents.agent import NetworkOptions, parse_search_options
 from zerolab.agents.file_agents import read_agent_file, shipped_path
 from zerolab.cli.main import main
 from zerolab.core.nested_tables import flatten
-from zerolab.evaluation import cards
+from zerolab.evaluation import solved_sets
 from zerolab.evaluation.cards import MeasuredShare, card_path, compare_cards, read_card, write_card
 from zerolab.oracles.oracle import NotSolvedError
 from zerolab.play import selfplay_settings
@@ -38,7 +38,7 @@ def work(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         patch.setattr(file_agents, "SHIPPED_FOLDER", folder / "shipped")
-        patch.setattr(cards, "solved_set_cache_folder", lambda: folder / "cache")
+        patch.setattr(solved_sets, "solved_set_cache_folder", lambda: folder / "cache")
         changes = ["iterations=1", "gate.threshold=0", "final_evaluation.games=0"]
         train = ["train", GAME, "--preset", "smoke", *(f"--set={each}" for each in changes)]
         assert main([*train, "--run", "runs/demo", "--quiet"]) == 0
@@ -150,7 +150,9 @@ def test_verification_fails_if_a_number_is_wrong(capsys, mine):
     boast = mine.model_copy(
         update={
             "accuracy": None, "perfect_play": None,
-            "matches": (match.model_copy(update={"score": false}),),
+            "matches": (
+                match.model_copy(update={"score": false, "wins": 0, "draws": 0, "losses": 4}),
+            ),
         }
     )  # fmt: skip
     write_card(Path("boast.zerolab"), boast)
@@ -207,6 +209,13 @@ def test_card_is_shown_by_name(capsys, shipped, mine):
         ("[training]", "[training", "is not a TOML file"),
         ('digest = "', 'digest = "0', "is the card of another agent"),
         ("seed = 0", f"seed = {1 << 64}", "is not a card of an agent"),
+        ("\nlosses = ", "\nlosses = 1", "expected 4 games in total"),
+        ("\niterations = 1\n", "\niterations = 2\n", "its training or options differ"),
+        (
+            'options = "simulations=9"',
+            'options = "simulations=8"',
+            "its training or options differ",
+        ),
     ],
 )
 def test_damaged_cards_get_one_line(capsys, shipped, old, new, expected):
@@ -219,6 +228,15 @@ def test_damaged_cards_get_one_line(capsys, shipped, old, new, expected):
     assert main(["agents"]) == 0  # the others are listed
     assert expected in capsys.readouterr().err
     assert expected in refusal(capsys, "--verify")
+
+
+def test_score_of_other_games_is_refused(capsys, shipped, mine):
+    (match,) = mine.matches
+    false = match.model_copy(update={"score": match.score.model_copy(update={"value": 0.123})})
+    write_card(shipped, mine.model_copy(update={"matches": (false,)}))
+    assert "the score is not that of the games" in refusal(capsys, NAME)
+    write_card(shipped, mine.model_copy(update={"matches": (match, match)}))
+    assert "expected different opponents" in refusal(capsys, NAME)
 
 
 def test_card_of_another_file_is_refused(capsys, shipped):
@@ -236,7 +254,10 @@ def test_card_of_another_file_is_refused(capsys, shipped):
         (["random"], "has no card"),
         (["card", "mine.zerolab", "new.zerolab"], "is not a run"),
         (["card", "runs/demo", "mine.zerolab"], "mine.toml exists"),
-        (["card", "runs/demo", "new.zip"], "expected a file ending in .zerolab"),
+        (["card", "runs/demo", "new.zip"], "new.zip: expected a file ending in .zerolab"),
+        (["card", "runs/demo", "new.onnx"], "new.onnx: expected a file ending in .zerolab"),
+        (["card", "runs/demo", "new.zerolab", "--openings", "9"], "openings"),
+        (["card", "runs/demo", "new.zerolab", "--against", "random", "random"], "different oppon"),
         (["card", "runs/demo", "nowhere/new.zerolab"], "does not exist"),
         (["card", "runs/demo", "new.zerolab", "--games", "3"], "expected an even number"),
         (["card", "runs/demo", "new.zerolab", "--perfect", "-2"], "expected an even number"),
@@ -263,6 +284,26 @@ def test_card_of_a_file_that_is_another_agent_is_refused(capsys, other):
     line = refusal(capsys, "card", "runs/demo@1", "other.zerolab")
     assert "is not the agent of runs/demo@1" in line
     assert not Path("other.toml").exists()
+
+
+def test_card_of_an_extended_run_can_be_written_again(capsys):
+    shutil.copytree("runs/demo", "runs/extended")
+    made = ["card", "runs/extended@1", "first.zerolab", *FEW, "--against", "random", "--overwrite"]
+    run(capsys, *made)
+    assert main(["train", "--run", "runs/extended", "--set", "iterations=2", "--quiet"]) == 0
+    Path("first.toml").unlink()
+    run(capsys, *made[:-1])
+    assert Path("first.toml").exists()
+
+
+def test_damaged_and_missing_caches_do_not_prevent_measurements(capsys, monkeypatch, work, mine):
+    for path in (work / "cache").glob("*.parquet"):
+        path.write_bytes(path.read_bytes()[:-9])
+    compared = json.loads(run(capsys, "mine.zerolab", "--verify", "--json"))["mine"]
+    assert all(each["agrees"] for each in compared)
+    monkeypatch.setattr(solved_sets, "solved_set_cache_folder", lambda: work / "mine.toml")
+    compared = json.loads(run(capsys, "mine.zerolab", "--verify", "--json"))["mine"]
+    assert all(each["agrees"] for each in compared)
 
 
 def test_game_that_is_too_hard_has_a_card_without_accuracy(capsys, monkeypatch):

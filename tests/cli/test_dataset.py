@@ -53,6 +53,29 @@ def test_public_test_set_is_solved(tmp_path, capsys):
     assert manifest == json.loads((tmp_path / "x.parquet.json").read_text())
 
 
+def test_test_set_replaces_no_other_file(tmp_path, capsys):
+    lines = "a1a3b1b3 3\n"
+    (tmp_path / "one").write_text(lines)
+    (tmp_path / "two").write_text("a1a3b1b3c2 2\n")
+    assert run("gobang:3x3:3", "--from", "one", "--out", "x.parquet") == 0
+    content = (tmp_path / "x.parquet").read_bytes()
+    assert run("gobang:3x3:3", "--from", "one", "--out", "x.parquet") == 0
+    assert run("gobang:3x3:3", "--from", "two", "--out", "x.parquet") == 2
+    assert "x.parquet exists with other positions" in capsys.readouterr().err
+    assert run("gobang:3x3:3", "--from", "one", "--out", "one") == 2
+    assert "is not a Parquet file" in capsys.readouterr().err
+    assert (tmp_path / "x.parquet").read_bytes() == content
+    assert (tmp_path / "one").read_text() == lines
+
+
+def test_positions_without_a_limit_are_not_those_with_one(capsys):
+    words = "connect_four:4x4", "--positions", "20", "--plies", "8:", "--out", "limited.parquet"
+    assert run(*words, "--nodes", "100000") == 0
+    assert run(*words, "--nodes", "100000") == 0
+    assert run(*words) == 2
+    assert "already exists with nodes = 100000, not no limit" in capsys.readouterr().err
+
+
 def test_test_set_with_a_wrong_score_is_not_written(tmp_path, capsys):
     (tmp_path / "wrong").write_text("a1a3b1b3 3\na1a3b1b3c2 1\n")
     assert run("gobang:3x3:3", "--from", "wrong") == 2

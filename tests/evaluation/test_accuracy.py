@@ -13,9 +13,11 @@ from evaluation.exhaustive import exhaustive
 from zerolab.agents.agent import FORFEIT_ACTION, Agent
 from zerolab.agents.baselines import PerfectPlayer, RandomPlayer
 from zerolab.agents.specs import parse_agent
+from zerolab.cli.main import main
 from zerolab.evaluation.accuracy import (
     MoveChoices,
     accuracy_report,
+    agent_accuracy_reports,
     grade_moves,
     network_choices,
     non_trivial_mask,
@@ -28,7 +30,7 @@ from zerolab.evaluation.dataset import collect_in_memory
 from zerolab.evaluation.opponents import MIN_POSITIONS_PER_PLY, draw_accuracy
 from zerolab.evaluation.positions import SolvedPositions
 from zerolab.oracles.oracle import ILLEGAL_VALUE
-from zerolab.rules.catalogue import parse_game
+from zerolab.rules.catalogue import game_name, parse_game
 from zerolab.rules.position import Position
 
 GAME = parse_game("gobang:3x3:3")
@@ -260,3 +262,16 @@ def test_figure_shows_plies_with_enough_positions(solved):
         line = axes.lines[0]
         plies, counts = np.unique(solved.plies, return_counts=True)
         assert line.get_xdata().tolist() == plies[counts >= MIN_POSITIONS_PER_PLY].tolist() != []
+
+
+def test_policy_that_samples_moves_has_a_report_of_its_own(solved, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    arguments = ["train", game_name(solved.game), "--preset", "smoke", "--set", "iterations=1"]
+    assert main([*arguments, "--set", "final_evaluation.games=0", "--run", "a", "--quiet"]) == 0
+
+    def names(spec):
+        return [each.name for each in agent_accuracy_reports(parse_agent(spec), solved, 1)]
+
+    assert names("a?simulations=0") == ["network", "random, expected"]
+    assert names("a?simulations=0&temperature_plies=9") == ["network", "player", "random, expected"]
+    assert names("a") == ["network", "search", "random, expected"]

@@ -295,14 +295,14 @@ def test_unsolved_positions_are_skipped_and_counted():
     part = collect_positions(GAME, oracle, SETTINGS, range(32))
     assert part.counts.unsolved == 3 * 32  # three plies in each of 32 games
     assert part.positions.plies.min() == 3
-    with pytest.raises(UserError, match="--plies 10:"):
+    with pytest.raises(UserError, match="--plies 4:"):
         collect_in_memory(GAME, 5, SETTINGS, oracle)
     assert len(collect_in_memory(GAME, 5, DatasetSettings(first_ply=3), oracle).positions) == 5
 
 
 def test_budget_does_not_depend_on_the_number_of_processes(tmp_path):
     settings = DatasetSettings(first_ply=2, nodes=5)
-    with pytest.raises(UserError, match="--plies 12:"):
+    with pytest.raises(UserError, match="--plies 5:"):
         make(tmp_path / "made.parquet", settings, 20)
     settings = DatasetSettings(first_ply=3, nodes=5)
     manifest = make(tmp_path / "made.parquet", settings, 20)

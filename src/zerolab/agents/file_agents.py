@@ -139,6 +139,19 @@ def with_search_options(agent: CheckedAgent, text: str) -> CheckedAgent:
     return checked_agent(AgentFile(header, agent.weights, agent_digest(header, agent.weights)))
 
 
+def have_same_origin(one: CheckedAgent, other: CheckedAgent) -> bool:
+    """Return whether two agents have the same search and come from the same network of a run.
+
+    The run may have been extended in the meantime, and zerolab updated.
+    """
+
+    def essential(agent: CheckedAgent) -> AgentHeader:
+        origin = agent.header.origin.model_copy(update={"run_digest": "", "written_by": ""})
+        return agent.header.model_copy(update={"origin": origin})
+
+    return essential(one) == essential(other)
+
+
 def _network(settings: Mapping[str, Any]) -> NetworkSettings:
     name = settings.get("name")
     if not isinstance(name, str):

@@ -11,7 +11,12 @@ from typing import Annotated, Any
 import tyro
 
 from zerolab.agents.agent import AGENT_KINDS, Agent, split_options
-from zerolab.agents.file_agents import StoredAgent, StoredAgentKind, shipped_names
+from zerolab.agents.file_agents import (
+    StoredAgent,
+    StoredAgentKind,
+    have_same_origin,
+    shipped_names,
+)
 from zerolab.agents.run_agents import find_run_and_iteration
 from zerolab.agents.specs import (
     agent_kind_and_argument,
@@ -44,10 +49,13 @@ from zerolab.evaluation.cards import (
     write_card,
 )
 from zerolab.evaluation.collecting import DatasetSettings
+from zerolab.evaluation.dataset import dataset_command
 from zerolab.oracles.oracle import NotSolvedError
+from zerolab.play.pairings import check_opening_length
 from zerolab.report.table import Cell, Column, Table, table_from_columns
 from zerolab.report.text import print_table
 from zerolab.rules.catalogue import game_name
+from zerolab.store.arrays import AGENT_SUFFIX
 
 _OPPONENTS = ("mcts:100?tie_break=random", "mcts:1000?tie_break=random")
 _MAX_POSITIONS = 1_000_000
@@ -207,7 +215,9 @@ def _training_lines(training: TrainingSummary) -> Iterator[str]:
 def _setting_lines(card: AgentCard) -> Iterator[str]:
     """Yield the settings of the measurements."""
     if card.accuracy is not None:
-        command = shlex.join(_dataset_command(card.game, card.accuracy))
+        command = shlex.join(
+            dataset_command(card.game, card.accuracy.positions, card.accuracy.dataset)
+        )
         yield f"positions: {command}, digest {card.accuracy.digest}"
     if card.perfect_play is not None:
         games = card.perfect_play
@@ -217,19 +227,6 @@ def _setting_lines(card: AgentCard) -> Iterator[str]:
             f"{match.opponent}: {match.wins} won, {match.draws} drawn, {match.losses} lost of"
             f" {match.games} games with {match.openings} random plies, seed {match.seed}"
         )
-
-
-def _dataset_command(game: str, accuracy: CardAccuracy) -> list[str]:
-    """Return the command that collects the positions of a card."""
-    own, usual = accuracy.dataset, DatasetSettings()
-    last = "" if own.last_ply == usual.last_ply else own.last_ply
-    options = {
-        "positions": accuracy.positions, "seed": own.seed, "plies": f"{own.first_ply}:{last}",
-        "perfect": own.perfect, "nodes": own.nodes,
-    }  # fmt: skip
-    given = {name: value for name, value in options.items() if value is not None}
-    words = [word for name, value in given.items() for word in (f"--{name}", str(value))]
-    return ["zerolab", "dataset", game, *words, *(["--one-per-game"] if own.one_per_game else [])]
 
 
 def _verify(listed: Sequence[AgentWithCard], json: bool) -> None:
@@ -320,7 +317,11 @@ def write_agent_and_card(
     dataset = validate(DatasetSettings, {"seed": seed, "one_per_game": True, **parse_plies(plies)})
     stored, training = _exported(run, file, overwrite)
     agent = parse_agent(f"file:{file}")
-    parse_agents(against, agent.game)  # raises errors before the long measurements
+    # Errors are raised before the long measurements.
+    parse_agents(against, agent.game)
+    check_opening_length(agent.game, openings)
+    if len(set(against)) < len(against):
+        raise UserError("against: expected different opponents")
     for opponent in against:
         require_public_agent(opponent)
     result = AgentCard(
@@ -355,6 +356,8 @@ def _exported(run: str, file: Path, overwrite: bool) -> tuple[StoredAgent, Train
         raise UserError(f"{quoted(run)} is not a run: expected RUN or RUN@N, as in runs/demo@12")
     folder, _ = find_run_and_iteration(split_options(argument)[0])
     agent = load_agent(run)
+    if file.suffix != AGENT_SUFFIX:
+        raise UserError(f"{quoted(file)}: expected a file ending in {AGENT_SUFFIX}")
     path = card_path(file)
     check_output_path(path)
     if path.exists() and not overwrite:
@@ -362,7 +365,7 @@ def _exported(run: str, file: Path, overwrite: bool) -> tuple[StoredAgent, Train
     if overwrite or not file.exists():
         export_to_file(run, file, half=True, overwrite=overwrite)
     stored = _find(f"file:{file}")
-    if stored.agent.header != agent.header:
+    if not have_same_origin(stored.agent, agent):
         raise UserError(f"{quoted(file)} is not the agent of {run}: expected a different file")
     return stored, training_summary(folder, agent.header.origin)
 

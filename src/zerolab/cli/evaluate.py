@@ -46,6 +46,7 @@ from zerolab.evaluation.solved_sets import (
     SetAccuracy,
     error_tables,
     public_set_name,
+    require_file_of_set,
     solve_set,
     solved_set_cache_folder,
     solved_set_lines,
@@ -96,7 +97,8 @@ def evaluate(
     Args:
         player: Run such as runs/demo or runs/demo@12, or one of {agents}.
         positions: Files written by zerolab dataset, or public test sets: lines of moves and a score
-            such as "4455 3", as published by Pons, or JSON lines as on Kaggle (docs/evaluation.md).
+            such as "4455 18", as published by Pons, or JSON lines as on Kaggle
+            (docs/evaluation.md).
         against: Play against perfect play and count blunders, which are moves that worsen the
             result.
         game: Game to play, for agents that can play any game.
@@ -214,8 +216,8 @@ def _collect_solved_positions(console: Console, game: Game, seed: int) -> Collec
         collection = collect_in_memory(game, _QUICK_POSITIONS, settings, oracle)
     except NotSolvedError:
         console.print(
-            f"{game_name(game)} cannot be solved quickly: to measure accuracy, collect positions"
-            f" with zerolab dataset {game_name(game)} and pass the file to --positions"
+            f"{game_name(game)} cannot be solved quickly: to measure accuracy, pass to --positions"
+            f" the file written by zerolab dataset {game_name(game)} --positions 1000 --plies LOW:"
         )
         return None
     except UserError as error:  # a missing extra
@@ -302,8 +304,8 @@ def dataset(
     Args:
         game: Game, such as othello:6x6; with --from, connect_four:6x7 by default.
         positions: Number of positions to collect.
-        from_: Public test set to solve: lines of moves and a score, such as "4455 3", as published
-            by Pons, or JSON lines as on Kaggle (docs/evaluation.md).
+        from_: Public test set to solve: lines of moves and a score, such as "4455 18", as
+            published by Pons, or JSON lines as on Kaggle (docs/evaluation.md).
         perfect: Probability that a ply is a best move; all other plies are random.
         one_per_game: Collect one position from each game instead of all positions.
         plies: Plies LOW to HIGH from which to collect, such as 20: or 8:30. Moves before LOW are
@@ -366,6 +368,7 @@ def _write_public_set(
     public = read_public_set(source, parse_game(game))
     path = out or Path(f"{game_name(public.game).replace(':', '-')}-{source.stem}.parquet")
     check_dataset_path(path)
+    require_file_of_set(path, public)
     manifest = write_solved_set(path, public, solve_public_set(public, processes))
     if as_json:
         print_json(manifest)

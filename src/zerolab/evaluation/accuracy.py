@@ -338,15 +338,16 @@ def agent_accuracy_reports(
 ) -> list[AccuracyReport]:
     """Return reports for an agent's network without search, for the agent, and for random moves.
 
-    There is no network report if the agent has no network, and no agent report if the agent plays
-    the network's policy without search. `progress` counts finished positions.
+    There is no network report if the agent has no network, and no agent report if the agent always
+    plays the best move of its network's policy. `progress` counts finished positions.
     """
     reports = []
     if agent.load_evaluator is not None:
         choices = network_choices(agent.load_evaluator(), positions)
         reports.append(accuracy_report("network", positions, choices))
-    if not isinstance(agent.new_player(), PolicyPlayer):
-        name = "player" if agent.load_evaluator is None else "search"
+    searches = not isinstance(agent.new_player(), PolicyPlayer)
+    if searches or agent.is_stochastic:
+        name = "search" if searches and agent.load_evaluator is not None else "player"
         choices = player_choices(agent, positions, seed, progress)
         reports.append(accuracy_report(name, positions, choices))
     return [*reports, random_move_accuracy_report(positions)]

@@ -6,41 +6,34 @@ Instead of solved positions, a card records the `zerolab dataset` settings that 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from contextlib import ExitStack
 from datetime import date
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Annotated, Any, NamedTuple
 
 import tomli_w
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from zerolab.agents.agent import Agent
+from zerolab.agents.agent import Agent, NetworkOptions, parse_search_options
 from zerolab.agents.file_agents import CheckedAgent, StoredAgent
 from zerolab.agents.specs import require_public_agent
 from zerolab.core import __version__
 from zerolab.core.config import Settings, validate
 from zerolab.core.errors import UserError, quoted
-from zerolab.core.files import make_folder, write_text
+from zerolab.core.files import write_text
 from zerolab.core.nested_tables import read_toml
-from zerolab.core.processes import available_cores
 from zerolab.core.resources import ProgressBarFactory
 from zerolab.evaluation.accuracy import AccuracyReport, agent_accuracy_reports
 from zerolab.evaluation.collecting import DatasetSettings
-from zerolab.evaluation.dataset import CollectionProgress, make_dataset
 from zerolab.evaluation.opponents import play_against_perfect, play_baseline
 from zerolab.evaluation.position_statistics import MeanEstimate
-from zerolab.evaluation.positions import SolvedPositions, read_positions
-from zerolab.evaluation.solved_sets import solved_set_cache_folder
+from zerolab.evaluation.solved_sets import collect_cached_positions
 from zerolab.oracles.solver import SolverBudget, oracle_for
 from zerolab.play.pair_results import PairResult, pair_result
 from zerolab.report.table import Cell, Interval
 from zerolab.rules.catalogue import game_name
-from zerolab.rules.rules import Game
 from zerolab.store.arrays import PrintableText
-from zerolab.store.checks import check_schema_version, hex_digest
+from zerolab.store.checks import check_schema_version
 from zerolab.store.folder import RunEnvironment
 
 SCHEMA = 1
@@ -123,6 +116,15 @@ class CardMatch(Settings):
     score: MeasuredShare
     """Points per game; a draw counts half."""
 
+    @model_validator(mode="after")
+    def _check_counts(self) -> CardMatch:
+        if self.wins + self.draws + self.losses != self.games or self.score.samples > self.games:
+            raise ValueError(f"expected {self.games} games in total")
+        points = (self.wins + self.draws / 2) / self.games
+        if abs(points - self.score.value) > 10.0**-_DIGITS:
+            raise ValueError("the score is not that of the games")
+        return self
+
 
 class CardPerfectPlay(Settings):
     """Games against perfect play, half of them as first player."""
@@ -177,6 +179,13 @@ class AgentCard(Settings):
     perfect_play: CardPerfectPlay | None = None
     matches: tuple[CardMatch, ...] = ()
 
+    @model_validator(mode="after")
+    def _check_opponents(self) -> AgentCard:
+        opponents = [each.opponent for each in self.matches]
+        if len(set(opponents)) < len(opponents):
+            raise ValueError("matches: expected different opponents")
+        return self
+
 
 def card_path(agent_file: Path) -> Path:
     """Return the path of an agent file's card, which is in the same folder."""
@@ -204,6 +213,15 @@ def read_card(agent_file: Path, agent: CheckedAgent) -> AgentCard | None:
             f"{quoted(path)} is the card of another agent, {card.digest[:8]} of {card.game}:"
             f" {quoted(agent_file)} is {agent.digest[:8]} of {game_name(agent.game)}"
         )
+    origin, training = agent.header.origin, card.training
+    stated = training.iterations, training.games, training.positions
+    search = parse_search_options(NetworkOptions, card.options or None, agent.search_settings)
+    if (
+        stated != (origin.iteration, origin.games, origin.positions)
+        or search.search_settings != agent.search_settings
+    ):
+        other = "its training or options differ"
+        raise UserError(f"{quoted(path)} does not describe {quoted(agent_file)}: {other}")
     return card
 
 
@@ -222,7 +240,11 @@ def measure_accuracy(
 
     Raises NotSolvedError, a kind of UserError, if the game is too hard to solve.
     """
-    solved, digest = _solved_positions(agent.game, position_count, dataset, new_bar)
+    with new_bar(f"solving {game_name(agent.game)}", position_count, "positions") as update:
+        solved, digest = collect_cached_positions(
+            agent.game, position_count, dataset,
+            lambda progress: update(progress.position_count, f"{progress.counts.games} games"),
+        )  # fmt: skip
     with new_bar("choosing moves", len(solved), "positions") as update:
         reports = agent_accuracy_reports(agent, solved, seed, update)
     shares = {report.name: _move_shares(report) for report in reports}
@@ -230,24 +252,6 @@ def measure_accuracy(
         positions=position_count, dataset=dataset, digest=digest, seed=seed,
         network=shares["network"], search=shares.get("search"),
     )  # fmt: skip
-
-
-def _solved_positions(
-    game: Game, count: int, dataset: DatasetSettings, new_bar: ProgressBarFactory
-) -> tuple[SolvedPositions, str]:
-    """Return the positions that `zerolab dataset` collects, and the digest in their manifest."""
-    request = json.dumps([game_name(game), count, dataset.model_dump(mode="json")], sort_keys=True)
-    with ExitStack() as stack:
-        folder = solved_set_cache_folder() or Path(stack.enter_context(TemporaryDirectory()))
-        make_folder(folder)
-        path = folder / f"{hex_digest(request.encode())}.parquet"
-        update = stack.enter_context(new_bar(f"solving {game_name(game)}", count, "positions"))
-
-        def report(progress: CollectionProgress) -> None:
-            update(progress.position_count, f"{progress.counts.games} games")
-
-        manifest = make_dataset(game, count, dataset, path, available_cores(), report)
-        return read_positions(path, game)[0], str(manifest["digest"])
 
 
 def _move_shares(report: AccuracyReport) -> GoodMoveShares:

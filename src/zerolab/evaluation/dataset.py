@@ -38,6 +38,7 @@ from zerolab.evaluation.positions import (
 from zerolab.oracles.oracle import NotSolvedError, Oracle
 from zerolab.oracles.solver import UNLIMITED_BUDGET, SolverBudget, oracle_for
 from zerolab.report.table import percent
+from zerolab.rules import compiled_rules
 from zerolab.rules.catalogue import game_name, parse_game
 from zerolab.rules.compiled_rules import canonical_states
 from zerolab.rules.rules import Game
@@ -153,8 +154,9 @@ def make_dataset(
     found.
     """
     request = {"requested": position_count, **settings.model_dump()}
+    complete = {**request, **settings.model_dump(exclude_none=False)}
     if path.exists():
-        return _reuse_finished(path, game, request)
+        return _reuse_finished(path, game, complete)
     folder = _sibling(path, ".parts")
     if not folder.exists():
         _probe(game, settings, make_oracle(game, settings.solver_budget or _PROBE_BUDGET))
@@ -162,7 +164,7 @@ def make_dataset(
     chunks = (_Chunk(name, settings, number, folder, make_oracle) for number in count())
     with _DATASET_FOLDER_KIND.locked(folder):
         if path.exists():  # another process has just finished it
-            return _reuse_finished(path, game, request)
+            return _reuse_finished(path, game, complete)
         _check_settings(folder, game, settings)
         builder = _collect(game, position_count, chunks, processes, report)
         collection = builder.collection()
@@ -178,6 +180,19 @@ def make_dataset(
         f"none of {collection.counts.games} games has a suitable position: games of {name} can end"
         f" before ply {settings.first_ply}, or every move is a best move"
     )
+
+
+def dataset_command(game: str, positions: int, settings: DatasetSettings) -> list[str]:
+    """Return the command line that collects such positions."""
+    last = "" if settings.last_ply == DatasetSettings().last_ply else settings.last_ply
+    options = {
+        "positions": positions, "seed": settings.seed, "plies": f"{settings.first_ply}:{last}",
+        "perfect": settings.perfect, "nodes": settings.nodes,
+    }  # fmt: skip
+    given = {name: value for name, value in options.items() if value is not None}
+    words = [word for name, value in given.items() for word in (f"--{name}", str(value))]
+    one = ["--one-per-game"] if settings.one_per_game else []
+    return ["zerolab", "dataset", game, *words, *one]
 
 
 def is_being_made(path: Path) -> bool:
@@ -300,10 +315,11 @@ def _probe(game: Game, settings: DatasetSettings, oracle: Oracle) -> None:
     )
     counts = collect_positions(game, oracle, first_ply_only, _PROBES).counts
     if counts.unsolved == counts.games:
+        first = settings.first_ply
+        later = min(first + 10, (first + compiled_rules.max_plies(game)) // 2)
         raise NotSolvedError(
-            f"{game_name(game)} cannot be solved within the budget from ply {settings.first_ply}:"
-            f" expected later plies, such as --plies {settings.first_ply + 10}:, or a larger"
-            " --nodes"
+            f"{game_name(game)} cannot be solved within the budget from ply {first}: expected later"
+            f" plies, such as --plies {later}:, or a larger --nodes"
         )
 
 
@@ -359,11 +375,15 @@ def _reuse_finished(path: Path, game: Game, request: dict[str, Any]) -> dict[str
     for key, value in request.items():
         if metadata.get(key) != value:
             raise UserError(
-                f"{quoted(path)} already exists with {key} = {quoted(metadata.get(key))}, not"
-                f" {quoted(value)}: expected another --out"
+                f"{quoted(path)} already exists with {key} = {_shown(metadata.get(key))}, not"
+                f" {_shown(value)}: expected another --out"
             )
     shutil.rmtree(_sibling(path, ".parts"), ignore_errors=True)
     return write_manifest(path, positions, metadata)
+
+
+def _shown(value: Any) -> str:
+    return "no limit" if value is None else quoted(value)
 
 
 def write_manifest(

@@ -1,7 +1,8 @@
 """Public test sets: files of positions with published scores, in two text formats.
 
 In the format of [Pons], a line contains the moves from the start of the game and the score of the
-position, as in ``4455 3``. Columns are numbered from 1; moves on cells are named, as in ``c3d3c4``.
+position, as in ``4455 18``. Columns are numbered from 1; moves on cells are named, as in
+``c3d3c4``.
 In the format of [Cnudde2020], a line is a JSON object with a Connect Four board, the score of the
 position and the scores of its moves.
 
@@ -169,7 +170,7 @@ def _are_columns(game: Game) -> bool:
 def _parse_pons(game: Game, line: str) -> _Entry:
     fields = line.split()
     if len(fields) != 2:
-        example = "4455 3" if _are_columns(game) else "c3d3c4 1"
+        example = "4455 18" if _are_columns(game) else "c3d3c4 1"
         raise UserError(
             f"{quoted(line)} has {len(fields)} fields: expected the moves and the score of the"
             f' position, separated by a space, such as "{example}"'

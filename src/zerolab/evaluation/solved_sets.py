@@ -10,23 +10,28 @@ are 1 minus the weak and the strong accuracy, as defined in `evaluation.accuracy
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from zerolab.core.errors import UserError
+from zerolab.core.errors import UserError, quoted
 from zerolab.core.files import make_folder
 from zerolab.core.kernel_cache import cache_root
-from zerolab.core.processes import map_in_processes
+from zerolab.core.processes import available_cores, map_in_processes
 from zerolab.evaluation.accuracy import AccuracyReport
+from zerolab.evaluation.collecting import DatasetSettings
 from zerolab.evaluation.dataset import (
+    CollectionProgress,
     OracleFactory,
     difficulty_line,
+    make_dataset,
     unlimited_oracle,
     write_manifest,
 )
@@ -37,7 +42,9 @@ from zerolab.oracles.solver import oracle_for
 from zerolab.report.table import Cell, Column, Interval, Table
 from zerolab.rules.catalogue import game_name
 from zerolab.rules.compiled_rules import canonical_states
-from zerolab.rules.rules import action_count
+from zerolab.rules.rules import Game, action_count
+from zerolab.store.checks import hex_digest
+from zerolab.store.folder import FolderInUseError
 
 _POSITIONS_PER_CHUNK = 10
 _SAVE_SECONDS = 20.0
@@ -48,6 +55,47 @@ def solved_set_cache_folder() -> Path | None:
     """Return the folder of solved sets, which may not exist; None if there is no home directory."""
     root = cache_root()
     return None if root is None else root / "solved-sets"
+
+
+def collect_cached_positions(
+    game: Game, count: int, settings: DatasetSettings, report: Callable[[CollectionProgress], None]
+) -> tuple[SolvedPositions, str]:
+    """Return the positions that `zerolab dataset` collects, and the digest in their manifest.
+
+    They are kept in the cache, unless it is not writable or another process is filling it.
+    """
+    request = json.dumps([game_name(game), count, settings.model_dump(mode="json")], sort_keys=True)
+    name = f"{hex_digest(request.encode())}.parquet"
+
+    def collect(folder: Path) -> tuple[SolvedPositions, str]:
+        path = folder / name
+        manifest = make_dataset(game, count, settings, path, available_cores(), report)
+        return read_positions(path, game)[0], str(manifest["digest"])
+
+    with TemporaryDirectory() as temporary:
+        cache = _writable_cache(name, game)
+        try:
+            return collect(cache or Path(temporary))
+        except FolderInUseError:
+            return collect(Path(temporary))
+
+
+def _writable_cache(name: str, game: Game) -> Path | None:
+    """Return the cache folder after removing a damaged file, or None if nothing can be cached."""
+    folder = solved_set_cache_folder()
+    if folder is None:
+        return None
+    try:
+        make_folder(folder)
+    except UserError:
+        return None
+    path = folder / name
+    if path.exists():
+        try:
+            read_positions(path, game)
+        except UserError:
+            path.unlink(missing_ok=True)
+    return folder
 
 
 def solve_set(
@@ -172,6 +220,12 @@ def _check_scores(public: PublicSet, values: NDArray[np.int32]) -> None:
     count = int(wrong.sum())
     others = f" ({count} of {len(public)} lines {'disagrees' if count == 1 else 'disagree'})"
     raise public.line_error(row, reason + others)
+
+
+def require_file_of_set(path: Path, public: PublicSet) -> None:
+    """Raise UserError if a file exists that does not contain the solved positions of a set."""
+    if path.exists() and read_positions(path, public.game)[1].get("set") != public.digest:
+        raise UserError(f"{quoted(path)} exists with other positions: expected a different --out")
 
 
 def write_solved_set(path: Path, public: PublicSet, positions: SolvedPositions) -> dict[str, Any]:
