@@ -47,6 +47,12 @@ def test_proportion_intervals_cover_correlated_positions(games, rate, correlatio
     assert np.mean(naive) < 0.85
 
 
+def test_interval_of_a_mean_regret_does_not_contain_negative_values():
+    estimate = mean_estimate(np.array([0.0, 0.0, 9.0]), np.arange(3))
+    assert estimate.interval.low == 0
+    assert estimate.interval.high > 3
+
+
 def test_mean_intervals_cover_correlated_positions():
     random = np.random.default_rng(2)
     covered = []

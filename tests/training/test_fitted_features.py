@@ -12,9 +12,10 @@ from zerolab.cli.main import main
 from zerolab.core.errors import UserError
 from zerolab.evaluation.collecting import DatasetSettings
 from zerolab.evaluation.dataset import make_dataset
-from zerolab.evaluation.positions import read_positions
+from zerolab.evaluation.positions import SolvedPositions, read_positions
 from zerolab.networks.heads import FeaturesHead
 from zerolab.rules import compiled_rules
+from zerolab.rules.position import Position
 from zerolab.store.arrays import read_network_file
 from zerolab.store.run_folder import RunFolder
 from zerolab.training import inputs, stages
@@ -95,6 +96,19 @@ def test_later_positions_can_be_missing_between(folder):
     rows, states = later_states(ends, 1)
     assert rows.tolist() == [1]
     assert len(later_states(ends, last - first + 1)[0]) == 0
+
+
+def test_positions_reached_by_other_moves_of_a_game_have_their_own_features():
+    """Symmetric positions of a public test set have the same game number."""
+    lines = [Position.start(GAME).play("a1"), Position.start(GAME).play("c1").play("b2")]
+    states = np.array([each.state for each in lines])
+    moves = np.array([0, 2, 4], np.int16)
+    values = np.zeros((2, 9), np.int32)
+    pair = SolvedPositions(GAME, np.zeros(2, np.int64), moves, np.array([0, 1, 3]), states, values)
+    rows, later = later_states(pair, 0)
+    assert rows.tolist() == [0, 1]
+    assert (later == states).all()
+    assert len(later_states(pair, 1)[0]) == 0
 
 
 def test_features_are_learnt_and_a_killed_run_resumes(folder):

@@ -82,8 +82,8 @@ def mean_estimate(
 ) -> MeanEstimate | None:
     """Return the mean of the values, [n], that are not NaN, with a normal interval.
 
-    `game_numbers` is int64[n]. Returns None for values from fewer than two games, which have no
-    standard error.
+    No value is negative, so the interval ends at 0. `game_numbers` is int64[n]. Returns None for
+    values from fewer than two games, which have no standard error.
     """
     known = ~np.isnan(values)
     values, game_numbers = values[known], game_numbers[known]
@@ -95,7 +95,8 @@ def mean_estimate(
         error = float(values.std(ddof=1)) / math.sqrt(len(values))
     else:
         error = bootstrap_standard_error(values, game_numbers)
-    return MeanEstimate(Interval(mean, mean - Z95 * error, mean + Z95 * error), len(values))
+    low, high = max(0.0, mean - Z95 * error), mean + Z95 * error
+    return MeanEstimate(Interval(mean, low, high), len(values))
 
 
 def exact_estimate(values: NDArray[Any]) -> MeanEstimate | None:

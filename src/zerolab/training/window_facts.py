@@ -125,10 +125,14 @@ def later_states(
 
     The later moves are those that led to the game's last position. Positions in between may be
     missing, because solved positions exclude those without a choice. Rows are omitted if the game's
-    last position is earlier than that.
+    last position is earlier than that, or was reached by other moves: in public test sets, a game
+    consists of symmetric positions.
     """
+    if plies_ahead == 0:
+        return np.arange(len(positions)), positions.states
     last_rows = _last_rows(positions)
     rows = np.flatnonzero(_has_later_ply(positions, last_rows, plies_ahead))
+    rows = rows[_is_on_line(positions, rows, last_rows[rows])]
     lengths = positions.plies + plies_ahead
     begins = positions.offsets[last_rows[rows]]
     lines = [
@@ -140,6 +144,18 @@ def later_states(
     states, _, invalid = replay_move_sequences(positions.game, moves, offsets)
     assert invalid is None  # the moves lead to a solved position
     return rows, states
+
+
+def _is_on_line(
+    positions: SolvedPositions, rows: NDArray[np.int64], last_rows: NDArray[np.int64]
+) -> NDArray[np.bool_]:
+    """Return whether the moves of other rows begin with those of `rows`, bool[n]."""
+    begins, lengths = positions.offsets[rows], positions.plies[rows]
+    pairs = zip(begins, positions.offsets[last_rows], lengths, strict=True)
+    moves = positions.moves
+    return np.array(
+        [np.array_equal(moves[a : a + n], moves[b : b + n]) for a, b, n in pairs], np.bool_
+    )
 
 
 def _last_rows(positions: SolvedPositions) -> NDArray[np.int64]:
