@@ -153,6 +153,21 @@ def test_exhausted_budget_is_reported_and_solver_stays_usable(budget):
         assert solve(late, solver) == move_values(late)
 
 
+def test_compiling_takes_none_of_the_time_for_searching(monkeypatch):
+    clock = [0.0]
+
+    def slow_at_first(*arguments):
+        clock[0] = 100.0
+        return run(*arguments)
+
+    run = alpha_beta.run_null_window_test
+    monkeypatch.setattr(solver_module, "perf_counter", lambda: clock[0])
+    monkeypatch.setattr(alpha_beta, "run_null_window_test", slow_at_first)
+    position = Position.start("gobang:3x3:3")
+    solver = Solver(position.game, budget=SolverBudget(seconds=1.0))
+    assert solver.value(position.state) == 0
+
+
 def test_progress_is_reported(monkeypatch):
     monkeypatch.setattr(solver_module, "_NODES_PER_CALL", 1000)
     reports = []

@@ -146,7 +146,18 @@ class Solver(Oracle):
         return values
 
     def _watch(self, move_count: int) -> _Watch:
+        if self.budget.seconds is not None and not self.node_count:
+            self._compile()
         return _Watch(self.budget, self._report, self.node_count, move_count)
+
+    def _compile(self) -> None:
+        """Search one node, because compiling takes seconds, which do not count as searching."""
+        state = compiled_rules.start(self.game)
+        self._ordered_actions(state)
+        alpha_beta.start_null_window_test(self._stack, state, 1)
+        alpha_beta.run_null_window_test(
+            self.game, self._table, self._stack, self._min_symmetric_empties, 1
+        )
 
     def _ordered_actions(self, state: State) -> list[int]:
         """Return the legal actions, most promising first: early results speed up later searches."""
