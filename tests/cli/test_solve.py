@@ -168,3 +168,12 @@ def test_missing_bitbully_falls_back_and_names_extra(monkeypatch, capsys):
     lines = [line for line in output.err.splitlines() if not line.startswith("solving ")]
     assert len(lines) == 1
     assert 'the "oracle" extra' in lines[0]
+
+
+@pytest.mark.parametrize(
+    "option", ["--nodes=1000", "--seconds=1", "--memory=64"], ids=["nodes", "seconds", "memory"]
+)
+def test_limits_that_bitbully_would_ignore_are_refused(option, capsys):
+    pytest.importorskip("bitbully", reason="the oracle extra is not installed")
+    assert main(["solve", "connect_four:6x7", option]) == 2
+    assert "has no effect with BitBully: expected --generic too" in capsys.readouterr().err

@@ -46,7 +46,7 @@ from zerolab.rules import compiled_rules
 from zerolab.rules.catalogue import board_drawing, game_name, notation_of, parse_game
 from zerolab.rules.encoding import action_layout
 from zerolab.rules.position import Position
-from zerolab.rules.rules import UNKNOWN_EMPTY_COUNT, score_is_distance
+from zerolab.rules.rules import UNKNOWN_EMPTY_COUNT, Game, score_is_distance
 
 _MAX_MEMORY = 1 << 20
 
@@ -85,6 +85,11 @@ def solve(
     position = Position.start(game)
     for move in re.split(r"[,\s]+", moves.strip(", \t")) if moves.strip(", \t") else []:
         position = position.play(move)
+    if _is_solved_by_bitbully(position.game, generic):
+        limits = {"nodes": nodes, "seconds": seconds, "memory": memory}
+        unused = [name for name, value in limits.items() if value not in (None, DEFAULT_TABLE_MIB)]
+        if unused:
+            raise UserError(f"--{unused[0]} has no effect with BitBully: expected --generic too")
     budget = SolverBudget(nodes, seconds)
     if budget == UNLIMITED_BUDGET and (warning := _hours_warning(position, generic)):
         print_lines(f"zerolab: {warning}", error=True)
@@ -110,6 +115,10 @@ def _check_limits(nodes: int | None, seconds: float | None, memory: int) -> None
         )
 
 
+def _is_solved_by_bitbully(game: Game, generic: bool) -> bool:
+    return game == BITBULLY_GAME and not generic and find_spec("bitbully") is not None
+
+
 _POSITIONS_PER_SECOND = 1e6
 _GROWTH = {"columns": 1.745}
 """Factor by which each empty cell multiplies the number of positions to search, keyed by the
@@ -124,8 +133,8 @@ def _hours_warning(position: Position, generic: bool) -> str:
     """Return a warning if, judging by the empty cells, solving may take hours; otherwise ""."""
     game = position.game
     empties = compiled_rules.empty_count(game, position.state)
-    has_fast_oracle = game == BITBULLY_GAME and not generic and find_spec("bitbully") is not None
-    if has_fast_oracle or empties == UNKNOWN_EMPTY_COUNT or position.outcome is not None:
+    is_fast = _is_solved_by_bitbully(game, generic)
+    if is_fast or empties == UNKNOWN_EMPTY_COUNT or position.outcome is not None:
         return ""
     try:
         growth = _GROWTH.get(action_layout(game).places, _USUAL_GROWTH)
@@ -177,8 +186,11 @@ def _show(solution: Solution, console: Console) -> None:
     if values := _values_text(solution.position):
         console.print(values)
     nodes, seconds = solution.node_count, solution.seconds
-    rate = f", {nodes / max(seconds, 1e-9):,.0f} per second" if nodes else ""
-    console.print(f"{nodes:,} positions in {seconds:.2f} s{rate}")
+    if nodes:
+        rate = nodes / max(seconds, 1e-9)
+        console.print(f"{nodes:,} positions in {seconds:.2f} s, {rate:,.0f} per second")
+    else:
+        console.print(f"solved in {seconds:.2f} s")
 
 
 def _values_text(position: Position) -> str:
