@@ -349,8 +349,18 @@ def test_positions_without_a_digest_are_refused(file, tmp_path, capsys):
     assert "expected positions and digest together: zerolab fit FILE" in capsys.readouterr().err
 
 
+def test_accuracy_on_the_positions_to_learn_from_is_refused(file, tmp_path, capsys):
+    shutil.copy(file, tmp_path / "copy.parquet")
+    accuracy = ["accuracy.every=1", f"accuracy.positions={tmp_path}/copy.parquet"]
+    assert fit(file, tmp_path / "run", *accuracy) == 2
+    assert "the run learns from these positions; expected others" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
 def test_accuracy_is_measured_and_can_stop_the_run(file, tmp_path):
-    accuracy = ["accuracy.every=1", f"accuracy.positions={file}"]
+    other = tmp_path / "other.parquet"
+    make_dataset(GAME, 100, DatasetSettings(seed=2), other, make_oracle=exhaustive)
+    accuracy = ["accuracy.every=1", f"accuracy.positions={other}"]
     stop = 'stop={name="no_gain", iterations=1, accuracy="network_weak"}'
     assert fit(file, tmp_path / "run", *accuracy, stop, "learn.learning_rate=1e-9") == 0
     records = read_records(RunFolder.open(tmp_path / "run"))

@@ -20,7 +20,7 @@ from zerolab.agents.run_agents import find_run_and_iteration
 from zerolab.core.config import validate
 from zerolab.core.errors import UserError, quoted
 from zerolab.core.processes import available_cores
-from zerolab.evaluation.positions import SolvedPositions, read_positions
+from zerolab.evaluation.positions import SolvedPositions
 from zerolab.networks.catalogue import NETWORKS, NetworkSettings, build_network
 from zerolab.networks.heads import FeaturesHead
 from zerolab.networks.inference import TrunkFeatureExtractor, limit_torch_threads
@@ -34,7 +34,7 @@ from zerolab.store.games import relative_path_text, source_run_folder
 from zerolab.store.run_folder import RunFolder
 from zerolab.training.learn_settings import StartSettings
 from zerolab.training.shorthands import START_SOURCE_KEY
-from zerolab.training.train_settings import AccuracySettings, TrainSettings
+from zerolab.training.train_settings import TrainSettings
 from zerolab.training.transfer import (
     NetworkWithGame,
     TransferredWeights,
@@ -45,6 +45,7 @@ from zerolab.training.window_facts import (
     SolvedPositionSplit,
     later_features,
     later_states,
+    read_accuracy_positions,
     read_solved_split,
 )
 
@@ -73,25 +74,11 @@ def read_inputs(settings: TrainSettings, run: RunFolder | None = None) -> RunInp
     is_begun = run is not None and 0 in run.network_iterations()
     return RunInputs(
         game,
-        _accuracy_positions(settings.accuracy, game, locate),
+        read_accuracy_positions(settings.accuracy, settings.supervised, game, locate),
         read_solved_split(settings.supervised, game, locate),
         read_feature_network(settings, run),
         None if is_begun else read_initial_weights(settings, run),
     )
-
-
-def _accuracy_positions(
-    settings: AccuracySettings, game: Game, locate: Callable[[str], Path]
-) -> SolvedPositions | None:
-    """Return the positions on which accuracy is measured; None if it is not measured."""
-    if not settings.every:
-        return None
-    positions, _ = read_positions(locate(settings.positions), game)
-    if not len(positions):
-        raise UserError(
-            f"{settings.positions} has no positions: expected positions for measuring accuracy"
-        )
-    return positions
 
 
 def find_source_network(key: str, name: str, run: RunFolder | None) -> tuple[RunFolder, int]:

@@ -29,6 +29,7 @@ from zerolab.rules.rules import Game
 from zerolab.store.examples import Examples
 from zerolab.training.learn_settings import SOLVED_TARGET_OPTIONS, LearnSettings, SupervisedSettings
 from zerolab.training.published_bugs import EnabledBugs
+from zerolab.training.train_settings import AccuracySettings
 
 
 def states_and_facts(
@@ -195,6 +196,32 @@ class SolvedPositionSplit(NamedTuple):
     training: SolvedPositions
     validation: SolvedPositions
     test: SolvedPositions
+
+
+def read_accuracy_positions(
+    settings: AccuracySettings,
+    supervised: SupervisedSettings,
+    game: Game,
+    locate: Callable[[str], Path],
+) -> SolvedPositions | None:
+    """Return the positions on which accuracy is measured; None if it is not measured.
+
+    `locate` is that of `read_solved_split`. Raises UserError for positions from which the run
+    learns.
+    """
+    if not settings.every:
+        return None
+    positions, about = read_positions(locate(settings.positions), game)
+    if not len(positions):
+        raise UserError(
+            f"{settings.positions} has no positions: expected positions for measuring accuracy"
+        )
+    if supervised.positions and content_digest(positions, about) == supervised.digest:
+        raise UserError(
+            f"accuracy.positions = {quoted(settings.positions)}: the run learns from these"
+            " positions; expected others"
+        )
+    return positions
 
 
 def read_solved_split(
