@@ -139,8 +139,10 @@ def test_verification_agrees_with_the_same_seeds(capsys, mine):
     quantities = [each["quantity"] for each in compared]
     assert quantities[:2] == ["simulations", "digest of the positions"]
     assert len(quantities) == len(set(quantities)) == 2 + 4 + 2 + 1
-    shares = [each for each in compared if isinstance(each["stated"], list)]
+    shares = [each for each in compared if isinstance(each["stated"], dict)]
+    assert len(shares) == 4 + 2 + 1
     assert all(each["stated"] == each["measured"] for each in shares)
+    assert shares[0]["stated"].keys() == {"value", "low", "high"}
 
 
 def test_verification_fails_if_a_number_is_wrong(capsys, mine):

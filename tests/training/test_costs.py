@@ -12,7 +12,7 @@ from zerolab.networks.catalogue import evaluation_flops, training_flops
 from zerolab.rules.catalogue import parse_game
 from zerolab.store.arrays import AgentOrigin
 from zerolab.store.run_folder import RunFolder
-from zerolab.training.configure import resolve_settings, saved_settings
+from zerolab.training.configure import require_effects, resolve_settings, saved_settings
 from zerolab.training.costs import cost_to_reach, run_costs, training_summary
 from zerolab.training.move_times import (
     Machine,
@@ -270,3 +270,24 @@ def test_preset_of_a_user_is_described_by_its_differences(tmp_path):
     assert options[3:5] == ["--preset", "mini"]
     assert "search.simulations=17" in options
     assert facts.settings["search.simulations"] == 17
+
+
+def test_command_of_a_run_that_stops_by_accuracy_measures_it(tmp_path):
+    stop = ["stop=no_gain", "accuracy.every=1", "accuracy.positions=held/out.parquet"]
+    trained = resolve_settings("othello:6x6", "mini", stop)
+    options = shlex.split(facts_of(trained, tmp_path / "run").command)
+    repeated = resolve_settings("othello:6x6", "mini", options[6:-2:2])
+    assert repeated.stop == trained.stop
+    assert (repeated.accuracy.every, repeated.accuracy.positions) == (1, "out.parquet")
+
+
+def test_supervised_run_with_a_preset_of_a_user_is_described_by_its_differences(tmp_path):
+    own = tmp_path / "mine.toml"
+    own.write_text('game = "othello:6x6"\nlearn.batch_size = 16\n')
+    data = ["supervised.positions=a/b.parquet", "supervised.digest=0123"]
+    trained = resolve_settings(None, str(own), data)
+    options = shlex.split(facts_of(trained, tmp_path / "run").command)
+    assert options[1:5] == ["fit", "b.parquet", "--preset", "supervised"]
+    repeated = resolve_settings("othello:6x6", "supervised", [*data, *options[6:-2:2]])
+    require_effects(repeated, options[6:-2:2])
+    assert repeated.learn == trained.learn

@@ -52,7 +52,7 @@ from zerolab.evaluation.collecting import DatasetSettings
 from zerolab.evaluation.dataset import dataset_command
 from zerolab.oracles.oracle import NotSolvedError
 from zerolab.play.pairings import check_opening_length
-from zerolab.report.table import Cell, Column, Table, table_from_columns
+from zerolab.report.table import Cell, Column, Interval, Table, table_from_columns
 from zerolab.report.text import print_table
 from zerolab.rules.catalogue import game_name
 from zerolab.store.arrays import AGENT_SUFFIX
@@ -248,12 +248,17 @@ def _verify(listed: Sequence[AgentWithCard], json: bool) -> None:
         print_table(console, Table("verification", "", columns, rows))
     if json:
         print_json(
-            {name: [each._asdict() for each in compared] for name, compared in results.items()}
+            {name: list(map(_comparison_dict, compared)) for name, compared in results.items()}
         )
     wrong = {name: sum(not each.agrees for each in compared) for name, compared in results.items()}
     if any(wrong.values()):
         numbers = ", ".join(f"{count} for {name}" for name, count in wrong.items() if count)
         raise DisagreementError(f"numbers that do not agree with the card: {numbers}")
+
+
+def _comparison_dict(compared: CardComparison) -> dict[str, Any]:
+    fields = compared._asdict().items()
+    return {name: each._asdict() if isinstance(each, Interval) else each for name, each in fields}
 
 
 def _required_card(agent: AgentWithCard) -> AgentCard:

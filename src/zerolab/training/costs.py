@@ -17,7 +17,7 @@ from zerolab.play.selfplay_settings import MAX_THREADS
 from zerolab.rules.catalogue import parse_game
 from zerolab.store.arrays import AgentOrigin
 from zerolab.store.run_folder import RunFolder
-from zerolab.training.configure import resolve_settings, saved_settings
+from zerolab.training.configure import no_effect_message, resolve_settings, saved_settings
 from zerolab.training.learn_settings import START_FIELDS_SET_BY_RUN
 from zerolab.training.move_times import MoveTimes, move_kind
 from zerolab.training.records import AccuracyRecord, LearnRecord, Record, SelfPlayRecord
@@ -221,11 +221,11 @@ def _hours_per_simulation(settings: TrainSettings, player: int, reference: MoveT
 
 _MEASUREMENTS = ("accuracy", "supervised", "final_evaluation", "unplayed_baseline")
 """Stages that measure networks without changing them."""
-_WITHOUT_EFFECT = ("game", "preset", "device", "accuracy", "final_evaluation")
-"""Settings that the command names separately, or that do not change networks."""
+_WITHOUT_EFFECT = ("game", "preset", "device", "final_evaluation")
+"""Settings that the command names separately, or that never change networks."""
 _SET_BY_RUN = ("supervised.digest", *(f"start.{name}" for name in START_FIELDS_SET_BY_RUN))
 _POSITIONS = "supervised.positions"
-_BASE_PRESET = "mini"
+_BASE_PRESET, _SUPERVISED_PRESET = "mini", "supervised"
 _SECONDS_PER_HOUR = 3600.0
 
 
@@ -236,11 +236,19 @@ def training_summary(run: RunFolder, origin: AgentOrigin) -> TrainingSummary:
     """
     settings = saved_settings(run)
     known = settings.preset in preset_names()
-    preset = settings.preset if known else _BASE_PRESET
+    usual = _SUPERVISED_PRESET if settings.supervised.positions else _BASE_PRESET
+    preset = settings.preset if known else usual
     base = resolve_settings(settings.game, preset, allow_programs=True).model_dump(mode="json")
     if origin.environments:  # the default depends on the cores of the run's machine
         base["selfplay"]["threads"] = min(MAX_THREADS, origin.environments[0].threads)
-    changed = dict(_differences(base, settings.model_dump(mode="json")))
+    own = settings.model_dump(mode="json")
+    if not settings.stop.needs_accuracy:
+        del own["accuracy"]  # it changes no network
+    changed = {
+        key: value
+        for key, value in _differences(base, own)
+        if not no_effect_message(settings, key)  # which the command would refuse
+    }
     records = [each for each in read_records(run) if each.iteration <= origin.iteration]
     seconds = sum(each.wall_seconds for each in records if each.stage not in _MEASUREMENTS)
     return TrainingSummary(
