@@ -15,7 +15,7 @@ train: $(VENV)/user
 # A folder's tests run in one process (tests/conftest.py) and share costly set-up. Each worker
 # imports everything and compiles its own helpers, so more workers help only with more cores.
 test: check
-	$(BIN)/pytest -n $(WORKERS) --dist loadfile
+	$(BIN)/pytest -n $(WORKERS) --dist loadfile --max-worker-restart=0
 
 # Format, lint, types and layers.
 check: $(VENV)/developer

@@ -211,6 +211,9 @@ def test_card_is_shown_by_name(capsys, shipped, mine):
         ("[training]", "[training", "is not a TOML file"),
         ('digest = "', 'digest = "0', "is the card of another agent"),
         ("seed = 0", f"seed = {1 << 64}", "is not a card of an agent"),
+        ('options = "simulations=9"', 'options = "simulatons=9"', 'did you mean "simulations"'),
+        ('options = "', 'options = "temperature_plies=9&', "applies only to play"),
+        ("\nsimulations = 9\n", "\nsimulations = 5000\n", "its training or options differ"),
         ("\nlosses = ", "\nlosses = 1", "expected 4 games in total"),
         ("\niterations = 1\n", "\niterations = 2\n", "its training or options differ"),
         (
@@ -296,6 +299,12 @@ def test_card_of_an_extended_run_can_be_written_again(capsys):
     Path("first.toml").unlink()
     run(capsys, *made[:-1])
     assert Path("first.toml").exists()
+    shutil.rmtree("runs/extended")
+    train = ["train", GAME, "--preset", "smoke", "--set", "iterations=1", "--set", "seed=5"]
+    changes = ["--set", "gate.threshold=0", "--run", "runs/extended", "--quiet"]
+    assert main([*train, *changes]) == 0
+    Path("first.toml").unlink()
+    assert "is not the agent of runs/extended@1" in refusal(capsys, *made[:-1])
 
 
 def test_damaged_and_missing_caches_do_not_prevent_measurements(capsys, monkeypatch, work, mine):

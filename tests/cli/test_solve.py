@@ -171,7 +171,7 @@ def test_missing_bitbully_falls_back_and_names_extra(monkeypatch, capsys):
 
 
 @pytest.mark.parametrize(
-    "option", ["--nodes=1000", "--seconds=1", "--memory=64"], ids=["nodes", "seconds", "memory"]
+    "option", ["--nodes=256", "--seconds=256", "--memory=64"], ids=["nodes", "seconds", "memory"]
 )
 def test_limits_that_bitbully_would_ignore_are_refused(option, capsys):
     pytest.importorskip("bitbully", reason="the oracle extra is not installed")

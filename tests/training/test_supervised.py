@@ -27,9 +27,11 @@ from zerolab.training import evaluation_stages
 from zerolab.training.configure import resolve_settings, saved_settings
 from zerolab.training.curves import draw_curves
 from zerolab.training.evaluation_stages import predict_positions
+from zerolab.training.inputs import read_inputs
 from zerolab.training.published_bugs import EnabledBugs
 from zerolab.training.records import HeldOutRecord, LearnRecord
 from zerolab.training.reporting import best_network_after, read_records
+from zerolab.training.train_settings import AccuracySettings
 from zerolab.training.trainer import Trainer
 from zerolab.training.window_facts import solved_facts, solved_window, split_by_game
 
@@ -355,6 +357,15 @@ def test_accuracy_on_the_positions_to_learn_from_is_refused(file, tmp_path, caps
     assert fit(file, tmp_path / "run", *accuracy) == 2
     assert "the run learns from these positions; expected others" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
+
+
+def test_begun_run_may_measure_its_accuracy_on_the_positions_to_learn_from(file, fitted):
+    """Earlier versions allowed it, and a run can always be resumed."""
+    accuracy = AccuracySettings(every=1, positions=str(file))
+    settings = saved_settings(fitted).model_copy(update={"accuracy": accuracy})
+    assert read_inputs(settings, fitted).accuracy_positions is not None
+    with pytest.raises(UserError, match="the run learns from these positions"):
+        read_inputs(settings)
 
 
 def test_accuracy_is_measured_and_can_stop_the_run(file, tmp_path):

@@ -116,7 +116,7 @@ def _check_target(target: Path, half: bool) -> None:
 
 
 def _check_source(source: str, target: Path, half: bool) -> None:
-    """Raise UserError for a source that does not suit the target."""
+    """Raise UserError for options that the target cannot hold, or if nothing would change."""
     kind, argument = agent_kind_and_argument(source)
     options = split_options(argument)[1]
     if target.suffix == ONNX_SUFFIX and options is not None:

@@ -16,6 +16,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from zerolab.agents.agent import (
     AGENT_KINDS,
     Agent,
@@ -45,6 +47,7 @@ from zerolab.store.arrays import (
     decode_agent,
     require_finite_weights,
     saved_arrays_digest,
+    to_half_precision,
     to_single_precision,
 )
 from zerolab.store.games import relative_path_text
@@ -139,17 +142,15 @@ def with_search_options(agent: CheckedAgent, text: str) -> CheckedAgent:
     return checked_agent(AgentFile(header, agent.weights, agent_digest(header, agent.weights)))
 
 
-def have_same_origin(one: CheckedAgent, other: CheckedAgent) -> bool:
-    """Return whether two agents have the same search and come from the same network of a run.
-
-    The run may have been extended in the meantime, and zerolab updated.
-    """
-
-    def essential(agent: CheckedAgent) -> AgentHeader:
-        origin = agent.header.origin.model_copy(update={"run_digest": "", "written_by": ""})
-        return agent.header.model_copy(update={"origin": origin})
-
-    return essential(one) == essential(other)
+def are_equal_in_half_precision(one: CheckedAgent, other: CheckedAgent) -> bool:
+    """Return whether two agents have the same game, search and network, whatever their origins."""
+    weights, others = (to_half_precision(each.weights) for each in (one, other))
+    return (
+        (one.game, one.network_settings, one.search_settings)
+        == (other.game, other.network_settings, other.search_settings)
+        and weights.keys() == others.keys()
+        and all(np.array_equal(weights[name], others[name]) for name in weights)
+    )
 
 
 def _network(settings: Mapping[str, Any]) -> NetworkSettings:

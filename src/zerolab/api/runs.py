@@ -174,8 +174,8 @@ def export_network(
 ) -> Path:
     """Export the network of ``runs/demo`` or ``runs/demo@12`` to a file, and return its path.
 
-    ``FILE.zerolab`` can be used as an agent; with `half`, its weights are in half precision, and
-    options change its search, as in ``runs/demo?simulations=400``.
+    ``FILE.zerolab`` can be used as an agent; with `half`, its weights are in half precision.
+    Options change its search, as in ``runs/demo?simulations=400``.
     ``FILE.onnx`` is a model for other programs; its outputs are compared with those of the network
     (docs/sharing.md). An existing file with different content is replaced only with
     `overwrite`. Raises UserError, without writing a file, if an argument is invalid or the outputs

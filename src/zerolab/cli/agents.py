@@ -14,7 +14,7 @@ from zerolab.agents.agent import AGENT_KINDS, Agent, split_options
 from zerolab.agents.file_agents import (
     StoredAgent,
     StoredAgentKind,
-    have_same_origin,
+    are_equal_in_half_precision,
     shipped_names,
 )
 from zerolab.agents.run_agents import find_run_and_iteration
@@ -370,7 +370,7 @@ def _exported(run: str, file: Path, overwrite: bool) -> tuple[StoredAgent, Train
     if overwrite or not file.exists():
         export_to_file(run, file, half=True, overwrite=overwrite)
     stored = _find(f"file:{file}")
-    if not have_same_origin(stored.agent, agent):
+    if not are_equal_in_half_precision(stored.agent, agent):
         raise UserError(f"{quoted(file)} is not the agent of {run}: expected a different file")
     return stored, training_summary(folder, agent.header.origin)
 

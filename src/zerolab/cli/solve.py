@@ -75,9 +75,9 @@ def solve(
     Args:
         game: Game, such as othello:6x6 or connect_four:5x5.
         moves: Moves that lead to the position, separated by commas or spaces.
-        nodes: Maximum number of positions to search.
-        seconds: Time limit for the search in seconds.
-        memory: Size of the table of searched positions in MiB.
+        nodes: Maximum number of positions to search; not for BitBully.
+        seconds: Time limit for the search in seconds; not for BitBully.
+        memory: Size of the table of searched positions in MiB; not for BitBully.
         generic: Use the built-in solver instead of BitBully for connect_four:6x7.
         json: Print {"value": v, "moves": {"c2": v, ...}, ...}.
     """
@@ -86,8 +86,9 @@ def solve(
     for move in re.split(r"[,\s]+", moves.strip(", \t")) if moves.strip(", \t") else []:
         position = position.play(move)
     if _is_solved_by_bitbully(position.game, generic):
-        limits = {"nodes": nodes, "seconds": seconds, "memory": memory}
-        unused = [name for name, value in limits.items() if value not in (None, DEFAULT_TABLE_MIB)]
+        defaults = {"nodes": None, "seconds": None, "memory": DEFAULT_TABLE_MIB}
+        given = {"nodes": nodes, "seconds": seconds, "memory": memory}
+        unused = [name for name, default in defaults.items() if given[name] != default]
         if unused:
             raise UserError(f"--{unused[0]} has no effect with BitBully: expected --generic too")
     budget = SolverBudget(nodes, seconds)

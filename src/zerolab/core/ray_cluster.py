@@ -285,9 +285,15 @@ def _send_token() -> None:
     except ImportError:  # older versions have no tokens
         return
     enable = getattr(authentication_token_setup, "maybe_enable_token_auth_if_token_available", None)
-    if enable is not None:
-        logging.getLogger(authentication_token_setup.__name__).setLevel(logging.CRITICAL)
+    if enable is None:
+        return
+    logger = logging.getLogger(authentication_token_setup.__name__)
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
         enable()
+    finally:
+        logger.setLevel(level)
 
 
 def _require_ray_at(address: str) -> None:

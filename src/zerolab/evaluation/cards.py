@@ -14,8 +14,8 @@ from typing import Annotated, Any, NamedTuple
 import tomli_w
 from pydantic import Field, model_validator
 
-from zerolab.agents.agent import Agent, NetworkOptions, parse_search_options
-from zerolab.agents.file_agents import CheckedAgent, StoredAgent
+from zerolab.agents.agent import Agent
+from zerolab.agents.file_agents import CheckedAgent, StoredAgent, with_search_options
 from zerolab.agents.specs import require_public_agent
 from zerolab.core import __version__
 from zerolab.core.config import Settings, validate
@@ -215,11 +215,13 @@ def read_card(agent_file: Path, agent: CheckedAgent) -> AgentCard | None:
         )
     origin, training = agent.header.origin, card.training
     stated = training.iterations, training.games, training.positions
-    search = parse_search_options(NetworkOptions, card.options or None, agent.search_settings)
-    if (
-        stated != (origin.iteration, origin.games, origin.positions)
-        or search.search_settings != agent.search_settings
-    ):
+    search = agent.search_settings
+    try:
+        named = with_search_options(agent, card.options).search_settings if card.options else search
+    except UserError as error:
+        raise UserError(f"{quoted(path)}: options: {error}") from None
+    are_equal = (named, card.simulations) == (search, search.simulations)
+    if not are_equal or stated != (origin.iteration, origin.games, origin.positions):
         other = "its training or options differ"
         raise UserError(f"{quoted(path)} does not describe {quoted(agent_file)}: {other}")
     return card

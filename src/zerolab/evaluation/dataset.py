@@ -317,9 +317,10 @@ def _probe(game: Game, settings: DatasetSettings, oracle: Oracle) -> None:
     if counts.unsolved == counts.games:
         first = settings.first_ply
         later = min(first + 10, (first + compiled_rules.max_plies(game)) // 2)
+        plies = f"later plies, such as --plies {later}:, or " if later > first else ""
         raise NotSolvedError(
-            f"{game_name(game)} cannot be solved within the budget from ply {first}: expected later"
-            f" plies, such as --plies {later}:, or a larger --nodes"
+            f"{game_name(game)} cannot be solved within the budget from ply {first}: expected"
+            f" {plies}a larger --nodes"
         )
 
 

@@ -82,8 +82,8 @@ def mean_estimate(
 ) -> MeanEstimate | None:
     """Return the mean of the values, [n], that are not NaN, with a normal interval.
 
-    No value is negative, so the interval ends at 0. `game_numbers` is int64[n]. Returns None for
-    values from fewer than two games, which have no standard error.
+    The values are not negative, so the interval does not begin below 0. `game_numbers` is int64[n].
+    Returns None for values from fewer than two games, which have no standard error.
     """
     known = ~np.isnan(values)
     values, game_numbers = values[known], game_numbers[known]

@@ -38,13 +38,13 @@ from zerolab.evaluation.dataset import (
 from zerolab.evaluation.position_statistics import MeanEstimate
 from zerolab.evaluation.positions import SolvedPositions, read_positions, write_positions
 from zerolab.evaluation.public_sets import PublicSet
+from zerolab.oracles.oracle import NotSolvedError
 from zerolab.oracles.solver import oracle_for
 from zerolab.report.table import Cell, Column, Interval, Table
 from zerolab.rules.catalogue import game_name
 from zerolab.rules.compiled_rules import canonical_states
 from zerolab.rules.rules import Game, action_count
 from zerolab.store.checks import hex_digest
-from zerolab.store.folder import FolderInUseError
 
 _POSITIONS_PER_CHUNK = 10
 _SAVE_SECONDS = 20.0
@@ -74,10 +74,14 @@ def collect_cached_positions(
 
     with TemporaryDirectory() as temporary:
         cache = _writable_cache(name, game)
-        try:
-            return collect(cache or Path(temporary))
-        except FolderInUseError:
-            return collect(Path(temporary))
+        if cache is not None:
+            try:
+                return collect(cache)
+            except NotSolvedError:
+                raise
+            except UserError:  # the cache is in use, read-only or damaged
+                pass
+        return collect(Path(temporary))
 
 
 def _writable_cache(name: str, game: Game) -> Path | None:

@@ -41,8 +41,8 @@ class AccuracySettings(Settings):
     """Iterations between measurements of the best network; 0 to disable. [Clausen2021]: 1."""
 
     positions: str = ""
-    """A file of solved positions for the run's game, written by `zerolab dataset`. The content of
-    the file must not change."""
+    """A file of solved positions for the run's game, written by `zerolab dataset`; not the file
+    from which the run learns. The content of the file must not change."""
 
     @model_validator(mode="after")
     def _require_positions(self) -> AccuracySettings:

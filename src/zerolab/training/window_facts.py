@@ -199,15 +199,12 @@ class SolvedPositionSplit(NamedTuple):
 
 
 def read_accuracy_positions(
-    settings: AccuracySettings,
-    supervised: SupervisedSettings,
-    game: Game,
-    locate: Callable[[str], Path],
+    settings: AccuracySettings, training_digest: str, game: Game, locate: Callable[[str], Path]
 ) -> SolvedPositions | None:
     """Return the positions on which accuracy is measured; None if it is not measured.
 
-    `locate` is that of `read_solved_split`. Raises UserError for positions from which the run
-    learns.
+    `locate` is that of `read_solved_split`. Raises UserError for positions with the digest
+    `training_digest`, from which the run learns.
     """
     if not settings.every:
         return None
@@ -216,7 +213,7 @@ def read_accuracy_positions(
         raise UserError(
             f"{settings.positions} has no positions: expected positions for measuring accuracy"
         )
-    if supervised.positions and content_digest(positions, about) == supervised.digest:
+    if training_digest and content_digest(positions, about) == training_digest:
         raise UserError(
             f"accuracy.positions = {quoted(settings.positions)}: the run learns from these"
             " positions; expected others"
