@@ -47,8 +47,9 @@ def test_moves_are_coloured_by_exact_results(page: Page) -> None:
     for kind, sign in (("wins", 1), ("draws", 0), ("loses", -1)):
         count = sum((score > 0) - (score < 0) == sign for score in scores.values())
         expect(page.locator(f"#board .heat.{kind}")).to_have_count(count)
-    swatches = page.locator(".hint-legend .tone").evaluate_all(
-        "all => all.map((each) => parseFloat(getComputedStyle(each, '::before').width))"
+    swatches = page.evaluate(  # in one step, because the page replaces the legend
+        "[...document.querySelectorAll('.hint-legend .tone')].map("
+        "(each) => parseFloat(getComputedStyle(each, '::before').width))"
     )
     assert len(swatches) == 3 and min(swatches) >= 12
     page.check("#ranks")
