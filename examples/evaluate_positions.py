@@ -28,4 +28,9 @@ def main(spec: str, dataset: Path | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]) if len(sys.argv) > 2 else None)
+    if len(sys.argv) not in (2, 3):
+        sys.exit("usage: python evaluate_positions.py RUN [DATASET.parquet]")
+    try:
+        main(sys.argv[1], Path(sys.argv[2]) if len(sys.argv) > 2 else None)
+    except zerolab.UserError as error:
+        sys.exit(f"evaluate_positions.py: {error}")

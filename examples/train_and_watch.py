@@ -26,4 +26,6 @@ def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit("usage: python train_and_watch.py FOLDER")
     main(Path(sys.argv[1]))

@@ -256,7 +256,7 @@ def test_play_against_run(smoke_run, monkeypatch, capsys):
 def test_hints_do_not_build_on_each_other(monkeypatch, capsys):
     """Each hint has its own tree; the opponent's tree would keep gaining visits."""
     arguments = ["mcts:30", "--game", "gobang:3x3:3"]
-    output = converse(monkeypatch, capsys, arguments, ["hint", "hint", "quit"])
+    output = converse(monkeypatch, capsys, arguments, ["hint", "HINT", "QUIT"])
     _, first, second, _ = output.split("> ")
     assert "prior" in first
     assert first == second

@@ -61,7 +61,7 @@ def test_tournament_folder_has_all_reports(capsys, here):
     assert sum(pair["wins"] + pair["draws"] + pair["losses"] for pair in saved["pairs"]) == 30
     for pair in saved["pairs"]:
         assert pair["low"] < pair["score_rate"] < pair["high"]
-        assert pair["distinct_games"] <= 10
+        assert pair["effective_games"] <= 10
     rows = list(csv.reader(io.StringIO(Path("t/crosstable.csv").read_text())))
     assert rows[0][1:] == [row[0] for row in rows[1:]]
     assert float(rows[1][2]) + float(rows[2][1]) == 1
@@ -111,7 +111,7 @@ def test_repeated_games_are_reported(tiny_run, capsys):
     two = ["runs/demo@0?simulations=0", "runs/demo@0?simulations=1"]
     printed = output(capsys, "tournament", *two, "--games", "40")
     assert "40 games, " in printed
-    assert "repeated games count once in intervals and Elo" in printed
+    assert "intervals are as wide as for 2 independent games" in printed
 
 
 def test_match_reports_score_and_elo(capsys):
@@ -205,6 +205,29 @@ def test_mistakes_print_one_line_and_exit_with_2(arguments, expected, capsys):
 def test_refused_tournament_leaves_no_folder(capsys):
     assert main(["tournament", *SOME, "--openings", "16", "--folder", "t"]) == 2
     assert not Path("t").exists()
+
+
+@pytest.mark.usefixtures("no_figures")
+def test_players_that_cannot_play_are_not_kept(capsys):
+    bad = "gtp:no-such-program"
+    assert main(["tournament", *SOME, "--folder", "t", bad]) == 2
+    capsys.readouterr()
+    first = output(capsys, "tournament", *SOME, "--folder", "t")
+    assert main(["tournament", "--folder", "t", bad]) == 2
+    capsys.readouterr()
+    assert output(capsys, "tournament", "--folder", "t") == first
+
+
+@pytest.mark.usefixtures("no_figures")
+def test_finished_tournament_of_a_moved_run_is_reported(tiny_run, capsys):
+    shutil.copytree(tiny_run, "runs/demo")
+    players = ["random", "runs/demo", "--games", "4", "--folder", "t"]
+    first = output(capsys, "tournament", *players)
+    shutil.move("runs", "elsewhere")
+    assert output(capsys, "tournament", "--folder", "t") == first
+    assert main(["tournament", "--folder", "t", "mcts:5"]) == 2
+    assert "runs/demo" in capsys.readouterr().err
+    assert output(capsys, "tournament", "--folder", "t") == first
 
 
 @pytest.mark.usefixtures("no_figures")

@@ -82,6 +82,8 @@ def error_lines(data: dict[str, Any]) -> list[str]:
         ({"learn": {"rate": float("nan")}}, "learn.rate = nan: expected a finite number"),
         ({"learn": {"epochs": "ten"}}, 'learn.epochs = "ten": expected a whole number'),
         ({"learn": {"epochs": 2.5}}, "learn.epochs = 2.5: expected a whole number"),
+        ({"learn": {"epochs": True}}, "learn: epochs = true: expected a whole number"),
+        ({"learn": {"rate": False}}, "learn: rate = false: expected a number"),
         ({"learn": {"shuffled": "maybe"}}, 'learn.shuffled = "maybe": expected true or false'),
         ({"learn": {"order": "any"}}, "learn.order = \"any\": expected 'all' or 'random'"),
         ({"learn": 5}, "learn = 5: expected a table of settings"),

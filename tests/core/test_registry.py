@@ -110,6 +110,8 @@ def test_plugins_are_imported(announce: Path, layer: PluginLayer) -> None:
         ("import no_such_module_anywhere", "No module named 'no_such_module_anywhere'"),
         ("raise ValueError('one\\ntwo')", "one two"),
         ("assert False", "AssertionError"),
+        ("import sys; sys.exit('wrong version')", "wrong version"),
+        ("raise SystemExit", "SystemExit"),
         ("one two", "invalid syntax (added.py, line 1)"),
     ],
 )

@@ -26,7 +26,7 @@ def random_game_numbers(random, games, positions):
 def test_one_position_per_game_has_the_wilson_interval():
     hits = np.array([True] * 30 + [False] * 10)
     estimate = proportion_estimate(hits, np.arange(40))
-    assert estimate.interval == pytest.approx(MatchScore(30, 0, 10).interval())
+    assert estimate.interval == pytest.approx(MatchScore(30, 0, 10).interval(40))
     assert (estimate.interval.value, estimate.sample_count) == (0.75, 40)
 
 

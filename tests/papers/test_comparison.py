@@ -30,7 +30,7 @@ from zerolab.studies.block_model import fit_per_game_models
 def test_intervals_agree_with_newcombe(ours, theirs, low, high):
     """Newcombe 1998, "Interval estimation for the difference", Table II, method 10."""
     compared = PublishedScoreComparison(
-        MatchScore(ours[0], 0, ours[1] - ours[0]), theirs[0] / theirs[1], theirs[1]
+        MatchScore(ours[0], 0, ours[1] - ours[0]), ours[1], theirs[0] / theirs[1], theirs[1]
     )
     assert compared.difference[1:] == pytest.approx((low, high), abs=0.00006)
 
@@ -55,7 +55,7 @@ def test_intervals_agree_with_newcombe(ours, theirs, low, high):
     ],
 )
 def test_verdict_agrees_with_hand_computed_intervals(score, published, agrees):
-    compared = PublishedScoreComparison(score, *published)
+    compared = PublishedScoreComparison(score, score.game_count, *published)
     assert compared.agrees is agrees
     assert compared.agreement == ("agree" if agrees else "differ")
     difference, low, high = compared.difference
@@ -66,7 +66,7 @@ def test_verdict_agrees_with_hand_computed_intervals(score, published, agrees):
 def test_z_agrees_with_hand_computed_value():
     """The facing ends of the Wilson intervals of 50 and 60 of 100 are 0.596 and 0.502."""
     margin = math.hypot(0.596168 - 0.5, 0.6 - 0.502003)
-    z = PublishedScoreComparison(MatchScore(50, 0, 50), 0.6, 100).z_score
+    z = PublishedScoreComparison(MatchScore(50, 0, 50), 100, 0.6, 100).z_score
     assert z == pytest.approx(-0.1 / (margin / Z95), abs=1e-4)
 
 
@@ -76,7 +76,7 @@ def test_equal_truths_rarely_differ(truth, games):
     draw = np.random.default_rng(5).binomial
     ours, theirs = draw(games, truth, 3000).tolist(), draw(500, truth, 3000).tolist()
     verdicts = [
-        PublishedScoreComparison(MatchScore(a, 0, games - a), b / 500, 500).agrees
+        PublishedScoreComparison(MatchScore(a, 0, games - a), games, b / 500, 500).agrees
         for a, b in zip(ours, theirs, strict=True)
     ]
     error = math.sqrt(0.05 * 0.95 / len(verdicts))
@@ -85,13 +85,12 @@ def test_equal_truths_rarely_differ(truth, games):
 
 def test_published_interval_is_a_wilson_interval():
     """For 0 of 10, the upper end is z^2 / (n + z^2)."""
-    _, low, high = PublishedScoreComparison(MatchScore(1, 0, 1), 0.0, 10).published_interval
+    _, low, high = PublishedScoreComparison(MatchScore(1, 0, 1), 2, 0.0, 10).published_interval
     assert low == pytest.approx(0, abs=1e-12)
     assert high == pytest.approx(Z95**2 / (10 + Z95**2))
-    assert (
-        PublishedScoreComparison(MatchScore(1, 0, 1), 0.3, 10).published_interval
-        == MatchScore(3, 0, 7).interval()
-    )
+    assert PublishedScoreComparison(
+        MatchScore(1, 0, 1), 2, 0.3, 10
+    ).published_interval == MatchScore(3, 0, 7).interval(10)
 
 
 def model_of(elos):

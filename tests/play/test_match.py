@@ -61,7 +61,7 @@ def test_match_is_reproducible_from_seed():
 def test_equal_players_score_half():
     game = parse_game("connect_four:5x5")
     match = play_match(game, *parse_agents(["random", "random"], game), 2000, seed=1)
-    _, low, high = match.score.interval()
+    _, low, high = match.score.interval(match.distinct_count)
     assert low < 0.5 < high
     first = np.mean([(1 + played.result) / 2 for played in match.games])
     assert first > 0.5  # moving first is an advantage
@@ -70,7 +70,7 @@ def test_equal_players_score_half():
 def test_more_playouts_play_stronger():
     game = parse_game("connect_four:6x7")
     match = play_match(game, *parse_agents(["mcts:200", "mcts:10"], game), 60, seed=1)
-    assert match.score.interval().low > 0.6
+    assert match.score.interval(match.distinct_count).low > 0.6
 
 
 def test_players_of_match_do_not_share_trees():
@@ -191,7 +191,7 @@ def test_agent_scores_half_against_itself():
     agent = parse_agent("mcts:15", game)
     match = play_match(game, agent, agent, 1200, seed=7)
     assert (match.a, match.b) == ("mcts:15", "mcts:15 #2")
-    _, low, high = match.score.interval()
+    _, low, high = match.score.interval(match.distinct_count)
     assert low < 0.5 < high
     difference = match.elo_difference()
     assert difference.interval.low < 0 < difference.interval.high

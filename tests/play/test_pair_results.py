@@ -18,16 +18,16 @@ from zerolab.play.pair_results import (
     sign_test,
 )
 from zerolab.ratings.bayes import rate
-from zerolab.ratings.results import MatchScore
+from zerolab.ratings.results import EffectiveScore, MatchScore
 from zerolab.store.games import GameRecord
 
 
 def pair(first, second, wins, draws, losses):
-    """Return a pair in alphabetical order, with distinct games."""
+    """Return a pair in alphabetical order, without repeated games."""
     score = MatchScore(wins, draws, losses)
     if first > second:
         first, second, score = second, first, MatchScore(losses, draws, wins)
-    return PairResult(first, second, score, score, score.game_count // 2)
+    return PairResult(first, second, score, EffectiveScore(*score), score.game_count // 2)
 
 
 ROCK_PAPER_SCISSORS = [
@@ -79,7 +79,7 @@ def test_repeated_games_are_no_evidence_for_cycle():
             p.first,
             p.second,
             p.score,
-            MatchScore(*(min(n, 2) for n in p.score)),
+            EffectiveScore(*(min(n, 2) for n in p.score)),
             p.moved_first_count,
         )
         for p in ROCK_PAPER_SCISSORS
@@ -132,16 +132,22 @@ def test_random_results_make_quarter_of_triples_cyclic():
 @pytest.mark.parametrize(
     ("score", "expected"),
     [
-        (MatchScore(0, 0, 0), 1.0),
-        (MatchScore(0, 9, 0), 1.0),
-        (MatchScore(5, 0, 5), 1.0),
-        (MatchScore(1, 0, 0), 1.0),
-        (MatchScore(6, 3, 0), 2 / 64),
-        (MatchScore(1, 0, 7), 2 * 9 / 256),
+        ((0, 0, 0), 1.0),
+        ((0, 9, 0), 1.0),
+        ((5, 0, 5), 1.0),
+        ((1, 0, 0), 1.0),
+        ((6, 3, 0), 2 / 64),
+        ((1, 0, 7), 2 * 9 / 256),
+        ((60_000, 0, 59_000), 0.003777),  # normal approximation with continuity correction
     ],
 )
 def test_sign_test_matches_hand_computed_values(score, expected):
-    assert sign_test(score) == pytest.approx(expected)
+    assert sign_test(pair("a", "b", *score)) == pytest.approx(expected, rel=1e-3)
+
+
+def test_sign_test_of_repeated_games_counts_each_once():
+    thrice = PairResult("a", "b", MatchScore(3, 9, 21), EffectiveScore(1, 2, 7), 16)
+    assert sign_test(thrice) == pytest.approx(2 * 9 / 256)
 
 
 @pytest.mark.parametrize(

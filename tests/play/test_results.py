@@ -7,7 +7,7 @@ import numpy as np
 from zerolab.agents.agent import FORFEIT_ACTION
 from zerolab.play.pair_results import count_games, cross_table, pair_results
 from zerolab.play.tournament_report import draw_cross_table
-from zerolab.ratings.results import MatchScore
+from zerolab.ratings.results import EffectiveScore, MatchScore
 from zerolab.report.figures import save_figure
 from zerolab.store.games import GameRecord
 
@@ -25,8 +25,9 @@ def test_pair_results_count_from_first_name():
     bob, cid = pair_results(GAMES)
     assert (bob.first, bob.second, bob.score) == ("ann", "bob", MatchScore(2, 1, 1))
     # Games 0 and 2 are equal; game 1 has reversed colours.
-    assert (bob.distinct_score, bob.moved_first_count) == (MatchScore(1, 1, 1), 1)
-    assert cid.score == cid.distinct_score == MatchScore(2, 0, 0)
+    assert (bob.effective_score, bob.moved_first_count) == (EffectiveScore(1, 1, 1), 2)
+    assert bob.effective_games == 4**2 / (2**2 + 1 + 1)
+    assert cid.score == cid.effective_score == (2, 0, 0)
     assert cid.moved_first_count == 1
 
 
@@ -34,7 +35,7 @@ def test_statistics_count_forfeits_by_player():
     counts = count_games(GAMES)
     assert (counts.game_count, counts.distinct_count) == (6, 5)
     assert counts.first_player_score == MatchScore(4, 1, 1)
-    assert counts.first_player_distinct_score == MatchScore(3, 1, 1)
+    assert counts.effective_count == 6**2 / (2**2 + 4)
     assert counts.forfeit_counts == {"cid": 2}
 
 

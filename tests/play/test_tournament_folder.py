@@ -256,5 +256,5 @@ def test_as_many_players_as_in_the_largest_published_tournament_meet(tmp_path):
     counts = count_games(games)
     assert counts.game_count == 6_642
     assert counts.distinct_count > 6_620
-    _, low, high = counts.first_player_score.interval(z=4)
+    _, low, high = counts.first_player_score.interval(counts.effective_count, z=4)
     assert low < 0.5567 < high  # the mean of three million random playouts

@@ -99,10 +99,11 @@ def test_pairs_are_counted():
     assert cumulative_pair_counts("a", games_of_a([1])).shape == (0, 5)
 
 
-def test_pairs_with_repeated_games_are_ignored():
+def test_pairs_are_scaled_to_their_effective_number():
+    """Second games are x, x, x and z, so four pairs count as 4^2 / (3^2 + 1)."""
     lines = ["x", "x", "x", "x", "y", "x", "z", "z"]
     counts = cumulative_pair_counts("a", games_of_a([1] * 8, lines))
-    assert counts[:, 4].tolist() == [1, 1, 1, 2]
+    assert counts[:, 4].tolist() == [1, 1, 1, 1.6]
     assert counts[:, :4].sum() == 0
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from shutil import rmtree
 
 import pytest
 from tuning_trials import GAME, TINY, plan, settings
@@ -168,6 +169,22 @@ def test_elo_and_time_objectives_with_two_workers(tmp_path, capsys):
     assert main(command) == 0
     assert json.loads(capsys.readouterr().out) == printed
     assert (tmp_path / "t" / "journal.jsonl").read_bytes() == before
+
+
+def test_trials_must_meet_the_same_opponent(tmp_path, capsys, monkeypatch):
+    """A run that was the opponent has been trained further."""
+    monkeypatch.chdir(tmp_path)
+    train = ["train", GAME, "--preset", "smoke", "--run", "opponent", "--set", "iterations=1"]
+    assert main(train) == 0
+    sets = [f"--set={each}" for each in (*TINY, "iterations=1")]
+    command = ["tune", GAME, "--preset", "smoke", "--objective", "elo", "--opponent", "opponent",
+               "--games", "2", "--folder", "t", "--trials", "1", *sets]  # fmt: skip
+    assert main(command) == 0
+    rmtree("opponent")
+    assert main([*train, "--set", "seed=5"]) == 0
+    capsys.readouterr()
+    assert main(command) == 2
+    assert "opponent_identity" in capsys.readouterr().err
 
 
 def test_foreign_folder_is_not_changed(tmp_path, capsys):

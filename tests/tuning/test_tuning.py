@@ -119,6 +119,9 @@ def test_invalid_search_spaces_get_one_line_errors(tmp_path, capsys, assignments
         (["--set=learn.epochs=1..3", "--objective=loss", "--workers=0"], "workers = 0"),
         (["--set=learn.epochs=1..3", "--objective=elo", "--games=3"], "games: 3 is odd"),
         (["--set=learn.epochs=1..3", "--objective=elo", "--opponent=mtcs:9"], "mtcs:9"),
+        (["--set=learn.epochs=1..3", "--objective=elo", "--opponent=gtp:no-such"], "no-such"),
+        (["--set=learn.epochs=1..3", "--objective=loss", "--games=4"], "games = 4"),
+        (["--set=learn.epochs=1..3", "--objective=loss", "--opponent=random"], '"random"'),
     ],
 )
 def test_invalid_options_get_one_line_errors(tmp_path, capsys, arguments, message_part):
@@ -160,6 +163,9 @@ def test_known_optimum_is_found_reproducibly(tmp_path):
         first.best_result.setting_values["learn.epochs"],
     ) == ("sum", 3)
     assert sum(first.importance.values()) == pytest.approx(1)
+    equal = TrialStore(tmp_path / "equal", plan())
+    work_on_trials(equal, 12, lambda claimed: claimed.complete([0.5], {}))
+    assert TuningReport.from_store(equal, plan()).importance == {}
     # A random trial is this close to c with probability 1/7 and has the other values with 1/10.
     late = first.results[30:]
     assert sum(result.setting_values["learn.loss"] == "sum" for result in late) > 0.75 * len(late)

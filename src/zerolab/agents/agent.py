@@ -347,3 +347,13 @@ def _changed_options(options: Settings, base: Settings) -> dict[str, Any]:
         for key, value in sorted(flatten(options.model_dump()))
         if original.get(key) != value
     }
+
+
+def check_program_starts(agent: Agent) -> None:
+    """Start and end the program of an agent; raise UserError if it cannot play the game."""
+    player = agent.new_player()
+    try:
+        player.start(1)
+    finally:
+        if isinstance(player, ProgramPlayer):
+            player.close()

@@ -158,7 +158,7 @@ def rate(
     """Rate players based on their games, such as those of matches, with Bayesian Elo [BayesElo].
 
     A game can also be a tuple (first player, second player, result), where the result is 1, 0 or -1
-    for the first player. Repeated games are counted once if their moves are known. The parameters
+    for the first player. Repeated games widen intervals if their moves are known. The parameters
     `advantage` and `draw_elo`, in Elo, are fitted unless given. Raises UserError for invalid games,
     an empty list, or groups of players that have not played each other.
     """

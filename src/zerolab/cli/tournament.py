@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json as json_format
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -139,21 +139,35 @@ def tournament(
             f" zerolab tournament random mcts:100 --game othello:6x6"
             f" --folder {shlex.quote(str(folder))}"
         )
-    requested_game = game or (saved.settings.game if saved else None)
-    agents = parse_tournament_agents(
-        list(saved.settings.players) if saved else [],
-        players,
-        parse_game(requested_game) if requested_game else None,
-    )
     options = {"games": games, "openings": openings, "seed": seed}
-    settings = tournament_settings(saved, agents, options)
-    report = _play(folder or _default_folder(settings), settings, agents)
+    has_options = any(value is not None for value in (game, *options.values()))
+    if saved is not None and not (players or has_options or saved.remaining_blocks()):
+        report = _play(saved.path, saved.settings, [])  # agents are not needed and may have moved
+    else:
+        settings, agents = _requested(saved, players, game, options)
+        report = _play(folder or _default_folder(settings), settings, agents)
     if json:
         print_json(report.as_dict())
         return
     console = Console()
     report.show(console)
     console.print(f"tables and figures: {report.tournament.path}", highlight=False)
+
+
+def _requested(
+    saved: Tournament | None,
+    players: Sequence[str],
+    game: str | None,
+    options: Mapping[str, int | None],
+) -> tuple[TournamentSettings, list[Agent]]:
+    """Return the settings and all agents of a tournament that begins or continues."""
+    requested_game = game or (saved.settings.game if saved else None)
+    agents = parse_tournament_agents(
+        list(saved.settings.players) if saved else [],
+        players,
+        parse_game(requested_game) if requested_game else None,
+    )
+    return tournament_settings(saved, agents, options), agents
 
 
 def _default_folder(settings: TournamentSettings) -> Path:

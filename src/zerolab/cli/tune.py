@@ -26,8 +26,8 @@ def tune(
     trials: int = 20,
     preset: str = "mini",
     positions: str = "",
-    games: int = 200,
-    opponent: str = "mcts:100?tie_break=random",
+    games: int | None = None,
+    opponent: str | None = None,
     seed: int = 0,
     workers: int = 1,
     folder: Path = Path("tuning"),
@@ -60,8 +60,9 @@ def tune(
         trials: Total number of trials, including those already in the folder.
         preset: Preset name or .toml file to start from.
         positions: File of solved positions for the accuracy objective, from zerolab dataset.
-        games: Number of games against the opponent for the elo objective.
-        opponent: Agent against which Elo is measured; it must be the same for all trials.
+        games: Number of games against the opponent for the elo objective; 200 by default.
+        opponent: Agent against which Elo is measured, the same for all trials;
+            mcts:100?tie_break=random by default.
         seed: Seed of the search; trial N trains with seed SEED + N.
         workers: Number of parallel training processes, which share the cores.
         folder: Folder for trials and results.
@@ -81,9 +82,11 @@ def tune(
 
     options = {
         "game": game, "preset": preset, "assignments": set, "positions": positions,
-        "objective": objective, "and_time": and_ is not None, "seed": seed, "games": games,
-        "opponent": opponent, "allow_programs": allow_programs,
+        "objective": objective, "and_time": and_ is not None, "seed": seed,
+        "allow_programs": allow_programs,
     }  # fmt: skip
+    match = {"games": games, "opponent": opponent}
+    options |= {name: value for name, value in match.items() if value is not None}
     settings = validate(TuningSettings, options)
     console = Console(stderr=True)
     reporter = TerminalReporter if console.is_terminal else PlainReporter

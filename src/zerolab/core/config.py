@@ -20,6 +20,7 @@ from pydantic import (
     SerializeAsAny,
     ValidationError,
     create_model,
+    model_validator,
 )
 
 from zerolab.core.errors import UserError, did_you_mean, one_line, quoted
@@ -35,6 +36,17 @@ class Settings(BaseModel):
     model_config = ConfigDict(
         frozen=True, extra="forbid", validate_default=True, allow_inf_nan=False
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_truth_values_as_numbers(cls, data: Any) -> Any:
+        for name, value in data.items() if isinstance(data, Mapping) else ():
+            field = cls.model_fields.get(name) if isinstance(value, bool) else None
+            kinds = {field.annotation, *get_args(field.annotation)} if field else set()
+            if kinds & {int, float} and bool not in kinds:
+                expected = _EXPECTATIONS["int_type" if int in kinds else "float_type"]
+                raise ValueError(f"{name} = {str(value).lower()}: expected {expected}")
+        return data
 
     def model_dump(self, **options: Any) -> dict[str, Any]:
         """Return the settings as nested dictionaries without None, which TOML cannot express."""
@@ -128,16 +140,6 @@ def variant_list_annotation(registry: Mapping[str, type[VariantSettings]]) -> An
         SerializeAsAny[VariantSettings], BeforeValidator(parse_item), VariantListMarker(registry)
     ]
     return tuple[item, ...]
-
-
-def require_even_games(games: int) -> int:
-    """Return `games`; raise ValueError unless both players can move first in half of them."""
-    if games % 2:
-        raise ValueError(
-            f"{games} is odd: expected an even number such as {games + 1}, so that each side moves"
-            " first in half of the games"
-        )
-    return games
 
 
 def validate(model: type[_Settings], data: Mapping[str, Any], source: str = "") -> _Settings:

@@ -51,7 +51,7 @@ class MeasuredShare(Settings):
     low: _Rate
     high: _Rate
     samples: _Count
-    """Number of positions or distinct games."""
+    """Number of positions, or effective number of games."""
 
     @classmethod
     def from_interval(cls, interval: Interval, samples: int) -> MeasuredShare:
@@ -67,14 +67,13 @@ class MeasuredShare(Settings):
     def agrees_with(self, measured: MeasuredShare) -> bool:
         """Return whether this share is plausible, given a measured one.
 
-        The intervals must overlap, and this share's must not be much wider than the other. This
-        share's value must be in its interval or, as with repeated games, near the measured value.
+        This share's value must be in its interval, the intervals must overlap, and this share's
+        must not be much wider than the other.
         """
         width, measured_width = self.high - self.low, measured.high - measured.low
         is_wide = width > 2 * measured_width + _WIDTH_TOLERANCE
-        is_close = abs(self.value - measured.value) <= (width + measured_width) / 2
-        fits = self.low <= self.value <= self.high or is_close
-        return self.low <= measured.high and measured.low <= self.high and fits and not is_wide
+        is_inside = self.low <= self.value <= self.high
+        return self.low <= measured.high and measured.low <= self.high and is_inside and not is_wide
 
 
 class GoodMoveShares(Settings):
@@ -300,7 +299,7 @@ def measure_perfect_play(
 
 
 def _score(pair: PairResult) -> MeasuredShare:
-    return MeasuredShare.from_interval(pair.interval, pair.distinct_score.game_count)
+    return MeasuredShare.from_interval(pair.interval, round(pair.effective_games))
 
 
 def remeasure(card: AgentCard, agent: Agent, new_bar: ProgressBarFactory) -> AgentCard:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -22,7 +22,7 @@ from zerolab.play.engine import ProgressCallback
 from zerolab.play.match import play_match
 from zerolab.play.pair_results import PairResult, pair_result
 from zerolab.play.pairings import check_opening_length
-from zerolab.ratings.results import distinct_games
+from zerolab.ratings.results import repetition_key
 from zerolab.report.figures import add_legend_below, new_figure, save_figure, series_colour
 from zerolab.report.table import Cell, Column, Table, percent
 from zerolab.report.text import print_table
@@ -71,7 +71,7 @@ class SolvedMove(NamedTuple):
 
 
 class PerfectPlayReport(NamedTuple):
-    """Summary of a player's games against perfect play; estimates count repeated games once."""
+    """Summary of a player's games against perfect play; repeated games widen the intervals."""
 
     pair_result: PairResult
     """Scores from the player's point of view."""
@@ -157,32 +157,42 @@ def perfect_play_report(
     games: Sequence[GameRecord], moves: Sequence[SolvedMove]
 ) -> PerfectPlayReport:
     """Summarise the games and moves returned by `play_against_perfect`."""
-    distinct = {record.number for record in distinct_games(games)}
-    counted = [move for move in moves if move.game_number in distinct]
+    first_equal: dict[Hashable, int] = {}
+    line_by_game = {
+        record.number: first_equal.setdefault(repetition_key(record), record.number)
+        for record in games
+    }
     regrets = [
-        (m.best_score - m.played_score, m.game_number)
-        for m in counted
+        (m.best_score - m.played_score, line_by_game[m.game_number])
+        for m in moves
         if m.played_score is not None
     ]
     return PerfectPlayReport(
         pair_result(games[0].first, games[0].second, games),
-        _blunder_rate(counted),
-        _blunder_rate([move for move in counted if move.game_number % 2 == 0]),
-        _blunder_rate([move for move in counted if move.game_number % 2 == 1]),
+        _blunder_rate(moves, line_by_game),
+        _blunder_rate([move for move in moves if move.game_number % 2 == 0], line_by_game),
+        _blunder_rate([move for move in moves if move.game_number % 2 == 1], line_by_game),
         dict(sorted(Counter(move.ply for move in moves if move.is_blunder).items())),
         mean_estimate(
             np.array([regret for regret, _ in regrets], np.float64),
-            np.array([number for _, number in regrets], np.int64),
+            np.array([line for _, line in regrets], np.int64),
         ),
     )
 
 
-def _blunder_rate(moves: Sequence[SolvedMove]) -> MeanEstimate | None:
-    """Return the share of games with a blunder, among games not lost from the start."""
-    games = {move.game_number for move in moves if move.best_score >= 0}
+def _blunder_rate(
+    moves: Sequence[SolvedMove], line_by_game: Mapping[int, int]
+) -> MeanEstimate | None:
+    """Return the share of games with a blunder, among games not lost from the start.
+
+    `line_by_game` is equal for equal games.
+    """
+    games = sorted({move.game_number for move in moves if move.best_score >= 0})
     games_with_blunder = {move.game_number for move in moves if move.is_blunder}
-    game_numbers = np.array(sorted(games), np.int64)
-    return proportion_estimate(np.isin(game_numbers, sorted(games_with_blunder)), game_numbers)
+    return proportion_estimate(
+        np.isin(games, sorted(games_with_blunder)),
+        np.array([line_by_game[game] for game in games], np.int64),
+    )
 
 
 def json_value(value: Any) -> Any:
@@ -275,12 +285,12 @@ def print_perfect_play(console: Console, report: PerfectPlayReport) -> None:
 
 
 def describe_score(pair: PairResult) -> str:
-    """Return the score of `pair.first` over all games, with an interval from distinct games."""
+    """Return the score of `pair.first` with its interval and effective number of games."""
     score, (score_rate, low, high) = pair.score, pair.interval
     return (
         f"{percent(score_rate)} (95 % interval {percent(low)} to {percent(high)}),"
         f" {score.wins} won, {score.draws} drawn, {score.losses} lost,"
-        f" {pair.distinct_score.game_count} distinct games"
+        f" {pair.effective_games:.0f} effective games"
     )
 
 

@@ -68,11 +68,11 @@ def proportion_estimate(hits: NDArray[Any], game_numbers: NDArray[np.int64]) -> 
 
 def _independent_trials(rate: float, hits: NDArray[Any], game_numbers: NDArray[np.int64]) -> float:
     """Return n such that rate * (1 - rate) / n is the squared standard error."""
-    distinct_games = len(np.unique(game_numbers))
-    if distinct_games == len(hits):
+    _, counts = np.unique(game_numbers, return_counts=True)
+    if len(counts) == len(hits):
         return len(hits)
-    if distinct_games == 1 or rate in (0.0, 1.0):  # all bootstrap samples would be equal
-        return distinct_games
+    if len(counts) == 1 or rate in (0.0, 1.0):  # all bootstrap samples would be equal
+        return float(len(hits) ** 2 / (counts**2).sum())  # [Kish1965], as in EffectiveScore
     variance = bootstrap_standard_error(hits.astype(np.float64), game_numbers) ** 2
     return min(len(hits), rate * (1.0 - rate) / variance) if variance else len(hits)
 

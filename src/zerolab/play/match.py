@@ -62,7 +62,7 @@ class Match(NotebookView):
         return len(distinct_games(self.games))
 
     def elo_difference(self) -> EloDifference:
-        """Return the Elo difference between A and B; repeated games are counted once."""
+        """Return the Elo difference between A and B; repeated games widen its interval."""
         return rate(self.games).elo_difference(self.a, self.b)
 
     def to_pandas(self) -> DataFrame:
@@ -188,7 +188,7 @@ def play_sprt(
     """Play until the test ends, but at most `games` games.
 
     Game pairs are evaluated one at a time, so the verdict does not depend on how many games are
-    played in parallel. Pairs with a repeated game are ignored (see `ratings.sprt`). Raises
+    played in parallel. Repeated games add no evidence (see `ratings.sprt`). Raises
     UserError for invalid bounds and for deterministic agents without openings.
     """
     test = test.validated()

@@ -17,7 +17,14 @@ from numpy.typing import NDArray
 
 from zerolab.ratings.bayes import ELO_PER_NATURAL_UNIT
 from zerolab.ratings.ratings import Ratings
-from zerolab.ratings.results import MatchScore, distinct_games, score_of
+from zerolab.ratings.results import (
+    EffectiveScore,
+    MatchScore,
+    distinct_games,
+    effective_game_count,
+    effective_score_of,
+    score_of,
+)
 from zerolab.report.table import Interval
 from zerolab.store.games import GameRecord
 
@@ -33,23 +40,24 @@ class PairResult(NamedTuple):
     second: str
     score: MatchScore
     """Score of `first` over all games."""
-    distinct_score: MatchScore
-    """Score of `first`, with repeated games counted once."""
+    effective_score: EffectiveScore
+    """Effective numbers of games that `first` won, drew and lost."""
     moved_first_count: int
-    """Number of distinct games in which `first` moved first."""
+    """Number of games in which `first` moved first."""
 
     def __repr__(self) -> str:
         won, drawn, lost = self.score
         return f"<PairResult {self.first} against {self.second}: +{won} ={drawn} -{lost}>"
 
     @property
-    def interval(self) -> Interval:
-        """Score rate of `first` over all games, with the Wilson 95 % interval from distinct games.
+    def effective_games(self) -> float:
+        """Effective number of games; see `EffectiveScore`."""
+        return self.effective_score.total(self.score)
 
-        Repeated games do not affect the interval. If some games are repeated more often than
-        others, the score rate of all games can therefore lie outside the interval.
-        """
-        return self.distinct_score.interval()._replace(value=self.score.score_rate)
+    @property
+    def interval(self) -> Interval:
+        """Score rate of `first` with its Wilson 95 % interval, which repeated games widen."""
+        return self.score.interval(self.effective_games)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the score of `first` over all games, with its interval, for JSON."""
@@ -59,7 +67,7 @@ class PairResult(NamedTuple):
             "score_rate": score_rate,
             "low": low,
             "high": high,
-            "distinct_games": self.distinct_score.game_count,
+            "effective_games": self.effective_games,
         }
 
 
@@ -72,8 +80,8 @@ class GameCounts(NamedTuple):
     different game."""
     first_player_score: MatchScore
     """Total score of the players that moved first."""
-    first_player_distinct_score: MatchScore
-    """The same over distinct games."""
+    effective_count: float
+    """Effective number of games; see `EffectiveScore`."""
     forfeit_counts: dict[str, int]
     """Number of forfeited games by agent, without agents that forfeited none."""
 
@@ -81,19 +89,14 @@ class GameCounts(NamedTuple):
 def count_games(games: Sequence[GameRecord]) -> GameCounts:
     """Count games, distinct games, results of the players that moved first, and forfeits."""
     forfeits = Counter(game.last_mover for game in games if game.is_forfeited)
-    distinct = distinct_games(games)
+    results = [game.result for game in games]
     return GameCounts(
         len(games),
-        len(distinct),
-        _first_player_score(games),
-        _first_player_score(distinct),
+        len(distinct_games(games)),
+        MatchScore(results.count(1), results.count(0), results.count(-1)),
+        effective_game_count(games),
         dict(sorted(forfeits.items())),
     )
-
-
-def _first_player_score(games: Sequence[GameRecord]) -> MatchScore:
-    results = [game.result for game in games]
-    return MatchScore(results.count(1), results.count(0), results.count(-1))
 
 
 def pair_results(games: Sequence[GameRecord]) -> list[PairResult]:
@@ -106,9 +109,9 @@ def pair_results(games: Sequence[GameRecord]) -> list[PairResult]:
 
 def pair_result(first: str, second: str, games: Sequence[GameRecord]) -> PairResult:
     """Return the result of a pair's games from the point of view of `first`."""
-    distinct = distinct_games(games)
-    moved_first = sum(game.first == first for game in distinct)
-    return PairResult(first, second, score_of(first, games), score_of(first, distinct), moved_first)
+    moved_first = sum(game.first == first for game in games)
+    effective_score = effective_score_of(first, games)
+    return PairResult(first, second, score_of(first, games), effective_score, moved_first)
 
 
 def cross_table(agents: Sequence[str], pairs: Sequence[PairResult]) -> Floats:
@@ -152,18 +155,26 @@ class CycleStatistics(NamedTuple):
         return self.cyclic_count / self.decided_count if self.decided_count else None
 
 
-def sign_test(score: MatchScore) -> float:
-    """Return the exact two-sided p-value for equally likely wins and losses, ignoring draws."""
-    decisive = score.wins + score.losses
-    extreme = max(score.wins, score.losses)
-    tail = sum(math.comb(decisive, k) for k in range(extreme, decisive + 1))
-    return min(1.0, 2 * tail / (1 << decisive))
+def sign_test(pair: PairResult) -> float:
+    """Return the two-sided p-value for equally likely wins and losses, ignoring draws.
+
+    It is exact unless games are repeated. Then the regularised incomplete beta function extends the
+    binomial tail to fractional effective numbers of games.
+    """
+    from scipy.special import betainc  # noqa: PLC0415  slow to import
+
+    wins, _, losses = pair.score
+    if not wins + losses:
+        return 1.0
+    weight = pair.effective_score.decisive(pair.score) / (wins + losses)
+    extreme, other = weight * max(wins, losses), weight * min(wins, losses)
+    return min(1.0, 2 * float(betainc(extreme, other + 1, 0.5)))
 
 
 def find_cycles(
     pairs: Sequence[PairResult], significance_level: float = SIGNIFICANCE_LEVEL
 ) -> CycleStatistics:
-    """Find cycles among all triples of players, using distinct games in sign tests."""
+    """Find cycles among all triples of players; sign tests use effective numbers of games."""
     players = sorted({name for pair in pairs for name in pair[:2]})
     points = cross_table(players, pairs)
     has_games = ~np.isnan(points)
@@ -197,8 +208,8 @@ def _sign_tests(
     stronger = np.zeros(p_values.shape, np.bool_)
     for pair in pairs:
         i, j = number[pair.first], number[pair.second]
-        p_values[i, j] = p_values[j, i] = sign_test(pair.distinct_score)
-        ahead = pair.distinct_score.wins > pair.distinct_score.losses
+        p_values[i, j] = p_values[j, i] = sign_test(pair)
+        ahead = pair.score.wins > pair.score.losses
         stronger[(i, j) if ahead else (j, i)] = p_values[i, j] < significance_level
     return p_values, stronger
 
@@ -225,11 +236,11 @@ class PairResidual(NamedTuple):
     first: str
     second: str
     total_points: float
-    """Points of `first` in distinct games."""
+    """Points of `first` over all games."""
     expected_points: float
     """Points of `first` predicted by the ratings."""
     standardised_difference: float
-    """Points minus expected points, in standard errors of the expectation."""
+    """Points minus expected points, in standard errors, which repeated games increase."""
 
 
 class GoodnessOfFit(NamedTuple):
@@ -252,7 +263,7 @@ class GoodnessOfFit(NamedTuple):
 
 
 def goodness_of_fit(pairs: Sequence[PairResult], ratings: Ratings) -> GoodnessOfFit:
-    """Compare pairwise results with ratings fitted to the same distinct games.
+    """Compare pairwise results with ratings fitted to the same games.
 
     All strengths but one are fitted. The advantage of the first player cancels in a pair that plays
     both colours, and draw_elo hardly changes its expected points.
@@ -268,11 +279,12 @@ def goodness_of_fit(pairs: Sequence[PairResult], ratings: Ratings) -> GoodnessOf
 
 def _residual(pair: PairResult, difference: float, ratings: Ratings) -> PairResidual:
     moved_first, mean_1, variance_1 = pair.moved_first_count, *_expectation(difference, ratings)
-    moved_second = pair.distinct_score.game_count - pair.moved_first_count
+    moved_second = pair.score.game_count - pair.moved_first_count
     mean_2, variance_2 = _expectation(-difference, ratings)
     expected = moved_first * mean_1 + moved_second * (1.0 - mean_2)
-    spread = math.sqrt(moved_first * variance_1 + moved_second * variance_2)
-    points = pair.distinct_score.score_rate * pair.distinct_score.game_count
+    design_effect = pair.score.game_count / pair.effective_games
+    spread = math.sqrt(design_effect * (moved_first * variance_1 + moved_second * variance_2))
+    points = pair.score.score_rate * pair.score.game_count
     return PairResidual(pair.first, pair.second, points, expected, (points - expected) / spread)
 
 

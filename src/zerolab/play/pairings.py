@@ -242,6 +242,16 @@ def random_openings(game: Game, plies: int, keys: NDArray[np.uint64]) -> NDArray
     return openings
 
 
+def require_even_games(games: int) -> int:
+    """Return `games`; raise ValueError unless both players can move first in half of them."""
+    if games % 2:
+        raise ValueError(
+            f"{games} is odd: expected an even number such as {games + 1}, so that each side moves"
+            " first in half of the games"
+        )
+    return games
+
+
 def check_opening_length(game: Game, plies: int) -> None:
     """Raise UserError if games are too short for random openings of `plies` plies."""
     if not plies:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from functools import cached_property, partial
 from pathlib import Path
 from types import TracebackType
@@ -19,7 +19,7 @@ from pydantic import Field, field_validator
 
 from zerolab.agents.agent import Agent
 from zerolab.agents.specs import GAME_OPTION_EXAMPLE, is_program_spec, parse_agents
-from zerolab.core.config import Settings, require_even_games, validate
+from zerolab.core.config import Settings, validate
 from zerolab.core.errors import UserError
 from zerolab.core.processes import available_cores
 from zerolab.play.engine import (
@@ -36,6 +36,7 @@ from zerolab.play.pairings import (
     PairBlock,
     Pairing,
     check_opening_length,
+    require_even_games,
     round_robin_blocks,
     thread_batches,
     with_random_openings,
@@ -101,7 +102,8 @@ class Tournament:
         """Begin or resume a tournament, adding any new players in `settings`.
 
         Raises UserError if the tournament is in use by another process, if other settings differ,
-        or if the folder contains anything other than a tournament.
+        or if the folder contains anything other than a tournament. If the caller raises a
+        UserError, new players without stored games are removed again, since they may be its cause.
         """
         if not TOURNAMENT_FOLDER_KIND.matches(path):  # before the folder is created
             check_opening_length(parse_game(settings.game), settings.openings)
@@ -111,7 +113,31 @@ class Tournament:
                 settings = _with_new_players(path, saved.settings, settings)
             if saved is None or saved.settings != settings:
                 TOURNAMENT_FOLDER_KIND.write_settings(path, settings.model_dump())
-            yield cls(path, settings)
+            tournament = cls(path, settings)
+            try:
+                yield tournament
+            except UserError:
+                known = saved.settings.players if saved else {}
+                with suppress(UserError):  # the first error is the one to report
+                    tournament._remove_players_without_games(settings.players.keys() - known)
+                raise
+
+    def _remove_players_without_games(self, names: Collection[str]) -> None:
+        """Remove those of the named players that have no stored games.
+
+        If no players remain, the folder is no longer a tournament.
+        """
+        have_played = {name for game in self.games() for name in (game.first, game.second)}
+        players = {
+            name: identity
+            for name, identity in self.settings.players.items()
+            if name not in names or name in have_played
+        }
+        if players:
+            settings = self.settings.model_copy(update={"players": players})
+            TOURNAMENT_FOLDER_KIND.write_settings(self.path, settings.model_dump())
+        else:
+            (self.path / TOURNAMENT_FOLDER_KIND.settings_file).unlink(missing_ok=True)
 
     def blocks(self) -> list[PairBlock]:
         """Return all blocks of the tournament."""

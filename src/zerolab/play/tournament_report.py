@@ -98,7 +98,7 @@ _VARIETY_HINT = "use --openings 4, or ?temperature_plies=4 after a network, to v
 class MatchReport:
     """Result of a match from the point of view of agent A.
 
-    Repeated games are counted once in intervals and Elo. Elo is on the BayesElo scale; JSON also
+    Repeated games widen intervals. Elo is on the BayesElo scale; JSON also
     contains it on the scale of the model, as `elo_model`.
     """
 
@@ -145,28 +145,23 @@ class MatchReport:
         """Return the lines to print in a terminal."""
         (a, b, score), elo, counts = self.pair_result[:3], self.elo_difference, self.game_counts
         (score_rate, low, high), (lead, lowest, highest) = self.pair_result.interval, elo.interval
-        has_repeats = self.pair_result.distinct_score.game_count < score.game_count
-        distinct = (
-            f", of distinct games {percent(self.pair_result.distinct_score.score_rate)}"
-            if has_repeats
-            else ""
-        )
         lines = [
             f"{a} against {b}: {score.wins} won, {score.draws} drawn, {score.losses} lost",
-            f"score rate {percent(score_rate)}{distinct}"
-            f" (95 % interval {percent(low)} to {percent(high)})",
+            f"score rate {percent(score_rate)} (95 % interval {percent(low)} to {percent(high)})",
             f"Elo difference {lead:+.1f} (95 % interval {lowest:+.1f} to {highest:+.1f});"
             f" likelihood of superiority {percent(elo.los)}",
-            f"{counts.game_count} games, {counts.distinct_count} distinct" + _repetition(counts),
+            _describe_counts(counts),
             *_forfeits(counts),
         ]
         return lines + ([verdict_text(self.verdict)] if self.verdict else [])
 
 
-def _repetition(counts: GameCounts) -> str:
-    has_repeats = counts.distinct_count < counts.game_count
-    note = f": repeated games count once in intervals and Elo; {_VARIETY_HINT}"
-    return note if has_repeats else ""
+def _describe_counts(counts: GameCounts) -> str:
+    text = f"{counts.game_count} games, {counts.distinct_count} distinct"
+    if counts.distinct_count == counts.game_count:
+        return text
+    effective = f"{counts.effective_count:.0f} independent games"
+    return f"{text}: intervals are as wide as for {effective}; {_VARIETY_HINT}"
 
 
 def _forfeits(counts: GameCounts) -> list[str]:
@@ -309,13 +304,13 @@ class TournamentReport(NotebookView):
         rows: list[list[Cell]] = [
             [
                 pair.first, pair.second, *pair.score, pair.interval,
-                f"{pair.distinct_score.game_count} of {pair.score.game_count}",
+                f"{pair.effective_games:.0f} of {pair.score.game_count}",
             ]
             for pair in self.pairs
         ]  # fmt: skip
         columns: list[str | Column] = [
             "player", "opponent", "won", "drawn", "lost",
-            Column("score rate (95 % interval)", ".1%"), "distinct games",
+            Column("score rate (95 % interval)", ".1%"), "effective games",
         ]  # fmt: skip
         return Table("pairs", "pairs", columns, rows)
 
@@ -323,7 +318,7 @@ class TournamentReport(NotebookView):
         counts = self.game_counts
         score_rate, low, high = _first_player_interval(counts)
         return [
-            f"{counts.game_count} games, {counts.distinct_count} distinct" + _repetition(counts),
+            _describe_counts(counts),
             f"moving first: {percent(score_rate)} of the points"
             f" (95 % interval {percent(low)} to {percent(high)})",
             *_forfeits(counts),
@@ -341,9 +336,8 @@ class TournamentReport(NotebookView):
         lines = [
             f"cycles: {cycles.triple_count} triples of players, {cycles.decided_count} without tied"
             f" pairs, {cycles.cyclic_count} cyclic by score{rate}",
-            f"significant cycles: {count} (three exact tests, each at the 5 % level, repeated games"
-            f" counted once; at most {cycles.max_expected_by_chance:.2g} expected by chance among"
-            " equal players)",
+            f"significant cycles: {count} (three sign tests, each at the 5 % level; at most"
+            f" {cycles.max_expected_by_chance:.2g} expected by chance among equal players)",
         ]
         for players, values in cycles.significant_cycles[:_MAX_CYCLES]:
             chain = " beats ".join([*players, players[0]])
@@ -371,9 +365,7 @@ class TournamentReport(NotebookView):
 
 
 def _first_player_interval(counts: GameCounts) -> Interval:
-    """Return the score rate over all games, with an interval from distinct games."""
-    interval = counts.first_player_distinct_score.interval()
-    return interval._replace(value=counts.first_player_score.score_rate)
+    return counts.first_player_score.interval(counts.effective_count)
 
 
 def _pair_dict(pair: PairResult) -> dict[str, Any]:

@@ -28,7 +28,14 @@ from numpy.typing import NDArray
 
 from zerolab.core.errors import UserError
 from zerolab.ratings.ratings import Floats, Rating, RatingFit, Ratings
-from zerolab.ratings.results import RatedGame, Tally, distinct_games, require_comparable, tally
+from zerolab.ratings.results import (
+    Matrix,
+    RatedGame,
+    Tally,
+    effective_games_by_pair,
+    require_comparable,
+    tally,
+)
 from zerolab.report.table import Z95, Interval
 
 MAX_ABS_ELO = 4000.0
@@ -57,35 +64,39 @@ def rate(
 ) -> Ratings:
     """Rate all players of `games` at the mode of the posterior.
 
-    Repeated games count once. `advantage` and `draw_elo` are on the model scale, like the BayesElo
-    commands of the same names, and are fitted if None. Raises UserError if there are no games
-    between different players, if games do not connect all players, if a parameter is out of range,
-    or if the ratings do not converge because a given parameter is too large.
+    Repeated games add no information; see `EffectiveScore`. `advantage` and `draw_elo` are on the
+    model scale, like the BayesElo commands of the same names, and are fitted if None. Raises
+    UserError if there are no games between different players, if games do not connect all players,
+    if a parameter is out of range, or if the ratings do not converge because a given parameter is
+    too large.
     """
     played = list(games)
-    return rate_tallies(
-        tally(distinct_games(played)), tally(played), advantage=advantage, draw_elo=draw_elo
-    )
+    counts = tally(played)
+    effective_games = effective_games_by_pair(counts.players, played)
+    return rate_tally(counts, effective_games, advantage=advantage, draw_elo=draw_elo)
 
 
-def rate_tallies(
-    distinct_tally: Tally,
-    full_tally: Tally,
+def rate_tally(
+    counts: Tally,
+    effective_games: Matrix,
     *,
     advantage: float | None = None,
     draw_elo: float | None = None,
 ) -> Ratings:
-    """Rate players like `rate`, from counts of distinct games and of all games."""
+    """Rate players like `rate`, from counts of all games and effective numbers by pair.
+
+    `effective_games` is symmetric, float64[n, n].
+    """
     _require_within("advantage", advantage, -MAX_ABS_ELO)
     if draw_elo:  # 0 is valid for games without draws
         _require_within("draw_elo", draw_elo, _MIN_DRAW_ELO)
-    require_comparable(distinct_tally)
-    n = len(distinct_tally.players)
+    require_comparable(counts)
+    n = len(counts.players)
     free = np.array([True] * n + [advantage is None, draw_elo is None])
     point = np.zeros(n + 2)
     point[n] = (advantage or 0.0) / ELO_PER_NATURAL_UNIT
     point[n + 1] = (_START_DRAW_ELO if draw_elo is None else draw_elo) / ELO_PER_NATURAL_UNIT
-    posterior = _build_posterior(distinct_tally)
+    posterior = _build_posterior(_scale(counts, effective_games))
     try:
         point = _maximum(posterior, point, free)
     except _NotConvergedError:
@@ -95,9 +106,15 @@ def rate_tallies(
         raise UserError(f"the ratings do not converge{fix}") from None
     covariance = _inverse(posterior.negative_hessian(point), free)
     model = _sorted_model(
-        distinct_tally.players, point * ELO_PER_NATURAL_UNIT, covariance * ELO_PER_NATURAL_UNIT**2
+        counts.players, point * ELO_PER_NATURAL_UNIT, covariance * ELO_PER_NATURAL_UNIT**2
     )
-    return Ratings(_player_ratings(model, full_tally, distinct_tally), model)
+    return Ratings(_player_ratings(model, counts, effective_games), model)
+
+
+def _scale(counts: Tally, effective_games: Matrix) -> Tally:
+    """Scale the results of each pair to its effective number of games."""
+    game_counts = np.maximum(counts.game_counts, 1.0)
+    return Tally(counts.players, *(each * effective_games / game_counts for each in counts[1:]))
 
 
 class _NotConvergedError(Exception):
@@ -187,19 +204,18 @@ def _sorted_model(names: tuple[str, ...], point: Floats, covariance: Floats) -> 
     )
 
 
-def _player_ratings(model: RatingFit, full_tally: Tally, distinct_tally: Tally) -> list[Rating]:
-    """Return the ratings; `full_tally` counts all games, `distinct_tally` only distinct ones."""
-    order = [full_tally.players.index(name) for name in model.names]
-    game_counts = full_tally.game_counts[np.ix_(order, order)]
+def _player_ratings(model: RatingFit, counts: Tally, effective_games: Matrix) -> list[Rating]:
+    order = [counts.players.index(name) for name in model.names]
+    game_counts = counts.game_counts[np.ix_(order, order)]
     games = game_counts.sum(axis=1)
-    wins = (full_tally.wins.sum(axis=1) + full_tally.losses.sum(axis=0))[order]
-    draws = (full_tally.draws.sum(axis=1) + full_tally.draws.sum(axis=0))[order]
-    distinct = distinct_tally.game_counts.sum(axis=1)[order]
+    wins = (counts.wins.sum(axis=1) + counts.losses.sum(axis=0))[order]
+    draws = (counts.draws.sum(axis=1) + counts.draws.sum(axis=0))[order]
+    effective = effective_games.sum(axis=1)[order]
     elos = model.display_factor * model.elos
     margin = Z95 * model.display_factor * np.sqrt(np.diag(model.covariance)[: len(order)])
     intervals = zip(*(ends.tolist() for ends in (elos, elos - margin, elos + margin)), strict=True)
     columns = (
-        games, distinct,
+        games.astype(np.int64), effective,
         (wins + 0.5 * draws) / games, draws / games, game_counts @ elos / games, model.elos,
     )  # fmt: skip
     rows = zip(model.names, intervals, *(column.tolist() for column in columns), strict=True)
@@ -298,7 +314,7 @@ class Posterior(NamedTuple):
         return matrix
 
 
-def _build_posterior(distinct_tally: Tally) -> Posterior:
+def _build_posterior(counts: Tally) -> Posterior:
     """Return the posterior of the counted results and the virtual games of the prior.
 
     As in BayesElo (CCondensedResults::AddPrior), every player distributes half of its _PRIOR_DRAWS
@@ -306,19 +322,19 @@ def _build_posterior(distinct_tally: Tally) -> Posterior:
     other half from its opponents. Both colours get equal shares. Virtual games between equal
     players are represented as games of a player against itself.
     """
-    game_counts = distinct_tally.game_counts
+    game_counts = counts.game_counts
     games = game_counts.sum(axis=1)
-    first, second = np.nonzero(game_counts + np.eye(len(games), dtype=np.int64))
+    first, second = np.nonzero(game_counts + np.eye(len(games)))
     met = game_counts[first, second]
-    draws = distinct_tally.draws[first, second] + _PRIOR_DRAWS / 4.0 * (
+    draws = counts.draws[first, second] + _PRIOR_DRAWS / 4.0 * (
         met / games[first] + met / games[second]
     )
     prior_wins = np.where(first == second, _PRIOR_WINS / len(games), 0.0)
     return Posterior(
         first,
         second,
-        distinct_tally.wins[first, second] + draws + prior_wins,
-        distinct_tally.losses[first, second] + draws + prior_wins,
+        counts.wins[first, second] + draws + prior_wins,
+        counts.losses[first, second] + draws + prior_wins,
         float(draws.sum()),
     )
 

@@ -43,8 +43,8 @@ class Rating(NamedTuple):
     """Elo with its 95 % interval."""
     games: int
     """Number of games, including repetitions."""
-    distinct_games: int
-    """Number of distinct games, which determine the rating and its interval."""
+    effective_games: float
+    """Number of independent games with the same information, which determines the interval."""
     score_rate: float
     """Points per game over all games; a draw counts half."""
     draw_rate: float
@@ -267,18 +267,20 @@ def ratings_table(ratings: Ratings) -> Table:
         [
             i + 1, rating.player, rating.interval,
             float(likelihoods[i, i + 1]) if i < last else None, rating.games,
-            rating.distinct_games, rating.score_rate, rating.draw_rate, rating.mean_opponent_elo,
+            rating.effective_games, rating.score_rate, rating.draw_rate, rating.mean_opponent_elo,
         ]
         for i, rating in enumerate(ratings.player_ratings)
     ]  # fmt: skip
     columns: list[str | Column] = [
         "rank", "player", Column("Elo (95 % interval)", "+.0f"),
-        Column("stronger than next", ".1%"), "games", "distinct", Column("score rate", ".1%"),
+        Column("stronger than next", ".1%"), "games", Column("effective", ".0f"),
+        Column("score rate", ".1%"),
         Column("draws", ".1%"),
         Column("opponents", "+.0f"),
     ]  # fmt: skip
     note = (
         f"first-move advantage {ratings.first_move_advantage:+.1f} Elo; draw_elo"
-        f" {ratings.model.draw_elo:.1f}; Elo on BayesElo's scale; repeated games count once"
+        f" {ratings.model.draw_elo:.1f}; Elo on BayesElo's scale; intervals use the"
+        " effective number of games"
     )
     return Table("ratings", "", columns, rows, note)

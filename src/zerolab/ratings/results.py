@@ -1,13 +1,15 @@
-"""Game results: scores, distinct games, counts by pair, and synthetic tournaments.
+"""Game results: scores, effective numbers of games, counts by pair, and synthetic tournaments.
 
-Deterministic players repeat their games, and a repeated game adds no evidence of strength. Ratings,
-likelihoods of superiority and sequential tests therefore use distinct games: among games with the
-same players, colours and actions, only the first counts.
+Deterministic players repeat their games, and a repeated game adds no evidence of strength. All
+games determine scores and ratings, but intervals, likelihoods of superiority and sequential tests
+use the effective number of games [Kish1965]: the number of independent games with the same
+information. docs/decisions/0100-repeated-games.md explains the choice.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -34,16 +36,43 @@ class MatchScore(NamedTuple):
         """Points per game; a draw counts half. 0.5 if there are no games."""
         return (self.wins + 0.5 * self.draws) / self.game_count if self.game_count else 0.5
 
-    def interval(self, z: float = Z95) -> Interval:
+    def interval(self, effective_games: float, z: float = Z95) -> Interval:
         """Return the score rate with its Wilson interval, at 95 % by default.
 
-        The interval assumes independent games, so the score of a match should cover only its
-        distinct games (`distinct_games`).
+        `effective_games` is the effective number of games; see `EffectiveScore`.
         """
-        return wilson_interval(self.score_rate, self.game_count, z)
+        return wilson_interval(self.score_rate, effective_games, z)
 
 
-IntMatrix = NDArray[np.int64]
+class EffectiveScore(NamedTuple):
+    """Effective numbers of won, drawn and lost games [Kish1965].
+
+    The effective number of N games is N^2 / sum(c^2), where c is the number of games with the same
+    players, colours and actions. Such games have equal results, so the variance of the mean result
+    is that of N^2 / sum(c^2) independent games. Without repetitions, the number equals N; n games
+    that are played equally often count as n. Games with unknown actions count as different.
+    """
+
+    wins: float
+    draws: float
+    losses: float
+
+    def total(self, score: MatchScore) -> float:
+        """Return the effective number of all games, whose score is `score`."""
+        return combined_effective_games(score, self)
+
+    def decisive(self, score: MatchScore) -> float:
+        """Return the effective number of decisive games; `score` is the score of all games."""
+        return combined_effective_games(score[::2], self[::2])
+
+
+def combined_effective_games(counts: Sequence[int], effective: Sequence[float]) -> float:
+    """Return the effective number of games in several sets without common games."""
+    squares = sum(n * n / each for n, each in zip(counts, effective, strict=True) if n)
+    return sum(counts) ** 2 / squares if squares else 0.0
+
+
+Matrix = NDArray[np.float64]
 
 
 class RatedGame(Protocol):
@@ -103,6 +132,40 @@ def repetition_key(game: RatedGame) -> Hashable:
     return None if game.actions is None else (game.first, game.second, game.actions)
 
 
+def effective_game_count(games: Iterable[RatedGame]) -> float:
+    """Return the effective number of games; see `EffectiveScore`."""
+    played = list(games)
+    squares = sum(_squared_repetitions(played).values())
+    return len(played) ** 2 / squares if squares else 0.0
+
+
+def effective_score_of(player: str, games: Iterable[RatedGame]) -> EffectiveScore:
+    """Return the effective numbers of games that a player won, drew and lost."""
+    played = list(games)
+    squares: Counter[int] = Counter()
+    for (first, _, result), square in _squared_repetitions(played).items():
+        squares[result if first == player else -result] += square
+    score = score_of(player, played)
+    return EffectiveScore(
+        *(
+            n * n / squares[outcome] if n else 0.0
+            for n, outcome in zip(score, (1, 0, -1), strict=True)
+        )
+    )
+
+
+def _squared_repetitions(games: Iterable[RatedGame]) -> Counter[tuple[str, str, int]]:
+    """Return the sum of the squared numbers of equal games, by players and result."""
+    repetitions: Counter[Hashable] = Counter()
+    squares: Counter[tuple[str, str, int]] = Counter()
+    for game in games:
+        key = repetition_key(game)
+        earlier = repetitions[key] if key is not None else 0
+        squares[game.first, game.second, game.result] += 2 * earlier + 1  # (c + 1)^2 - c^2
+        repetitions[key] += 1
+    return squares
+
+
 def outcome_for(player: str, game: RatedGame) -> int:
     """Return the result of a game for one of its players: 1, 0 or -1."""
     return game.result if game.first == player else -game.result
@@ -115,19 +178,22 @@ def score_of(player: str, games: Iterable[RatedGame]) -> MatchScore:
 
 
 class Tally(NamedTuple):
-    """Results counted by ordered pair: entry [i, j] counts games in which i moved first."""
+    """Results counted by ordered pair: entry [i, j] counts games in which i moved first.
+
+    Counts can be fractions: ratings scale them to effective numbers of games.
+    """
 
     players: tuple[str, ...]
-    wins: IntMatrix
-    """int64[n, n]: wins of the first player."""
-    draws: IntMatrix
-    """int64[n, n]: drawn games."""
-    losses: IntMatrix
-    """int64[n, n]: losses of the first player."""
+    wins: Matrix
+    """float64[n, n]: wins of the first player."""
+    draws: Matrix
+    """float64[n, n]: drawn games."""
+    losses: Matrix
+    """float64[n, n]: losses of the first player."""
 
     @property
-    def game_counts(self) -> IntMatrix:
-        """Symmetric int64[n, n]: games between two players in either order."""
+    def game_counts(self) -> Matrix:
+        """Symmetric float64[n, n]: games between two players in either order."""
         played = self.wins + self.draws + self.losses
         return played + played.T
 
@@ -159,15 +225,28 @@ def tally(games: Iterable[RatedGame]) -> Tally:
     if not np.isin(results, (1, 0, -1)).all():
         raise ValueError("expected results of 1, 0 or -1")
     cells = ((1 - results) * n + first) * n + second
-    counts = np.bincount(cells, minlength=3 * n * n).astype(np.int64).reshape(3, n, n)
+    counts = np.bincount(cells, minlength=3 * n * n).astype(np.float64).reshape(3, n, n)
     return Tally(players, *counts)
+
+
+def effective_games_by_pair(players: Sequence[str], games: Iterable[RatedGame]) -> Matrix:
+    """Return symmetric float64[n, n]: the effective number of games between two players."""
+    played = [game for game in games if game.first != game.second]
+    index = {name: i for i, name in enumerate(players)}
+    squares, game_counts = np.zeros((2, len(players), len(players)))
+    for (first, second, _), square in _squared_repetitions(played).items():
+        squares[index[first], index[second]] += square
+    for game in played:
+        game_counts[index[game.first], index[game.second]] += 1
+    total = game_counts + game_counts.T
+    return total**2 / np.maximum(squares + squares.T, 1.0)
 
 
 def tally_of_scores(scores: Mapping[tuple[str, str], MatchScore]) -> Tally:
     """Return counts by pair from the scores of first players against second players."""
     players = tuple(sorted({name for pair in scores for name in pair}))
     index = {name: i for i, name in enumerate(players)}
-    counts = np.zeros((3, len(players), len(players)), np.int64)
+    counts = np.zeros((3, len(players), len(players)))
     for (first, second), score in scores.items():
         counts[:, index[first], index[second]] = score
     return Tally(players, *counts)

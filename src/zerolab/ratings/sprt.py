@@ -4,14 +4,15 @@ Games are played in pairs: the two games of a pair begin with the same opening, 
 swapped. These two games are not independent, but different pairs are. The generalised likelihood
 ratio is therefore based on the pair scores 0, 1/2, 1, 3/2 and 2, in the pentanomial model of
 [VanDenBergh2020], which is used to test chess engines. This test also needs fewer games than one
-based on single games. Pairs that repeat an earlier game add no evidence and are ignored. A player
-stronger by `elo` has the expected score 1 / (1 + 10 ** (-elo / 400)), where a draw counts half;
-this is the scale of `Ratings`.
+based on single games. Repeated games add no evidence: counts of pairs are scaled to their effective
+number (`cumulative_pair_counts`). A player stronger by `elo` has the expected score
+1 / (1 + 10 ** (-elo / 400)), where a draw counts half; this is the scale of `Ratings`.
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Hashable, Sequence
 from typing import Literal, NamedTuple
 
@@ -111,21 +112,26 @@ class Sprt(NamedTuple):
         return SprtVerdict("accept H1" if llr >= upper else "continue", llr, lower, upper)
 
 
-def cumulative_pair_counts(player: str, games: Sequence[RatedGame]) -> NDArray[np.int64]:
-    """Return int64[len(games) // 2, 5]: cumulative numbers of pairs by the player's points.
+def cumulative_pair_counts(player: str, games: Sequence[RatedGame]) -> Floats:
+    """Return float64[len(games) // 2, 5]: cumulative numbers of pairs by the player's points.
 
-    Games 2j and 2j + 1 form a pair; an unpaired last game is ignored. A pair counts only if neither
-    of its games repeats a game of an earlier pair.
+    Games 2j and 2j + 1 form a pair; an unpaired last game is ignored. The counts of the first m
+    pairs are scaled to the effective number of their first games, or of their second games if it is
+    smaller; see `effective_game_count`.
     """
-    counts = np.zeros((len(games) // 2, 5), np.int64)
-    earlier: set[Hashable] = set()
+    counts = np.zeros((len(games) // 2, 5))
+    squares = np.ones((len(games) // 2, 2))
+    repetitions: Counter[Hashable] = Counter()
     for i in range(len(counts)):
         pair = games[2 * i : 2 * i + 2]
-        keys = {repetition_key(game) for game in pair} - {None}
-        if earlier.isdisjoint(keys):
-            counts[i, 2 + sum(outcome_for(player, game) for game in pair)] = 1
-        earlier |= keys
-    return counts.cumsum(axis=0)
+        counts[i, 2 + sum(outcome_for(player, game) for game in pair)] = 1
+        for j, key in enumerate(map(repetition_key, pair)):
+            if key is not None:
+                squares[i, j] += 2 * repetitions[key]  # (c + 1)^2 - c^2, less 1
+                repetitions[key] += 1
+    pair_counts = np.arange(1, len(counts) + 1)[:, None]
+    weights: Floats = pair_counts / squares.cumsum(axis=0).max(axis=1, keepdims=True)
+    return counts.cumsum(axis=0) * weights
 
 
 def log_likelihood_ratio(pairs: ArrayLike, elo0: float, elo1: float) -> Floats:

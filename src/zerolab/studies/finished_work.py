@@ -8,9 +8,16 @@ from functools import cached_property
 from itertools import permutations
 from typing import Any, NamedTuple
 
-from zerolab.ratings.bayes import rate_tallies
+import numpy as np
+
+from zerolab.ratings.bayes import rate_tally
 from zerolab.ratings.ratings import Rating, Ratings
-from zerolab.ratings.results import MatchScore, tally_of_scores
+from zerolab.ratings.results import (
+    EffectiveScore,
+    MatchScore,
+    combined_effective_games,
+    tally_of_scores,
+)
 from zerolab.store.folder import RunEnvironment
 from zerolab.studies.design import Design, FactorLevel, PlannedRun, PlannedTournament
 from zerolab.studies.ledger import PairScore
@@ -197,29 +204,37 @@ class PlayedTournament:
             for each in scores
             if (each.player, each.opponent) == (player, opponent)
         )
-        return PairTotal(
-            _sum(pair.moving_first, pair.moving_second),
-            _sum(pair.distinct_moving_first, pair.distinct_moving_second),
-        )
+        return _total(pair)
 
 
 def _rate(scores: Sequence[PairScore]) -> Ratings:
-    distinct = {(each.player, each.opponent): each.distinct_moving_first for each in scores}
-    played = {(each.player, each.opponent): each.moving_first for each in scores}
-    return rate_tallies(tally_of_scores(distinct), tally_of_scores(played))
+    counts = tally_of_scores({(each.player, each.opponent): each.moving_first for each in scores})
+    index = {name: i for i, name in enumerate(counts.players)}
+    effective_games = np.zeros_like(counts.wins)
+    for pair in scores:
+        effective_games[index[pair.player], index[pair.opponent]] = _total(pair).effective_games
+    return rate_tally(counts, effective_games)
 
 
 class PairTotal(NamedTuple):
-    """Score of a player against an opponent."""
+    """Score of a player against an opponent over both colours."""
 
     score: MatchScore
-    """Score over all games."""
-    distinct_score: MatchScore
-    """Score over distinct games."""
+    effective_score: EffectiveScore
+
+    @property
+    def effective_games(self) -> float:
+        """Effective number of games; see `EffectiveScore`."""
+        return self.effective_score.total(self.score)
 
 
-def _sum(one: MatchScore, other: MatchScore) -> MatchScore:
-    return MatchScore(*(a + b for a, b in zip(one, other, strict=True)))
+def _total(pair: PairScore) -> PairTotal:
+    counts = list(zip(pair.moving_first, pair.moving_second, strict=True))
+    effective = zip(pair.effective_moving_first, pair.effective_moving_second, strict=True)
+    return PairTotal(
+        MatchScore(*map(sum, counts)),
+        EffectiveScore(*map(combined_effective_games, counts, effective)),
+    )
 
 
 def finished_tournaments(

@@ -18,7 +18,13 @@ import pyarrow as pa
 
 from zerolab.core.config import validate
 from zerolab.core.errors import UserError, quoted
-from zerolab.ratings.results import MatchScore, RatedGame, distinct_games
+from zerolab.ratings.results import (
+    EffectiveScore,
+    MatchScore,
+    RatedGame,
+    effective_score_of,
+    score_of,
+)
 from zerolab.store.checks import damaged_file_error, user_errors_on_read
 from zerolab.store.folder import RunEnvironment
 from zerolab.store.parquet import read_table, write_table
@@ -50,10 +56,10 @@ class PairScore(NamedTuple):
     """Score of the player in games in which it moved first."""
     moving_second: MatchScore
     """Score of the player in games in which it moved second."""
-    distinct_moving_first: MatchScore
-    """Score in distinct games in which the player moved first."""
-    distinct_moving_second: MatchScore
-    """Score in distinct games in which the player moved second."""
+    effective_moving_first: EffectiveScore
+    """Effective numbers of games in which the player moved first."""
+    effective_moving_second: EffectiveScore
+    """Effective numbers of games in which the player moved second."""
 
 
 @dataclass(frozen=True)
@@ -259,32 +265,43 @@ def _refuse_constant(name: str) -> float:
     raise ValueError(f"{name} is not a number")
 
 
-def _score(tournament: str, player: str, opponent: str, *scores: Sequence[int]) -> PairScore:
+def _score(
+    tournament: str,
+    player: str,
+    opponent: str,
+    first: Sequence[int],
+    second: Sequence[int],
+    effective_first: Sequence[float],
+    effective_second: Sequence[float],
+) -> PairScore:
     """Parse a score in a file; raise ValueError if its numbers of games are impossible."""
-    checked = [MatchScore(*map(int, each)) for each in scores]
-    pair = PairScore(str(tournament), str(player), str(opponent), *checked)
-    for played, distinct in ((pair.moving_first, pair.distinct_moving_first),
-                             (pair.moving_second, pair.distinct_moving_second)):  # fmt: skip
-        if not all(0 <= few <= many <= _MAX_GAMES
-                   for few, many in zip(distinct, played, strict=True)):  # fmt: skip
+    pair = PairScore(
+        str(tournament), str(player), str(opponent),
+        MatchScore(*map(int, first)), MatchScore(*map(int, second)),
+        EffectiveScore(*map(float, effective_first)), EffectiveScore(*map(float, effective_second)),
+    )  # fmt: skip
+    for played, effective in ((pair.moving_first, pair.effective_moving_first),
+                              (pair.moving_second, pair.effective_moving_second)):  # fmt: skip
+        if not all(min(many, 1) <= few <= many <= _MAX_GAMES
+                   for few, many in zip(effective, played, strict=True)):  # fmt: skip
             raise ValueError(f"impossible numbers of games for {pair.player}")
     return pair
 
 
 def pair_scores(tournament: str, games: Iterable[RatedGame]) -> dict[str, list[PairScore]]:
     """Return the scores of all pairs in a tournament, by player, from all games."""
-    played = list(games)
-    counts: dict[tuple[str, str], list[list[int]]] = {}
-    for column, part in enumerate((played, distinct_games(played))):
-        for game in part:
-            for player, opponent, result, side in (
-                (game.first, game.second, game.result, 0),
-                (game.second, game.first, -game.result, 1),
-            ):
-                scores = counts.setdefault((player, opponent), [[0, 0, 0] for _ in range(4)])
-                scores[2 * column + side][1 - result] += 1
+    games_by_pair: dict[tuple[str, str], list[RatedGame]] = {}
+    for game in games:
+        games_by_pair.setdefault((game.first, game.second), []).append(game)
+    pairs = games_by_pair.keys() | {pair[::-1] for pair in games_by_pair}
     by_player: dict[str, list[PairScore]] = {}
-    for (player, opponent), scores in sorted(counts.items()):
-        pair = PairScore(tournament, player, opponent, *(MatchScore(*each) for each in scores))
+    for player, opponent in sorted(pairs):
+        first = games_by_pair.get((player, opponent), [])
+        second = games_by_pair.get((opponent, player), [])
+        pair = PairScore(
+            tournament, player, opponent,
+            score_of(player, first), score_of(player, second),
+            effective_score_of(player, first), effective_score_of(player, second),
+        )  # fmt: skip
         by_player.setdefault(player, []).append(pair)
     return by_player

@@ -121,10 +121,13 @@ class BootstrapEstimate(NamedTuple):
 
 
 class BinomialEstimate(NamedTuple):
-    """Probability estimated from independent trials."""
+    """Probability estimated from independent trials.
 
-    successes: int
-    trials: int
+    Effective numbers of trials can be fractions; see `zerolab.ratings.results.EffectiveScore`.
+    """
+
+    successes: float
+    trials: float
 
     @property
     def value(self) -> float:
@@ -146,11 +149,15 @@ class BinomialEstimate(NamedTuple):
         return max(value, high) if sign > 0.0 else min(value, low)
 
     def p_value(self, threshold: float) -> float:
-        """Return twice the smaller tail of a binomial distribution, for a threshold in [0, 1]."""
-        from scipy.special import bdtr, bdtrc  # noqa: PLC0415  slow to import
+        """Return twice the smaller tail of a binomial distribution, for a threshold in [0, 1].
 
-        at_most = float(bdtr(self.successes, self.trials, threshold))
-        at_least = float(bdtrc(self.successes - 1, self.trials, threshold))
+        The regularised incomplete beta function extends the tails to fractions of trials.
+        """
+        from scipy.special import betainc  # noqa: PLC0415  slow to import
+
+        successes, failures = self.successes, self.trials - self.successes
+        at_most = float(betainc(failures, successes + 1, 1.0 - threshold)) if failures else 1.0
+        at_least = float(betainc(successes, failures + 1, threshold)) if successes else 1.0
         return min(1.0, 2.0 * at_most, 2.0 * at_least)
 
 

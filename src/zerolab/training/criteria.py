@@ -13,8 +13,9 @@ from typing import Literal, NamedTuple
 
 from pydantic import Field, field_validator
 
-from zerolab.core.config import VariantSettings, require_even_games
+from zerolab.core.config import VariantSettings
 from zerolab.core.registry import Registry
+from zerolab.play.pairings import require_even_games
 from zerolab.ratings.results import MatchScore
 from zerolab.training.optimization import CompletedShares
 from zerolab.training.records import AccuracyRecord, Record, SelfPlayRecord
@@ -87,9 +88,8 @@ class StrictWinRateGate(WinRateGate):
 class LosGate(Gate):
     """Gate that accepts a candidate if its likelihood of superiority is high enough.
 
-    The likelihood is computed with the [BayesElo] model. Games start from paired random openings,
-    and repeated games count once. Otherwise a few games repeated many times would look like strong
-    evidence.
+    The likelihood is computed with the [BayesElo] model. Games start from paired random openings.
+    Repeated games add no evidence (see `zerolab.ratings.results.EffectiveScore`).
     """
 
     name: Literal["los"] = "los"

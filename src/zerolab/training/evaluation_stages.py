@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from zerolab.agents.agent import (
     Agent,
     NetworkOptions,
-    ProgramPlayer,
+    check_program_starts,
     parse_search_options,
     require_network_outputs,
     split_options,
@@ -236,16 +236,7 @@ def check_baselines(settings: TrainSettings, game: Game) -> None:
         else:
             agent = parse_agents([spec], game)[0]
             if is_program_spec(spec):
-                _start_program(agent)
-
-
-def _start_program(agent: Agent) -> None:
-    player = agent.new_player()
-    try:
-        player.start(1)
-    finally:
-        if isinstance(player, ProgramPlayer):
-            player.close()
+                check_program_starts(agent)
 
 
 def _parse_own_network(spec: str, settings: TrainSettings) -> tuple[int, NetworkOptions]:
@@ -304,7 +295,7 @@ def _evaluate(context: TrainingContext, baseline: Baseline) -> Record:
         opponent=name,
         asked=baseline.requested_spec,
         **match.score._asdict(),
-        distinct_games=pair.distinct_score.game_count,
+        distinct_games=match.distinct_count,
         score_rate=score_rate,
         low=low,
         high=high,

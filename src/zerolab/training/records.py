@@ -196,8 +196,8 @@ class LearnRecord(Record):
 class GateRecord(Record):
     """The gate's verdict on a candidate and the results of its games.
 
-    Wins and losses are the candidate's. Elo and likelihood are estimated from distinct
-    games, because a repeated game provides no new evidence.
+    Wins and losses are the candidate's. Elo and likelihood are estimated from the
+    effective number of games, because a repeated game provides no new evidence.
     """
 
     stage: str = "gate"

@@ -11,13 +11,14 @@ from pydantic import AfterValidator, BeforeValidator, Field, field_validator, mo
 
 from zerolab.agents.agent import require_network_outputs
 from zerolab.agents.specs import is_program_spec
-from zerolab.core.config import Settings, require_even_games, validate, variant_annotation
+from zerolab.core.config import Settings, validate, variant_annotation
 from zerolab.core.errors import UserError, quoted
 from zerolab.core.resources import checked_device_name
 from zerolab.evaluation.opponents import BASELINES
 from zerolab.league.league_settings import EvolutionSettings, LeagueSettings
 from zerolab.networks.catalogue import GROWTHS, NETWORKS, NetworkSettings
 from zerolab.networks.objectives import TargetOptions, missing_heads, trained_heads
+from zerolab.play.pairings import require_even_games
 from zerolab.play.selfplay_settings import SelfPlaySettings
 from zerolab.rules import compiled_rules
 from zerolab.rules.catalogue import canonical_game_name, parse_game

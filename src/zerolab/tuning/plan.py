@@ -9,11 +9,12 @@ from typing import Any, Literal
 import tomli_w
 from pydantic import Field, field_validator
 
-from zerolab.agents.specs import parse_agents
-from zerolab.core.config import Settings, require_even_games
+from zerolab.agents.agent import Agent, check_program_starts
+from zerolab.agents.specs import is_program_spec, parse_agents
+from zerolab.core.config import Settings
 from zerolab.core.errors import UserError, one_line, quoted
 from zerolab.core.nested_tables import Assignment
-from zerolab.play.pairings import check_opening_length
+from zerolab.play.pairings import check_opening_length, require_even_games
 from zerolab.rules.catalogue import canonical_game_name, parse_game
 from zerolab.rules.rules import Game
 from zerolab.training.configure import no_effect_message, resolve_settings
@@ -106,10 +107,7 @@ class TuningPlan:
             if any(getattr(probe, key) != getattr(self.base_settings, key) for key in _CHECKED):
                 check_new_run(self._as_trained(probe))
         self._check_accuracy()
-        is_elo = settings.objective == "elo"
-        self.opponent = parse_agents([settings.opponent], self.game)[0] if is_elo else None
-        if is_elo:
-            check_opening_length(self.game, OPENING_PLIES)
+        self.opponent = self._checked_opponent()
 
     @property
     def game(self) -> Game:
@@ -142,8 +140,12 @@ class TuningPlan:
 
     def immutable_settings(self) -> dict[str, Any]:
         """Return the settings that a resumed search must not change, as nested tables."""
-        settings, is_elo = self.settings, self.settings.objective == "elo"
-        match = {"games": settings.games, "opponent": settings.opponent} if is_elo else {}
+        settings, match = self.settings, {}
+        if self.opponent is not None:
+            match = {
+                "games": settings.games, "opponent": settings.opponent,
+                "opponent_identity": self.opponent.identity,
+            }  # fmt: skip
         space = {
             setting.key: setting.value_text
             for setting in self.space.all_settings
@@ -174,6 +176,22 @@ class TuningPlan:
         return resolve_settings(
             self.settings.game, self.settings.preset, assignments, allow_programs=allow_programs
         )
+
+    def _checked_opponent(self) -> Agent | None:
+        """Return the opponent in the match for the ``elo`` objective; None for other objectives."""
+        settings = self.settings
+        if settings.objective != "elo":
+            for name in sorted({"games", "opponent"} & settings.model_fields_set):
+                raise UserError(
+                    f"{name} = {quoted(getattr(settings, name))} applies only to the elo"
+                    f" objective, not to {quoted(settings.objective)}"
+                )
+            return None
+        opponent = parse_agents([settings.opponent], self.game)[0]
+        check_opening_length(self.game, OPENING_PLIES)
+        if is_program_spec(settings.opponent):
+            check_program_starts(opponent)
+        return opponent
 
     def _accuracy_assignments(self) -> list[Assignment]:
         """Return the additional settings needed to measure accuracy after each iteration."""

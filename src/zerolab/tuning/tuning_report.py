@@ -235,7 +235,7 @@ class TuningReport:
 
 def _importance(store: TrialStore, settings: TuningSettings) -> dict[str, float]:
     complete = [trial for trial in store.trials() if trial.state == TrialState.COMPLETE]
-    if len(complete) < MIN_TRIALS_FOR_IMPORTANCE:
+    if len(complete) < MIN_TRIALS_FOR_IMPORTANCE or len({x.values[0] for x in complete}) == 1:
         return {}
     sign = -1.0 if settings.is_maximised else 1.0  # PED-ANOVA warns that it assumes minimisation
     with warnings.catch_warnings():

@@ -142,13 +142,15 @@ class PublishedScoreComparison(NamedTuple):
 
     Draws count as half a win, which makes the variance per game less than p (1 - p), the variance
     without draws. The variance is also lower if moving first matters and both players move first
-    equally often. Therefore, neither effect makes the intervals too narrow. The intervals assume
-    independent games, so the number of repeated games must be reported too. Rounding of the
-    published rate, by up to half a percentage point, is not accounted for.
+    equally often. Therefore, neither effect makes the intervals too narrow. Repeated games are
+    taken into account for the measured rate only. Rounding of the published rate, by up to half a
+    percentage point, is not accounted for.
     """
 
     score: MatchScore
     """Measured score."""
+    effective_games: float
+    """Effective number of games of the measured score; see `EffectiveScore`."""
     published_rate: float
     """Published score rate, from 0 to 1."""
     published_game_count: int
@@ -157,7 +159,7 @@ class PublishedScoreComparison(NamedTuple):
     @property
     def measured_interval(self) -> Interval:
         """Measured rate with Wilson's 95 % confidence interval."""
-        return self.score.interval()
+        return self.score.interval(self.effective_games)
 
     @property
     def published_interval(self) -> Interval:

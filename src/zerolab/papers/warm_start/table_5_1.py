@@ -93,7 +93,9 @@ def compared_pairs(
         comparison = (
             None
             if published is None
-            else PublishedScoreComparison(result.score, published, PUBLISHED_GAMES_PER_PAIR)
+            else PublishedScoreComparison(
+                result.score, result.effective_games, published, PUBLISHED_GAMES_PER_PAIR
+            )
         )
         yield ComparedPair(player, opponent, result, comparison)
 
@@ -127,12 +129,14 @@ def _smallest_share(
 def _share_won(
     results: Results, part: str, player: str, opponent: str
 ) -> BinomialEstimate | MissingEstimate:
-    """Return the share of distinct decisive games against an opponent that a player won."""
+    """Return the share of decisive games against an opponent that a player won."""
     if part not in results.tournaments:
         return MissingEstimate(results.unfinished_message(part))
     (pair,) = compared_pairs(results.tournaments[part], {(player, opponent): None})
-    score = pair.result.distinct_score
-    return BinomialEstimate(score.wins, score.wins + score.losses)
+    score, effective_score = pair.result
+    trials = effective_score.decisive(score)
+    share = score.wins / (score.wins + score.losses) if trials else 0.0
+    return BinomialEstimate(share * trials, trials)
 
 
 def _finished(results: Results) -> Iterator[tuple[str, PlayedTournament]]:
@@ -177,13 +181,14 @@ def _agreement(by_game: Mapping[str, list[ComparedPair]]) -> str:
 
 def _repeats(by_game: Mapping[str, list[ComparedPair]]) -> str:
     pair_results = [pair.result for game_pairs in by_game.values() for pair in game_pairs]
-    repeats = sum(
-        result.score.game_count - result.distinct_score.game_count for result in pair_results
-    )
-    if not repeats:
+    games = sum(result.score.game_count for result in pair_results)
+    effective_games = sum(result.effective_games for result in pair_results)
+    if effective_games == games:
         return ""
-    games = "1 game repeats" if repeats == 1 else f"{repeats} games repeat"
-    return f" {games} another game, which makes the intervals slightly too narrow."
+    return (
+        f" Some games repeat others: the intervals are those of {effective_games:.0f} independent"
+        f" games, not of {games}."
+    )
 
 
 def _picture(name: str, title: str, by_game: Mapping[str, list[ComparedPair]]) -> Picture:
@@ -201,13 +206,14 @@ def _picture(name: str, title: str, by_game: Mapping[str, list[ComparedPair]]) -
 
 def _pair_table(name: str, title: str, by_game: Mapping[str, list[ComparedPair]]) -> Table:
     columns: list[str | Column] = [
-        "game", "pair", "won", "drawn", "lost", "distinct games", Column("score rate", ".1%"),
-        Column("published", ".1%"), Column("z", "+.2f"), "verdict",
+        "game", "pair", "won", "drawn", "lost", Column("effective games", ".0f"),
+        Column("score rate", ".1%"), Column("published", ".1%"), Column("z", "+.2f"), "verdict",
     ]  # fmt: skip
     rows = [
         [
             GAME_TITLES[part], pair.title, *pair.result.score,
-            pair.result.distinct_score.game_count, pair.result.score.interval(),
+            pair.result.effective_games,
+            pair.result.score.interval(pair.result.effective_games),
             *(
                 (None,) * 3 if (c := pair.comparison) is None
                 else (c.published_rate, c.z_score, c.agreement)
@@ -314,7 +320,7 @@ STRENGTH_ORDER_CLAIM = Claim(
     "RAVE is stronger than MCTS, MCTS than RHEA, and RHEA than Random, in nearly all cases.",
     "[Wang2021b, section 5.4, Table 5.1]",
     "share of decisive games that the stronger player won, smallest over the seven pairs of"
-    " players adjacent in this order for which the table shows this (repeated games count once)",
+    " players adjacent in this order for which the table shows this",
     0.5,
     "above",
     _SHARE,
@@ -334,7 +340,7 @@ RHEA_INSENSITIVE_CLAIM = Claim(
     _RHEA_SECTION,
     "share of decisive games that RHEA won against itself with half or twice the mutation rate,"
     " population or horizon, or half the playouts per individual, or that the changed one won,"
-    " smallest over these and the games (repeated games count once)",
+    " smallest over these and the games",
     0.4,
     "above",
     _SHARE,
@@ -365,8 +371,7 @@ def _table_claim(part: str, player: str, opponent: str, direction: Direction, so
         key.replace(" ", "-").replace("_", "-"),
         f"{names[0]} {verb} {names[1]} in {GAME_TITLES[part]}.",
         source,
-        f"share of decisive games against {names[1]} that {names[0]} won (repeated games count"
-        " once)",
+        f"share of decisive games against {names[1]} that {names[0]} won",
         0.5,
         direction,
         _SHARE,

@@ -70,8 +70,8 @@ class RatingResponse(BaseModel):
     """Upper limit of the 95 % interval of the rating."""
     games: int
     """Number of games."""
-    distinct_games: int
-    """Number of distinct games, which determine the rating and the interval."""
+    effective_games: float
+    """Number of independent games with the same information, which determines the interval."""
     score_rate: float
     """Points per game: 1 for a win, 0.5 for a draw."""
     draw_rate: float
@@ -85,10 +85,10 @@ class PairResponse(BaseModel):
     """Points per game of the row's player."""
     games: int
     """Number of games."""
-    distinct_games: int
-    """Number of distinct games."""
+    effective_games: float
+    """Number of independent games with the same information."""
     low: float
-    """Lower limit of the 95 % interval of points per game, computed from distinct games."""
+    """Lower limit of the 95 % interval of points per game, computed from effective games."""
     high: float
     """Upper limit of this interval."""
 
@@ -245,7 +245,7 @@ def _cross_table(report: TournamentReport) -> list[list[PairResponse | None]]:
     table: list[list[PairResponse | None]] = [[None] * len(number) for _ in number]
     for pair in report.pairs:
         score_rate, low, high = pair.interval
-        counts = {"games": pair.score.game_count, "distinct_games": pair.distinct_score.game_count}
+        counts = {"games": pair.score.game_count, "effective_games": pair.effective_games}
         i, j = number[pair.first], number[pair.second]
         table[i][j] = PairResponse(score_rate=score_rate, low=low, high=high, **counts)
         table[j][i] = PairResponse(score_rate=1 - score_rate, low=1 - high, high=1 - low, **counts)

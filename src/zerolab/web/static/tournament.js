@@ -65,10 +65,10 @@ function showResults(details) {
 function ratingTable(ratings) {
   const rows = ratings.map((each, rank) => [
     rank + 1, el("span", { class: "name" }, each.player), elo(each.elo), `${elo(each.low)} to ${elo(each.high)}`,
-    count(each.games), count(each.distinct_games), percent(each.score_rate, 1), percent(each.draw_rate, 1),
+    count(each.games), count(Math.round(each.effective_games)), percent(each.score_rate, 1), percent(each.draw_rate, 1),
     linkTo("replay", { source: tournament, player: each.player }, "games", { "aria-label": `Games of ${each.player}` }),
   ]);
-  const headings = ["rank", "player", "Elo", "95 % interval", "games", "distinct", "points per game", "draws", "games"];
+  const headings = ["rank", "player", "Elo", "95 % interval", "games", "effective", "points per game", "draws", "games"];
   return table(headings, rows, { numbers: [0, 2, 3, 4, 5, 6, 7], caption: "Ratings", isDense: true });
 }
 
@@ -82,8 +82,8 @@ function crossTable(ratings, cells) {
 }
 
 function cell(player, opponent, pair) {
-  const { score_rate: rate, low, high, games, distinct_games: distinct } = pair;
-  const label = `${player} against ${opponent}: ${interval(rate, low, high)} in ${games} games, ${distinct} distinct`;
+  const { score_rate: rate, low, high, games, effective_games: effective } = pair;
+  const label = `${player} against ${opponent}: ${interval(rate, low, high)} in ${games} games, ${Math.round(effective)} effective`;
   const link = linkTo("replay", { source: tournament, player, opponent }, percent(rate), { "aria-label": label, title: label });
   link.style.setProperty("--share", (0.05 + 0.4 * rate).toFixed(2));
   return link;
