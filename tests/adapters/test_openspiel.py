@@ -62,6 +62,11 @@ def test_both_sides_agree_on_the_whole_game(game):
     assert position.first_player_outcome == theirs.returns()[0]
 
 
+def test_bot_accepts_omitted_default_parameters():
+    state = pyspiel.load_game("connect_four").new_initial_state()
+    assert openspiel_bot("random", "connect_four:6x7").step(state) in state.legal_actions()
+
+
 def test_mistakes_are_explained():
     with pytest.raises(zerolab.UserError, match="OpenSpiel does not have othello:6x6: expected"):
         zerolab.load_agent("openspiel_mcts:10", "othello:6x6")

@@ -90,6 +90,8 @@ def test_variants_can_be_added_but_settings_cannot_change(folder, capsys):
     assert {each.variant for each in AccuracyLog(folder / "accuracy.jsonl").entries} == {
         "plain", "root-value",
     }  # fmt: skip
+    assert command(folder, "plain") == 0  # the other variant stays in the results
+    assert "| root-value |" in (folder / "strength.md").read_text()
     assert command(folder, "plain", "--every", "3") == 2
     assert "every = 3.0 differs from 0.1" in capsys.readouterr().err
     assert command(folder, "plain", hours="0.0000001") == 2

@@ -44,6 +44,10 @@ def serve():
             reply = "? unacceptable size"
         elif command in ("boardsize", "clear_board"):
             board, reply = [], "="
+        elif command == "list_commands" and FAULT == "unlisted":
+            reply = "= list_games"
+        elif command == "list_games":
+            reply = "? not today"
         elif command == "play":
             board.append(arguments[1])
             reply = "="

@@ -90,6 +90,7 @@ def test_session_has_expected_transcript():
         (b"set_game Gobang\n", b"=\n\n"),
         (b"set_game Go\n", b"? unsupported game\n\n"),
         (b"zerolab-analyze\n", b"? random provides no analysis\n\n"),
+        (b"\xef\xbb\xbfname\n", b"= zerolab random\n\n"),
     ],
 )
 def test_commands_get_expected_responses(line, response):
@@ -159,6 +160,18 @@ def _check_score(position, score):
     assert score.startswith(winner)
     if "Othello" in type(position.game).__name__:
         assert int(score.lstrip("BW+")) == abs(position.board().sum())
+
+
+@pytest.mark.parametrize("command", ["reg_genmove b", "zerolab-analyze"])
+def test_moves_do_not_depend_on_analyses(command):
+    game = parse_game("connect_four:5x5")
+    agent = parse_agent("mcts:60?reuse_tree=true", game)
+    alone, analysing = (GtpEngine(game, lambda _: agent.new_player()) for _ in range(2))
+    for _ in range(4):
+        analyses = {send(analysing, command) for _ in range(3)}
+        assert len(analyses) == 1
+        for colour in "bw":
+            assert send(analysing, f"genmove {colour}") == send(alone, f"genmove {colour}")
 
 
 def test_reg_genmove_does_not_play():

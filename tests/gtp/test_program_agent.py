@@ -122,6 +122,10 @@ def test_repeated_failures_end_restarts(tmp_path, caplog):
     assert "it failed 3 times in a row" in caplog.records[-1].message
 
 
+def test_engine_that_cannot_list_its_games_plays(tmp_path):
+    assert chosen_actions(fake_player("unlisted", tmp_path / "log", "never"), [B2]) == [0]
+
+
 def test_process_is_reused(tmp_path):
     player = fake_player("none", tmp_path / "log")
     for _ in range(3):

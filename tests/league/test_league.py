@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import shutil
+
 import numpy as np
 import pytest
 
 from league.test_playing import EVALUATOR, GAME, PLAIN, settings
 from zerolab.core.errors import UserError
 from zerolab.league import league as module
-from zerolab.league.league import LEAGUE_FOLDER_KIND, League
+from zerolab.league.league import LEAGUE_FOLDER_KIND, League, league_network, resolve_settings
 from zerolab.league.league_report import LeagueReport
+from zerolab.rules.catalogue import parse_game
 from zerolab.store.arrays import save_arrays
+from zerolab.store.games import GameStore
 
 CHOSEN = settings(
     PLAIN, active=4, parents=1, children=2, generation=8, batch=4, fitness="novelty_of_winner"
@@ -144,6 +148,41 @@ def test_damaged_state_is_reported(uninterrupted, tmp_path):
         )
         with pytest.raises(UserError, match=r"population.safetensors is damaged"):
             League.load(tmp_path)
+
+
+def test_missing_state_loses_no_games(uninterrupted, tmp_path):
+    folder = tmp_path / "league"
+    shutil.copytree(uninterrupted[2], folder)
+    games = len(League.load(folder).store.stages())
+    (folder / "population.safetensors").unlink()
+    with pytest.raises(UserError, match=r"population.safetensors is missing"):
+        League.load(folder)
+    assert len(GameStore(folder / "games.sqlite").stages()) == games > 1
+
+
+@pytest.mark.parametrize(
+    ("assignment", "message"),
+    [
+        ("clock.every=9", "expected threshold among them"),
+        ("ranges.threshold=[-3.0, 0.0]", "expected threshold among them"),
+        ("ranges={threshold = [-3.0, 0.0]}", "ranges.threshold has no effect"),
+        ("optimum=0.5", "expected check among them"),
+        ("search.selection.c=2", "expected ranges.c"),
+        ("search.noise={fraction = 0.0, concentration = 3.0}", "search.noise.fraction = 0"),
+    ],
+)
+def test_settings_without_effect_are_refused(assignment, message):
+    game = parse_game("connect_four:4x4")
+    chosen = 'parameters=["c", "fpu"]'
+    with pytest.raises(UserError, match=message):
+        resolve_settings(game, league_network(None, game), 0, [chosen, assignment])
+
+
+def test_preset_of_a_league_without_network_evaluates_leaves_with_the_network(uninterrupted):
+    league = League.load(uninterrupted[2])
+    assert "leaf_evaluator" not in LeagueReport(league).best_settings()["search"]
+    with_network = LeagueReport(league, {"name": "resnet"})
+    assert "leaf_evaluator" in with_network.best_settings()["search"]
 
 
 def test_best_player_becomes_a_preset(uninterrupted):

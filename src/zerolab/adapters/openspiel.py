@@ -56,7 +56,7 @@ def openspiel_bot(spec: str, game: Game | str, seed: int = 0) -> Any:
     seed = checked_whole_number("seed", seed)
     game = Position.start(game).game
     pyspiel = _pyspiel()
-    name = str(pyspiel.load_game(openspiel_name(game)))
+    expected = pyspiel.load_game(openspiel_name(game))
     agent = parse_agent(spec, game)
     player = prepare_for_one_game(agent.new_player())
 
@@ -67,8 +67,8 @@ def openspiel_bot(spec: str, game: Game | str, seed: int = 0) -> Any:
             pyspiel.Bot.__init__(self)
 
         def step(self, state: Any) -> int:
-            if str(state.get_game()) != name:
-                raise UserError(f"the bot plays {name}: cannot move in {state.get_game()}")
+            if _game_key(state.get_game()) != _game_key(expected):
+                raise UserError(f"the bot plays {expected}: cannot move in {state.get_game()}")
             position = Position.start(game)
             for action in state.history():
                 position = position.play(action)
@@ -79,6 +79,11 @@ def openspiel_bot(spec: str, game: Game | str, seed: int = 0) -> Any:
             """Do nothing, because every step replays the moves of its state."""
 
     return OpenSpielBot()
+
+
+def _game_key(game: Any) -> tuple[str, dict[str, Any]]:
+    """Return the name and parameters, which may be omitted from the text if they are defaults."""
+    return game.get_type().short_name, game.get_parameters()
 
 
 class OpenSpielMctsPlayer:

@@ -177,13 +177,14 @@ def run_strength_benchmark(
 ) -> dict[str, list[strength_report.StrengthPoint]]:
     """Run the benchmark in `folder`, write a table and a figure there, and return the curves.
 
-    Later calls can add variants, seeds and hours. Raises UserError if the folder contains other
-    files or a benchmark with other settings, or if the settings are inconsistent.
+    Later calls can add variants, seeds and hours. Results include all variants of earlier calls.
+    Raises UserError if the folder contains other files or a benchmark with other settings, or if
+    the settings are inconsistent.
     """
     for variant in settings.variants:  # report errors before solving positions
         evaluation_search_options(variant_run_settings(variant, 0, settings).search, settings)
     with BENCHMARK_FOLDER_KIND.locked(folder):
-        _save_settings(folder, settings)
+        all_settings = _save_settings(folder, settings)
         positions = _positions(folder, settings, display)
         accuracy_log = AccuracyLog(folder / "accuracy.jsonl")
         for seed in range(settings.seeds):
@@ -193,12 +194,13 @@ def run_strength_benchmark(
                 with display.training_reporter() as reporter:
                     train_for_hours(path, variant, seed, settings, reporter)
                 _measure(path, variant, seed, settings, positions, accuracy_log, display)
-        curves = strength_report.strength_curves(accuracy_log.entries, settings)
-        _write(folder, curves, settings)
+        curves = strength_report.strength_curves(accuracy_log.entries, all_settings)
+        _write(folder, curves, all_settings)
     return curves
 
 
-def _save_settings(folder: Path, settings: StrengthSettings) -> None:
+def _save_settings(folder: Path, settings: StrengthSettings) -> StrengthSettings:
+    """Save and return the settings, with the variants and seeds of earlier calls."""
     if BENCHMARK_FOLDER_KIND.matches(folder):
         source = str(folder / BENCHMARK_FOLDER_KIND.settings_file)
         previous = validate(
@@ -215,7 +217,11 @@ def _save_settings(folder: Path, settings: StrengthSettings) -> None:
             )
         if settings.hours > previous.hours:
             _require_extensible(folder, previous)
+        variants = tuple(dict.fromkeys([*previous.variants, *settings.variants]))
+        seeds = max(previous.seeds, settings.seeds)
+        settings = settings.model_copy(update={"variants": variants, "seeds": seeds})
     BENCHMARK_FOLDER_KIND.write_settings(folder, settings.model_dump(mode="json"))
+    return settings
 
 
 def _require_extensible(folder: Path, previous: StrengthSettings) -> None:

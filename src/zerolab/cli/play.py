@@ -111,7 +111,7 @@ class _GameInTerminal:
                 words = self.console.input("> ").strip()
             except (EOFError, RuntimeError):  # standard input has ended or is closed
                 return
-            if words in ("quit", "q", "exit"):
+            if words.lower() in ("quit", "q", "exit"):
                 return
             try:
                 self._execute(words)

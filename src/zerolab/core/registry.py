@@ -60,7 +60,7 @@ def load_plugins(layer: PluginLayer) -> None:
     for point in installed_plugins(layer):
         try:
             point.load()
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             reason = one_line(error) or type(error).__name__
             warnings.warn(
                 f'the plug-in "{point.name}" ({point.value}) of zerolab.{layer} cannot be loaded: '

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zerolab.agents.agent import FORFEIT_ACTION, Player
-from zerolab.agents.analysis import MoveAnalysis, analyse_with_player
+from zerolab.agents.analysis import MoveAnalysis, analyse_with_player, replay_moves
 from zerolab.agents.baselines import PerfectPlayer
 from zerolab.agents.network_players import SearchPlayer, prepare_for_one_game
 from zerolab.core import __version__, streams
@@ -77,7 +77,7 @@ class GtpEngine:
     def __init__(self, game: Game, make_player: Callable[[Game], Player], seed: int = 0) -> None:
         self.is_running = True
         self._make_player = make_player
-        self._player = prepare_for_one_game(make_player(game))
+        self._set_player(game)
         self._seed = seed
         self._games = 0
         self._begin(game)
@@ -104,6 +104,10 @@ class GtpEngine:
         except Exception as error:  # the controller needs a response even after an internal error
             logger.error("%s failed: %r", command.name, error)
             return format_response(command, f"internal error: {type(error).__name__}", False)
+
+    def _set_player(self, game: Game) -> None:
+        self._player = prepare_for_one_game(self._make_player(game))
+        self._analyst: Player | None = None
 
     def _begin(self, game: Game) -> None:
         self._positions = [Position.start(game)]
@@ -161,7 +165,7 @@ class GtpEngine:
                 name, _, options = game_name(game).partition(":")
                 board = ":".join([f"{size[0]}x{size[1]}", *options.split(":")[1:]])
                 game = parse_game(f"{name}:{board}")
-                self._player = prepare_for_one_game(self._make_player(game))
+                self._set_player(game)
             except UserError:
                 raise GtpCommandError(_UNACCEPTABLE_SIZE) from None
         self._begin(game)
@@ -186,19 +190,24 @@ class GtpEngine:
         return ""
 
     def _genmove(self, colour: str = "", *_: str) -> str:
-        position, action = self._choose(parse_colour(colour))
-        if action is None:
-            self._positions.append(position)
+        mover = parse_colour(colour)
+        if self._position.outcome is not None:
+            self._positions.append(self._position)
             return PASS
+        position = self._with_mover(mover)
+        self._synchronise(position)
+        action = self._choose(self._player, position)
         if action == FORFEIT_ACTION:
             return "resign"
         self._positions.append(position.play(action))
         return format_vertex(position, action)
 
     def _reg_genmove(self, colour: str = "", *_: str) -> str:
-        position, action = self._choose(parse_colour(colour))
-        if action is None:
+        if self._position.outcome is not None:
+            parse_colour(colour)
             return PASS
+        position = self._with_mover(parse_colour(colour))
+        action = self._choose(self._analyst_at(position), position)
         return "resign" if action == FORFEIT_ACTION else format_vertex(position, action)
 
     def _undo(self, *_: str) -> str:
@@ -231,20 +240,22 @@ class GtpEngine:
         position = self._with_mover(parse_colour(colour[0])) if colour else self._position
         if position.outcome is not None:
             raise GtpCommandError("the game is over")
-        self._synchronise(position)
-        return "\n".join(analysis_lines(self._player, position, self._keys(position)))
+        analyst = self._analyst_at(position)
+        return "\n".join(analysis_lines(analyst, position, self._keys(position)))
 
-    def _choose(self, colour: str) -> tuple[Position, int | None]:
-        """Return the position with `colour` to move, and the player's action.
+    def _choose(self, player: Player, position: Position) -> int:
+        """Return a player's action, which is `FORFEIT_ACTION` if it forfeits."""
+        return int(player.choose(_SLOT, position.state[None], self._keys(position))[0])
 
-        The action is None in a finished game, and `FORFEIT_ACTION` if the player forfeits.
+    def _analyst_at(self, position: Position) -> Player:
+        """Return another player, in the given position.
+
+        Moves of the game would depend on analyses if the same player kept a tree of both.
         """
-        if self._position.outcome is not None:
-            return self._position, None
-        position = self._with_mover(colour)
-        self._synchronise(position)
-        keys = self._keys(position)
-        return position, int(self._player.choose(_SLOT, position.state[None], keys)[0])
+        if self._analyst is None:
+            self._analyst = prepare_for_one_game(self._make_player(position.game))
+        replay_moves(self._analyst, [position])
+        return self._analyst
 
     def _with_mover(self, colour: str) -> Position:
         """Return the position with `colour` to move.

@@ -234,8 +234,7 @@ def _set_up(client: GtpClient, game: Game) -> None:
     commands = _request_optional(client, "list_commands").split()
     full_name = game_name(game)
     if "list_games" in commands:
-        games = _request_optional(client, "list_games").splitlines()
-        _choose_game(client, full_name.partition(":")[0], games)
+        _choose_game(client, full_name.partition(":")[0])
     rows, columns = game[:2]
     client.request(f"boardsize {rows}" if rows == columns else f"boardsize {rows} {columns}")
     client.request("clear_board")
@@ -243,12 +242,15 @@ def _set_up(client: GtpClient, game: Game) -> None:
         raise GtpEngineError(f"it plays {client.request('zerolab-game')}")
 
 
-def _choose_game(client: GtpClient, short_name: str, games: list[str]) -> None:
+def _choose_game(client: GtpClient, short_name: str) -> None:
+    """Choose a game unless the engine cannot list its games."""
+    games = _request_optional(client, "list_games").splitlines()
     for name in games:
         if "_".join(name.lower().split()) == short_name:
             client.request(f"set_game {name}")
             return
-    raise GtpEngineError(f"it plays {', '.join(games)}")
+    if games:
+        raise GtpEngineError(f"it plays {', '.join(games)}")
 
 
 def _request_optional(client: GtpClient, command: str) -> str:

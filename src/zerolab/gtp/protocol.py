@@ -20,6 +20,7 @@ import signal
 import subprocess
 import time
 import weakref
+from codecs import BOM_UTF8
 from collections.abc import Iterator
 from typing import BinaryIO, NamedTuple
 
@@ -68,7 +69,7 @@ def read_lines(stream: BinaryIO) -> Iterator[bytes]:
 
 def parse_command(line: bytes) -> GtpCommand | None:
     """Return the command in a line, or None for empty lines and comments (section 2.6)."""
-    text = line.translate(None, _CONTROL).partition(b"#")[0]
+    text = line.removeprefix(BOM_UTF8).translate(None, _CONTROL).partition(b"#")[0]
     parts = [word.decode(errors="replace") for word in text.split()]
     if not parts:
         return None

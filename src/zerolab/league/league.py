@@ -21,8 +21,12 @@ from numpy.typing import NDArray
 from zerolab.agents.specs import parse_agent
 from zerolab.core.config import validate
 from zerolab.core.errors import UserError, quoted
-from zerolab.core.nested_tables import assign, parse_assignments
-from zerolab.league.league_settings import CHANGEABLE_LEAGUE_SETTINGS, LeagueSettings
+from zerolab.core.nested_tables import assign, flatten, parse_assignments
+from zerolab.league.league_settings import (
+    CHANGEABLE_LEAGUE_SETTINGS,
+    LeagueSettings,
+    require_effects,
+)
 from zerolab.league.playing import play_league_games, player_number
 from zerolab.league.population import (
     COLUMN_NAMES,
@@ -112,11 +116,14 @@ def resolve_settings(
         data["parameters"] = [*default.parameters, "draw_value"]
     if not network.name:
         data["search"]["leaf_evaluator"] = {"name": "playout"}
-    for path, value in parse_assignments(assignments):
+    assigned = parse_assignments(assignments)
+    for path, value in assigned:
         if path[0] in _OPTIONS:
             raise UserError(f"--set {path[0]} is not supported: expected {_OPTIONS[path[0]]}")
         assign(data, path, value)
     settings = validate(LeagueSettings, data)
+    tables = ({".".join(path): value} for path, value in assigned)
+    require_effects(settings, (key for table in tables for key, _ in flatten(table)))
     if "draws" in settings.extra_outputs and not network.predicts_draws:
         source = network.name or "a search without a network"
         raise UserError(
@@ -209,6 +216,8 @@ class League:
         league = cls(path, validate(LeagueSettings, LEAGUE_FOLDER_KIND.read_settings(path), source))
         if (path / _STATE).exists():
             league.state = _load(path / _STATE, len(league.settings.parameters))
+        elif len(league.store.stages()) > 1:  # one stage may precede the first state
+            raise UserError(f"{path / _STATE} is missing; restore it from a backup")
         return league
 
     @classmethod

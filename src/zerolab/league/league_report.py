@@ -121,11 +121,10 @@ class LeagueReport:
             budget = clock.model_dump(include={"name", "every", "least", "most"})
             self_play["budget"] = {**budget, "threshold": float(values["threshold"])}
         tables = {"game": self.settings.game, "selfplay": self_play, "search": search}
-        return (
-            tables
-            if self.network_settings is None
-            else {**tables, "network": dict(self.network_settings)}
-        )
+        if self.network_settings is None:
+            del search["leaf_evaluator"]  # playouts: a run has a network to evaluate leaves
+            return tables
+        return {**tables, "network": dict(self.network_settings)}
 
     def generation_statistics(self) -> list[dict[str, Any]]:
         """Return the mean and deviation of the active players' parameters by generation."""

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, field_validator, model_validator
 
 from zerolab.core.config import Settings
-from zerolab.core.errors import quoted
+from zerolab.core.errors import UserError, quoted
 from zerolab.core.processes import available_cores
 from zerolab.search.budgets import KlGainBudget, KlGainSettings, SimulationAllowance
 from zerolab.search.evaluator import ExtraOutput
@@ -69,6 +70,18 @@ class SimulationClock(KlGainBudget):
 ParameterName = Literal["c", "fpu", "draw_value", "threshold", "check"]
 """Parameters that can evolve: `search.selection.c`, the value of `search.fpu`, `search.draw_value`,
 the threshold of the thinking time, and the check parameter."""
+
+SETTINGS_OF_PARAMETERS: Mapping[str, ParameterName] = {
+    "clock": "threshold", "optimum": "check",
+    **{f"ranges.{name}": name for name in get_args(ParameterName)},
+}  # fmt: skip
+"""Settings, with all keys below them, that have an effect only if the parameter evolves."""
+
+_EVOLVED_SETTINGS: Mapping[str, ParameterName] = {
+    "search.selection.c": "c", "search.fpu.value": "fpu", "search.draw_value": "draw_value",
+    "clock.threshold": "threshold",
+}  # fmt: skip
+"""Settings that have no effect if the parameter evolves."""
 
 Fitness = Literal["results", "novelty", "novelty_of_winner"]
 
@@ -279,3 +292,24 @@ class LeagueSettings(EvolutionSettings):
 
 CHANGEABLE_LEAGUE_SETTINGS = ("parallel_games", "threads", "batch")
 """Settings that may change when a league is resumed."""
+
+
+def require_effects(settings: LeagueSettings, keys: Iterable[str]) -> None:
+    """Raise UserError for a dotted key that has no effect in a league with these settings."""
+    evolving, fraction = settings.parameters, settings.search.noise.fraction
+    parameters = f"parameters = {', '.join(evolving)}"
+    for key in keys:
+        for prefix, parameter in SETTINGS_OF_PARAMETERS.items():
+            if parameter not in evolving and f"{key}.".startswith(f"{prefix}."):
+                raise UserError(
+                    f"{key} has no effect with {parameters}: expected {parameter} among them"
+                )
+        if _EVOLVED_SETTINGS.get(key) in evolving:
+            raise UserError(
+                f"{key} has no effect with {parameters}: expected"
+                f" ranges.{_EVOLVED_SETTINGS[key]}, because it evolves"
+            )
+        if not fraction and key.startswith("search.noise.") and not key.endswith(".fraction"):
+            raise UserError(
+                f"{key} has no effect with search.noise.fraction = 0: expected a larger fraction"
+            )

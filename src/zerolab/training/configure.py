@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple
 
 from zerolab.core.config import Settings, fill_in_variant_names, validate
 from zerolab.core.errors import UserError, quoted
 from zerolab.core.nested_tables import Assignment, assign, flatten, parse_assignments
-from zerolab.league.league_settings import ParameterName
+from zerolab.league.league_settings import SETTINGS_OF_PARAMETERS
 from zerolab.networks.network_settings import NetworkSettings
 from zerolab.networks.objectives import HEADS, Head, trained_heads
 from zerolab.rules.catalogue import parse_game
@@ -328,21 +328,17 @@ NO_EFFECT_RULES: tuple[NoEffectRule, ...] = (
         _when("final_evaluation.games", 0),
         "final_evaluation.games above 0",
     ),
-    NoEffectRule(
-        ("league.clock",), _does_not_evolve("threshold"), "threshold among league.parameters"
-    ),
-    NoEffectRule(("league.optimum",), _does_not_evolve("check"), "check among league.parameters"),
     *(
         NoEffectRule((f"network.heads.{name}.weight",), _is_not_learnt(name), "a loss such as sum")
         for name in HEADS
     ),
     *(
         NoEffectRule(
-            (f"league.ranges.{name}",),
-            _does_not_evolve(name),
-            f"{name} among league.parameters",
+            (f"league.{key}",),
+            _does_not_evolve(parameter),
+            f"{parameter} among league.parameters",
         )
-        for name in get_args(ParameterName)
+        for key, parameter in SETTINGS_OF_PARAMETERS.items()
     ),
 )  # fmt: skip
 """Rules for settings that have no effect but pass the validation of `TrainSettings`."""
