@@ -15,7 +15,13 @@ from hypothesis import strategies as st
 from evaluation.exhaustive import exhaustive
 from zerolab.core.errors import UserError
 from zerolab.evaluation.collecting import DatasetSettings, collect_positions
-from zerolab.evaluation.positions import join_positions, read_positions, write_positions
+from zerolab.evaluation.positions import (
+    MAX_BYTES,
+    join_positions,
+    max_position_count,
+    read_positions,
+    write_positions,
+)
 from zerolab.oracles.oracle import ILLEGAL_VALUE
 from zerolab.rules.catalogue import parse_game
 from zerolab.store import parquet
@@ -55,6 +61,18 @@ def test_written_positions_are_read_back(path):
         == (POSITIONS.action_values[0] == ILLEGAL_VALUE).sum()
     )
     assert table["ply"].to_pylist() == POSITIONS.plies.tolist()
+
+
+def test_every_permitted_number_of_positions_can_be_read(path, monkeypatch):
+    """The limit of memory allows for moves of the longest games."""
+    bytes_per_position = MAX_BYTES / max_position_count(GAME)
+    longest = POSITIONS.take(np.repeat(POSITIONS.plies.argmax(), 500))
+    write_positions(path, longest, {})
+    monkeypatch.setattr("zerolab.evaluation.positions.MAX_BYTES", int(500 * bytes_per_position))
+    assert len(read_positions(path)[0]) == 500
+    monkeypatch.setattr("zerolab.evaluation.positions.MAX_BYTES", int(250 * bytes_per_position))
+    with pytest.raises(UserError, match="of memory"):
+        read_positions(path)
 
 
 def test_empty_files_are_read_back(tmp_path):

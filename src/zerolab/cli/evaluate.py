@@ -40,7 +40,7 @@ from zerolab.evaluation.opponents import (
     print_perfect_play,
     save_accuracy_figure,
 )
-from zerolab.evaluation.positions import SolvedPositions, read_positions
+from zerolab.evaluation.positions import SolvedPositions, max_position_count, read_positions
 from zerolab.evaluation.public_sets import DEFAULT_GAME, PublicSet, is_text_set, read_public_set
 from zerolab.evaluation.solved_sets import (
     SetAccuracy,
@@ -331,7 +331,7 @@ def dataset(
     if game is None or positions is None:
         raise UserError("expected a game and --positions N, or --from FILE")
     parsed_game = parse_game(game)
-    check_bounds("positions", positions, _MAX_POSITIONS)
+    check_bounds("positions", positions, min(_MAX_POSITIONS, max_position_count(parsed_game)))
     options = {"seed": seed, "perfect": perfect, "one_per_game": one_per_game, "nodes": nodes}
     settings = validate(DatasetSettings, {**options, **parse_plies(plies)})
     name = game_name(parsed_game)

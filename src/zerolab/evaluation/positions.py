@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from zerolab.core.compiled import kernel
 from zerolab.core.errors import UserError, quoted
 from zerolab.oracles.oracle import ILLEGAL_VALUE, NotSolvedError, Oracle
-from zerolab.rules import rules
+from zerolab.rules import compiled_rules, rules
 from zerolab.rules.catalogue import game_name, parse_game
 from zerolab.rules.rules import ONGOING, Game, action_count
 from zerolab.store.checks import (
@@ -146,6 +146,10 @@ SCHEMA = 1
 
 _KIND = "solved positions"
 _NO_MOVE = -1
+MAX_BYTES = 1 << 32
+"""Limit on the size of a file of positions and on the memory of its columns."""
+_FIXED_BYTES = 32
+"""Bytes per position in memory without its moves and values, including validity bits."""
 _COLUMNS = pa.schema(
     [
         pa.field("game", pa.int64(), nullable=False),
@@ -251,6 +255,12 @@ def write_positions(path: Path, positions: SolvedPositions, metadata: Mapping[st
     write_table(path, table, head)
 
 
+def max_position_count(game: Game) -> int:
+    """Return the largest number of positions of a game in a file that can be read."""
+    values, moves = 4 * action_count(game), 2 * compiled_rules.max_plies(game)
+    return MAX_BYTES // (_FIXED_BYTES + values + moves)
+
+
 def content_digest(positions: SolvedPositions, metadata: Mapping[str, Any]) -> str:
     """Return the digest of a file's content, 32 hexadecimal digits."""
     head = json.dumps([game_name(positions.game), dict(metadata)], sort_keys=True)
@@ -265,7 +275,9 @@ def read_positions(path: Path, game: Game | None = None) -> tuple[SolvedPosition
     legal moves. Raises UserError if the file is missing or damaged, has a different kind or
     version, or contains positions of a game other than `game`.
     """
-    head, table = read_table(path, _COLUMNS, _KIND, SCHEMA, written_by="zerolab dataset")
+    head, table = read_table(
+        path, _COLUMNS, _KIND, SCHEMA, written_by="zerolab dataset", max_bytes=MAX_BYTES
+    )
     fields = (("game", str), ("digest", str), ("about", dict))
     if not all(isinstance(head.get(name), kind) for name, kind in fields):
         raise damaged_file_error(path, f"its metadata is not that of {_KIND}")
