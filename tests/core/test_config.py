@@ -42,6 +42,9 @@ class Learn(Settings):
     rate: float = Field(0.005, gt=0, le=1)
     order: Literal["all", "random"] = "all"
     shuffled: bool = True
+    sizes: tuple[int, ...] = ()
+    limit: Annotated[float, Field(gt=0)] | None = None
+    kernel: Literal[1, 3] = 1
 
 
 RULES: dict[str, type[VariantSettings]] = {
@@ -82,8 +85,13 @@ def error_lines(data: dict[str, Any]) -> list[str]:
         ({"learn": {"rate": float("nan")}}, "learn.rate = nan: expected a finite number"),
         ({"learn": {"epochs": "ten"}}, 'learn.epochs = "ten": expected a whole number'),
         ({"learn": {"epochs": 2.5}}, "learn.epochs = 2.5: expected a whole number"),
-        ({"learn": {"epochs": True}}, "learn: epochs = true: expected a whole number"),
-        ({"learn": {"rate": False}}, "learn: rate = false: expected a number"),
+        ({"learn": {"epochs": True}}, 'learn.epochs = "true": expected a whole number'),
+        ({"learn": {"rate": False}}, 'learn.rate = "false": expected a number'),
+        ({"learn": {"sizes": [1, True]}}, 'learn.sizes.1 = "true": expected a whole number'),
+        ({"learn": {"limit": True}}, 'learn.limit = "true": expected a number'),
+        ({"learn": {"kernel": True}}, 'learn.kernel = "true": expected 1 or 3'),
+        ({"learn": {"order": True}}, "learn.order = True: expected 'all' or 'random'"),
+        ({"title": True}, "title = True: expected a string"),
         ({"learn": {"shuffled": "maybe"}}, 'learn.shuffled = "maybe": expected true or false'),
         ({"learn": {"order": "any"}}, "learn.order = \"any\": expected 'all' or 'random'"),
         ({"learn": 5}, "learn = 5: expected a table of settings"),

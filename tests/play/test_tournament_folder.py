@@ -18,6 +18,7 @@ from zerolab.agents.agent import FORFEIT_ACTION, Agent
 from zerolab.agents.baselines import RandomPlayer
 from zerolab.core.config import validate
 from zerolab.core.errors import UserError
+from zerolab.oracles.oracle import NotSolvedError
 from zerolab.play import engine
 from zerolab.play import tournament as tournament_module
 from zerolab.play.pair_results import count_games
@@ -181,6 +182,29 @@ def test_interrupt_keeps_finished_games(tmp_path, monkeypatch):
         tournament.play(GAME, agents())
         assert set(finished) < set(tournament.games())
         assert len(tournament.games()) == 720
+
+
+def fail_with(error, folder, *names):
+    """Add players, of whom the last cannot play, to a tournament; record no game."""
+    with (
+        pytest.raises(type(error)),
+        Tournament.open_locked(folder, settings(players=dict.fromkeys(names, ""))) as tournament,
+    ):
+        tournament.record_games([])
+        raise error
+
+
+def test_players_are_removed_if_perfect_play_is_too_hard(tmp_path):
+    chosen = agents()[:2]
+    names = [agent.name for agent in chosen]
+    fail_with(NotSolvedError("too hard"), tmp_path, *names, "perfect")
+    assert Tournament.load(tmp_path) is None
+    played = play(tmp_path, chosen)
+    fail_with(NotSolvedError("too hard"), tmp_path, *names, "perfect")
+    assert list(Tournament.load(tmp_path).settings.players) == names
+    assert play(tmp_path, chosen) == played
+    fail_with(UserError("the disk is full"), tmp_path, *names, "later")
+    assert "later" in Tournament.load(tmp_path).settings.players
 
 
 def test_second_process_is_refused(tmp_path):

@@ -124,6 +124,7 @@ def test_judge_stops_at_deciding_pair():
     assert verdict == verdict_on_pairs(Sprt(0, 50), cumulative_pair_counts("a", games[:count])[-1])
     assert verdict.decision != "continue"
     assert Sprt(0, 50).judge_games("a", games[: count - 2])[1].decision == "continue"
+    assert Sprt(0, 50).judge_games("a", games, undecided=count - 6) == (count, verdict)
     assert Sprt(0, 50).judge_games("a", [])[1].decision == "continue"
 
 

@@ -171,6 +171,16 @@ def test_elo_and_time_objectives_with_two_workers(tmp_path, capsys):
     assert (tmp_path / "t" / "journal.jsonl").read_bytes() == before
 
 
+def test_workers_accept_objectives_without_a_match(tmp_path):
+    sets = [f"--set={each}" for each in (*TINY, "iterations=1")]
+    command = ["tune", GAME, "--preset", "smoke", "--objective", "loss", *sets]
+    folder = tmp_path / "t"
+    assert main([*command, "--folder", str(folder), "--trials", "2", "--workers", "2"]) == 0
+    chosen = plan(*TINY, "iterations=1", preset="smoke", objective="loss")
+    results = trial_results(TrialStore(folder, chosen))
+    assert [each.state for each in results] == ["complete"] * 2
+
+
 def test_trials_must_meet_the_same_opponent(tmp_path, capsys, monkeypatch):
     """A run that was the opponent has been trained further."""
     monkeypatch.chdir(tmp_path)

@@ -133,6 +133,10 @@ def play_tournament(
         require_path("folder", folder)
     require_callable("progress", progress)
     saved = Tournament.load(Path(folder)) if folder is not None else None
+    options = {"games": games, "openings": openings, "seed": seed}
+    has_options = any(value is not None for value in (game, *options.values()))
+    if saved is not None and not (agents or has_options or saved.remaining_blocks()):
+        return TournamentReport.from_tournament(saved)  # without agents, which may have moved
     names = [] if saved is None else list(saved.settings.players)
     parsed_game = game_from_name(
         saved.settings.game if game is None and saved is not None else game
@@ -140,7 +144,6 @@ def play_tournament(
     parsed = parse_tournament_agents(
         names, require_spec_strings(agents), parsed_game, game_example=GAME_OPTION_EXAMPLE
     )
-    options = {"games": games, "openings": openings, "seed": seed}
     settings = tournament_settings(saved, parsed, options)
     with tempfile.TemporaryDirectory(prefix="zerolab-") as temporary:
         path = Path(temporary) / "tournament" if folder is None else Path(folder)

@@ -185,6 +185,8 @@ def _play(folder: Path, settings: TournamentSettings, agents: Sequence[Agent]) -
         Tournament.open_locked(folder, settings) as tournament,
     ):
         if total := tournament.remaining_game_count():
+            if not agents:
+                raise UserError(f"{folder} has new players: expected the same command again")
             with progress_bar(str(folder), total, "games") as update:
                 tournament.play(agents[0].game, agents, update)
         report = TournamentReport.from_tournament(tournament)

@@ -82,11 +82,9 @@ def tune(
 
     options = {
         "game": game, "preset": preset, "assignments": set, "positions": positions,
-        "objective": objective, "and_time": and_ is not None, "seed": seed,
-        "allow_programs": allow_programs,
+        "objective": objective, "and_time": and_ is not None, "seed": seed, "games": games,
+        "opponent": opponent, "allow_programs": allow_programs,
     }  # fmt: skip
-    match = {"games": games, "opponent": opponent}
-    options |= {name: value for name, value in match.items() if value is not None}
     settings = validate(TuningSettings, options)
     console = Console(stderr=True)
     reporter = TerminalReporter if console.is_terminal else PlainReporter

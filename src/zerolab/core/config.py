@@ -5,9 +5,8 @@ Models, variants and messages share a file because they refer to each other.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Mapping, Sequence
-from functools import reduce
+from functools import lru_cache, reduce
 from operator import or_
 from types import NoneType
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar, get_args, get_type_hints
@@ -23,8 +22,8 @@ from pydantic import (
     model_validator,
 )
 
-from zerolab.core.errors import UserError, did_you_mean, one_line, quoted
-from zerolab.core.nested_tables import expand_variant_name, flatten
+from zerolab.core.errors import UserError, closest_value, did_you_mean, one_line, quoted
+from zerolab.core.nested_tables import expand_variant_name, flatten, truth_values_as_text
 
 _MAX_ERRORS = 20
 _MAX_REPR = 70
@@ -39,14 +38,14 @@ class Settings(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _refuse_truth_values_as_numbers(cls, data: Any) -> Any:
-        for name, value in data.items() if isinstance(data, Mapping) else ():
-            field = cls.model_fields.get(name) if isinstance(value, bool) else None
-            kinds = {field.annotation, *get_args(field.annotation)} if field else set()
-            if kinds & {int, float} and bool not in kinds:
-                expected = _EXPECTATIONS["int_type" if int in kinds else "float_type"]
-                raise ValueError(f"{name} = {str(value).lower()}: expected {expected}")
-        return data
+    def _truth_values_are_no_numbers(cls, data: Any) -> Any:
+        """Replace true and false by text in place of numbers; pydantic would convert them."""
+        if not isinstance(data, Mapping):
+            return data
+        return {
+            name: truth_values_as_text(value) if _is_numeric(cls, name) else value
+            for name, value in data.items()
+        }
 
     def model_dump(self, **options: Any) -> dict[str, Any]:
         """Return the settings as nested dictionaries without None, which TOML cannot express."""
@@ -62,6 +61,21 @@ class Settings(BaseModel):
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle as plain data, since the classes of some variants are created at run time."""
         return type(self).model_validate, (self.model_dump(mode="json"),)
+
+
+@lru_cache(4096)
+def _is_numeric(model: type[BaseModel], name: str) -> bool:
+    """Return whether a setting takes numbers, or lists of them, but neither text nor bool."""
+    field = model.model_fields.get(name)
+    leaves = list(_leaves(field.annotation)) if field else []
+    has_numbers = any(each in (int, float) or type(each) is int for each in leaves)
+    return has_numbers and not any(each in (bool, str) for each in leaves)
+
+
+def _leaves(annotation: Any) -> Iterator[Any]:
+    """Yield the types and literal values in an annotation."""
+    for each in get_args(annotation) or [annotation]:
+        yield from [each] if each is annotation else _leaves(each)
 
 
 class VariantSettings(Settings):
@@ -318,7 +332,6 @@ def _explain(model: type[BaseModel], detail: Mapping[str, Any]) -> str:
 
 _MIN_SIMILARITY = 0.5
 _MIN_SIMILARITY_ELSEWHERE = 0.8  # for a setting in another table
-_LONGEST_WORD = 100  # longer words are not misspelt names and are slow to compare
 
 
 def suggested_setting_key(
@@ -330,27 +343,18 @@ def suggested_setting_key(
     result is the most similar field of `parent`, the table that lacks the key, or a setting
     elsewhere with a very similar name.
     """
-    if len(key) > _LONGEST_WORD:
-        return ""
     prefix, _, name = key.rpartition(".")
     if named := find_setting_key(model, name):
         return named
-    fields = (
-        [f"{prefix}.{each}" if prefix else each for each in parent.model_fields] if parent else []
-    )
+    start = f"{prefix}." if prefix else ""
+    fields = [start + each for each in parent.model_fields] if parent else []
     by_key = {each.casefold(): each for each in fields}
     by_name = {each.rpartition(".")[2].casefold(): each for each in _sorted_keys(model)[::-1]}
     matches = [
-        *_close(key.casefold(), by_key, _MIN_SIMILARITY),
-        *_close(name.casefold(), by_name, _MIN_SIMILARITY_ELSEWHERE),
+        *closest_value(key.casefold(), by_key, _MIN_SIMILARITY),
+        *closest_value(name.casefold(), by_name, _MIN_SIMILARITY_ELSEWHERE),
     ]
     return max(matches)[1] if matches else ""
-
-
-def _close(word: str, known: Mapping[str, str], cutoff: float) -> Iterator[tuple[float, str]]:
-    """Yield the similarity of the closest known word, from `cutoff` to 1, and that word's value."""
-    for each in difflib.get_close_matches(word, known, n=1, cutoff=cutoff):
-        yield difflib.SequenceMatcher(None, each, word).ratio(), known[each]
 
 
 def find_setting_key(model: type[BaseModel], name: str) -> str:
@@ -373,10 +377,7 @@ def _sorted_keys(model: type[BaseModel]) -> list[str]:
 
 
 def _initials(name: str) -> str:
-    """Return the initials of a name of several words, or "." for a single word.
-
-    No setting can be called ".".
-    """
+    """Return the initials of several words, or ".", which no setting is called, for one word."""
     words = name.casefold().split("_")
     return "".join(word[:1] for word in words) if len(words) > 1 else "."
 

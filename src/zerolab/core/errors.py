@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 import reprlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from operator import index
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 _LONGEST_QUOTE = 80
 _LONGEST_PATH = 250
 _LONGEST_WORD = 100
-"""Length limit of `did_you_mean`: longer words are not misspelt names and are slow to compare."""
+"""Longest word to compare: longer words are not misspelt names and are slow to compare."""
 
 
 class UserError(Exception):
@@ -123,6 +123,15 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     spellings = {each.casefold(): each for each in known}
     close = difflib.get_close_matches(word.casefold(), list(spellings), n=1, cutoff=0.6)
     return f'; did you mean "{spellings[close[0]]}"?' if close else ""
+
+
+def closest_value(
+    word: str, known: Mapping[str, str], cutoff: float
+) -> Iterator[tuple[float, str]]:
+    """Yield the similarity of the closest known word, from `cutoff` to 1, and that word's value."""
+    if len(word) <= _LONGEST_WORD:
+        for each in difflib.get_close_matches(word, known, n=1, cutoff=cutoff):
+            yield difflib.SequenceMatcher(None, each, word).ratio(), known[each]
 
 
 class _Brief(reprlib.Repr):

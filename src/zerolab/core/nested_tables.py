@@ -191,3 +191,10 @@ def flatten(
 
 def _is_list_of_tables(value: Any) -> bool:
     return isinstance(value, list | tuple) and all(isinstance(each, Mapping) for each in value)
+
+
+def truth_values_as_text(value: Any) -> Any:
+    """Return a value with true and false, also in lists, replaced by text."""
+    if isinstance(value, list | tuple):
+        return [truth_values_as_text(each) for each in value]
+    return str(value).lower() if isinstance(value, bool) else value

@@ -285,12 +285,13 @@ def print_perfect_play(console: Console, report: PerfectPlayReport) -> None:
 
 
 def describe_score(pair: PairResult) -> str:
-    """Return the score of `pair.first` with its interval and effective number of games."""
+    """Return the score of `pair.first` with its interval, and the effect of repeated games."""
     score, (score_rate, low, high) = pair.score, pair.interval
+    repeated = pair.effective_games < score.game_count
     return (
         f"{percent(score_rate)} (95 % interval {percent(low)} to {percent(high)}),"
-        f" {score.wins} won, {score.draws} drawn, {score.losses} lost,"
-        f" {pair.effective_games:.0f} effective games"
+        f" {score.wins} won, {score.draws} drawn, {score.losses} lost"
+        + (f"; repeated games: as {pair.effective_games:.0f} independent ones" if repeated else "")
     )
 
 

@@ -42,11 +42,9 @@ def analysis_lines(player: Player, position: Position, keys: NDArray[np.uint64])
     """Return one line per legal action of an ongoing position, from best to worst.
 
     Search players provide visits, prior and value (in [-1, 1], for the side to move). Perfect
-    players provide the exact value (see `oracles.oracle.Oracle`). Raises GtpCommandError for other
-    players. `keys`, uint64[1], is the random stream of the move.
+    players provide the exact value (see `oracles.oracle.Oracle`). `keys`, uint64[1], is the random
+    stream of the move.
     """
-    if not isinstance(player, SearchPlayer | PerfectPlayer):
-        raise GtpCommandError(f"{player.name} provides no analysis")
     analysis = analyse_with_player(player, [position], keys)[0]
     return [
         f"{format_vertex(position, move.action)} {_statistics(move)}" for move in analysis.moves
@@ -69,8 +67,9 @@ logger = logging.getLogger(__name__)
 class GtpEngine:
     """Engine that executes the commands of a controller.
 
-    `make_player` creates the player for a game. It is called again when the board size changes, and
-    raises UserError for unsupported sizes. Random streams depend on `seed`, the number of games
+    `make_player` creates a new player for a game. It is called again for another player when an
+    analysis is requested, and when the board size changes, and raises UserError for unsupported
+    sizes. Random streams depend on `seed`, the number of games
     since the engine started, and the ply.
     """
 
@@ -240,6 +239,8 @@ class GtpEngine:
         position = self._with_mover(parse_colour(colour[0])) if colour else self._position
         if position.outcome is not None:
             raise GtpCommandError("the game is over")
+        if not isinstance(self._player, SearchPlayer | PerfectPlayer):
+            raise GtpCommandError(f"{self._player.name} provides no analysis")
         analyst = self._analyst_at(position)
         return "\n".join(analysis_lines(analyst, position, self._keys(position)))
 

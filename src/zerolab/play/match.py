@@ -84,12 +84,12 @@ class Match(NotebookView):
         score, result = self.score, pair_result(self.a, self.b, self.games)
         elo = self.elo_difference()
         columns: list[str | Column] = [
-            "agent", "opponent", "won", "drawn", "lost", "distinct games",
+            "agent", "opponent", "won", "drawn", "lost", Column("effective games", ".0f"),
             Column("score rate (95 % interval)", ".1%"), Column("Elo (95 % interval)", "+.0f"),
             Column("likelihood of superiority", ".1%"),
         ]  # fmt: skip
         row: list[Cell] = [
-            self.a, self.b, *score, self.distinct_count, result.interval, elo.interval, elo.los
+            self.a, self.b, *score, result.effective_games, result.interval, elo.interval, elo.los
         ]  # fmt: skip
         yield Table("match", "", columns, [row])
 
@@ -188,8 +188,8 @@ def play_sprt(
     """Play until the test ends, but at most `games` games.
 
     Game pairs are evaluated one at a time, so the verdict does not depend on how many games are
-    played in parallel. Repeated games add no evidence (see `ratings.sprt`). Raises
-    UserError for invalid bounds and for deterministic agents without openings.
+    played in parallel. Repeated games add no evidence (see `ratings.sprt`). Raises UserError for
+    invalid bounds and for deterministic agents without openings.
     """
     test = test.validated()
     _require_variety(a, b, openings)
@@ -205,6 +205,6 @@ def play_sprt(
             openings=openings, first_number=first_number,
         )  # fmt: skip
         played = [*(match.games if match else []), *more.games]
-        needed, verdict = test.judge_games(more.a, played)
+        needed, verdict = test.judge_games(more.a, played, first_number)
         match = Match(more.a, more.b, played[:needed])
     return TestedMatch(match, verdict)

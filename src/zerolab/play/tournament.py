@@ -17,11 +17,12 @@ from typing import Any
 
 from pydantic import Field, field_validator
 
-from zerolab.agents.agent import Agent
+from zerolab.agents.agent import Agent, check_program_starts
 from zerolab.agents.specs import GAME_OPTION_EXAMPLE, is_program_spec, parse_agents
 from zerolab.core.config import Settings, validate
 from zerolab.core.errors import UserError
 from zerolab.core.processes import available_cores
+from zerolab.oracles.oracle import NotSolvedError
 from zerolab.play.engine import (
     EngineSetup,
     ProgressCallback,
@@ -102,8 +103,8 @@ class Tournament:
         """Begin or resume a tournament, adding any new players in `settings`.
 
         Raises UserError if the tournament is in use by another process, if other settings differ,
-        or if the folder contains anything other than a tournament. If the caller raises a
-        UserError, new players without stored games are removed again, since they may be its cause.
+        or if the folder contains anything other than a tournament. After a NotSolvedError, which
+        means that perfect play is too hard, new players without stored games are removed again.
         """
         if not TOURNAMENT_FOLDER_KIND.matches(path):  # before the folder is created
             check_opening_length(parse_game(settings.game), settings.openings)
@@ -116,9 +117,9 @@ class Tournament:
             tournament = cls(path, settings)
             try:
                 yield tournament
-            except UserError:
+            except NotSolvedError:
                 known = saved.settings.players if saved else {}
-                with suppress(UserError):  # the first error is the one to report
+                with suppress(UserError, OSError):  # the first error is the one to report
                     tournament._remove_players_without_games(settings.players.keys() - known)
                 raise
 
@@ -137,7 +138,8 @@ class Tournament:
             settings = self.settings.model_copy(update={"players": players})
             TOURNAMENT_FOLDER_KIND.write_settings(self.path, settings.model_dump())
         else:
-            (self.path / TOURNAMENT_FOLDER_KIND.settings_file).unlink(missing_ok=True)
+            for name in (TOURNAMENT_FOLDER_KIND.settings_file, GAMES_FILE_NAME):
+                (self.path / name).unlink(missing_ok=True)
 
     def blocks(self) -> list[PairBlock]:
         """Return all blocks of the tournament."""
@@ -246,8 +248,9 @@ def parse_tournament_agents(
 ) -> list[Agent]:
     """Return the agents stored in a tournament folder, and those named by `specs`.
 
-    Raises UserError for fewer than two agents. Also raises UserError for programs named only in the
-    folder, because an untrusted folder must not be able to start programs.
+    Raises UserError for fewer than two agents, and for programs that do not start. Also raises
+    UserError for programs named only in the folder, because an untrusted folder must not be able to
+    start programs.
     """
     parse = partial(parse_agents, game_example=game_example)
     named = {agent.name: agent for agent in parse(specs, game)} if specs else {}
@@ -265,6 +268,9 @@ def parse_tournament_agents(
             f"number of players = {len(agents)}: expected at least two,"
             " as in zerolab tournament runs/demo random mcts:100"
         )
+    for name, agent in agents.items():
+        if is_program_spec(name) and name not in stored:
+            check_program_starts(agent)
     return list(agents.values())
 
 

@@ -98,8 +98,8 @@ _VARIETY_HINT = "use --openings 4, or ?temperature_plies=4 after a network, to v
 class MatchReport:
     """Result of a match from the point of view of agent A.
 
-    Repeated games widen intervals. Elo is on the BayesElo scale; JSON also
-    contains it on the scale of the model, as `elo_model`.
+    Repeated games widen intervals. Elo is on the BayesElo scale; JSON also contains it on the scale
+    of the model, as `elo_model`.
     """
 
     pair_result: PairResult
@@ -150,18 +150,19 @@ class MatchReport:
             f"score rate {percent(score_rate)} (95 % interval {percent(low)} to {percent(high)})",
             f"Elo difference {lead:+.1f} (95 % interval {lowest:+.1f} to {highest:+.1f});"
             f" likelihood of superiority {percent(elo.los)}",
-            _describe_counts(counts),
+            _describe_counts(counts, self.pair_result.effective_games),
             *_forfeits(counts),
         ]
         return lines + ([verdict_text(self.verdict)] if self.verdict else [])
 
 
-def _describe_counts(counts: GameCounts) -> str:
+def _describe_counts(counts: GameCounts, effective_games: float) -> str:
     text = f"{counts.game_count} games, {counts.distinct_count} distinct"
     if counts.distinct_count == counts.game_count:
         return text
-    effective = f"{counts.effective_count:.0f} independent games"
-    return f"{text}: intervals are as wide as for {effective}; {_VARIETY_HINT}"
+    return (
+        f"{text}: intervals are those of {effective_games:.0f} independent games; {_VARIETY_HINT}"
+    )
 
 
 def _forfeits(counts: GameCounts) -> list[str]:
@@ -318,7 +319,7 @@ class TournamentReport(NotebookView):
         counts = self.game_counts
         score_rate, low, high = _first_player_interval(counts)
         return [
-            _describe_counts(counts),
+            _describe_counts(counts, sum(pair.effective_games for pair in self.pairs)),
             f"moving first: {percent(score_rate)} of the points"
             f" (95 % interval {percent(low)} to {percent(high)})",
             *_forfeits(counts),

@@ -160,9 +160,9 @@ def _squared_repetitions(games: Iterable[RatedGame]) -> Counter[tuple[str, str, 
     squares: Counter[tuple[str, str, int]] = Counter()
     for game in games:
         key = repetition_key(game)
-        earlier = repetitions[key] if key is not None else 0
+        earlier = repetitions[key, game.result] if key is not None else 0
         squares[game.first, game.second, game.result] += 2 * earlier + 1  # (c + 1)^2 - c^2
-        repetitions[key] += 1
+        repetitions[key, game.result] += 1
     return squares
 
 

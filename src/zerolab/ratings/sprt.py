@@ -87,17 +87,20 @@ class Sprt(NamedTuple):
                 raise UserError(f"{name} = {risk:g}: expected more than 0 and less than 0.5")
         return self
 
-    def judge_games(self, player: str, games: Sequence[RatedGame]) -> tuple[int, SprtVerdict]:
+    def judge_games(
+        self, player: str, games: Sequence[RatedGame], undecided: int = 0
+    ) -> tuple[int, SprtVerdict]:
         """Return the number of games after which the test ends, and the verdict at that point.
 
         If the test does not end, the number is `len(games)`. Games 2j and 2j + 1 form a pair. The
         verdict is checked after every pair, so it does not depend on the number of games played at
-        the same time.
+        the same time. The first `undecided` games are known not to end the test.
         """
-        counts = cumulative_pair_counts(player, games)
+        first = undecided // 2
+        counts = cumulative_pair_counts(player, games)[first:]
         ratios = log_likelihood_ratio(counts, self.elo0, self.elo1)
         verdict = self.verdict(0.0)
-        for pair, llr in enumerate(ratios.tolist()):
+        for pair, llr in enumerate(ratios.tolist(), start=first):
             verdict = self.verdict(llr)
             if verdict.decision != "continue":
                 return 2 * pair + 2, verdict

@@ -125,7 +125,7 @@ class PlayedTournament:
 
     @cached_property
     def ratings(self) -> dict[str, Ratings]:
-        """Bayesian Elo of all players, from distinct games, by key of the tournament."""
+        """Bayesian Elo of all players, by key of the tournament."""
         return {each.key: _rate(self.scores[each.key]) for each in self.planned_tournaments}
 
     @cached_property

@@ -42,7 +42,7 @@ class Gate(VariantSettings):
         """Return True if the candidate replaces the best network.
 
         `score` is the candidate's score over all games. `los` is the likelihood that the candidate
-        is stronger, estimated from distinct games.
+        is stronger, estimated from the effective number of games.
         """
         raise NotImplementedError
 

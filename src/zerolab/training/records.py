@@ -246,7 +246,7 @@ class WarmStartMatchRecord(Record):
     distinct_games: GameCount
     """Distinct games; the same moves with colours swapped count separately."""
     los: Share
-    """Likelihood that plain search is stronger, estimated from distinct games."""
+    """Likelihood that plain search is stronger, from the effective number of games."""
     over: bool
     """True if the warm start ends after this iteration."""
 

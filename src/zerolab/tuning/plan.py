@@ -59,11 +59,13 @@ class TuningSettings(Settings):
     seed: int = Field(default=0, ge=0, lt=1 << 62)
     """Seed of the search. Trial n trains with the seed `seed` + n."""
 
-    games: int = Field(default=200, ge=2, le=1_000_000)
-    """Number of games in the match for the ``elo`` objective, half of them with each colour."""
+    games: int | None = Field(default=None, ge=2, le=1_000_000)
+    """Number of games in the match for the ``elo`` objective, half of them with each colour; 200 if
+    None."""
 
-    opponent: str = "mcts:100?tie_break=random"
-    """Opponent in the match for the ``elo`` objective."""
+    opponent: str | None = None
+    """Opponent in the match for the ``elo`` objective; mcts:100?tie_break=random
+    if None."""
 
     allow_programs: bool = False
     """True to allow running programs that a preset file names; see `resolve_settings`."""
@@ -75,8 +77,18 @@ class TuningSettings(Settings):
 
     @field_validator("games")
     @classmethod
-    def _even(cls, games: int) -> int:
-        return require_even_games(games)
+    def _even(cls, games: int | None) -> int | None:
+        return None if games is None else require_even_games(games)
+
+    @property
+    def match_games(self) -> int:
+        """Number of games in the match, with its default."""
+        return self.games or 200
+
+    @property
+    def match_opponent(self) -> str:
+        """Opponent in the match, with its default."""
+        return self.opponent or "mcts:100?tie_break=random"
 
     @property
     def is_maximised(self) -> bool:
@@ -143,7 +155,7 @@ class TuningPlan:
         settings, match = self.settings, {}
         if self.opponent is not None:
             match = {
-                "games": settings.games, "opponent": settings.opponent,
+                "games": settings.match_games, "opponent": settings.match_opponent,
                 "opponent_identity": self.opponent.identity,
             }  # fmt: skip
         space = {
@@ -181,15 +193,16 @@ class TuningPlan:
         """Return the opponent in the match for the ``elo`` objective; None for other objectives."""
         settings = self.settings
         if settings.objective != "elo":
-            for name in sorted({"games", "opponent"} & settings.model_fields_set):
-                raise UserError(
-                    f"{name} = {quoted(getattr(settings, name))} applies only to the elo"
-                    f" objective, not to {quoted(settings.objective)}"
-                )
+            for name, value in (("games", settings.games), ("opponent", settings.opponent)):
+                if value is not None:
+                    raise UserError(
+                        f"{name} = {quoted(value)} applies only to the elo objective, not to"
+                        f" {quoted(settings.objective)}"
+                    )
             return None
-        opponent = parse_agents([settings.opponent], self.game)[0]
+        opponent = parse_agents([settings.match_opponent], self.game)[0]
         check_opening_length(self.game, OPENING_PLIES)
-        if is_program_spec(settings.opponent):
+        if is_program_spec(settings.match_opponent):
             check_program_starts(opponent)
         return opponent
 

@@ -164,9 +164,9 @@ def _elo(run: RunFolder, plan: TuningPlan, display: TrialDisplay) -> Interval:
     assert plan.opponent is not None  # checked by the plan
     agent = agent_of_run(run, run.progress.best)
     title = f"{agent.name} against {plan.opponent.name}"
-    with display.progress_bar(title, settings.games, "games") as update:
+    with display.progress_bar(title, settings.match_games, "games") as update:
         match = play_match(
-            plan.game, agent, plan.opponent, settings.games, settings.seed,
+            plan.game, agent, plan.opponent, settings.match_games, settings.seed,
             progress=update, openings=OPENING_PLIES,
         )  # fmt: skip
     return match.elo_difference().interval

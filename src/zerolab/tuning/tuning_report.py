@@ -285,7 +285,9 @@ def draw_trials_and_importance(report: TuningReport) -> Figure:
     panels = figure.subplots(1, count, squeeze=False)[0]
     draw_trials = _draw_front if report.settings.and_time else _draw_history
     handles = draw_trials(panels[0], report)
-    panels[0].set_ylabel(_AXES[report.settings.objective].format(opponent=report.settings.opponent))
+    panels[0].set_ylabel(
+        _AXES[report.settings.objective].format(opponent=report.settings.match_opponent)
+    )
     panels[0].grid(alpha=0.3)
     if report.importance:
         _draw_importance(panels[1], report.importance)
