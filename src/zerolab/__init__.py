@@ -65,7 +65,10 @@ if TYPE_CHECKING:
         StudyReport as StudyReport,
         study_report as study_report,
     )
-    from zerolab.core.errors import UserError as UserError
+    from zerolab.core.errors import (
+        MissingExtraError as MissingExtraError,
+        UserError as UserError,
+    )
     from zerolab.evaluation.positions import SolvedPositions as SolvedPositions
     from zerolab.oracles.oracle import NotSolvedError as NotSolvedError
     from zerolab.rules.catalogue import parse_game as parse_game
@@ -89,7 +92,7 @@ _NAMES_BY_MODULE = {
         "CumulativeCost", "Record", "ReferenceMoveTimes", "Run", "StudyReport", "cost_to_reach",
         "export_network", "open_run", "read_cost_reference", "run_costs", "study_report", "train",
     ),
-    "zerolab.core.errors": ("UserError",),
+    "zerolab.core.errors": ("MissingExtraError", "UserError"),
     "zerolab.evaluation.positions": ("SolvedPositions",),
     "zerolab.oracles.oracle": ("NotSolvedError",),
     "zerolab.rules.catalogue": ("parse_game",),

@@ -130,6 +130,7 @@ def test_file_without_positions_is_not_written(tmp_path, capsys):
         (["gobang:3x3:3", "--positions", "5", "--out", "."], "it is a folder"),
         (["gobang:3x3:3", "--positions", "1" * 4000], "expected at least 1 and at most"),
         (["othello:8x8", "--positions", "20000000"], "at most 7837531"),
+        (["gobang:3x3:3", "--positions", "5", "--out", "x.csv"], "ends in .parquet"),
         (["gobang:3x3:3", "--positions", "5", "--plies", "1" * 5000], "expected LOW:HIGH"),
         (["gobang:3x3:3", "--positions", "5", "--seed", "1" * 4000], "expected less than"),
         (["gobang:3x3:3", "--positions", "5", "--nodes", "1" * 4000], "nodes = "),

@@ -178,7 +178,7 @@ def test_unsolved_positions_are_counted(monkeypatch, capsys):
         (["random"], "expected --game"),
         (["nobody", "--game", "gobang:3x3:3"], "nobody"),
         (["random", "--positions", "FILE", "--game", "othello:6x6"], "not for othello:6x6"),
-        (["random", "--positions", "nowhere.parquet"], "is not a file"),
+        (["random", "--positions", "nowhere.parquet"], "does not exist"),
         (["random", "--positions", "SET"], "line 2: move 7: column 4 is full"),
         (["random", "--game", "gobang:3x3:3", "--positions", "SET"], 'move 1 is "1": expected'),
         (["random", "--positions", "FILE", "--figure", "x.xyz"], "expected an extension"),

@@ -50,6 +50,23 @@ def test_finished_run_says_how_to_go_on(width, smoke_run, tmp_path, monkeypatch,
     assert len(output.splitlines()) < 25
 
 
+def test_extended_run_resumes_at_the_next_iteration(smoke_run, tmp_path, capsys):
+    folder = tmp_path / "run"
+    shutil.copytree(smoke_run, folder)
+    options = ["--set", "iterations=3"]
+    assert main(["train", "--run", str(folder), *options]) == 0
+    assert f"{folder}: resumed at iteration 3\n" in capsys.readouterr().out
+
+
+def test_misspelt_run_does_not_begin_a_new_one(smoke_run, tmp_path, capsys):
+    shutil.copytree(smoke_run, tmp_path / "demo")
+    assert main(["train", "--run", str(tmp_path / "demmo"), "--set", "iterations=3"]) == 2
+    message = capsys.readouterr().err
+    assert "demmo is not a run: expected a run to resume" in message
+    assert f'did you mean "{tmp_path / "demo"}"?' in message
+    assert not (tmp_path / "demmo").exists()
+
+
 def test_verbose_prints_all_settings(smoke_run, tmp_path, capsys):
     folder = tmp_path / "run"
     shutil.copytree(smoke_run, folder)

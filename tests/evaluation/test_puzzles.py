@@ -166,6 +166,19 @@ def test_command_writes_graded_puzzles(tmp_path, capsys):
     assert all(set(line["misses"]) == set(BASELINE_GRADER_SPECS) for line in lines)
 
 
+def test_existing_files_are_kept(tmp_path, capsys):
+    path = tmp_path / "puzzles.jsonl"
+    path.write_text("my notes")
+    command = ["puzzles", GAME, "--count", "1", "--output"]
+    assert main([*command, str(path)]) == 2
+    assert f"{path} exists: expected a different file, or --overwrite" in capsys.readouterr().err
+    assert path.read_text() == "my notes"
+    assert main([*command, str(tmp_path / "notes.txt")]) == 2
+    assert "ends in .jsonl" in capsys.readouterr().err
+    assert main([*command, str(path), "--overwrite"]) == 0
+    assert len(read_puzzles(path)) == 1
+
+
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [

@@ -33,7 +33,7 @@ def zerolab(player, game):
     return shlex.join(through("from gtp.serve import serve; serve()", player, game))
 
 
-def fake_player(fault, log, when="with C3", timeout=10.0):
+def fake_player(fault, log, when="with C3", timeout=60.0):
     return GtpPlayer(TIC_TAC_TOE, command(fault, log, when), timeout)
 
 
@@ -94,7 +94,7 @@ def test_engine_with_search_beats_random():
     ],
 )
 def test_failing_engine_forfeits_only_current_game(fault, reason, starts, tmp_path, caplog):
-    player = fake_player(fault, tmp_path / "log", timeout=2.0)
+    player = fake_player(fault, tmp_path / "log", timeout=10.0 if fault == "hang" else 60.0)
     assert chosen_actions(player, [], [C3], [B2], [B2, 0]) == [0, FORFEIT_ACTION, 0, 1]
     [record] = caplog.records
     assert record.levelno == logging.WARNING
@@ -163,8 +163,9 @@ def choose_one(player):
     ],
 )
 def test_programs_without_gtp_are_refused(words, game, reason):
+    timeout = 0.5 if words.startswith("sleep") else 60.0
     with pytest.raises(UserError, match=reason) as error:
-        GtpPlayer(parse_game(game), words, timeout=0.5).start(1)
+        GtpPlayer(parse_game(game), words, timeout=timeout).start(1)
     assert f'gtp:"{words}" cannot play {game}: ' in str(error.value)
     assert "\n" not in str(error.value)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import partial
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 pytest.importorskip("ray")
 
+from forks import wait_for
 from zerolab.core.errors import UserError
 from zerolab.core.ray_cluster import ray
 from zerolab.play.ray_service import ActorGroup, ActorPlacement, RaySearchService, place_actors
@@ -68,11 +70,22 @@ def test_actors_survive_iterations_without_their_cache():
         assert service.search_counts["remembered"] == 0
 
 
+def process_of(actor):
+    """Return the number of an actor's process; None while it is restarted."""
+    try:
+        return ray.get(actor.__ray_call__.remote(lambda _: os.getpid()))
+    except ray.exceptions.RayActorError:
+        return None
+
+
 def test_killed_actor_is_restarted():
     expected = local_results(SEARCHES)
     with RaySearchService(NAME, SPEC, SEARCHES, 2) as service:
         service.search(STATES)
-        ray.kill(ActorGroup.current.handles[0], no_restart=False)
+        (killed, *_) = ActorGroup.current.handles
+        before = process_of(killed)
+        ray.kill(killed, no_restart=False)
+        wait_for(lambda: process_of(killed) not in (None, before))
         assert_equal(service.search(STATES), expected)
         # The other actor still has its cache.
         assert 16 < service.search_counts["searched"] < 32

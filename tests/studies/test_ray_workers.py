@@ -121,20 +121,23 @@ def ray_processes():
 
 
 def kill_a_node(execution, cluster, before):
-    """Kill a node once all runs have made progress; append their metrics to `before`."""
+    """Kill a node once all runs have made progress.
+
+    Their metrics, and whether they are finished, are appended to `before`.
+    """
     runs = [execution.folder.run_path(run) for run in execution.design.runs]
 
     def are_in_progress():
         return all(is_run(run) and RunFolder.open(run).progress.iteration > 2 for run in runs)
 
     wait_for(are_in_progress, SECONDS)
-    before += [RunFolder.open(run).metrics() for run in runs]
+    before += [(each.metrics(), each.progress.finished) for each in map(RunFolder.open, runs)]
     cluster.remove_node(next(iter(cluster.worker_nodes)), allow_graceful=False)
 
 
 def test_study_that_loses_a_node_ends_like_a_local_one(tmp_path, cluster):
     here, there = execution_in(tmp_path / "here"), execution_in(tmp_path / "there")
-    before: list[list[dict]] = []
+    before: list[tuple[list[dict], bool]] = []
     killer = threading.Thread(target=kill_a_node, args=[there, cluster, before])
     killer.start()
     assert (
@@ -144,8 +147,9 @@ def test_study_that_loses_a_node_ends_like_a_local_one(tmp_path, cluster):
     killer.join()
     cluster.add_node(num_cpus=1)
     after = [RunFolder.open(there.folder.run_path(run)).metrics() for run in there.design.runs]
-    for first, last in zip(before, after, strict=True):
-        assert 6 <= len(first) < len(last)
+    assert not all(was_finished for _, was_finished in before)
+    for (first, was_finished), last in zip(before, after, strict=True):
+        assert 6 <= len(first) < len(last) + was_finished
         assert last[: len(first)] == first  # equal wall times show that nothing was repeated
 
     assert here.perform_all(LocalWorkers(2), lambda view: None) == {}
@@ -165,6 +169,12 @@ def _work(root, address):
     execution_in(root).perform_all(RayWorkers(address, root, 1), lambda view: None)
 
 
+def _new_processes(former, snapshots):
+    """Return Ray's working processes that are not among the former ones; append them to a list."""
+    snapshots.append({each: name for each, name in ray_processes().items() if each not in former})
+    return snapshots[-1]
+
+
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks at processes in /proc")
 @pytest.mark.parametrize("where", ["local", "cluster"])
 def test_killed_study_leaves_no_process(tmp_path, where, request):
@@ -179,8 +189,10 @@ def test_killed_study_leaves_no_process(tmp_path, where, request):
     try:
         wait_for(lambda: not process.is_alive() or has_begun(run), SECONDS)
         assert process.is_alive()
-        at_work = {each: name for each, name in ray_processes().items() if each not in former}
-        assert len(at_work) == (3 if where == "local" else 1)
+        expected = 3 if where == "local" else 1
+        snapshots = []  # between two tasks, a worker has another name
+        wait_for(lambda: len(_new_processes(former, snapshots)) == expected, SECONDS)
+        at_work = snapshots[-1]
         assert RunFolder.open(run).is_locked
     finally:
         process.kill()

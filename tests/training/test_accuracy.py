@@ -104,7 +104,7 @@ def test_curves_include_accuracy(trained):
     ("settings", "expected"),
     [
         (["accuracy.positions="], "every = 2 needs solved positions"),
-        (["accuracy.positions=nowhere.parquet"], "is not a file"),
+        (["accuracy.positions=nowhere.parquet"], "does not exist"),
         (["game=gobang:4x4:3"], "has positions for gobang:3x3:3, not for gobang:4x4:3"),
         (["accuracy.every=-1"], "accuracy.every = -1: expected at least 0"),
     ],

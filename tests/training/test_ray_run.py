@@ -86,7 +86,7 @@ def use_actors(executor, count):
         for actor in executor._actors[count:]:
             executor._lose(actor)
             ray.kill(actor.handle)
-    wait_for(lambda: executor.actor_count == count == len(executor._actors), 120)
+    wait_for(lambda: executor.actor_count == count == len(executor._actors), 300)
 
 
 @pytest.mark.parametrize("count", [1, 2, ACTORS])
@@ -108,8 +108,9 @@ class _KillsActors(NullReporter):
         name = title.split()[0]
         if name == "learn" or name in self.titles:
             return
-        wait_for(lambda: next(self._executor._free_actors(), None))
-        actor = next(self._executor._free_actors())
+        free: list[ActorState] = []
+        wait_for(lambda: free.extend(self._executor._free_actors()) or free)
+        (actor, *_) = free
         ray.kill(actor.handle)
         wait_for(lambda: _is_dead(actor))
         self.titles.append(name)
@@ -220,7 +221,7 @@ def test_actor_with_other_game_file_is_not_used(executor, monkeypatch):
     monkeypatch.setattr(executor, "_message", messages.append)
     use_actors(executor, 1)
     executor._count = 2
-    wait_for(lambda: executor._refused and messages, 120)
+    wait_for(lambda: executor._refused and messages, 300)
     (message,) = [each for each in messages if "not used" in each]
     assert "game file" in message
     assert "instead of other" in message
@@ -351,9 +352,9 @@ def test_interrupted_command_resumes_without_the_cluster(episodic, local, tmp_pa
             stdout=file, stderr=file,
         )  # fmt: skip
     try:
-        wait_for(lambda: process.poll() is not None or (folder / "metrics.jsonl").exists())
+        wait_for(lambda: process.poll() is not None or (folder / "metrics.jsonl").exists(), 300)
         process.send_signal(signal.SIGINT)
-        assert process.wait(60) == 130, output.read_text()
+        assert process.wait(300) == 130, output.read_text()
     finally:
         process.kill()
     text = output.read_text()

@@ -11,8 +11,10 @@ from tuning_trials import GAME, distance, plan, settings
 from promised import contents
 from zerolab.cli.main import main
 from zerolab.core.errors import UserError
+from zerolab.core.nested_tables import flatten
 from zerolab.core.processes import fork_server_context
 from zerolab.report.table import Interval
+from zerolab.training.configure import ineffective_preset_settings, resolve_settings
 from zerolab.tuning.search import work_on_trials
 from zerolab.tuning.space import Alternatives, Range, SearchSpace
 from zerolab.tuning.trials import TrialJournal, TrialStore
@@ -111,7 +113,7 @@ def test_invalid_search_spaces_get_one_line_errors(tmp_path, capsys, assignments
     ("arguments", "message_part"),
     [
         (["--set=learn.epochs=1..3"], "the accuracy objective needs solved positions"),
-        (["--set=learn.epochs=1..3", "--positions=nowhere"], "is not a file"),
+        (["--set=learn.epochs=1..3", "--positions=nowhere"], "does not exist"),
         (["--set=learn.epochs=1..3", "--positions=x", "--objective=loss"], 'positions = "x"'),
         (["--set=learn.epochs=1..3", "--objective=strength"], "strength"),
         (["--set=learn.epochs=1..3", "--objective=loss", "--and=size"], "size"),
@@ -126,6 +128,21 @@ def test_invalid_search_spaces_get_one_line_errors(tmp_path, capsys, assignments
 )
 def test_invalid_options_get_one_line_errors(tmp_path, capsys, arguments, message_part):
     require_refusal(tmp_path, capsys, message_part, *arguments)
+
+
+def test_presets_of_trials_contain_no_setting_without_effect(tmp_path):
+    """The smoke preset contains a warm-start ramp, but no warm start."""
+    chosen = plan()
+    preset = tmp_path / "best.toml"
+    preset.write_text(chosen.trial_preset(chosen.space.corner_values(0), 3))
+    assert "warm_start" not in preset.read_text()
+    settings = resolve_settings(None, str(preset))
+    assert ineffective_preset_settings(settings, str(preset)) == []
+    trial = chosen.trial_settings(chosen.space.corner_values(0), 3)
+    expected = dict(flatten(trial.model_dump()))
+    for key, value in flatten(settings.model_dump()):
+        if not key.startswith(("warm_start", "preset", "final_evaluation")):
+            assert value == expected[key], key
 
 
 def test_setting_without_effect_in_all_trials_is_refused():

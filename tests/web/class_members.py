@@ -44,7 +44,7 @@ class Members:
 
     def finished(self):
         """Return the standings at the end of the tournament."""
-        wait_for(lambda: not self.classroom.record.tournament.is_playing)
+        wait_for(lambda: not self.classroom.record.tournament.is_playing, 400)
         return self.standings()
 
     def standings(self):

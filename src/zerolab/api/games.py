@@ -87,7 +87,7 @@ def play_sprt(
     elo0: float = 0.0,
     elo1: float = 50.0,
     games: int = 2000,
-    openings: int = 2,
+    openings: int = 4,
     seed: int = 0,
     game: str | None = None,
     progress: Callable[[int], object] = lambda done: None,

@@ -174,6 +174,8 @@ def load_network(spec: str) -> Network:
     )
     if not isinstance(spec, str) or fixed_game(spec) is None:
         raise missing_network
+    if "?" in spec:
+        raise UserError(f"{quoted(spec)}: expected no options, since a network does not search")
     agent = parse_agent(spec)
     if agent.load_evaluator is None:
         raise missing_network

@@ -272,3 +272,14 @@ def parse_plies(text: str) -> dict[str, int]:
         raise UserError(f"--plies {quoted(text)}: expected LOW:HIGH, such as 20:, 8:30 or :12")
     ends = zip(("first_ply", "last_ply"), match.groups(), strict=True)
     return {name: int(digits) for name, digits in ends if digits}
+
+
+def missing_run_error(folder: Path) -> UserError:
+    """Return the error for a folder that is no run, if nothing describes a new run."""
+    from zerolab.store.run_folder import is_run
+
+    runs = [str(each) for each in folder.parent.glob("*") if is_run(each)]
+    return UserError(
+        f"{quoted(folder)} is not a run: expected a run to resume, or the game or --preset of a new"
+        f" run{did_you_mean(str(folder), runs)}"
+    )

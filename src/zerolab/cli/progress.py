@@ -224,7 +224,9 @@ def print_run_header(
         line = f"{title:{width}}  {text}"
         console.print(wrap_line(line, None if console.soft_wrap else console.width, width + 2))
     progress = run.progress
-    resumed = f"resumed at iteration {progress.iteration}, {progress.stage}"
+    is_extended = progress.finished and settings.iterations >= progress.iteration
+    stage = "" if is_extended else f", {progress.stage}"
+    resumed = f"resumed at iteration {min(progress.iteration, settings.iterations)}{stage}"
     state = "new run" if progress == RunProgress() else resumed
     if not verbose:
         console.print(f"all settings: --verbose, or {run.path / 'config.toml'}")

@@ -311,7 +311,11 @@ def findings(
     if output is not None:
         check_output_path(output)
     if not folder.is_dir():
-        raise UserError(f"--folder {quoted(folder)}: expected the folder of studies")
+        problem = "is not a folder" if folder.exists() else "does not exist"
+        raise UserError(
+            f"--folder {quoted(folder)} {problem}: expected a folder with studies, as from zerolab"
+            " study NAME, or with their ledgers, such as docs/results"
+        )
     ledgers, refused = read_ledgers(folder)
     with progress_bar("findings", len(ledgers), "ledgers") as update:
         studies, unfit = judge_studies(ledgers, update)

@@ -220,6 +220,7 @@ def puzzles(
     agents: tuple[str, ...] = (),
     seconds: float = 2.0,
     seed: int = 0,
+    overwrite: bool = False,
 ) -> None:
     """Write puzzles: positions in which only one move wins, or only one move holds the draw.
 
@@ -235,13 +236,18 @@ def puzzles(
     Args:
         game: Game, such as connect_four:5x5.
         count: Number of puzzles; no more than half may be easy, judging by estimated grades.
-        output: File to write; the Puzzles page reads runs/puzzles/*.jsonl.
+        output: New file to write, ending in .jsonl; the Puzzles page reads runs/puzzles/*.jsonl.
         agents: Agents that grade the puzzles, in addition to random moves and MCTS.
         seconds: Time limit for solving a position; positions not solved in time are skipped.
         seed: Seed of the random games.
+        overwrite: Replace an existing file.
     """
     _check(count, seconds, seed)
     check_output_path(output)
+    if output.suffix != ".jsonl":
+        raise UserError(f"--output {quoted(output)}: expected a name that ends in .jsonl")
+    if output.exists() and not overwrite:
+        raise UserError(f"{quoted(output)} exists: expected a different file, or --overwrite")
     parsed_game = parse_game(game)
     name = game_name(parsed_game)
     graders = parse_agents([*BASELINE_GRADER_SPECS, *agents], parsed_game)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import tyro
 
 from zerolab.cli.output import print_lines
-from zerolab.cli.parse import Assignments
+from zerolab.cli.parse import Assignments, missing_run_error
 from zerolab.cli.process import advise_resuming
 from zerolab.core.errors import UserError
 from zerolab.core.resources import peak_memory_mib
@@ -119,6 +119,8 @@ def train(
         run_folder, settings = _resume(folder, game, preset, set, allow_programs)
         require_frozen_trunk(transfer, settings.learn.frozen)
     else:
+        if run is not None and not (game or preset or from_):
+            raise missing_run_error(run)
         settings = resolve_settings(
             game, preset or DEFAULT_PRESET, set, allow_programs=allow_programs
         )

@@ -133,8 +133,8 @@ def league(
 
     Args:
         game: Game to play.
-        agent: Run whose network all players use, such as runs/demo or runs/demo@12; no network by
-            default.
+        agent: Run or .zerolab file whose network all players use, such as runs/demo@12; no network
+            by default.
         games: Total number of games, including those already in the folder.
         set: League setting to change, such as active=20 or ranges.c=[1,4]; can be repeated.
         seed: Seed of all random streams.

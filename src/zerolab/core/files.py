@@ -161,6 +161,9 @@ def make_folder(path: Path) -> None:
     check_valid_path(path)
     try:
         path.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        file = next(each for each in (path, *path.parents) if each.exists())
+        raise UserError(f"{quoted(file)} is a file: expected a folder") from None
     except OSError as error:
         raise UserError(f"cannot create the folder {quoted(path)}: {_reason(error)}") from error
 

@@ -384,7 +384,8 @@ def _reuse_finished(path: Path, game: Game, request: dict[str, Any]) -> dict[str
 
 
 def _shown(value: Any) -> str:
-    return "no limit" if value is None else quoted(value)
+    text = str(value).lower() if isinstance(value, bool) else quoted(value)
+    return "no limit" if value is None else text
 
 
 def write_manifest(

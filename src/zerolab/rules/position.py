@@ -76,10 +76,12 @@ class Position:
         """Return the position that has the given pieces on the board.
 
         `board` is int8[rows, columns], as returned by the `board` method. Raises UserError for
-        boards that the notation of the game recognises as unreachable, and for games without
-        support for setting up positions.
+        other arrays, for boards that the notation of the game recognises as unreachable, and for
+        games without support for setting up positions.
         """
         game_value = game if is_game(game) else parse_game(game)
+        if not isinstance(board, np.ndarray) or not np.isin(board, (1, 0, -1)).all():
+            raise UserError(f"board = {quoted(board)}: expected an array of 1, 0 and -1")
         if board.shape != game_value[:2]:
             shape, size = ("x".join(map(str, each)) for each in (board.shape, game_value[:2]))
             raise UserError(f"the board has {shape} cells: expected {size}")

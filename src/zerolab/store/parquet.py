@@ -66,7 +66,8 @@ def read_table(
     """
     check_valid_path(path)
     if not path.is_file():
-        raise UserError(f"{quoted(path)} is not a file: expected {kind} written by {written_by}")
+        problem = "is not a file" if path.exists() else "does not exist"
+        raise UserError(f"{quoted(path)} {problem}: expected {kind} written by {written_by}")
     content = pa.py_buffer(read_bytes(path, max_bytes))
     if _MAGIC not in (bytes(content[: len(_MAGIC)]), bytes(content[-len(_MAGIC) :])):
         raise UserError(
@@ -98,6 +99,11 @@ def _checked_header(
     if _METADATA not in metadata:
         raise UserError(f"{quoted(path)} was not written by {written_by}")
     header = dict(json.loads(metadata[_METADATA]))
+    if isinstance(header.get("kind"), str) and header["kind"] != kind:
+        raise UserError(
+            f"{quoted(path)} has the content {quoted(header['kind'])}: expected {kind} written by"
+            f" {written_by}"
+        )
     if header.get("kind") != kind:
         raise damaged_file_error(path, f"its metadata is not that of {kind}")
     check_schema_version(path, header.get("schema"), schema_version)

@@ -13,7 +13,7 @@ from zerolab.agents.agent import Agent, check_program_starts
 from zerolab.agents.specs import is_program_spec, parse_agents
 from zerolab.core.config import Settings
 from zerolab.core.errors import UserError, one_line, quoted
-from zerolab.core.nested_tables import Assignment
+from zerolab.core.nested_tables import Assignment, assign, flatten
 from zerolab.play.pairings import check_opening_length, require_even_games
 from zerolab.rules.catalogue import canonical_game_name, parse_game
 from zerolab.rules.rules import Game
@@ -139,8 +139,11 @@ class TuningPlan:
 
         Raises UserError if the values are incompatible.
         """
-        tables = explicit_settings(self._resolve(values, number))
-        return tomli_w.dumps({key: value for key, value in tables.items() if key != "preset"})
+        settings, tables = self._resolve(values, number), dict[str, Any]()
+        for key, value in flatten(explicit_settings(settings)):
+            if key != "preset" and not no_effect_message(settings, key):
+                assign(tables, key.split("."), value)
+        return tomli_w.dumps(tables)
 
     def trial_settings(self, values: TrialValues, number: int) -> TrainSettings:
         """Return the training settings of a trial.

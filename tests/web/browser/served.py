@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:  # playwright may be missing
     from playwright.sync_api import Browser, Page
 
-SECONDS = 60
+SECONDS = 180
 """Time limit for every wait, with a margin for busy machines."""
 
 PHONE = {"width": 360, "height": 740}

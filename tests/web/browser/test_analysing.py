@@ -30,6 +30,7 @@ def test_analysis_shows_visits_solution_and_tree(page: Page) -> None:
 
 def test_positions_can_be_edited_and_moves_pasted(page: Page) -> None:
     page.goto(f"/analyse#game={GAME}&agents=mcts:20")
+    expect(page.locator("#board .target")).to_have_count(16)
     page.click("summary")
     page.fill("#pasted", "1. 0 3 2. 1 *")
     page.click("#paste")
@@ -92,6 +93,7 @@ def test_arrow_keys_belong_to_the_page_or_to_the_board(page: Page) -> None:
 
 def test_change_of_game_ends_editing(page: Page) -> None:
     page.goto(f"/analyse#game={GAME}&agents=mcts:20")
+    expect(page.locator("#board .target")).to_have_count(16)
     page.click("summary")
     page.click("#edit")
     page.select_option("#game select", "othello")

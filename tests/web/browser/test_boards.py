@@ -11,7 +11,7 @@ pytest.importorskip("playwright", reason="playwright is not installed")
 
 from audits import serious_findings
 from playwright.sync_api import Browser, Page, expect
-from served import Server
+from served import SECONDS, Server
 
 PIECES = "#board .piece"
 ACTIVE = '#board .target[aria-disabled="false"]'
@@ -94,6 +94,7 @@ def test_disc_falls_from_above_its_column(page: Page) -> None:
 
 def test_reduced_motion_is_respected(browser: Browser, server: Server) -> None:
     context = browser.new_context(base_url=server.address, reduced_motion="reduce")
+    context.set_default_timeout(1000 * SECONDS)
     page = context.new_page()
     page.goto("/play#game=connect_four:6x7&o=person")
     _play(page, 38)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import time
 from collections.abc import Callable
@@ -24,6 +25,11 @@ def _intercepted(page: Page) -> None:
 
 def _wait_until_active(page: Page) -> None:
     expect(page.locator('#board .target[aria-disabled="false"]').first).to_be_visible()
+
+
+def _move_count(request: str) -> int:
+    """Return the number of moves in a request for a position, an address and a JSON object."""
+    return len(json.loads(request.partition(" ")[2])["moves"])
 
 
 class Held:
@@ -140,9 +146,13 @@ def test_agent_without_search_has_empty_tree(page: Page) -> None:
 def test_final_tree_has_all_simulations(page: Page) -> None:
     page.goto(f"/analyse#game={GAME}&agents=mcts:20&simulations=1000")
     expect(page.locator("#tree li").first).to_be_visible()
-    page.wait_for_timeout(500)
-    visits = page.locator("#tree li code").all_inner_texts()
-    assert sum(int(re.search(r"N (\d+)", each)[1]) for each in visits) in (999, 1000)
+    page.wait_for_function(
+        """() => {
+            const nodes = [...document.querySelectorAll("#tree li code")];
+            const visits = nodes.map((each) => Number(each.innerText.match(/N (\\d+)/)[1]));
+            return [999, 1000].includes(visits.reduce((sum, each) => sum + each, 0));
+        }"""
+    )
 
 
 def test_double_click_on_analysed_board_makes_one_move(page: Page) -> None:
@@ -266,7 +276,7 @@ def test_move_on_the_old_board_cancels_a_change_of_game(page: Page) -> None:
     held = Held(page, "**/api/v1/position", lambda text: "othello" in text)
     page.select_option("#game select", "othello")
     expect(page.locator("#game input").first).to_have_value("6")
-    page.wait_for_timeout(200)  # the agents have arrived, but not the position
+    held.wait()  # the agents have arrived, but not the position
     page.locator(f'{MOVE}[data-move="0"]').first.click()
     expect(page.locator("#board .piece")).to_have_count(1)
     held.answer()
@@ -371,7 +381,8 @@ def test_undo_during_an_outage_is_kept(page: Page, address: str) -> None:
     page.route("**/api/v1/move", lambda route: route.abort())
     page.locator(f'{MOVE}[aria-disabled="false"]').first.click()
     expect(page.locator("#error")).to_contain_text("will continue once the server responds")
-    held = Held(page, "**/api/v1/position", lambda text: True)
+    # Attempts to continue ask for the position after three moves, the undo for an earlier one.
+    held = Held(page, "**/api/v1/position", lambda text: _move_count(text) < 3)
     page.click("#undo")
     page.wait_for_timeout(2300)  # an attempt to continue is due
     page.unroute("**/api/v1/move")

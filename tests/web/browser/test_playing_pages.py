@@ -9,7 +9,7 @@ from contextlib import chdir, suppress
 from pathlib import Path
 
 import pytest
-from served import Server
+from served import SECONDS, Server
 from tiny_laboratory import GAME, RUN
 
 pytest.importorskip("playwright", reason="playwright is not installed")
@@ -254,8 +254,11 @@ def test_lesson_without_position_has_no_evaluation(page: Page) -> None:
 
 def test_tournament_does_not_change_lessons(page: Page, tiny_folder: Path) -> None:
     page.goto(f"/learn#game={GAME}")
+    opponent = page.locator("#opponent")
+    expect(opponent).to_contain_text(" of 7")
     page.locator("#strength").fill("3")
-    level = page.locator("#opponent").inner_text()
+    expect(opponent).to_contain_text("4 of 7")
+    level = opponent.inner_text()
     players = ["random", "mcts:5", "mcts:20", RUN, "--games", "2", "--openings", "1"]
     with chdir(tiny_folder):
         assert main(["tournament", *players, "--folder", "tournaments/of-lessons"]) == 0
@@ -267,6 +270,7 @@ def test_tournament_does_not_change_lessons(page: Page, tiny_folder: Path) -> No
 def test_page_reconnects_after_server_restart(browser: Browser, tiny_folder: Path) -> None:
     server = Server(tiny_folder, "--workers", "1")
     context = browser.new_context(base_url=server.address)
+    context.set_default_timeout(1000 * SECONDS)
     try:
         page = context.new_page()
         page.goto(f"/analyse#game={GAME}&agents=mcts:50")
@@ -299,6 +303,7 @@ def test_incomplete_requests_are_closed(
 
 def test_two_tabs_work_independently(browser: Browser, server: Server) -> None:
     context = browser.new_context(base_url=server.address)
+    context.set_default_timeout(1000 * SECONDS)
     first, second = context.new_page(), context.new_page()
     first.goto(f"/analyse#game={GAME}&agents=mcts:50&simulations=100000")
     second.goto("/play#game=gobang:3x3:3&o=mcts:50")
