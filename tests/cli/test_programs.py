@@ -111,7 +111,7 @@ def test_advice_to_resume_run_allows_its_programs(marker, capsys):
 
 def test_advice_to_resume_tournament_names_its_programs(marker, capsys):
     program = f'gtp:"touch {marker}"'
-    agents = parse_tournament_agents([], [program, "random"], parse_game("gobang:3x3:3"))
+    agents = parse_agents([program, "random"], parse_game("gobang:3x3:3"))
     players = {agent.name: agent.identity for agent in agents}
     settings = TournamentSettings(game="gobang:3x3:3", players=players, games=2)
     folder = marker.with_name("all of them")

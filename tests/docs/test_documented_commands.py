@@ -105,6 +105,7 @@ def stubs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (train, "_cluster_options", lambda *_: None),
         (train, "_storage", lambda *_: None),
         (train, "_executor", lambda *_: nullcontext()),
+        (train, "missing_run_error", _start),  # documents resume runs
         (RunFolder, "create", _start),
         (League, "open_locked", _start),
     ):
