@@ -128,8 +128,10 @@ class LatestUpdate:
 
 
 _CLOSE_SECONDS = 2.0
-_SILENT_SECONDS = 60.0
-"""Time without updates after which a busy process is killed; longer than any compilation."""
+_SILENT_SECONDS = 180.0
+"""Time without updates after which a busy process is killed.
+
+Compilation takes a tenth of it, and longer if other programs use the processor."""
 
 
 class SearchWorker:

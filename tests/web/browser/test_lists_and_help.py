@@ -192,15 +192,22 @@ def test_numbers_on_pages_are_explained(page: Page) -> None:
 
 
 def test_tooltip_stays_while_the_page_is_drawn_again(page: Page) -> None:
-    page.goto(f"/analyse#game={GAME}&agents=mcts:100000&simulations=100000")
-    page.locator("#thoughts th").get_by_role("button", name="prior").click()
-    expect(page.locator("#tip")).to_be_visible()
-    page.locator("#thoughts tbody tr").evaluate_all(
-        "rows => rows.forEach(row => row.classList.add('drawn-before'))"
+    page.goto("/analyse#game=connect_four:6x7&agents=mcts:100000&simulations=100000")
+    page.wait_for_function(  # at the first rows, so that the search will draw others
+        """() => {
+            const terms = [...document.querySelectorAll("#thoughts th button")];
+            const prior = terms.find((each) => each.textContent === "prior");
+            const rows = document.querySelectorAll("#thoughts tbody tr");
+            if (!prior || !rows.length) return false;
+            prior.click();
+            rows.forEach((row) => row.classList.add("drawn-before"));
+            return true;
+        }""",
+        polling="raf",
     )
     expect(page.locator("#thoughts .drawn-before")).to_have_count(0)
     expect(page.locator("#thoughts tbody tr").first).to_be_visible()
-    expect(page.locator("#tip")).to_be_visible()
+    expect(page.locator("#tip")).to_contain_text("prior")
 
 
 def test_glossary_page_has_every_term(page: Page) -> None:
