@@ -121,10 +121,7 @@ class BootstrapEstimate(NamedTuple):
 
 
 class BinomialEstimate(NamedTuple):
-    """Probability estimated from independent trials.
-
-    Effective numbers of trials can be fractions; see `zerolab.ratings.results.EffectiveScore`.
-    """
+    """Probability estimated from independent trials, whose effective number can be a fraction."""
 
     successes: float
     trials: float
@@ -149,12 +146,10 @@ class BinomialEstimate(NamedTuple):
         return max(value, high) if sign > 0.0 else min(value, low)
 
     def p_value(self, threshold: float) -> float:
-        """Return twice the smaller tail of a binomial distribution, for a threshold in [0, 1].
-
-        The regularised incomplete beta function extends the tails to fractions of trials.
-        """
+        """Return twice the smaller tail of a binomial distribution, for a threshold in [0, 1]."""
         from scipy.special import betainc  # noqa: PLC0415  slow to import
 
+        # The incomplete beta function extends the tails to fractions of trials.
         successes, failures = self.successes, self.trials - self.successes
         at_most = float(betainc(failures, successes + 1, 1.0 - threshold)) if failures else 1.0
         at_least = float(betainc(successes, failures + 1, threshold)) if successes else 1.0

@@ -1,7 +1,4 @@
-"""All settings of a run, and checks that they fit together.
-
-Docstrings list the papers' values; docs/references.md defines the citation keys.
-"""
+"""All settings of a run, with the papers' values, and checks that they fit together."""
 
 from __future__ import annotations
 

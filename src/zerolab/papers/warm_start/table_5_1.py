@@ -88,15 +88,12 @@ def compared_pairs(
     (planned,) = tournament.planned_tournaments
     specs = dict(zip(PLAYER_SPECS, planned.agent_specs, strict=True))
     for (player, opponent), published in published_rates.items():
-        names = specs[player], specs[opponent]
-        result = tournament.pair_total(*names)
-        comparison = (
-            None
-            if published is None
-            else PublishedScoreComparison(
+        result = tournament.pair_total(specs[player], specs[opponent])
+        comparison = None
+        if published is not None:
+            comparison = PublishedScoreComparison(
                 result.score, result.effective_games, published, PUBLISHED_GAMES_PER_PAIR
             )
-        )
         yield ComparedPair(player, opponent, result, comparison)
 
 
@@ -182,13 +179,11 @@ def _agreement(by_game: Mapping[str, list[ComparedPair]]) -> str:
 def _repeats(by_game: Mapping[str, list[ComparedPair]]) -> str:
     pair_results = [pair.result for game_pairs in by_game.values() for pair in game_pairs]
     games = sum(result.score.game_count for result in pair_results)
-    effective_games = sum(result.effective_games for result in pair_results)
-    if effective_games == games:
+    effective = sum(result.effective_games for result in pair_results)
+    if effective == games:
         return ""
-    return (
-        f" Some games repeat others: the intervals are those of {effective_games:.0f} independent"
-        f" games, not of {games}."
-    )
+    start = " Some games repeat others: the intervals are those of"
+    return f"{start} {effective:.0f} independent games, not of {games}."
 
 
 def _picture(name: str, title: str, by_game: Mapping[str, list[ComparedPair]]) -> Picture:
