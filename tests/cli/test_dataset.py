@@ -62,10 +62,11 @@ def test_test_set_replaces_no_other_file(tmp_path, capsys):
     assert run("gobang:3x3:3", "--from", "one", "--out", "x.parquet") == 0
     assert run("gobang:3x3:3", "--from", "two", "--out", "x.parquet") == 2
     assert "x.parquet exists with other positions" in capsys.readouterr().err
-    assert run("gobang:3x3:3", "--from", "one", "--out", "one") == 2
+    (tmp_path / "one").rename(tmp_path / "one.parquet")
+    assert run("gobang:3x3:3", "--from", "one.parquet", "--out", "one.parquet") == 2
     assert "is not a Parquet file" in capsys.readouterr().err
     assert (tmp_path / "x.parquet").read_bytes() == content
-    assert (tmp_path / "one").read_text() == lines
+    assert (tmp_path / "one.parquet").read_text() == lines
 
 
 def test_positions_without_a_limit_are_not_those_with_one(capsys):

@@ -111,7 +111,7 @@ def test_repeated_games_are_reported(tiny_run, capsys):
     two = ["runs/demo@0?simulations=0", "runs/demo@0?simulations=1"]
     printed = output(capsys, "tournament", *two, "--games", "40")
     assert "40 games, " in printed
-    assert "intervals are those of 2 independent games" in printed
+    assert ", 2 effective: repeated games widen intervals" in printed
 
 
 def test_match_reports_score_and_elo(capsys):

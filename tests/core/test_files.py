@@ -132,6 +132,10 @@ def test_make_folder_reports_existing_file(tmp_path: Path) -> None:
     for folder in (tmp_path / "file" / "run", tmp_path / "file"):
         with pytest.raises(UserError, match=r"/file is a file: expected a folder$"):
             make_folder(folder)
+    (tmp_path / "link").symlink_to(tmp_path / "not mounted")
+    for folder in (tmp_path / "link" / "run", tmp_path / "link"):
+        with pytest.raises(UserError, match=r"/link is a link to nothing: expected a folder$"):
+            make_folder(folder)
 
 
 def test_write_below_file_is_reported(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from zerolab.ratings.results import (
     effective_score_of,
     score_of,
 )
+from zerolab.ratings.sprt import cumulative_pair_counts
 from zerolab.store.games import GameRecord
 
 GAMES = [
@@ -35,6 +36,14 @@ GAMES = [
 
 def test_repetition_has_same_players_colours_and_actions():
     assert [game.number for game in distinct_games(GAMES)] == [0, 1, 3, 4]
+
+
+def test_games_that_end_differently_are_distinct():
+    resigned = [GAMES[0], GAMES[0]._replace(result=-1), GAMES[0]]
+    assert distinct_games(resigned) == resigned[:2]
+    assert effective_game_count(resigned) == 3**2 / (2**2 + 1)
+    pairs = [game for first in resigned for game in (first, GAMES[1]._replace(actions=None))]
+    assert cumulative_pair_counts("a", pairs)[-1].sum() == pytest.approx(3**2 / (2**2 + 1))
 
 
 def test_games_without_actions_are_all_distinct():

@@ -122,6 +122,7 @@ def test_invalid_search_spaces_get_one_line_errors(tmp_path, capsys, assignments
         (["--set=learn.epochs=1..3", "--objective=elo", "--games=3"], "games: 3 is odd"),
         (["--set=learn.epochs=1..3", "--objective=elo", "--opponent=mtcs:9"], "mtcs:9"),
         (["--set=learn.epochs=1..3", "--objective=elo", "--opponent=gtp:no-such"], "no-such"),
+        (["--set=learn.epochs=1..3", "--objective=elo", "--opponent="], '""'),
         (["--set=learn.epochs=1..3", "--objective=loss", "--games=4"], "games = 4"),
         (["--set=learn.epochs=1..3", "--objective=loss", "--opponent=random"], '"random"'),
     ],

@@ -337,8 +337,6 @@ def dataset(
     name = game_name(parsed_game)
     path = out or Path(f"{name.replace(':', '-')}-{positions}.parquet")
     check_dataset_path(path)
-    if path.suffix != ".parquet":
-        raise UserError(f"--out {quoted(path)}: expected a name that ends in .parquet")
     with (
         advise_resuming("finished chunks are saved", "the same command"),
         progress_bar(f"solving {name}", positions, "positions") as update,

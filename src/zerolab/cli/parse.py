@@ -278,8 +278,8 @@ def missing_run_error(folder: Path) -> UserError:
     """Return the error for a folder that is no run, if nothing describes a new run."""
     from zerolab.store.run_folder import is_run
 
-    runs = [str(each) for each in folder.parent.glob("*") if is_run(each)]
+    names = [each.name for each in folder.parent.glob("*") if is_run(each)]
     return UserError(
         f"{quoted(folder)} is not a run: expected a run to resume, or the game or --preset of a new"
-        f" run{did_you_mean(str(folder), runs)}"
+        f" run{did_you_mean(folder.name, names)}"
     )

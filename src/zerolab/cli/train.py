@@ -119,7 +119,8 @@ def train(
         run_folder, settings = _resume(folder, game, preset, set, allow_programs)
         require_frozen_trunk(transfer, settings.learn.frozen)
     else:
-        if run is not None and not (game or preset or from_):
+        described = game or preset or any(each.startswith(("game=", "start")) for each in set)
+        if run is not None and not described:
             raise missing_run_error(run)
         settings = resolve_settings(
             game, preset or DEFAULT_PRESET, set, allow_programs=allow_programs

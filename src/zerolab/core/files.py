@@ -161,10 +161,12 @@ def make_folder(path: Path) -> None:
     check_valid_path(path)
     try:
         path.mkdir(parents=True, exist_ok=True)
-    except (FileExistsError, NotADirectoryError):
-        file = next(each for each in (path, *path.parents) if each.exists())
-        raise UserError(f"{quoted(file)} is a file: expected a folder") from None
     except OSError as error:
+        obstacle = next(each for each in (path, *path.parents) if os.path.lexists(each))
+        if obstacle.is_file():
+            raise UserError(f"{quoted(obstacle)} is a file: expected a folder") from None
+        if not obstacle.exists():
+            raise UserError(f"{quoted(obstacle)} is a link to nothing: expected a folder") from None
         raise UserError(f"cannot create the folder {quoted(path)}: {_reason(error)}") from error
 
 

@@ -220,6 +220,8 @@ def check_dataset_path(path: Path) -> None:
     check_output_path(path)
     for ending in (".json", ".parts"):
         check_valid_path(_sibling(path, ending))
+    if path.suffix != ".parquet":
+        raise UserError(f"{quoted(path)}: expected a name that ends in .parquet")
 
 
 def _sibling(path: Path, ending: str) -> Path:

@@ -291,7 +291,7 @@ def describe_score(pair: PairResult) -> str:
     return (
         f"{percent(score_rate)} (95 % interval {percent(low)} to {percent(high)}),"
         f" {score.wins} won, {score.draws} drawn, {score.losses} lost"
-        + (f"; repeated games: as {pair.effective_games:.0f} independent ones" if repeated else "")
+        + (f", {pair.effective_games:.0f} effective games" if repeated else "")
     )
 
 

@@ -67,10 +67,10 @@ logger = logging.getLogger(__name__)
 class GtpEngine:
     """Engine that executes the commands of a controller.
 
-    `make_player` creates a new player for a game. It is called again for another player when an
-    analysis is requested, and when the board size changes, and raises UserError for unsupported
-    sizes. Random streams depend on `seed`, the number of games
-    since the engine started, and the ply.
+    `make_player` creates a new player for a game. It is called again for a second player at the
+    first analysis or `reg_genmove`, and when the board size changes; it raises UserError for
+    unsupported sizes. Random streams depend on `seed`, the number of games since the engine
+    started, and the ply.
     """
 
     def __init__(self, game: Game, make_player: Callable[[Game], Player], seed: int = 0) -> None:

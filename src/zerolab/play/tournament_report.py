@@ -161,7 +161,7 @@ def _describe_counts(counts: GameCounts, effective_games: float) -> str:
     if counts.distinct_count == counts.game_count:
         return text
     return (
-        f"{text}: intervals are those of {effective_games:.0f} independent games; {_VARIETY_HINT}"
+        f"{text}, {effective_games:.0f} effective: repeated games widen intervals; {_VARIETY_HINT}"
     )
 
 

@@ -114,7 +114,7 @@ _GameT = TypeVar("_GameT", bound=RatedGame)
 def distinct_games(games: Iterable[_GameT]) -> list[_GameT]:
     """Return the games in order, without repetitions.
 
-    Of games with the same first player, second player and actions, only the first is returned.
+    Of games with the same players, colours, actions and result, only the first is returned.
     Games with unknown actions are all returned.
     """
     keys: set[Hashable] = set()
@@ -128,8 +128,11 @@ def distinct_games(games: Iterable[_GameT]) -> list[_GameT]:
 
 
 def repetition_key(game: RatedGame) -> Hashable:
-    """Return a key shared by a game and its repetitions; None if its actions are unknown."""
-    return None if game.actions is None else (game.first, game.second, game.actions)
+    """Return a key shared by a game and its repetitions; None if its actions are unknown.
+
+    Games with equal moves differ if one ended early, for example by resignation.
+    """
+    return None if game.actions is None else (game.first, game.second, game.actions, game.result)
 
 
 def effective_game_count(games: Iterable[RatedGame]) -> float:
@@ -160,9 +163,9 @@ def _squared_repetitions(games: Iterable[RatedGame]) -> Counter[tuple[str, str, 
     squares: Counter[tuple[str, str, int]] = Counter()
     for game in games:
         key = repetition_key(game)
-        earlier = repetitions[key, game.result] if key is not None else 0
+        earlier = repetitions[key] if key is not None else 0
         squares[game.first, game.second, game.result] += 2 * earlier + 1  # (c + 1)^2 - c^2
-        repetitions[key, game.result] += 1
+        repetitions[key] += 1
     return squares
 
 

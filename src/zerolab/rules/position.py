@@ -80,8 +80,9 @@ class Position:
         games without support for setting up positions.
         """
         game_value = game if is_game(game) else parse_game(game)
-        if not isinstance(board, np.ndarray) or not np.isin(board, (1, 0, -1)).all():
-            raise UserError(f"board = {quoted(board)}: expected an array of 1, 0 and -1")
+        is_integer = isinstance(board, np.ndarray) and np.issubdtype(board.dtype, np.integer)
+        if not is_integer or not np.isin(board, (1, 0, -1)).all():
+            raise UserError("board: expected an array int8[rows, columns] of 1, 0 and -1")
         if board.shape != game_value[:2]:
             shape, size = ("x".join(map(str, each)) for each in (board.shape, game_value[:2]))
             raise UserError(f"the board has {shape} cells: expected {size}")

@@ -64,8 +64,7 @@ class TuningSettings(Settings):
     None."""
 
     opponent: str | None = None
-    """Opponent in the match for the ``elo`` objective; mcts:100?tie_break=random
-    if None."""
+    """Opponent in the match for the ``elo`` objective; mcts:100?tie_break=random if None."""
 
     allow_programs: bool = False
     """True to allow running programs that a preset file names; see `resolve_settings`."""
@@ -83,12 +82,12 @@ class TuningSettings(Settings):
     @property
     def match_games(self) -> int:
         """Number of games in the match, with its default."""
-        return self.games or 200
+        return 200 if self.games is None else self.games
 
     @property
     def match_opponent(self) -> str:
         """Opponent in the match, with its default."""
-        return self.opponent or "mcts:100?tie_break=random"
+        return "mcts:100?tie_break=random" if self.opponent is None else self.opponent
 
     @property
     def is_maximised(self) -> bool:
