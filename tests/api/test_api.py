@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -111,6 +112,20 @@ def test_network_refuses_invalid_positions_and_states(run):
             network.evaluate_states(states)
     with pytest.raises(zerolab.UserError, match="has no network"):
         zerolab.load_network("mcts:10")
+    with pytest.raises(zerolab.UserError, match="expected no options"):
+        zerolab.load_network(f"{run.path}?simulations=4")
+
+
+def test_finished_tournament_of_a_moved_run_is_reported(run, tmp_path):
+    moved = tmp_path / "moved"
+    shutil.copytree(run.path, moved)
+    folder = tmp_path / "t"
+    first = zerolab.play_tournament([f"{moved}?simulations=2", "random"], games=2, folder=folder)
+    shutil.rmtree(moved)
+    again = zerolab.play_tournament([], folder=folder)
+    assert again.as_dict() == first.as_dict()
+    with pytest.raises(zerolab.UserError, match="moved"):
+        zerolab.play_tournament(["mcts:2"], folder=folder)
 
 
 def test_search_analysis_finds_win(run):
