@@ -320,7 +320,7 @@ def test_foreign_folder_is_not_changed(tmp_path, capsys):
 def test_uncreatable_folder_is_reported(tmp_path, capsys):
     (tmp_path / "file").write_text("")
     assert train("--preset", "smoke", "--run", str(tmp_path / "file" / "run")) == 2
-    assert "cannot create the folder" in capsys.readouterr().err
+    assert f"{tmp_path / 'file'} is a file: expected a folder" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("target_folder", ["examples", "checkpoints"])

@@ -94,7 +94,7 @@ def test_events_are_appended_to_the_same_file(run):
 
 def test_unwritable_events_are_reported(run):
     (run.path / "tensorboard").write_text("a file in the way")
-    with pytest.raises(UserError, match="cannot create the folder"):
+    with pytest.raises(UserError, match="tensorboard is a file: expected a folder"):
         export_tensorboard(run)
 
 
