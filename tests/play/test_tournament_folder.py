@@ -185,7 +185,7 @@ def test_interrupt_keeps_finished_games(tmp_path, monkeypatch):
 
 
 def fail_with(error, folder, *names):
-    """Add players, of whom the last cannot play, to a tournament; record no game."""
+    """Open a tournament of these players, and raise an error before any game is recorded."""
     with (
         pytest.raises(type(error)),
         Tournament.open_locked(folder, settings(players=dict.fromkeys(names, ""))) as tournament,

@@ -37,6 +37,7 @@ from zerolab.play.match import play_sprt as play_sprt_of
 from zerolab.play.tournament import (
     Tournament,
     TournamentSettings,
+    needs_only_report,
     parse_tournament_agents,
     tournament_settings,
 )
@@ -134,9 +135,8 @@ def play_tournament(
     require_callable("progress", progress)
     saved = Tournament.load(Path(folder)) if folder is not None else None
     options = {"games": games, "openings": openings, "seed": seed}
-    has_options = any(value is not None for value in (game, *options.values()))
-    if saved is not None and not (agents or has_options or saved.remaining_blocks()):
-        return TournamentReport.from_tournament(saved)  # without agents, which may have moved
+    if saved is not None and needs_only_report(saved, agents, (game, *options.values())):
+        return TournamentReport.from_tournament(saved)
     names = [] if saved is None else list(saved.settings.players)
     parsed_game = game_from_name(
         saved.settings.game if game is None and saved is not None else game

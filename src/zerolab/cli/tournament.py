@@ -23,6 +23,7 @@ from zerolab.play.pairings import check_opening_length
 from zerolab.play.tournament import (
     Tournament,
     TournamentSettings,
+    needs_only_report,
     parse_tournament_agents,
     tournament_settings,
 )
@@ -140,9 +141,8 @@ def tournament(
             f" --folder {shlex.quote(str(folder))}"
         )
     options = {"games": games, "openings": openings, "seed": seed}
-    has_options = any(value is not None for value in (game, *options.values()))
-    if saved is not None and not (players or has_options or saved.remaining_blocks()):
-        report = _play(saved.path, saved.settings, [])  # agents are not needed and may have moved
+    if saved is not None and needs_only_report(saved, players, (game, *options.values())):
+        report = _play(saved.path, saved.settings, [])
     else:
         settings, agents = _requested(saved, players, game, options)
         report = _play(folder or _default_folder(settings), settings, agents)

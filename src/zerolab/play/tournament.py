@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cached_property, partial
 from pathlib import Path
@@ -272,6 +272,15 @@ def parse_tournament_agents(
         if is_program_spec(name) and name not in stored:
             check_program_starts(agent)
     return list(agents.values())
+
+
+def needs_only_report(saved: Tournament, specs: Sequence[str], options: Iterable[object]) -> bool:
+    """Return whether a finished tournament is reported as it is.
+
+    This needs no agents, which may have moved. An option that is not given is None.
+    """
+    is_changed = bool(specs) or any(value is not None for value in options)
+    return not is_changed and not saved.remaining_blocks()
 
 
 def tournament_settings(

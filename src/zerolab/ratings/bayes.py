@@ -72,7 +72,7 @@ def rate(
     """
     played = list(games)
     counts = tally(played)
-    effective_games = effective_games_by_pair(counts.players, played)
+    effective_games = effective_games_by_pair(counts, played)
     return rate_tally(counts, effective_games, advantage=advantage, draw_elo=draw_elo)
 
 

@@ -48,9 +48,10 @@ class EffectiveScore(NamedTuple):
     """Effective numbers of won, drawn and lost games [Kish1965].
 
     The effective number of N games is N^2 / sum(c^2), where c is the number of games with the same
-    players, colours and actions. Such games have equal results, so the variance of the mean result
-    is that of N^2 / sum(c^2) independent games. Without repetitions, the number equals N; n games
-    that are played equally often count as n. Games with unknown actions count as different.
+    players, colours, actions and result. If equal games are a single observation, the variance of
+    the mean result is that of N^2 / sum(c^2) independent games. Without repetitions, the number
+    equals N; n games that are played equally often count as n. Games with unknown actions count as
+    different.
     """
 
     wins: float
@@ -232,17 +233,17 @@ def tally(games: Iterable[RatedGame]) -> Tally:
     return Tally(players, *counts)
 
 
-def effective_games_by_pair(players: Sequence[str], games: Iterable[RatedGame]) -> Matrix:
-    """Return symmetric float64[n, n]: the effective number of games between two players."""
-    played = [game for game in games if game.first != game.second]
-    index = {name: i for i, name in enumerate(players)}
-    squares, game_counts = np.zeros((2, len(players), len(players)))
-    for (first, second, _), square in _squared_repetitions(played).items():
-        squares[index[first], index[second]] += square
-    for game in played:
-        game_counts[index[game.first], index[game.second]] += 1
-    total = game_counts + game_counts.T
-    return total**2 / np.maximum(squares + squares.T, 1.0)
+def effective_games_by_pair(counts: Tally, games: Iterable[RatedGame]) -> Matrix:
+    """Return symmetric float64[n, n]: the effective number of games between two players.
+
+    `counts` is the tally of the same games.
+    """
+    index = {name: i for i, name in enumerate(counts.players)}
+    squares = np.zeros_like(counts.wins)
+    for (first, second, _), square in _squared_repetitions(games).items():
+        if first != second:
+            squares[index[first], index[second]] += square
+    return counts.game_counts**2 / np.maximum(squares + squares.T, 1.0)
 
 
 def tally_of_scores(scores: Mapping[tuple[str, str], MatchScore]) -> Tally:

@@ -131,7 +131,7 @@ _CLOSE_SECONDS = 2.0
 _SILENT_SECONDS = 180.0
 """Time without updates after which a busy process is killed.
 
-Compilation takes a tenth of it, and longer if other programs use the processor."""
+It allows for compilation on a machine that also runs other programs."""
 
 
 class SearchWorker:
