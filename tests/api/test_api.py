@@ -77,6 +77,13 @@ def test_settings_of_run_cannot_change(run):
             zerolab.train(run=run.path, preset=preset)
 
 
+def test_misspelt_folder_begins_no_new_run(run):
+    misspelt = run.path.with_name(f"{run.path.name}x")
+    with pytest.raises(zerolab.UserError, match=rf'is not a run: .*did you mean "{run.path.name}"'):
+        zerolab.train(run=misspelt, settings={"iterations": 3})
+    assert not misspelt.exists()
+
+
 def test_metrics_of_unknown_stages_are_refused(run):
     assert [each["stage"] for each in run.metrics("learn")] == ["learn"] * len(run.metrics("gate"))
     with pytest.raises(zerolab.UserError, match=r'stage = "self-play": expected .*selfplay'):

@@ -116,6 +116,10 @@ def wrong_arguments():
             yield [command, "random", spec, "--game", "gobang:3x3:3", "--games", "2"]
         for command in ("play", "gtp", "evaluate"):
             yield [command, spec, "--game", "gobang:3x3:3"]
+    yield from (
+        ["evaluate", "random", "--positions"], ["evaluate", "random", "--positions", "--json"],
+        ["puzzles", "gobang:3x3:3", "--agents"], ["serve", "--names"], ["train", "--set"],
+    )  # fmt: skip
     for pattern in (LONG, "no-such-setting", "*x*y*z", DIGITS):
         yield ["settings", pattern]
 

@@ -23,7 +23,7 @@ from zerolab.league import league
 from zerolab.league.league import League, LeagueNetwork
 from zerolab.rules.catalogue import parse_game
 from zerolab.store.run_folder import RunFolder
-from zerolab.training import inputs, logger, trainer, window_facts
+from zerolab.training import inputs, logger, shorthands, trainer, window_facts
 from zerolab.training.configure import resolve_settings
 from zerolab.training.inputs import RunInputs
 
@@ -105,7 +105,7 @@ def stubs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (train, "_cluster_options", lambda *_: None),
         (train, "_storage", lambda *_: None),
         (train, "_executor", lambda *_: nullcontext()),
-        (train, "missing_run_error", _start),  # documents resume runs
+        (shorthands, "require_new_run_described", _start),  # documents resume runs
         (RunFolder, "create", _start),
         (League, "open_locked", _start),
     ):

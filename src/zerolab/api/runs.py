@@ -24,14 +24,23 @@ from zerolab.studies.ledger import read_ledger
 from zerolab.studies.results import read_results
 from zerolab.studies.study import LEDGER_FILE_NAME, registered_studies
 from zerolab.training import costs, move_times
-from zerolab.training.configure import require_effects, resolve_settings, resume_settings
+from zerolab.training.configure import (
+    assigned_keys,
+    require_effects,
+    resolve_settings,
+    resume_settings,
+)
 from zerolab.training.costs import CumulativeCost
 from zerolab.training.curves import draw_curves, iteration_table
 from zerolab.training.logger import require_loggers
 from zerolab.training.move_times import ReferenceMoveTimes
 from zerolab.training.records import Record
 from zerolab.training.reporting import NullReporter, Reporter, RunClock, read_records
-from zerolab.training.shorthands import DEFAULT_PRESET, option_assignments
+from zerolab.training.shorthands import (
+    DEFAULT_PRESET,
+    option_assignments,
+    require_new_run_described,
+)
 from zerolab.training.trainer import Trainer, check_new_run
 
 if TYPE_CHECKING:
@@ -131,8 +140,9 @@ def train(
 
     Raises UserError for programs that are not allowed, for invalid settings, for a preset or
     settings that differ from those of the resumed run (except more `iterations`,
-    `supervised.positions`, `selfplay.processes`, `selfplay.chunks` and `device`), and if another
-    process is training the run.
+    `supervised.positions`, `selfplay.processes`, `selfplay.chunks` and `device`), for a folder that
+    is no run if neither a game nor a preset describes a new one, and if another process is training
+    the run.
     """
     require_main_guard()
     require_type("game", game, str | None, 'a name, such as "othello:6x6"')
@@ -154,6 +164,7 @@ def train(
         changes = [*option_assignments(game, preset), *assignments]
         resolved = resume_settings(opened, changes, allow_programs=allow_programs)
     else:
+        require_new_run_described(folder, game, preset, assigned_keys(assignments))
         resolved = resolve_settings(
             game,
             DEFAULT_PRESET if preset is None else preset,

@@ -11,6 +11,7 @@ import dataclasses
 import functools
 import inspect
 import io
+import itertools
 import re
 import shlex
 from collections.abc import Callable, Iterator, Sequence
@@ -50,7 +51,9 @@ def call_command(function: Callable[..., Any], command: str, arguments: Sequence
     """
     _require_utf8(arguments)
     text = ""  # error messages do not quote the help
-    if not {"-h", "--help"}.isdisjoint(arguments):
+    if {"-h", "--help"}.isdisjoint(arguments):
+        _require_values(function, arguments)
+    else:
         text = expand_placeholders(inspect.getdoc(function) or "")
     errors = io.StringIO()
     try:
@@ -89,6 +92,19 @@ def _require_utf8(arguments: Sequence[str]) -> None:
             argument.encode()
         except UnicodeEncodeError:
             raise UserError(f"{quoted(argument)}: expected text in UTF-8") from None
+
+
+def _require_values(function: Callable[..., Any], arguments: Sequence[str]) -> None:
+    """Raise UserError if an option for one or more values has none, which Tyro accepts."""
+    hints = get_type_hints(function)
+    several = {
+        f"--{name.strip('_').replace('_', '-')}"
+        for name in _options(function)
+        if get_origin(hints[name]) is tuple
+    }
+    for argument, following in itertools.pairwise([*arguments, "--"]):
+        if argument in several and following.startswith("--"):
+            raise UserError(f"{argument} has no value: expected at least one")
 
 
 def _binding(function: Callable[..., Any], text: str) -> Callable[..., Any]:
@@ -272,14 +288,3 @@ def parse_plies(text: str) -> dict[str, int]:
         raise UserError(f"--plies {quoted(text)}: expected LOW:HIGH, such as 20:, 8:30 or :12")
     ends = zip(("first_ply", "last_ply"), match.groups(), strict=True)
     return {name: int(digits) for name, digits in ends if digits}
-
-
-def missing_run_error(folder: Path) -> UserError:
-    """Return the error for a folder that is no run, if nothing describes a new run."""
-    from zerolab.store.run_folder import is_run
-
-    names = [each.name for each in folder.parent.glob("*") if is_run(each)]
-    return UserError(
-        f"{quoted(folder)} is not a run: expected a run to resume, or the game or --preset of a new"
-        f" run{did_you_mean(folder.name, names)}"
-    )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import tyro
 
 from zerolab.cli.output import print_lines
-from zerolab.cli.parse import Assignments, missing_run_error
+from zerolab.cli.parse import Assignments
 from zerolab.cli.process import advise_resuming
 from zerolab.core.errors import UserError
 from zerolab.core.resources import peak_memory_mib
@@ -103,9 +103,9 @@ def train(
     from zerolab.cli.output import Console
     from zerolab.networks.inference import use_device
     from zerolab.store.run_folder import RunFolder, is_run
-    from zerolab.training.configure import require_effects, resolve_settings
+    from zerolab.training.configure import assigned_keys, require_effects, resolve_settings
     from zerolab.training.logger import require_loggers
-    from zerolab.training.shorthands import require_frozen_trunk
+    from zerolab.training.shorthands import require_frozen_trunk, require_new_run_described
     from zerolab.training.trainer import check_new_run
 
     require_loggers(log)
@@ -119,9 +119,8 @@ def train(
         run_folder, settings = _resume(folder, game, preset, set, allow_programs)
         require_frozen_trunk(transfer, settings.learn.frozen)
     else:
-        described = game or preset or any(each.startswith(("game=", "start")) for each in set)
-        if run is not None and not described:
-            raise missing_run_error(run)
+        if run is not None:
+            require_new_run_described(run, game, preset, assigned_keys(set))
         settings = resolve_settings(
             game, preset or DEFAULT_PRESET, set, allow_programs=allow_programs
         )

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import copy
 import tomllib
+from collections.abc import Iterable
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -102,6 +103,24 @@ def option_assignments(game: str | None, preset: str | None) -> list[tuple[str, 
     """Return the assignments for the options of a resumed run; None leaves out an option."""
     options = {"game": game, "preset": None if preset is None else preset_name(preset)}
     return [(key, value) for key, value in options.items() if value is not None]
+
+
+def require_new_run_described(
+    folder: Path, game: str | None, preset: str | None, keys: Iterable[str]
+) -> None:
+    """Raise UserError if nothing describes a new run, so that its folder is probably misspelt.
+
+    `keys` are those of the assigned settings.
+    """
+    if game or preset or any(key == "game" or key.startswith("start") for key in keys):
+        return
+    from zerolab.store.run_folder import is_run
+
+    names = [each.name for each in folder.parent.glob("*") if is_run(each)]
+    raise UserError(
+        f"{quoted(folder)} is not a run: expected a run to resume, or the game or preset of a new"
+        f" run{did_you_mean(folder.name, names)}"
+    )
 
 
 START_SOURCE_KEY = "start.source"
