@@ -377,6 +377,21 @@ def test_time_left_is_the_shorter_of_hours_and_iterations(monkeypatch):
     assert clock.remaining_seconds() is None
 
 
+def test_time_left_follows_the_share_of_evaluations(monkeypatch):
+    now, shares = [50.0], iter([0.2, 0.4, 0.9])
+    monkeypatch.setattr(reporting.time, "monotonic", lambda: now[0])
+    clock = RunClock(100, completed_share=lambda: next(shares))
+    clock.set_iteration(3)  # a resumed run
+    now[0] += 60
+    clock.set_iteration(4)
+    assert clock.remaining_seconds() == pytest.approx(180)  # a fifth of the run took a minute
+    now[0] += 30
+    clock.set_iteration(4)  # the next stage
+    assert clock.remaining_seconds() == pytest.approx(150)
+    clock.set_iteration(5)
+    assert clock.remaining_seconds() == pytest.approx(90 / 7)
+
+
 def test_clock_of_a_resumed_run_has_the_hours_left(tmp_path, ten_seconds):
     settings = resolve_settings(None, "smoke", LIMITED)
     with killed_before_commit(2, "learn"):

@@ -8,7 +8,7 @@ next training removes it.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -112,26 +112,44 @@ class RunClock:
     """Clock that estimates a run's remaining time from the iterations since the command started.
 
     `iterations` is None for a run without a fixed number of iterations. `seconds_left` is the time
-    until the stop rule ends the run, or None without a time limit.
+    until the stop rule ends the run, or None without a time limit. `completed_share` returns the
+    share of the run that its stop rule counts as done; it is called once per iteration.
     """
 
-    def __init__(self, iterations: int | None, seconds_left: float | None = None) -> None:
+    def __init__(
+        self,
+        iterations: int | None,
+        seconds_left: float | None = None,
+        completed_share: Callable[[], float] = lambda: 0.0,
+    ) -> None:
         self._iterations = iterations
-        self._began = time.monotonic()
+        self._began = self._iteration_began = time.monotonic()
         self._limit = None if seconds_left is None else self._began + seconds_left
+        self._completed_share = completed_share
+        self._first_share = self._share = 0.0
         self._first: int | None = None
         self._current = 0
 
     @classmethod
     def of_run(cls, run: RunFolder, settings: TrainSettings) -> RunClock:
         """Return the clock of a run whose training starts or is resumed now."""
-        records = without_final_evaluations(read_records(run))
-        return cls(settings.iterations, settings.stop.seconds_left(records))
+
+        def records() -> list[Record]:
+            return without_final_evaluations(read_records(run))
+
+        return cls(
+            settings.iterations,
+            settings.stop.seconds_left(records()),
+            lambda: settings.stop.completed_share(records()),
+        )
 
     def set_iteration(self, iteration: int) -> None:
         """Set the current iteration."""
+        if self._first is None or iteration != self._current:
+            self._iteration_began, self._share = time.monotonic(), self._completed_share()
         if self._first is None:
-            self._first, self._began = iteration, time.monotonic()
+            self._first, self._began = iteration, self._iteration_began
+            self._first_share = self._share
         self._current = iteration
 
     @property
@@ -143,8 +161,9 @@ class RunClock:
     def remaining_seconds(self) -> float | None:
         """Return the estimated number of remaining seconds.
 
-        Returns None once the time limit is reached. Without a time limit, also returns None in the
-        first iteration, after the last iteration, and if the number of iterations is not fixed.
+        Returns None once the time or the share at which the run ends is reached. Without a time
+        limit, also returns None in the first iteration, after the last iteration, and if the number
+        of iterations is not fixed.
         """
         now = time.monotonic()
         left = None if self._limit is None else self._limit - now
@@ -153,6 +172,10 @@ class RunClock:
             seconds = (now - self._began) / (done + 0.5)
             by_iterations = seconds * (self._iterations - self._current + 0.5)
             left = by_iterations if left is None else min(left, by_iterations)
+            gained = self._share - self._first_share
+            if self._limit is None and gained > 0:
+                seconds = (self._iteration_began - self._began) / gained
+                left = min(left, seconds * (1 - self._share) - (now - self._iteration_began))
         return left if left is None or left > 0 else None
 
 
