@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 from contextlib import contextmanager
+from io import BytesIO
 from types import SimpleNamespace
 
 import pytest
@@ -143,6 +144,42 @@ def test_only_changed_files_are_copied(run, tmp_path, monkeypatch):
     assert not (tmp_path / "storage" / "run" / "checkpoints" / "0000.safetensors").exists()
 
 
+def test_interrupted_upload_leaves_the_former_file(uri, tmp_path):
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "games.bin").write_bytes(b"former")
+    stored = storage.FolderStorage(uri, folder)
+    stored.upload(["games.bin"], remove_others=False)
+
+    class Interrupted(BytesIO):
+        def read(self, size=-1):
+            if self.tell():
+                raise KeyboardInterrupt
+            return super().read(size)
+
+    with pytest.raises(KeyboardInterrupt):
+        stored._write(stored._path("games.bin"), Interrupted(bytes(3 * storage._BLOCK)))
+    (folder / "games.bin").unlink()
+    fetched = storage.FolderStorage(uri, folder)
+    assert list(fetched.stored_file_names) == ["games.bin"]
+    fetched.download([], ["games.bin"])
+    assert (folder / "games.bin").read_bytes() == b"former"
+
+
+def test_file_that_comes_back_unchanged_is_copied_again(tmp_path):
+    folder, kept = tmp_path / "folder", tmp_path / "kept"
+    folder.mkdir()
+    (folder / "a").touch()
+    (folder / "b").touch()
+    stored = storage.FolderStorage(str(tmp_path / "storage"), folder)
+    stored.upload(["a", "b"], remove_others=True)
+    (folder / "b").rename(kept)
+    stored.upload(["a"], remove_others=True)
+    kept.rename(folder / "b")
+    stored.upload(["a", "b"], remove_others=True)
+    assert {each.name for each in (tmp_path / "storage" / "folder").iterdir()} >= {"a", "b"}
+
+
 def test_files_outside_the_copy_are_left_alone(run, tmp_path):
     uri, precious = str(tmp_path / "storage"), tmp_path / "precious"
     RunStorage(uri, run).push()
@@ -156,7 +193,7 @@ def test_files_outside_the_copy_are_left_alone(run, tmp_path):
     foreign = tmp_path / "storage" / "other"
     foreign.mkdir()
     (foreign / "notes.txt").touch()
-    with pytest.raises(UserError, match=r"other in .* is not the copy of a run and not empty"):
+    with pytest.raises(UserError, match=r"other in .* is not empty and is not a copy of a run"):
         RunStorage(uri, tmp_path / "other")
     assert (foreign / "notes.txt").exists()
 

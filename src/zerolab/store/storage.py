@@ -66,9 +66,9 @@ class FolderStorage:
             else:
                 self._files, root = fs.LocalFileSystem(), Path(uri).absolute().as_posix()
         name = Path(os.path.abspath(folder)).name  # noqa: PTH100  keeps the name of a link
-        # Path.resolve() raises RuntimeError for a loop of links.
         self._root = f"{root.rstrip('/')}/{name}"
         self._is_local = isinstance(self._files, fs.LocalFileSystem)
+        # Path.resolve() raises RuntimeError for a loop of links.
         here, there = Path(os.path.realpath(folder)), Path(os.path.realpath(self._root))
         if self._is_local and (here.is_relative_to(there) or there.is_relative_to(here)):
             raise UserError(
@@ -83,8 +83,8 @@ class FolderStorage:
         listed = self._read_digests()
         if stored and listed is None and STATE_FILE_NAME not in stored:
             raise UserError(
-                f"{name} in {quoted(self.uri)} is not the copy of {self.noun}"
-                f" and not empty: expected another --storage or {self.folder_option}"
+                f"{name} in {quoted(self.uri)} is not empty and is not a copy of {self.noun}:"
+                f" expected another --storage or {self.folder_option}"
             )
         self._digests = {name: (listed or {}).get(name, "") for name in stored}
         """Digests of stored files by name; empty for a file without a stored digest."""
@@ -104,6 +104,7 @@ class FolderStorage:
         with self._errors("write to"):
             for name in self._digests.keys() - set(names) if remove_others else ():
                 del self._digests[name]
+                self._known.pop(name, None)
                 changed = True
                 if self._info(name).type == fs.FileType.File:
                     self._files.delete_file(self._path(name))
@@ -214,14 +215,17 @@ class FolderStorage:
         self._write(self._path(_DIGESTS), BytesIO(content))
 
     def _write(self, path: str, source: BinaryIO) -> None:
-        """Write a file atomically; objects of S3 appear only when they are complete."""
-        target = path + _PART if self._is_local else path
+        """Write a file atomically.
+
+        pyarrow completes an object of S3 even if its upload is interrupted, so objects also have a
+        temporary name until they are complete.
+        """
+        part = path + _PART
         if self._is_local:
             self._files.create_dir(path.rpartition("/")[0], recursive=True)
-        with self._files.open_output_stream(target) as stream:
+        with self._files.open_output_stream(part) as stream:
             shutil.copyfileobj(source, stream, _BLOCK)
-        if self._is_local:
-            self._files.move(target, path)
+        self._files.move(part, path)
 
     def _stored_files(self) -> Iterator[tuple[str, int]]:
         """Yield the names and sizes of the stored files."""
