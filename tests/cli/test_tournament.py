@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from zerolab.cli.main import main
+from zerolab.play.tournament import Tournament
 from zerolab.store.games import GameStore
 
 
@@ -228,6 +229,26 @@ def test_finished_tournament_of_a_moved_run_is_reported(tiny_run, capsys):
     assert main(["tournament", "--folder", "t", "mcts:5"]) == 2
     assert "runs/demo" in capsys.readouterr().err
     assert output(capsys, "tournament", "--folder", "t") == first
+
+
+@pytest.mark.usefixtures("no_figures")
+def test_players_added_by_another_command_are_not_reported_unplayed(capsys, monkeypatch):
+    output(capsys, "tournament", *SOME, "--folder", "t")
+    load = Tournament.load
+    before = iter([load(Path("t"))])  # read before the other command, and again when locked
+
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Tournament, "play", killed)
+        assert main(["tournament", "--folder", "t", "mcts:6"]) == 130
+    capsys.readouterr()
+    with monkeypatch.context() as patch:
+        patch.setattr(Tournament, "load", lambda path: next(before, None) or load(path))
+        assert main(["tournament", "--folder", "t"]) == 2
+    assert "another command has added players to t" in capsys.readouterr().err
+    assert "mcts:6" in output(capsys, "tournament", "--folder", "t")
 
 
 @pytest.mark.usefixtures("no_figures")

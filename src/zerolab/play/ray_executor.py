@@ -76,8 +76,8 @@ class RayExecutor:
         """Join the cluster at ``HOST:PORT``, or start one on this machine for ``local``.
 
         `actors` is the number of actors, or 0 for as many as the cluster can hold at any time. Each
-        has `cores` cores and, on a cluster with GPUs, one GPU. `message` receives news about
-        actors, in any thread. Raises UserError if the cluster does not exist, if its nodes differ
+        has `cores` cores and, on a cluster with GPUs, one GPU. `message` is called with
+        messages about actors, from any thread. Raises UserError if the cluster does not exist, if its nodes differ
         in anything that can affect results, or if it has too few cores or GPUs.
         """
         self._cluster = RayCluster.join(address, actors * cores if address == LOCAL_ADDRESS else 0)
@@ -217,8 +217,8 @@ class RayExecutor:
         if not (actors := self.actor_count):
             return PlayProgress(games, plies, latest, "waiting for actors to start")
         note = (
-            f"{actors} actor{'s' * (actors != 1)}, {games / seconds / actors:.2g} games/s each,"
-            f" {received / seconds / 1e6:.2g} MB/s"
+            f"{actors} actor{'s' * (actors != 1)}, {games / seconds / actors:,.1f} games/s each,"
+            f" {received / seconds / 1e6:,.1f} MB/s"
         )
         if not self._has_background:
             waited = self._waited + seconds
@@ -307,7 +307,7 @@ class RayExecutor:
         except UserError as error:
             self._actors.remove(actor)
             self._refused.append((node, actor.handle))
-            self._message(f"an actor is not used: {error}")
+            self._message(f"leaving out an actor: {error}")
             if self._first is None and not self._actors:
                 self._fail(str(error))
             return

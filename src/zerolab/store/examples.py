@@ -195,7 +195,7 @@ class Examples(SearchFacts):
 
 
 _FORMS = {name: (form.dtype, form.axis_count) for name, form in Examples.column_forms().items()}
-_OPTIONAL = [name for name, form in Examples.column_forms().items() if form.is_optional]
+_OPTIONAL = {name for name, form in Examples.column_forms().items() if form.is_optional}
 
 
 def save_examples(
@@ -219,7 +219,7 @@ def _members(
     examples: Examples, features: NDArray[np.float16] | None, metadata: dict[str, Any]
 ) -> Iterator[tuple[str, bytes]]:
     yield _HEADER, json.dumps({"schema": SCHEMA, **metadata}, sort_keys=True).encode()
-    members = {"states": examples.states, **examples.columns()}  # writes the states first
+    members = {"states": examples.states, **examples.columns()}
     for name in _OPTIONAL:
         if np.isnan(members[name]).all():
             del members[name]
@@ -237,22 +237,21 @@ def load_examples(path: Path) -> tuple[Examples, dict[str, Any]]:
     Raises UserError if the file is missing, damaged, not from zerolab or from a different version.
     """
     columns, metadata = _read_columns(path, _FORMS)
-    for name in _OPTIONAL:
-        if name not in columns:
-            columns[name] = np.full(len(columns["plies"]), np.nan, _FORMS[name][0])
+    for name in _OPTIONAL - columns.keys():
+        dtype, axis_count = _FORMS[name]
+        shape = columns["plies" if axis_count == 1 else "policies"].shape
+        columns[name] = np.full(shape, np.nan, dtype)
     return Examples(**columns), metadata
 
 
 def check_examples(path: Path, examples: Examples, game: Game) -> None:
     """Raise UserError if examples do not fit a game: their widths, actions or outcomes."""
-    words, actions = rules.word_count(game), rules.action_count(game)
-    widths = {
-        "states": (examples.states.shape[1], words),
-        "policies": (examples.policies.shape[1], actions),
-        "action_values": (examples.action_values.shape[1], actions),
-    }
-    for name, (width, expected) in widths.items():
-        if width != expected:
+    actions = rules.action_count(game)
+    widths = {"word": rules.word_count(game), "action": actions}
+    for name, form in examples.column_forms().items():
+        width = getattr(examples, name).shape[-1]
+        if form.entry_per in widths and width != widths[form.entry_per]:
+            expected = widths[form.entry_per]
             raise damaged_file_error(path, f"{name} has {width} columns, expected {expected}")
     if not ((examples.actions >= 0) & (examples.actions < actions)).all():
         raise damaged_file_error(path, f"actions are not from 0 to {actions - 1}")

@@ -3,8 +3,8 @@
 A study adds seeds in rounds and can stop once its claims are decided. Testing at the full level
 after every round would lead to too many wrong decisions. The boundaries of O'Brien and Fleming
 preserve the level: early looks need overwhelming evidence, and the last look costs little. The part
-of the level spent so far is a fixed function of the share of the data seen, so the number and times
-of later looks need not be known.
+of the level spent so far is a fixed function of the share of the data seen, so the number and
+timing of later looks need not be known in advance.
 """
 
 from __future__ import annotations
@@ -204,7 +204,7 @@ def check_seeds(seeds: Any) -> list[int]:
     if not isinstance(seeds, list) or not all(type(seed) is int for seed in seeds):
         raise ValueError("expected a list of seeds")
     if any(other <= one for one, other in pairwise(seeds)):
-        raise ValueError("a seed is repeated")
+        raise ValueError("seeds are repeated or not in ascending order")
     if seeds and not FIRST_SEED <= seeds[0] <= seeds[-1] <= LAST_SEED:
         raise ValueError(f"expected seeds from {FIRST_SEED} to {LAST_SEED}")
     return seeds
