@@ -9,8 +9,8 @@ import pytest
 
 from zerolab.papers.warm_start.comparison import (
     PublishedScoreComparison,
-    lead_over_most_constant,
     smallest_best_gain,
+    smallest_worst_deficit,
 )
 from zerolab.ratings.results import MatchScore
 from zerolab.report.table import Z95
@@ -116,9 +116,9 @@ def test_best_variants_by_game():
     assert gain.value == pytest.approx(40, abs=2)
     assert gain.p_value(30.0) < 0.001
     assert gain.p_value(50.0) < 0.001
-    lead = lead_over_most_constant(model_of(elos), ["baseline", "a", "b"], ["one", "other"])
-    assert lead.value == pytest.approx(70, abs=2)  # of b over a in the other game
+    deficit = smallest_worst_deficit(model_of(elos), ["baseline", "a", "b"], ["one", "other"])
+    assert deficit.value == pytest.approx(70, abs=2)  # of b over a in the other game
     elos["other"]["a"] = 60.0
-    lead = lead_over_most_constant(model_of(elos), ["baseline", "a", "b"], ["one", "other"])
-    assert lead.value == pytest.approx(-20, abs=2)  # a is the best in both
-    assert lead.interval.high < 0.0
+    deficit = smallest_worst_deficit(model_of(elos), ["baseline", "a", "b"], ["one", "other"])
+    assert deficit.value == pytest.approx(-20, abs=2)  # a is the best in both
+    assert deficit.interval.high < 0.0

@@ -1,4 +1,4 @@
-"""Tournament Elo of runs, its correlation with measures, tables, and mixed models of runs."""
+"""Tournament Elo of runs: samples, tables, mixed models, and correlations with other measures."""
 
 from __future__ import annotations
 
@@ -64,13 +64,13 @@ def ratings_sample(ratings: Sequence[Rating]) -> RunSample:
 def elo_spread_ratio(
     results: Results, part: str, factor: str, level: FactorLevel, others: Sequence[FactorLevel]
 ) -> ClaimEstimate | MissingEstimate:
-    """Return the spread of Elo between runs with one level, relative to that with `others`.
+    """Return the spread of Elo between runs with one level, relative to runs with `others`.
 
-    `others` are at least two. With a tournament per seed, all its ratings depend on all its
-    players, since they add up to a constant, so only differences within seeds can be used
-    (`relative_spread_within_blocks`).
+    `others` contains at least two levels. If each seed has its own tournament, the ratings of a
+    tournament add up to a constant and so depend on each other; only differences within seeds can
+    be used (`relative_spread_within_blocks`).
     """
-    if missing := unfinished_tournaments_note(results, [part]):
+    if missing := missing_for_unfinished_tournaments(results, [part]):
         return missing
     tournament = results.tournaments[part]
     by_level: list[dict[FactorLevel, float]] = [
@@ -82,7 +82,7 @@ def elo_spread_ratio(
     ]  # fmt: skip
     seeds = sorted(set(by_level[0]).intersection(*by_level), key=str)
     if not seeds:
-        return removed_runs_note(results, part)
+        return missing_for_removed_runs(results, part)
     first, *rest = [[elos[seed] for seed in seeds] for elos in by_level]
     ratio: ClaimEstimate | None
     if len(seeds) > 1 and len(tournament.planned_tournaments) > 1:
@@ -94,7 +94,7 @@ def elo_spread_ratio(
 
 def random_player_sample(tournament: PlayedTournament) -> RunSample:
     """Return the Elo of the random player in each tournament, with its standard error."""
-    return ratings_sample(tournament.agent_ratings())
+    return ratings_sample(tournament.ratings_of_agent("random"))
 
 
 def pair_by_seed(
@@ -109,14 +109,16 @@ def pair_by_seed(
 
 
 def mean_elo_gain(pairs: Sequence[tuple[Rating, Rating]]) -> StudentEstimate:
-    """Return the mean over `pairs` of the Elo of the first rating minus that of the second."""
+    """Return the mean Elo difference between the first and the second rating of each pair."""
     return estimate_mean([one.elo - other.elo for one, other in pairs])
 
 
-def unfinished_tournaments_note(results: Results, keys: Sequence[str]) -> MissingEstimate | None:
-    """Return a note on unfinished or unplanned tournaments in the groups `keys`, or None.
+def missing_for_unfinished_tournaments(
+    results: Results, keys: Sequence[str]
+) -> MissingEstimate | None:
+    """Return a missing estimate if a tournament of the groups `keys` is unfinished or unplanned.
 
-    Other unfinished work in the same parts is ignored.
+    Returns None if all are finished. Other unfinished work in the same parts is ignored.
     """
     planned = {each.group_name for each in results.design.tournaments}
     unplanned = [key for key in keys if key not in planned]
@@ -138,8 +140,8 @@ def unfinished_tournaments_note(results: Results, keys: Sequence[str]) -> Missin
     return MissingEstimate("; ".join([*runs, tournaments]))
 
 
-def removed_runs_note(results: Results, part: str | None = None) -> MissingEstimate:
-    """Return a note on runs that were removed after their tournament."""
+def missing_for_removed_runs(results: Results, part: str | None = None) -> MissingEstimate:
+    """Return a missing estimate whose reason is that runs were removed after their tournament."""
     return MissingEstimate(
         f"runs were removed after their tournament: {results.unfinished_message(part)}"
     )
@@ -161,7 +163,7 @@ def fit_elo_model(
     correlated, which the model does not allow for.
     """
     groups = {part: "-".join(filter(None, (part, name))) for part in parts}
-    if missing := unfinished_tournaments_note(results, list(groups.values())):
+    if missing := missing_for_unfinished_tournaments(results, list(groups.values())):
         return missing
     values = {
         part: {
@@ -175,7 +177,7 @@ def fit_elo_model(
         for part, group in groups.items()
     }
     empty = [part for part, by_level in values.items() if not all(by_level.values())]
-    return removed_runs_note(results, empty[0]) if empty else fit_per_game_models(values)
+    return missing_for_removed_runs(results, empty[0]) if empty else fit_per_game_models(values)
 
 
 def weakest_elo_above_random(
@@ -187,17 +189,17 @@ def weakest_elo_above_random(
     tournament of all seeds, the estimate includes the error of Random's own rating; with a
     tournament per seed, this error is part of the spread.
     """
-    if missing := unfinished_tournaments_note(results, parts):
+    if missing := missing_for_unfinished_tournaments(results, parts):
         return missing
     above = []
     for part in parts:
         tournament = results.tournaments[part]
-        randoms = tournament.agent_ratings()
+        randoms = tournament.ratings_of_agent("random")
         shared_error = elo_standard_error(randoms[0]) if len(randoms) == 1 else 0.0
         for level in levels:
             runs = results.runs_where(part, **{factor: level})
             if not runs:
-                return removed_runs_note(results, part)
+                return missing_for_removed_runs(results, part)
             lead = estimate_mean([tournament.elo_above_agent(run) for run in runs])
             error = StudentEstimate(0.0, shared_error, math.inf)
             above.append(weighted_sum([(1.0, lead), (1.0, error)]))
@@ -245,12 +247,12 @@ def correlation_with_elo(
     """Return the mean rank correlation between a measure and tournament Elo over parts and groups.
 
     Each correlation is over the runs of a part with the levels of a group, so it includes
-    differences between these levels. Both numbers are relative to the mean of the runs with the
-    same seed and any of the levels, since these share the error of Random's rating. Bootstrap
-    samples consist of whole seeds, each with one run per level, and are the same for all groups of
-    a part. Measurement errors attenuate the correlation.
+    differences between these levels. The measure and Elo are relative to their means over the runs
+    with the same seed and any of the levels, since these runs share the error of Random's rating.
+    Bootstrap samples consist of whole seeds, each with one run per level, and are the same for all
+    groups of a part. Measurement errors attenuate the correlation.
     """
-    if missing := unfinished_tournaments_note(results, parts):
+    if missing := missing_for_unfinished_tournaments(results, parts):
         return missing
     tables = []
     compared = [level for levels in groups for level in levels]
@@ -263,7 +265,7 @@ def correlation_with_elo(
             by_seed.setdefault(run.seed, {})[run.factors[factor]] = pair[0], pair[1]
         complete = [each for each in by_seed.values() if len(each) == len(compared)]
         if not complete:
-            return removed_runs_note(results, part)
+            return missing_for_removed_runs(results, part)
         tables.append(np.array([[each[level] for level in compared] for each in complete]))
     if min(len(table) * len(levels) for table in tables for levels in groups) < 3:
         return MissingEstimate("fewer than three runs per group: no correlation to compute")

@@ -38,7 +38,7 @@ PRESET_CHANGES: Mapping[Scale, Mapping[str, Any]] = {
 OPENING_PLIES: Mapping[Scale, int] = {"smoke": 1, "mini": 2, "small": 2, "paper": 0}
 """Random plies at the start of tournament games, shared by both games of a colour-swapped pair.
 
-The papers use none, so two networks play the same few games repeatedly."""
+The papers use none, so their networks play the same few games repeatedly."""
 
 WANG2019_SEED_COUNTS: Mapping[Scale, int] = {"smoke": 1, "mini": 8, "small": 6, "paper": 8}
 """Runs per loss function in the studies based on [Wang2019]."""

@@ -275,7 +275,7 @@ def _accuracy_within_run(points: Sequence[AccuracyPoint], cost: float) -> float 
 def difference_at_equal_moves(
     runs: PointsByVariant, one: str, other: str, measure: _Measure
 ) -> StudentEstimate | MissingEstimate:
-    """Return the difference in a measure of the moves that all runs of both variants reach."""
+    """Return the difference in a measure up to the number of moves that all these runs reach."""
     pair = (points for name in (one, other) for points in runs.get(name, {}).values())
     moves = min((each[-1].moves for each in pair), default=0)
     return _difference(runs, one, other, lambda points: measure(_first_moves(points, moves)))
@@ -371,7 +371,7 @@ def _with_cost_of_small_networks(runs: PointsByVariant) -> PointsByVariant:
 def _loss_by_cost(
     runs: PointsByVariant, counted: PointsByVariant
 ) -> StudentEstimate | MissingEstimate:
-    """Return the accuracy with free features minus that if the small network's cost counts."""
+    """Return the accuracy with free features minus that with the small network's cost counted."""
     free, paid = (each.get(FEATURES, {}) for each in (runs, counted))
     first, last = _common_costs([*free.values(), *paid.values()])
     pairs = [
@@ -379,7 +379,7 @@ def _loss_by_cost(
         for seed in free if SMALL in runs and seed in runs[SMALL]
     ]  # fmt: skip
     lost = [one - other for one, other in pairs if one is not None and other is not None]
-    return estimate_mean(lost) if lost else MissingEstimate("no costs with and without overlap")
+    return estimate_mean(lost) if lost else MissingEstimate("the ranges of costs do not overlap")
 
 
 def _difference(

@@ -115,7 +115,7 @@ DiversityByVariant = Mapping[str, Mapping[Cell, Diversity]]
 
 _TREES, _LEAGUES = (EXTENDED, *GAME_TREE_VARIANTS), (EXTENDED, *LEAGUE_VARIANTS)
 _FIGURES: Mapping[str, tuple[int, Sequence[str]]] = {"": (9, _TREES), "-league": (13, _LEAGUES)}
-"""Published figure with which each figure is compared, and variants, by suffix of its name."""
+"""Number of the published figure and variants shown, by the suffix of a figure's name."""
 
 
 DIVERSITY_VARIANTS = (EXTENDED, *GAME_TREE_VARIANTS, *LEAGUE_VARIANTS)

@@ -350,7 +350,7 @@ def _accuracies(results: Results) -> list[tuple[float, float]]:
 
 
 def evolved_settings_section(results: Results) -> Iterator[Block]:
-    """Yield a table of the accuracy with both settings and the score between them."""
+    """Yield a table of the accuracy with evolved and original settings, and their score."""
     if not (pairs := _accuracies(results)):
         return
     evolved, original = zip(*pairs, strict=True)

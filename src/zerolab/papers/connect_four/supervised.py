@@ -115,7 +115,7 @@ def supervised_statistics(results: Results) -> dict[Claim, ClaimEstimate | Missi
             ]
         ),
         RANDOM_MOVES_HARDER_CLAIM: _difference_of_sets(results, EASY, fewest, "strong"),
-        LATE_POSITIONS_EASIER_CLAIM: _lead_of_game_length(results),
+        LATE_POSITIONS_EASIER_CLAIM: _lead_due_to_plies(results),
     }  # fmt: skip
 
 
@@ -141,7 +141,7 @@ def measure_accuracy_by_ply(run: FinishedRun) -> Mapping[str, Any]:
     return {"by_ply": measure_test_accuracy(run)} if is_compared else {}
 
 
-def _lead_of_game_length(results: Results) -> ClaimEstimate | MissingEstimate:
+def _lead_due_to_plies(results: Results) -> ClaimEstimate | MissingEstimate:
     """Return the part of the lead of easy positions that is due to their plies, minus the rest."""
     fewest = _block_counts(results)[0]
     hard, easy = (

@@ -245,7 +245,9 @@ _LEAGUE: Mapping[Scale, Mapping[str, Any]] = {
     },
     "paper": {},
 }  # fmt: skip
-"""League clocks, scaled like the simulations, and generations short enough for ten or more."""
+"""League clocks, scaled like the simulations, and games per generation.
+
+Generations are short enough for a run to have ten or more."""
 
 _GROWTH: Mapping[Scale, Mapping[str, Any]] = {
     "smoke": {"network.filters": 2, "growth.after": [2]},

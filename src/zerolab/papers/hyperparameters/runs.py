@@ -283,9 +283,9 @@ def late_loss_change(scale: str, runs: Sequence[VariedRun]) -> StudentEstimate:
 
 
 def late_loss_rise(scale: str, runs: Sequence[VariedRun]) -> RankedEstimate:
-    """Return the rise of the loss from 80 to 90 % of the longest runs, or the fall afterwards.
+    """Return the smaller of two changes of the loss in the longest runs.
 
-    The result is the smaller of the two.
+    The changes are the rise from 80 to 90 % of the iterations, and the fall from there to the end.
     """
     before, top = (loss_after_percent(percent) for percent in (80, 90))
     longest = _longest(scale, runs)
@@ -304,9 +304,10 @@ def differences_between_values(
 ) -> list[StudentEstimate | MissingEstimate]:
     """Return a measure with one value of a hyper-parameter minus that with each other value.
 
-    `index` is the place of the value in `VALUE_NAMES`. In the sweep, the differences are between
-    means, with the variance pooled over all settings. The screening has no defaults; the only
-    difference is that between the two ends of the range, from the fit, and the default has none.
+    `index` is the index of the value's name in `VALUE_NAMES`. In the sweep, the differences are
+    between means, with the variance pooled over all settings. The screening has no runs with
+    defaults. There, the only difference is the fitted one between the two ends of the range, and
+    the result for the default is empty.
     """
     defaults = {each: scaled_values(scale, each)[1] for each in HYPERPARAMETERS}
     groups: dict[tuple[float, ...], list[float]] = {}
@@ -345,9 +346,9 @@ def largest_lead(
 def smallest_lead_of_effects(
     effects: Mapping[str, StudentEstimate], leading: Sequence[str], sign: float
 ) -> RankedEstimate:
-    """Return the smallest lead of the effects of some hyper-parameters over those of all others.
+    """Return the smallest lead of the effect of a `leading` hyper-parameter over that of another.
 
-    The `leading` effects are multiplied by `sign`; of the others, only the size counts. The effects
+    Leading effects are multiplied by `sign`; of the other effects, only the size counts. Effects
     are independent because the designs are orthogonal.
     """
     return estimate_smallest(

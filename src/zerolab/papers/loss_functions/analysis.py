@@ -16,9 +16,9 @@ from zerolab.papers.elo import (
     elo_sample,
     elo_standard_error,
     elo_table,
+    missing_for_removed_runs,
+    missing_for_unfinished_tournaments,
     rank_correlations,
-    removed_runs_note,
-    unfinished_tournaments_note,
 )
 from zerolab.papers.loss_functions.curve_claims import part_title
 from zerolab.papers.loss_functions.findings import loss_statistics
@@ -184,7 +184,7 @@ class RunElos(NamedTuple):
 
 
 def run_elos(tournament: PlayedTournament, runs: Sequence[TrainedRun]) -> list[RunElos]:
-    """Return training Elo and tournament Elo, relative to their means over the runs with the seed.
+    """Return training Elo and tournament Elo relative to their means over runs with the same seed.
 
     The difference between a number and the mean of n independent numbers that include it has the
     error of the number times sqrt(1 - 1/n).
@@ -216,8 +216,8 @@ def rank_correlation(elos: Sequence[RunElos]) -> float:
 def attenuation_factor(elos: Sequence[RunElos]) -> float:
     """Return the factor by which measurement error reduces a correlation.
 
-    This is the square root of the product of the two reliabilities. The reliability of a
-    measurement is the share of its variance that is not error.
+    The factor is the square root of the product of the two reliabilities. The reliability of a
+    measurement is the share of its variance that is not due to error.
     """
     training = _reliability(
         [(each.training_elo, each.training_elo_standard_error) for each in elos]
@@ -237,7 +237,7 @@ def _reliability(measured: Sequence[tuple[float, float]]) -> float:
 def _elos_by_loss(results: Results) -> list[list[RunElos]] | MissingEstimate:
     """Return training Elo and tournament Elo of the runs of each board and loss."""
     parts = list(dict.fromkeys(run.part for run in results.design.runs))
-    if missing := unfinished_tournaments_note(results, parts):
+    if missing := missing_for_unfinished_tournaments(results, parts):
         return missing
     groups = []
     for part in parts:
@@ -248,7 +248,7 @@ def _elos_by_loss(results: Results) -> list[list[RunElos]] | MissingEstimate:
                 each for run, each in zip(runs, elos, strict=True) if run.factors["loss"] == target
             ]
             if not group:
-                return removed_runs_note(results, part)
+                return missing_for_removed_runs(results, part)
             groups.append(group)
     return groups
 
@@ -335,7 +335,7 @@ def candidate_elo_standard_errors(run: TrainedRun) -> list[float]:
 
 
 def _elo_errors(run: TrainedRun) -> Iterator[tuple[float, float]]:
-    """Yield the errors of the candidate's Elo and of the best network's after each gate."""
+    """Yield the errors of the candidate's Elo and of the best network's Elo after each gate."""
     variance = 0.0
     for gate in run.records_of(GateRecord):
         low, high = gate.candidate_elo_low, gate.candidate_elo_high

@@ -361,7 +361,7 @@ def _largest(
 def _smaller_lead_by_game(
     model: PerGameModels | MissingEstimate,
 ) -> ClaimEstimate | MissingEstimate:
-    """Return the lead of the loss that the paper finds best, in the games with the smaller lead."""
+    """Return the smaller lead: of the policy loss in Gobang, or of the value loss elsewhere."""
     if isinstance(model, MissingEstimate):
         return model
     return estimate_smallest(

@@ -205,7 +205,7 @@ def value_loss_early_decrease_excess(run: TrainedRun) -> float:
 
 
 def value_loss_hump(run: TrainedRun) -> float:
-    """Return the value loss in the middle half of training minus the mean of first and last."""
+    """Return the mean value loss in the middle half of training minus that of first and last."""
     values = [losses["value"] for losses in run.last_epoch_losses]
     quarter = len(values) // 4
     return fmean(values[quarter : len(values) - quarter]) - (values[0] + values[-1]) / 2
@@ -246,7 +246,7 @@ def last_training_elo(run: TrainedRun) -> float:
 def candidate_elos(run: TrainedRun) -> list[float]:
     """Return the training Elo of every candidate, including rejected ones.
 
-    Unlike the best network's Elo, it can fall.
+    Unlike the best network's Elo, the candidates' Elo can fall.
     """
     gates = [gate for gate in run.records_of(GateRecord) if gate.candidate_elo is not None]
     return [gate.candidate_elo for gate in gates]

@@ -10,11 +10,11 @@ from zerolab.papers.elo import (
     elo_sample,
     elo_table,
     mean_elo_gain,
+    missing_for_removed_runs,
+    missing_for_unfinished_tournaments,
     pair_by_seed,
     random_player_sample,
     ratings_sample,
-    removed_runs_note,
-    unfinished_tournaments_note,
 )
 from zerolab.papers.published_bugs.study import (
     ABSOLUTE_WINNER_PART,
@@ -131,7 +131,7 @@ def bug_loss_interaction(results: Results, part: str, loss: str) -> ClaimEstimat
 
     The gains are differences within a seed, because the runs of a seed play one tournament.
     """
-    if missing := unfinished_tournaments_note(results, [part]):
+    if missing := missing_for_unfinished_tournaments(results, [part]):
         return missing
     tournament = results.tournaments[part]
     wrong, wrong_sum, right, right_sum = (
@@ -144,7 +144,7 @@ def bug_loss_interaction(results: Results, part: str, loss: str) -> ClaimEstimat
     )
     seeds = sorted(wrong.keys() & wrong_sum.keys() & right.keys() & right_sum.keys(), key=str)
     if not seeds:
-        return removed_runs_note(results, part)
+        return missing_for_removed_runs(results, part)
     return estimate_mean(
         [wrong[seed] - wrong_sum[seed] - right[seed] + right_sum[seed] for seed in seeds]
     )
@@ -181,7 +181,7 @@ def shared_network_spread_ratio(results: Results) -> ClaimEstimate | MissingEsti
     Copies of a network have the same strength and play separate games, so their spread in Elo is
     due to the games alone.
     """
-    if missing := unfinished_tournaments_note(results, CLOSURE_TOURNAMENTS):
+    if missing := missing_for_unfinished_tournaments(results, CLOSURE_TOURNAMENTS):
         return missing
     own, shared = (
         [[rating.elo for rating in ratings] for ratings in ratings_by_loss(results, key).values()]
@@ -311,7 +311,7 @@ def _trained(results: Results, part: str, factor: str) -> Iterator[Block]:
         }
     groups = {title: samples for title, samples in groups.items() if samples}
     if not groups:
-        yield Paragraph(f"{removed_runs_note(results, part).reason}.")
+        yield Paragraph(f"{missing_for_removed_runs(results, part).reason}.")
         return
     groups = with_pooled_intervals(groups)
     yield Picture(
@@ -331,7 +331,7 @@ def _title(part: str) -> str:
 def _closed(results: Results) -> Iterator[Block]:
     yield Heading(_title(TOURNAMENT_CLOSURE_PART))
     yield Paragraph(_BUGS[TOURNAMENT_CLOSURE_PART])
-    if missing := unfinished_tournaments_note(results, CLOSURE_TOURNAMENTS):
+    if missing := missing_for_unfinished_tournaments(results, CLOSURE_TOURNAMENTS):
         yield Paragraph(f"Not finished: {missing.reason}.")
         return
     names = (OWN, SHARED)

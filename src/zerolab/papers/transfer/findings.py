@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from statistics import mean
 
-from zerolab.papers.elo import unfinished_tournaments_note
+from zerolab.papers.elo import missing_for_unfinished_tournaments
 from zerolab.papers.transfer.measures import (
     BoardPair,
     ValueBySeed,
@@ -190,7 +190,7 @@ def _statistic(
     results: Results, board_pairs: Sequence[BoardPair], trunks: TrunkSimilarity, claim: Claim
 ) -> ClaimEstimate | MissingEstimate:
     targets = list(dict.fromkeys(pair.target for pair in board_pairs))
-    missing = unfinished_tournaments_note(results, targets) if claim in _ELO_CLAIMS else None
+    missing = missing_for_unfinished_tournaments(results, targets) if claim in _ELO_CLAIMS else None
     if missing := missing or _unfinished_runs(results):
         return missing
     if claim is NEAR_HELPS_MORE_CLAIM:

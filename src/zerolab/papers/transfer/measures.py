@@ -41,10 +41,10 @@ METHOD_TITLES: Mapping[str, str] = {
 AVERAGED_ITERATION_SHARE = 0.25
 """Share of the iterations averaged by `early_mean` and by `late_mean`."""
 THRESHOLD_ITERATION_SHARE = 0.5
-"""Share of the iterations after which runs from scratch set the accuracy to reach."""
+"""Share of the iterations after which the accuracy of runs from scratch becomes the threshold."""
 
 ValueBySeed = Mapping[FactorLevel, float]
-"""Numbers by seed."""
+"""Value of a measure, by seed."""
 AccuracyCurve = Sequence[float]
 """Accuracy after each iteration."""
 CurveMeasure = Callable[[AccuracyCurve], float]

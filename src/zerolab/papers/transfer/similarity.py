@@ -301,7 +301,7 @@ def random_positions(game: Game, count: int) -> NDArray[np.uint64]:
         position = line[int(random.integers(len(line)))]
         positions.setdefault(position.tobytes(), position)
     distinct = np.stack(list(positions.values()))
-    distinct.flags.writeable = False  # all callers share it
+    distinct.flags.writeable = False  # all callers share this cached array
     return distinct
 
 
@@ -316,7 +316,7 @@ def similarity_section(results: Results, trunks: TrunkSimilarity) -> Iterator[Bl
         " The unbiased estimator of [Song2012] is used because the usual estimator makes any two"
         " networks look similar if they have more activations than there are positions. Both"
         " networks receive the same encoded positions, so even untrained trunks are somewhat"
-        " similar. They serve as the reference."
+        " similar, which is why untrained trunks serve as the reference."
     )
     yield from _pair_maps(trunks)
     yield from _board_maps(results, trunks)

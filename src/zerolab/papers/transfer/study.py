@@ -239,7 +239,7 @@ def _playing_iterations(scale: Scale, method: str) -> Sequence[int]:
 def _tournament(
     scale: Scale, board: str, runs: Sequence[PlannedRun], seed: int
 ) -> PlannedTournament:
-    """Return the tournament between the networks of a seed's runs from several iterations."""
+    """Plan the tournament between the networks from several iterations of a seed's runs."""
     players = {
         network_player_name(run, iteration): (run, iteration)
         for run in runs

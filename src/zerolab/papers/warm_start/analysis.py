@@ -11,10 +11,10 @@ from zerolab.papers.elo import (
     elo_standard_error,
     elo_table,
     mean_elo_gain,
+    missing_for_unfinished_tournaments,
     pair_by_seed,
     random_player_sample,
     ratings_sample,
-    unfinished_tournaments_note,
 )
 from zerolab.papers.solved_accuracy import accuracy_section
 from zerolab.papers.warm_start.findings import VARIANT_TITLES, warm_start_statistics
@@ -133,7 +133,7 @@ def _tests(results: Results) -> Iterator[Block]:
     for game in GAMES:
         of_game: dict[str, IntervalRow] = {}
         for variant, name in comparisons:
-            if unfinished_tournaments_note(results, ["-".join(filter(None, (game, name)))]):
+            if missing_for_unfinished_tournaments(results, ["-".join(filter(None, (game, name)))]):
                 continue
             line = _paired_gain(results, game, variant, name)
             if line is None:

@@ -1,4 +1,4 @@
-"""Comparisons of players: differences in Elo, and measured with published score rates."""
+"""Comparisons of players: differences in Elo, and measured score rates against published ones."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def largest_contrast_change(
 def mean_contrast_change(
     model: PerGameModels, weights: Mapping[str, float], game: str, others: Sequence[str]
 ) -> StudentEstimate:
-    """Return the mean change of a contrast from a game to each of some other games."""
+    """Return the mean change of a contrast from a game to the other games."""
     shares = {game: -1.0, **dict.fromkeys(others, 1.0 / len(others))}
     return model.sum_of_contrasts(
         {each: {v: share * w for v, w in weights.items()} for each, share in shares.items()}
@@ -102,14 +102,15 @@ def smallest_best_gain(
     return estimate_ranked(best, len(games))
 
 
-def lead_over_most_constant(
+def smallest_worst_deficit(
     model: PerGameModels, variants: Sequence[str], games: Sequence[str]
 ) -> RankedEstimate:
-    """Return the largest lead in any game over the variant for which this lead is smallest.
+    """Return the smallest of all variants' worst deficits.
 
-    The result is above 0 unless a variant is the best in all games.
+    The worst deficit of a variant is the largest lead of any rival in any game. The result is above
+    0 unless a variant is the best in all games.
     """
-    leads = [
+    deficits = [
         estimate_ranked(
             [
                 model.contrast({rival: 1.0, variant: -1.0}, [game])
@@ -121,7 +122,7 @@ def lead_over_most_constant(
         )
         for variant in variants
     ]
-    return estimate_ranked(leads, len(variants))
+    return estimate_ranked(deficits, len(variants))
 
 
 class PublishedScoreComparison(NamedTuple):
@@ -142,8 +143,8 @@ class PublishedScoreComparison(NamedTuple):
 
     Draws count as half a win, which makes the variance per game less than p (1 - p), the variance
     without draws. The variance is also lower if moving first matters and both players move first
-    equally often. Therefore, neither effect makes the intervals too narrow. Repeated games are
-    taken into account for the measured rate only. Rounding of the published rate, by up to half a
+    equally often. Neither effect therefore makes the intervals too narrow. Repeated games are taken
+    into account for the measured rate only. The rounding of the published rate, by up to half a
     percentage point, is not accounted for.
     """
 

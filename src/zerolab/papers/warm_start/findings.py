@@ -24,11 +24,11 @@ from zerolab.papers.warm_start.comparison import (
     gain_contrast_weights,
     largest_contrast_change,
     largest_variant_difference,
-    lead_over_most_constant,
     mean_contrast_change,
     ranked_gain,
     smallest_best_gain,
     smallest_difference,
+    smallest_worst_deficit,
 )
 from zerolab.papers.warm_start.study import (
     ADAPTIVE_VARIANT,
@@ -325,7 +325,7 @@ _OF_ALL_GAMES: Mapping[Claim, Callable[[PerGameModels], ClaimEstimate]] = {
     ),
     NETWORK_VALUE_HELPS_CLAIM: lambda model: model.contrast(_WEIGHTED),
     NETWORK_VALUE_BY_GAME_CLAIM: lambda model: largest_contrast_change(model, [_WEIGHTED], GAMES),
-    BEST_VARIANT_BY_GAME_CLAIM: lambda model: lead_over_most_constant(model, VARIANTS, GAMES),
+    BEST_VARIANT_BY_GAME_CLAIM: lambda model: smallest_worst_deficit(model, VARIANTS, GAMES),
     SINGLE_GAINS_LITTLE_CLAIM: lambda model: ranked_gain(
         model, _SINGLE_CASES, len(_SINGLE_CASES) - 1
     ),

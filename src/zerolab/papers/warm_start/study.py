@@ -170,7 +170,7 @@ def _variants(scale: Scale, game: str, seed: int) -> Iterator[PlannedRun]:
 
 
 def _ends(scale: Scale, game: str, seed: int) -> Iterator[PlannedRun]:
-    """Yield the runs of WRoRa with an adaptive warm start or a different value of I'."""
+    """Yield the runs of WRoRa with an adaptive warm start or with other values of I'."""
     # Without a decreasing weight, adaptive WRoRa would be RoRa.
     adaptive = {"name": "adaptive", "games": _MATCH_GAMES, "iterations": _SWITCH[scale]}
     yield _run(scale, game, WRORA, ADAPTIVE_VARIANT, adaptive, seed)
