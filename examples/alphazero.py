@@ -89,7 +89,7 @@ def learn(network, window, random):
 
 
 def score(candidate, best, random):
-    """Return the candidate's points per game in 100 games; it moves first in half of the games."""
+    """Return the candidate's points per game in 100 games, moving first in half of the games."""
     _, as_first = play(candidate, best, MATCH, 50, 3, random)
     _, as_second = play(best, candidate, MATCH, 50, 3, random)
     return 0.5 + (as_first.mean() - as_second.mean()) / 4

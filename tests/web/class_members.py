@@ -22,11 +22,11 @@ class Members:
 
     def __init__(self, folder, names):
         self.classroom = Classroom.open(folder, names)
-        self.classroom.update_record(game=SMALL)
+        self.classroom.update_state(game=SMALL)
         self.laboratory = Laboratory(Folders(), workers=0, classroom=self.classroom)
         self.app = make_app(self.laboratory)
-        self.teacher = self.client(self.classroom.record.teacher)
-        self.pupils = {each.name: self.client(each.token) for each in self.classroom.record.pupils}
+        self.teacher = self.client(self.classroom.state.teacher)
+        self.pupils = {each.name: self.client(each.token) for each in self.classroom.state.pupils}
 
     def client(self, token):
         """Return a client that sends a token."""
@@ -44,7 +44,7 @@ class Members:
 
     def finished(self):
         """Return the standings at the end of the tournament."""
-        wait_for(lambda: not self.classroom.record.tournament.is_playing, 400)
+        wait_for(lambda: not self.classroom.state.tournament.is_playing, 400)
         return self.standings()
 
     def standings(self):

@@ -25,14 +25,14 @@ from zerolab.web.routes import classes
 
 
 def test_unknown_and_missing_tokens_are_refused(members):
-    for token in ("", "x", members.classroom.record.teacher[:-1]):
+    for token in ("", "x", members.classroom.state.teacher[:-1]):
         stranger = members.client(token)
         for path in ("/", "/wall", "/api/v1/class/standings", "/api/v1/server"):
             assert stranger.get(path).status_code == 401
 
 
 def test_link_with_token_sets_cookie_and_wrong_one_changes_nothing(members):
-    token = members.classroom.record.pupils[0].token
+    token = members.classroom.state.pupils[0].token
     browser = TestClient(members.app, base_url="http://localhost")
     assert browser.get(f"/pupil?token={token}").status_code == 200
     server = browser.get("/api/v1/server").json()
@@ -116,7 +116,7 @@ def test_agents_that_cannot_play_are_refused(members, choice, status, expected):
 
 
 def test_pupil_brings_network_and_refused_file_is_removed(members):
-    members.classroom.update_record(game=GAME)
+    members.classroom.update_state(game=GAME)
     assert members.bring("Ada", "network", network=RUN, playouts=7).json()["agent"] == (
         f"{RUN}?simulations=7"
     )
@@ -130,7 +130,7 @@ def test_pupil_brings_network_and_refused_file_is_removed(members):
 def test_uploaded_file_is_checked_and_never_replaced_by_nonsense(group_of):
     folders = Folders()
     group = group_of(folders.classroom, ["Ada", "Ben"])
-    group.classroom.update_record(game=GAME)
+    group.classroom.update_state(game=GAME)
     ada = group.pupils["Ada"]
     content = encode_agent_of_run(RunFolder.open(folders.runs[0] / "tiny"), 1)
     brought = ada.post("/api/v1/class/file", content=content).json()["agent"]
@@ -146,7 +146,7 @@ def test_uploaded_file_is_checked_and_never_replaced_by_nonsense(group_of):
 
 def test_absent_pupil_has_no_access_and_returns_with_token_and_agent(members, group_of):
     members.bring("Ada", "mcts", playouts=7)
-    (ada, _) = members.classroom.record.pupils
+    (ada, _) = members.classroom.state.pupils
     without = group_of(members.classroom.folder, ["Ben", "Cleo"])
     assert without.client(ada.token).get("/api/v1/server").status_code == 401
     listed = without.teacher.get("/api/v1/class/manage").json()["pupils"]
@@ -174,16 +174,16 @@ def test_class_of_a_stranger_gets_new_links(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "stranger"))
     Classroom.open(tmp_path / "class", ["Ada", "Ben"]).set_agent("Ada", "random")
     theirs = Classroom.open(tmp_path / "class", ["Ada"])
-    theirs.update_record(tournament=TOURNAMENT)
+    theirs.update_state(tournament=TOURNAMENT)
     assert not theirs.has_new_links
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "user"))
     ours = Classroom.open(tmp_path / "class", ["Ada"])
     assert ours.has_new_links
     assert ours.pupil("Ada").agent == "random"
-    assert not ours.record.tournament.is_playing
-    assert _tokens(ours.record).isdisjoint(_tokens(theirs.record))
-    assert not any(map(ours.holder_of, _tokens(theirs.record)))
-    assert Classroom.open(tmp_path / "class", ["Ada"]).record == ours.record
+    assert not ours.state.tournament.is_playing
+    assert _tokens(ours.state).isdisjoint(_tokens(theirs.state))
+    assert not any(map(ours.holder_of, _tokens(theirs.state)))
+    assert Classroom.open(tmp_path / "class", ["Ada"]).state == ours.state
 
 
 def test_moved_class_gets_new_links(tmp_path):
@@ -191,11 +191,11 @@ def test_moved_class_gets_new_links(tmp_path):
     former.folder.rename(tmp_path / "moved")
     moved = Classroom.open(tmp_path / "moved", ["Ada"])
     assert moved.has_new_links
-    assert _tokens(moved.record).isdisjoint(_tokens(former.record))
+    assert _tokens(moved.state).isdisjoint(_tokens(former.state))
 
 
-def _tokens(record):
-    return {record.teacher, *(each.token for each in (*record.pupils, *record.absent))}
+def _tokens(state):
+    return {state.teacher, *(each.token for each in (*state.pupils, *state.absent))}
 
 
 def test_agents_are_read_again_only_if_their_files_change(members, monkeypatch):
@@ -239,13 +239,13 @@ def test_wrong_options_are_explained(here, capsys, options, expected):
 def test_only_the_owner_can_read_the_class_file(members):
     path = members.classroom.folder / "class.json"
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    record = members.classroom.record
-    tokens = {record.teacher, *(each.token for each in record.pupils)}
+    state = members.classroom.state
+    tokens = {state.teacher, *(each.token for each in state.pupils)}
     assert len(tokens) == 3
-    assert json.loads(path.read_text())["teacher"] == record.teacher
-    table = link_table(record, "http://host/")
+    assert json.loads(path.read_text())["teacher"] == state.teacher
+    table = link_table(state, "http://host/")
     assert [line.split("token=")[1] for line in table.splitlines()] == [
-        record.teacher, *(each.token for each in record.pupils),
+        state.teacher, *(each.token for each in state.pupils),
     ]  # fmt: skip
 
 

@@ -43,8 +43,8 @@ def test_restarted_server_has_same_tokens_agents_and_results(members, group_of, 
     assert len(before["ratings"]) == 2
     group_of(members.classroom.folder, ["Ben", "Cleo"])
     again = group_of(members.classroom.folder, ["Ben", "Ada", "Cleo"])
-    kept = {each.name: each for each in again.classroom.record.pupils}
-    for pupil in members.classroom.record.pupils:
+    kept = {each.name: each for each in again.classroom.state.pupils}
+    for pupil in members.classroom.state.pupils:
         assert kept[pupil.name] == pupil
     assert kept["Cleo"].agent == ""
     assert again.standings()["ratings"] == before["ratings"]
@@ -64,8 +64,8 @@ def test_killed_tournament_continues_with_the_missing_games(members, at_once, mo
     monkeypatch.chdir(members.classroom.folder)  # tournaments need no files of the laboratory
     monkeypatch.setattr(classroom.os, "nice", lambda step: None)
     again = Classroom.open(members.classroom.folder, ["Ada", "Ben"])
-    assert again.record.tournament.is_playing
-    play_tournament(folder, again.record.tournament, Folders())
+    assert again.state.tournament.is_playing
+    play_tournament(folder, again.state.tournament, Folders())
     assert Tournament.load(folder).games() == whole
 
 
@@ -89,10 +89,10 @@ def test_restarted_server_continues_the_tournament(group_of, tmp_path, at_once, 
     before = Tournament.load(folder).games()
     assert len(before) == 2
     again = Classroom.open(group.classroom.folder, names)
-    assert again.record.tournament.is_playing
+    assert again.state.tournament.is_playing
     laboratory = Laboratory(Folders(), workers=0, classroom=again)
     with TestClient(make_app(laboratory), base_url="http://localhost"):
-        assert not again.record.tournament.is_playing
+        assert not again.state.tournament.is_playing
     games = Tournament.load(folder).games()
     assert len(games) == 6
     assert [each for each in games if each in before] == before
@@ -134,9 +134,9 @@ def test_end_of_a_tournament_is_not_recorded_in_the_next_one(members, at_once, m
     for name in members.pupils:
         members.bring(name)
     assert members.start().status_code == 200
-    record = members.classroom.record.tournament
-    following = record.model_copy(update={"number": record.number + 1, "is_playing": True})
-    begin = Thread(target=lambda: members.classroom.update_record(tournament=following))
+    latest = members.classroom.state.tournament
+    following = latest.model_copy(update={"number": latest.number + 1, "is_playing": True})
+    begin = Thread(target=lambda: members.classroom.update_state(tournament=following))
 
     def result():
         begin.start()
@@ -147,16 +147,16 @@ def test_end_of_a_tournament_is_not_recorded_in_the_next_one(members, at_once, m
     play._pool = pool = SimpleNamespace(stop=lambda: None, join=lambda timeout: None)
     play._finish(pool, SimpleNamespace(exception=lambda: None, result=result))
     begin.join()
-    assert members.classroom.record.tournament == following
+    assert members.classroom.state.tournament == following
 
 
 def test_tournament_keeps_the_network_that_was_the_best_at_its_start(here, members, at_once):
-    members.classroom.update_record(game=GAME)
+    members.classroom.update_state(game=GAME)
     members.bring("Ada", "network", network=RUN, playouts=2)
     members.bring("Ben")
     assert members.start(game=GAME).status_code == 200
     best = RunFolder.open(here / RUN).progress.best
-    played = members.classroom.record.tournament.agents
+    played = members.classroom.state.tournament.agents
     assert played["Ada"] == f"{RUN}@{best}?simulations=2"
     assert members.classroom.pupil("Ada").agent == f"{RUN}?simulations=2"
 
@@ -166,10 +166,10 @@ def test_agent_that_cannot_play_any_more_is_left_out_and_named(group_of, tmp_pat
     for name in group.pupils:
         group.bring(name)
     group.start()
-    tournament = group.classroom.record.tournament
+    tournament = group.classroom.state.tournament
     agents = {**tournament.agents, "Cleo": "runs/deleted@1"}
     shutil.rmtree(group.classroom.tournament_folder(1))
-    group.classroom.update_record(tournament=tournament.model_copy(update={"agents": agents}))
+    group.classroom.update_state(tournament=tournament.model_copy(update={"agents": agents}))
     state = group.teacher.post("/api/v1/class/manage/continue").json()["tournament"]
     assert (state["stored_games"], state["planned_games"], state["is_running"]) == (2, 6, False)
     assert "Cleo was left out" in state["problem"]

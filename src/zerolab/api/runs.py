@@ -141,8 +141,8 @@ def train(
     Raises UserError for programs that are not allowed, for invalid settings, for a preset or
     settings that differ from those of the resumed run (except more `iterations`,
     `supervised.positions`, `selfplay.processes`, `selfplay.chunks` and `device`), for a folder that
-    is no run if neither a game nor a preset describes a new one, and if another process is training
-    the run.
+    is not a run if neither a game nor a preset describes a new one, and if another process is
+    training the run.
     """
     require_main_guard()
     require_type("game", game, str | None, 'a name, such as "othello:6x6"')
@@ -186,11 +186,10 @@ def export_network(
     """Export the network of ``runs/demo`` or ``runs/demo@12`` to a file, and return its path.
 
     ``FILE.zerolab`` can be used as an agent; with `half`, its weights are in half precision.
-    Options change its search, as in ``runs/demo?simulations=400``.
-    ``FILE.onnx`` is a model for other programs; its outputs are compared with those of the network
-    (docs/sharing.md). An existing file with different content is replaced only with
-    `overwrite`. Raises UserError, without writing a file, if an argument is invalid or the outputs
-    differ.
+    Options of `run` change the agent's search, as in ``runs/demo?simulations=400``. ``FILE.onnx``
+    is a model for other programs; its outputs are compared with those of the network
+    (docs/sharing.md). An existing file with different content is replaced only with `overwrite`.
+    Raises UserError, without writing a file, if an argument is invalid or the outputs differ.
     """
     require_type("run", run, str, 'a run, such as "runs/demo@12"')
     require_path("file", file)

@@ -95,7 +95,7 @@ def _require_utf8(arguments: Sequence[str]) -> None:
 
 
 def _require_values(function: Callable[..., Any], arguments: Sequence[str]) -> None:
-    """Raise UserError if an option for one or more values has none, which Tyro accepts."""
+    """Raise UserError if an option that takes several values has none, which Tyro would accept."""
     hints = get_type_hints(function)
     several = {
         f"--{name.strip('_').replace('_', '-')}"

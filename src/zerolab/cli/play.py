@@ -311,7 +311,7 @@ def serve(
         links = ""
         if classroom is not None:
             base = f"https://{names[0].lower()}/" if names else address
-            links = link_table(classroom.record, base)
+            links = link_table(classroom.state, base)
             if class_links is not None:
                 # first, because a program may read the file as soon as the address is printed
                 write_private_text(class_links, links)
@@ -320,7 +320,7 @@ def serve(
             if classroom.has_new_links:
                 print_lines("the class comes from another folder or user: all its links are new")
             _show_links(links, class_links)
-            address += f"class?token={classroom.record.teacher}"
+            address += f"class?token={classroom.state.teacher}"
         if token:
             for name in names:
                 print_lines(f"through a proxy, use https://{name.lower()}/?token={token}")

@@ -226,7 +226,7 @@ def values_by_preset(
 def setting_as_dict(
     setting: SettingDescription, presets: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """Return a setting and the preset values as a JSON-compatible dictionary."""
+    """Return a setting and its values in presets as a JSON-compatible dictionary."""
     return {**setting._asdict(), "presets": values_by_preset(presets, setting)}
 
 

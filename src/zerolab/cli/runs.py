@@ -198,8 +198,8 @@ def export(
 
     Args:
         run: Run whose best network, or network N, is exported, or another agent with a network,
-            such as a .zerolab file. Options change the search of a .zerolab file, which is by
-            default that of training.
+            such as a .zerolab file. Options change the search settings in a new .zerolab file; by
+            default, they are those of training.
         file: File to write, ending in .zerolab or .onnx.
         half: Store the weights of a .zerolab file in half precision, for half the size. Moves
             hardly ever change.

@@ -85,11 +85,11 @@ class ClassTournament(Settings):
     """True from the start of the tournament until it ends or the teacher stops it."""
 
 
-class ClassRecord(Settings):
-    """Content of the class file."""
+class ClassState(Settings):
+    """State of a class, as stored in the class file."""
 
     key: str
-    """Digest of the user's secret for the folder, by which tokens of strangers are recognised."""
+    """Digest of the user's secret for the folder. In another user's file, the digest differs."""
     teacher: str = Field(min_length=_TOKEN_BYTES)
     """Token of the teacher."""
     pupils: tuple[Pupil, ...]
@@ -104,13 +104,13 @@ class ClassRecord(Settings):
 class Classroom:
     """Class stored in a folder. All methods can be called from several threads."""
 
-    def __init__(self, folder: Path, record: ClassRecord) -> None:
+    def __init__(self, folder: Path, state: ClassState) -> None:
         self.folder = folder
-        self._record = record
+        self._state = state
         self.has_new_links = False
         """True if the stored class came from elsewhere, so that all links have been replaced."""
         self.lock = threading.RLock()
-        """Lock for changes to the record and the uploads."""
+        """Lock for changes to the state and to the uploads."""
 
     @classmethod
     def open(cls, folder: Path, names: Sequence[str]) -> Classroom:
@@ -123,25 +123,25 @@ class Classroom:
         """
         path, key = folder / "class.json", hex_digest(folder_secret(folder).encode())
         known: dict[str, Pupil] = {}
-        record = ClassRecord(key=key, teacher=_new_token(), pupils=())
+        state = ClassState(key=key, teacher=_new_token(), pupils=())
         has_new_links = False
         if path.exists():
-            record = _read(path)
-            if has_new_links := record.key != key:
-                record = _with_new_tokens(record, key)
-            known = {pupil.name: pupil for pupil in (*record.pupils, *record.absent)}
+            state = _read(path)
+            if has_new_links := state.key != key:
+                state = _with_new_tokens(state, key)
+            known = {pupil.name: pupil for pupil in (*state.pupils, *state.absent)}
         pupils = tuple(known.get(name) or Pupil(name=name, token=_new_token()) for name in names)
         make_folder(folder)
-        classroom = cls(folder, record)
+        classroom = cls(folder, state)
         classroom.has_new_links = has_new_links
         absent = tuple(pupil for name, pupil in known.items() if name not in names)
-        classroom.update_record(pupils=pupils, absent=absent[:_MAX_ABSENT])
+        classroom.update_state(pupils=pupils, absent=absent[:_MAX_ABSENT])
         return classroom
 
     @property
-    def record(self) -> ClassRecord:
-        """Current state, which is also in the file."""
-        return self._record
+    def state(self) -> ClassState:
+        """Current state, as in the class file."""
+        return self._state
 
     @property
     def upload_folder(self) -> Path:
@@ -150,7 +150,7 @@ class Classroom:
 
     def next_tournament_number(self) -> int:
         """Return a number higher than that of any tournament of this class or an earlier one."""
-        last = self._record.tournament
+        last = self._state.tournament
         folders = (self.folder / "tournaments").glob("*")
         taken = [int(each.name) for each in folders if each.name.isdecimal()]
         return 1 + max([0 if last is None else last.number, *taken])
@@ -161,15 +161,15 @@ class Classroom:
 
     def holder_of(self, token: str) -> TokenHolder | None:
         """Return the holder of a token, or None, taking equally long for every token."""
-        holders = [TokenHolder("")] + [TokenHolder(each.name) for each in self._record.pupils]
-        tokens = [self._record.teacher] + [each.token for each in self._record.pupils]
+        holders = [TokenHolder("")] + [TokenHolder(each.name) for each in self._state.pupils]
+        tokens = [self._state.teacher] + [each.token for each in self._state.pupils]
         given = token.encode("utf-8", "replace")
         matches = [hmac.compare_digest(given, each.encode()) for each in tokens]
         return holders[matches.index(True)] if any(matches) else None
 
     def pupil(self, name: str) -> Pupil:
         """Return a pupil; raise NotFoundError if nobody has this name."""
-        found = next((each for each in self._record.pupils if each.name == name), None)
+        found = next((each for each in self._state.pupils if each.name == name), None)
         if found is None:
             raise NotFoundError(f"{quoted(name)} is not a pupil: expected a pupil's own link")
         return found
@@ -180,25 +180,25 @@ class Classroom:
         with self.lock:
             pupils = tuple(
                 each.model_copy(update={"agent": agent}) if each.name == name else each
-                for each in self._record.pupils
+                for each in self._state.pupils
             )
             self._replace({"pupils": pupils})
             self._remove_unused_uploads()
 
-    def update_record(self, **fields: object) -> None:
-        """Replace fields of the record, and store it."""
+    def update_state(self, **fields: object) -> None:
+        """Replace fields of the state, and store the new state."""
         with self.lock:
             self._replace(fields)
 
     def _replace(self, fields: Mapping[str, object]) -> None:
-        record = self._record.model_copy(update=dict(fields))
-        text = json.dumps(record.model_dump(mode="json"), indent=1) + "\n"
+        state = self._state.model_copy(update=dict(fields))
+        text = json.dumps(state.model_dump(mode="json"), indent=1) + "\n"
         write_private_text(self.folder / "class.json", text)
-        self._record = record
+        self._state = state
 
     def _remove_unused_uploads(self) -> None:
-        played = self._record.tournament.agents.values() if self._record.tournament else ()
-        pupils = (*self._record.pupils, *self._record.absent)
+        played = self._state.tournament.agents.values() if self._state.tournament else ()
+        pupils = (*self._state.pupils, *self._state.absent)
         specs = [*(each.agent for each in pupils), *played]
         for path in self.upload_folder.glob(f"*{AGENT_SUFFIX}"):
             if not any(path.name in spec for spec in specs):
@@ -228,10 +228,10 @@ def parse_pupil_names(option: str) -> list[str]:
     return names
 
 
-def link_table(record: ClassRecord, address: str) -> str:
+def link_table(state: ClassState, address: str) -> str:
     """Return a table of the teacher's and the pupils' links, one per line, for printing."""
-    rows = [("Teacher", f"{address}class?token={record.teacher}")]
-    rows += [(each.name, f"{address}pupil?token={each.token}") for each in record.pupils]
+    rows = [("Teacher", f"{address}class?token={state.teacher}")]
+    rows += [(each.name, f"{address}pupil?token={each.token}") for each in state.pupils]
     width = max(len(name) for name, _ in rows)
     return "".join(f"{name:<{width}}  {link}\n" for name, link in rows)
 
@@ -245,26 +245,26 @@ def _new_token() -> str:
     return secrets.token_urlsafe(_TOKEN_BYTES)
 
 
-def _with_new_tokens(record: ClassRecord, key: str) -> ClassRecord:
+def _with_new_tokens(state: ClassState, key: str) -> ClassState:
     """Return a class whose earlier tokens are void and whose tournament is stopped."""
 
     def renewed(pupils: Sequence[Pupil]) -> tuple[Pupil, ...]:
         return tuple(each.model_copy(update={"token": _new_token()}) for each in pupils)
 
-    tournament = record.tournament
+    tournament = state.tournament
     stopped = tournament and tournament.model_copy(update={"is_playing": False})
-    return record.model_copy(update={
+    return state.model_copy(update={
         "key": key, "teacher": _new_token(), "tournament": stopped,
-        "pupils": renewed(record.pupils), "absent": renewed(record.absent),
+        "pupils": renewed(state.pupils), "absent": renewed(state.absent),
     })  # fmt: skip
 
 
-def _read(path: Path) -> ClassRecord:
+def _read(path: Path) -> ClassState:
     try:
         table = json.loads(read_text(path, _MAX_CLASS_FILE))
     except (ValueError, RecursionError):
         raise UserError(f"{quoted(path)} is damaged: delete it to start a new class") from None
-    return validate(ClassRecord, table, str(path))
+    return validate(ClassState, table, str(path))
 
 
 _NICENESS = 10  # so that pages take precedence over the tournament
@@ -286,7 +286,7 @@ class ClassTournamentProcess:
 
     def resume(self) -> None:
         """Continue the tournament, if any, that was being played when the server stopped."""
-        tournament = self._classroom.record.tournament
+        tournament = self._classroom.state.tournament
         if tournament is not None and tournament.is_playing:
             self.play(tournament)
 
@@ -297,7 +297,7 @@ class ClassTournamentProcess:
                 raise UserError("the tournament is already being played: stop it first")
             self.problem = ""
             tournament = tournament.model_copy(update={"is_playing": True})
-            self._classroom.update_record(tournament=tournament)
+            self._classroom.update_state(tournament=tournament)
             self._pool = pool = process_pool(1, __name__)
         folder = self._classroom.tournament_folder(tournament.number)
         future = pool.schedule(play_tournament, args=[folder, tournament, self._folders])
@@ -331,10 +331,10 @@ class ClassTournamentProcess:
         threading.Thread(target=_end, args=[pool], daemon=True).start()
 
     def _record_end(self) -> None:
-        tournament = self._classroom.record.tournament
+        tournament = self._classroom.state.tournament
         if tournament is not None:
             stopped = tournament.model_copy(update={"is_playing": False})
-            self._classroom.update_record(tournament=stopped)
+            self._classroom.update_state(tournament=stopped)
 
 
 def play_tournament(folder: Path, tournament: ClassTournament, folders: Folders) -> str:

@@ -67,7 +67,7 @@ class Folders:
     def puzzle_file(self, game: str) -> Path:
         """Return the file in which this user's server stores the puzzles for a game.
 
-        It is outside of the served folders, whose authors could otherwise invent puzzles. Raises
+        The file is outside the served folders, whose authors could otherwise invent puzzles. Raises
         UserError if there is no folder for this user's data.
         """
         folder = user_state_folder() / "puzzles" / _folder_key(self.server_folder)
@@ -269,8 +269,8 @@ _MAX_SECRET_BYTES = 200
 def folder_secret(folder: Path) -> str:
     """Return this user's secret for a served folder, which stays the same across servers.
 
-    It is stored outside of the folder, whose author could otherwise know it. Raises UserError if it
-    cannot be read or written.
+    The secret is stored outside the folder, whose author could otherwise know it. Raises UserError
+    if the secret cannot be read or written.
     """
     path = user_state_folder() / "served" / _folder_key(folder)
     try:

@@ -151,8 +151,9 @@ def start_command_process(
     """Start a zerolab command that works on the folder at `path`.
 
     `others` are the process records of similar commands in other folders. Raises UserError if a
-    process already works on the folder, and BusyError if too many other commands are running. In
-    the error message, `busy` follows their number, as in "4 runs are already being trained".
+    process already works on the folder, and BusyError if too many other commands are running. The
+    message of the latter is their number followed by `busy`, as in "4 runs are already being
+    trained".
     """
     with _starting:
         record = process_record_path(path)

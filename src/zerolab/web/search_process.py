@@ -164,7 +164,7 @@ _MAX_PROCESS_BYTES = 2 << 30
 """Memory limit for a process's trees and cached evaluations."""
 
 
-class ClientWork(Protocol):
+class RequestedWork(Protocol):
     """Work that a client has requested, such as a search."""
 
     memory_bytes: int
@@ -181,7 +181,7 @@ class ClientWork(Protocol):
 class WorkRequest(Protocol):
     """Request that a client sends to a search process."""
 
-    def create_work(self) -> ClientWork:
+    def create_work(self) -> RequestedWork:
         """Return the requested work."""
         ...
 
@@ -242,7 +242,7 @@ class _Searcher:
         self._queue = TaskQueue()
         self._agents = AgentCache()
         self._sent = time.monotonic()
-        self._works: OrderedDict[int, ClientWork] = OrderedDict()
+        self._works: OrderedDict[int, RequestedWork] = OrderedDict()
 
     @property
     def is_busy(self) -> bool:

@@ -194,7 +194,7 @@ def pupil_view(
     lab: Lab, classroom: ClassroomParam, process: ClassProcessParam, name: PupilNameParam
 ) -> PupilView:
     """Return the agent of the pupil who sends the request, and the state of the tournament."""
-    game, agent = classroom.record.game, classroom.pupil(name).agent
+    game, agent = classroom.state.game, classroom.pupil(name).agent
     return PupilView(
         name=name, game=game, agent=agent,
         problem=_problem(lab.folders, agent, game),
@@ -208,7 +208,7 @@ def enter_agent(
     name: PupilNameParam, request: AgentChoice,
 ) -> PupilView:  # fmt: skip
     """Check an agent and make it the agent of the pupil who sends the request."""
-    game = parse_game(classroom.record.game)
+    game = parse_game(classroom.state.game)
     spec = request.kind if request.kind == "random" else f"{request.kind}:{request.playouts}"
     if request.kind == "network":
         network = lab.folders.require_served_network(request.network)
@@ -237,7 +237,7 @@ def _store_file(folders: Folders, classroom: Classroom, name: str, content: byte
         path = save_uploaded_agent(classroom.upload_folder, content)
         spec = f"{path.as_posix()}?simulations={_DEFAULT_PLAYOUTS}"
         try:
-            find_agent(spec, parse_game(classroom.record.game), folders)
+            find_agent(spec, parse_game(classroom.state.game), folders)
         except UserError:
             classroom.set_agent(name, classroom.pupil(name).agent)  # removes the unused file
             raise
@@ -247,13 +247,13 @@ def _store_file(folders: Folders, classroom: Classroom, name: str, content: byte
 @router.get("/standings")
 def standings(classroom: ClassroomParam, process: ClassProcessParam) -> Standings:
     """Return the standings of the latest tournament and its most recently finished games."""
-    record = classroom.record
+    class_state = classroom.state
     state = _state(classroom, process)
     tournament = _tournament(classroom)
     games = latest_games(tournament.store, _LATEST) if tournament is not None else []
     return Standings(
-        pupil_count=len(record.pupils),
-        ready_count=sum(bool(each.agent) for each in record.pupils),
+        pupil_count=len(class_state.pupils),
+        ready_count=sum(bool(each.agent) for each in class_state.pupils),
         tournament=state,
         ratings=_ratings(tournament) if tournament is not None and games else [],
         latest_games=[
@@ -269,14 +269,14 @@ def standings(classroom: ClassroomParam, process: ClassProcessParam) -> Standing
 @router.get("/manage")
 def teacher_view(lab: Lab, classroom: ClassroomParam, process: ClassProcessParam) -> TeacherView:
     """Return the pupils with their agents, and the state of the tournament."""
-    game = classroom.record.game
+    game = classroom.state.game
     return TeacherView(
         game=game,
         pupils=[
             PupilResponse(
                 name=each.name, agent=each.agent, problem=_problem(lab.folders, each.agent, game)
             )
-            for each in classroom.record.pupils
+            for each in classroom.state.pupils
         ],
         tournament=_state(classroom, process),
     )
@@ -287,7 +287,7 @@ def choose_game(
     lab: Lab, classroom: ClassroomParam, process: ClassProcessParam, request: GameChoiceRequest
 ) -> TeacherView:
     """Choose the game for which pupils enter agents."""
-    classroom.update_record(game=game_name(parse_game(request.game)))
+    classroom.update_state(game=game_name(parse_game(request.game)))
     return teacher_view(lab, classroom, process)
 
 
@@ -309,13 +309,13 @@ def _begin(
     """Begin a tournament; a run is represented by its current best network."""
     names = {
         each.name: _check(lab.folders, each.agent, request.game).name
-        for each in classroom.record.pupils
+        for each in classroom.state.pupils
         if each.agent
     }
     agents = {pupil: name for pupil, name in names.items() if name}
     if len(agents) < 2:
         raise UserError(
-            f"{len(agents)} of {len(classroom.record.pupils)} pupils"
+            f"{len(agents)} of {len(classroom.state.pupils)} pupils"
             f" {'has' if len(agents) == 1 else 'have'} an agent for {request.game}:"
             " expected at least two"
         )
@@ -328,9 +328,9 @@ def _begin(
 @router.post("/manage/continue")
 def resume(lab: Lab, classroom: ClassroomParam, process: ClassProcessParam) -> TeacherView:
     """Play the remaining games of the latest tournament."""
-    if classroom.record.tournament is None:
+    if classroom.state.tournament is None:
         raise UserError("there is no tournament yet: start one")
-    process.play(classroom.record.tournament)
+    process.play(classroom.state.tournament)
     return teacher_view(lab, classroom, process)
 
 
@@ -363,13 +363,13 @@ def _check(folders: Folders, agent: str, game: str) -> _Check:
 
 def _tournament(classroom: Classroom) -> Tournament | None:
     """Return the latest tournament, or None until its folder exists."""
-    latest = classroom.record.tournament
+    latest = classroom.state.tournament
     path = None if latest is None else classroom.tournament_folder(latest.number)
     return Tournament.load(path) if path is not None and path.is_dir() else None
 
 
 def _state(classroom: Classroom, process: ClassTournamentProcess) -> TournamentState | None:
-    latest = classroom.record.tournament
+    latest = classroom.state.tournament
     if latest is None:
         return None
     tournament = _tournament(classroom)

@@ -279,8 +279,8 @@ class StageProgress(BaseModel):
     seconds_left: float | None
     """Estimated time left for the task; None before its first unit is finished."""
     run_seconds_left: float | None
-    """Estimated time left for the run; None if unknown, for example without a time limit in the
-    first iteration of the training."""
+    """Estimated time left for the run; None if unknown, for example in the first iteration of the
+    training if there is no time limit."""
     latest_game: LiveGameResponse | None
     """Latest finished game of self-play in this iteration; None if there is none."""
 

@@ -376,7 +376,7 @@ function evaluation(first) {
   return first && agentEvaluation(position, first.value, nameOf(0));
 }
 
-/** Name of an agent. If the menu replaces the simulations in its spec, the name says how many it has. */
+/** Name of an agent. If the menu overrides the simulations in its spec, the name states the new number. */
 function nameOf(number) {
   const spec = state.agents[number];
   const used = state.analyses[spec]?.agent;

@@ -168,7 +168,7 @@ async function play(move) {
   await guarded(() => show({ ...withMove(move), thought: null }));
 }
 
-/** The game after a player's move, which also replaces a ply of the opening after taking it back. */
+/** Changes by a player's move. If the move replaces a given ply that was taken back, fewer are given. */
 const withMove = (move) => ({
   line: [...state.line.slice(0, state.ply), move], ply: state.ply + 1, given: Math.min(state.given, state.ply),
 });

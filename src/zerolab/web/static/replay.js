@@ -213,7 +213,7 @@ function drawValues() {
   lineChart(byId("values"), series, { xLabel: "ply", yLabel: "value for X", range: [-1.05, 1.05], mark: state.ply, onPick: go });
 }
 
-/** Begin the search for a better move than the mistake that led here or, if none did, the next one. */
+/** Seek a better move than the mistake that led here or, if no mistake did, than the next mistake. */
 function seek() {
   const { errors } = state.verdicts;
   const ply = errors.includes(state.ply - 1) ? state.ply - 1 : (errors.find((each) => each >= state.ply) ?? errors[0]);

@@ -1,4 +1,4 @@
-// Search for a better move than a mistake: the verdict is hidden while the user's tries are judged.
+// Search for a move that is better than a mistake; the verdict is hidden while the user tries moves.
 
 import { post } from "./api.js";
 import { scoreText } from "./thoughts.js";

@@ -14,8 +14,8 @@ const SIDES = { 1: "X", "-1": "O" };
 /**
  * Board in an element. `onMove(name)` is called when the user selects a legal move. If `onCell` is
  * set, `onCell(cell)` is called instead, for every selected cell; the editor uses this. The `sides`
- * element, if there is one, shows both sides' colours. If `sharesArrows` is true, the arrow keys are
- * the page's while the focus comes from a pointer; otherwise, they always move it between cells.
+ * element, if there is one, shows both sides' colours. If `sharesArrows` is true, the page handles the
+ * arrow keys while the focus comes from a pointer; otherwise, they always move the focus.
  */
 export class Board {
   constructor(host, { onMove = () => {}, onCell = null, sides = null, sharesArrows = false } = {}) {
@@ -268,7 +268,7 @@ export class Board {
     this.cells.get(cell).target.focus();
   }
 
-  /** Show buttons for moves without a cell, such as a pass. The focus of an old one stays on the board. */
+  /** Show buttons for moves without a cell, such as a pass. If one had the focus, keep it on the board. */
   #showOthers() {
     const moves = this.position.legal_moves.filter((move) => move.cell === null && move.column === null);
     const hadFocus = this.others.contains(document.activeElement);

@@ -8,7 +8,7 @@ import { bestLine, moveTable, valueText } from "./thoughts.js";
 /**
  * Column of one agent: its best line and moves, and a board if there are other agents.
  *
- * Its elements are kept during the search, so that a line keeps the pointer and the focus. `onPick`
+ * The elements are kept during the search, so that the pointer and the focus stay on a line. `onPick`
  * receives a move to play, `onGo` receives moves to play, and `onLine(moves)` is called with the
  * moves of the line that the user is pointing at, or with an empty list.
  */

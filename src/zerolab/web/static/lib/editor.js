@@ -8,8 +8,8 @@ const LETTERS = { 0: ".", 1: "X", "-1": "O" };
  * and a menu for the side to move.
  *
  * `position()` returns the position to start from, or null if there is none. `onStart()` is called
- * when the editing begins, `onChange(setUp)` after each change, and `onDone(setUp)` at the end, with pieces and side in the format that
- * requests use.
+ * when the editing begins, `onChange(setUp)` after each change, and `onDone(setUp)` at the end.
+ * `setUp` contains the pieces and the side to move in the format of requests.
  */
 export class Editor {
   constructor(board, { toggle, clear, mover }, { position, onStart, onChange, onDone }) {

@@ -44,7 +44,7 @@ export function scoreText(score) {
   return `${score > 0 ? "wins" : "loses"} (${signed(score, 0)})`;
 }
 
-/** Sentences about perfect play in a position, from the solver's answer, or null until it arrives if it `isRequested`. */
+/** Sentences about perfect play in a position. A requested solution is null until the answer arrives. */
 export function solutionText({ result, first_to_move: firstToMove }, solution, isRequested) {
   if (result !== null) return "";
   if (!isRequested) return "Perfect play: not requested.";
