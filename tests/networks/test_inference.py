@@ -13,8 +13,8 @@ from networks.conftest import SMALL
 from zerolab.core.errors import UserError
 from zerolab.networks.catalogue import NETWORKS, build_network
 from zerolab.networks.inference import (
+    FeatureExtractor,
     NetworkEvaluator,
-    TrunkFeatureExtractor,
     cuda_graph_batch_size,
     default_device,
     default_precision,
@@ -317,7 +317,7 @@ def head_activations(network, planes):
 
 @pytest.mark.parametrize("trained", ["gated"], indirect=True)
 def test_features_are_head_convolution_activations(trained, game, states):
-    extractor = TrunkFeatureExtractor(trained, game, CPU)
+    extractor = FeatureExtractor(trained, game, CPU)
     assert extractor.feature_count == 2 * 8 * 42
     features = extractor.extract(states)
     assert features.dtype == np.float32
@@ -336,7 +336,7 @@ def test_features_are_head_convolution_activations(trained, game, states):
 def test_network_without_head_convolutions_is_refused(game):
     network = build_network(NETWORKS["conv"](channels=8, hidden=(8, 8)), game, seed=0)
     with pytest.raises(UserError, match="no head of the network has a convolution"):
-        TrunkFeatureExtractor(network, game, CPU)
+        FeatureExtractor(network, game, CPU)
 
 
 def test_clausen_network_has_the_published_size(game):
@@ -347,7 +347,7 @@ def test_clausen_network_has_the_published_size(game):
     heads = 3 * (9 * 32 + 2) + 2 * (42 * 7 + 7) + (42 * 3 + 3)
     assert stem + 3 * block + heads == 63_201
     assert sum(parameter.numel() for parameter in network.parameters()) == 63_201
-    assert TrunkFeatureExtractor(network, game, CPU).feature_count == 3 * 42
+    assert FeatureExtractor(network, game, CPU).feature_count == 3 * 42
 
 
 def test_pickled_evaluator_evaluates_equally_and_keeps_its_digest():

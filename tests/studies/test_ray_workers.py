@@ -212,7 +212,7 @@ def is_alive(process):
 
 
 def test_nodes_with_another_version_are_named(tmp_path, cluster, monkeypatch):
-    monkeypatch.setattr(ray_cluster, "code_digest", lambda: "0123456789")
+    monkeypatch.setattr(ray_cluster, "package_digest", lambda: "0123456789")
     expected = r"node [\d.]+ differs from this machine \(code \S+ instead of 01234567\)"
     with pytest.raises(UserError, match=expected), RayWorkers(cluster.address, tmp_path):
         pass
@@ -258,7 +258,7 @@ def test_incompatible_nodes_refuse_tasks(tmp_path):
     with lock_folder(probe):
         other = ray_workers._Job(task, "other code", str(probe), is_repeated=False)
         assert "version of zerolab" in ray_workers._perform_job(other).error_lines[0]
-    job = other._replace(code=ray_cluster.code_digest(), probe=str(tmp_path / "nothing"))
+    job = other._replace(code=ray_cluster.package_digest(), probe=str(tmp_path / "nothing"))
     assert f"does not share {tmp_path}" in ray_workers._perform_job(job).error_lines[0]
     assert not (tmp_path / run.key).exists()
 

@@ -1,7 +1,7 @@
 """Speed of tree search, random playouts and the exact solver, without a network.
 
 `TreeSearches` needs no batches: each tree is searched to completion while it is in the processor
-caches. `BatchedTreeSearches` searches as it would with a network: every step visits each tree once.
+caches. `BatchedTreeSearches` works like searches with a network: every step visits each tree once.
 Its trees start from different positions, with deduplication and caching off, so that every
 simulation requests an evaluation unless it reaches a finished game.
 """
@@ -108,7 +108,9 @@ class BatchedTreeSearches:
         self._slots = np.arange(trees)
         self._keys = np.zeros(trees, np.uint64)
         self._states = np.repeat(compiled_rules.start(game)[None], trees, axis=0)
-        _open(game, self._states, np.empty(self._states.shape[1], np.uint64), _OPENING_PLIES)
+        _play_openings(
+            game, self._states, np.empty(self._states.shape[1], np.uint64), _OPENING_PLIES
+        )
 
     def search_all(self) -> float:
         """Search all trees from their openings; return the number of simulations."""
@@ -125,7 +127,7 @@ class BatchedTreeSearches:
 
 
 @kernel
-def _open(game: Any, states: Any, next_state: Any, plies: int) -> None:
+def _play_openings(game: Any, states: Any, next_state: Any, plies: int) -> None:
     """Play random plies from each state, stopping before the game ends."""
     for i in range(states.shape[0]):
         for ply in range(plies):

@@ -146,7 +146,7 @@ _DISTINCT_ITERATIONS = 13
 def measure_replay_window(rounds: int) -> Iterator[BenchmarkResult]:
     """Measure how fast a full window accepts iterations on one core, with and without merging."""
     for name in GAMES[:2]:
-        merging, plain = (_Filling(name, kind) for kind in (NewestMerging(), NoMerging()))
+        merging, plain = (_FullWindow(name, kind) for kind in (NewestMerging(), NoMerging()))
         rate, limit_rate = measure_median_rates(merging.add, plain.add, rounds)
         yield BenchmarkResult(
             f"replay/merge/{name}", "positions/s", rate, limit_rate,
@@ -155,7 +155,7 @@ def measure_replay_window(rounds: int) -> Iterator[BenchmarkResult]:
         )  # fmt: skip
 
 
-class _Filling:
+class _FullWindow:
     """Full replay window to which each call adds one iteration."""
 
     def __init__(self, name: str, merging: Merging) -> None:
@@ -171,7 +171,7 @@ class _Filling:
         assert len(self._window) == _WINDOW
 
     def add(self) -> float:
-        """Add an iteration; return how many positions it contains."""
+        """Add an iteration; return its number of positions."""
         states = self._iterations[self._window.contents.iteration % _DISTINCT_ITERATIONS]
         self._window.add(states, self._facts)
         return float(_NEW)
@@ -207,9 +207,9 @@ def _facts(random: np.random.Generator, actions: int) -> Facts:
 
 
 def measure_complete_run(rounds: int) -> Iterator[BenchmarkResult]:
-    """Compare the time of a complete run with that of its self-play; ignore `rounds`.
+    """Compare the time of a complete run with that of its self-play.
 
-    The result includes each stage's share of the time.
+    The result includes each stage's share of the time. `rounds` is not used.
     """
     settings = resolve_settings("connect_four:6x7", "mini")
     with tempfile.TemporaryDirectory() as folder:
@@ -345,7 +345,7 @@ def _quantised(model: nn.Module, planes: Tensor) -> nn.Module:
 
 
 def _run(model: nn.Module, planes: Tensor) -> float:
-    """Evaluate all positions in batches; return how many there are."""
+    """Evaluate all positions in batches; return their number."""
     with torch.inference_mode():
         for first in range(0, len(planes), _INT8_BATCH):
             model(planes[first : first + _INT8_BATCH])

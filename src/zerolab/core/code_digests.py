@@ -1,13 +1,15 @@
-"""Digests of code: two are equal only if numba would compile both to the same machine code.
+"""Digests of code: `CodeDigest` of compiled functions, and `package_digest` of zerolab's files.
 
-A compiled kernel contains the functions that it calls and the values of the globals that they use,
-from any module. A digest therefore covers the bytecode, closures and defaults of these functions,
-and those globals. All of them are read from memory, since edits to a file affect machine code only
-once the file is imported again. A digest also covers functions registered with
-``numba.extending.overload`` and the syntax of every module that it encounters.
+Two results of `CodeDigest` are equal only if numba would compile both to the same machine code. A
+compiled kernel contains the functions that it calls and the values of the globals that they use,
+from any module. A `CodeDigest` therefore covers the bytecode, closures and defaults of these
+functions, and those globals. All of them are read from memory, since edits to a file affect machine
+code only once the file is imported again. It also covers functions registered with
+``numba.extending.overload`` and the syntax of every module that it encounters. It does not cover
+extensions of numba itself: constants of new types, methods and attributes added to types, and code
+generated during compilation.
 
-Extensions of numba itself are not covered: constants of new types, methods and attributes added to
-types, and code generated during compilation.
+A `package_digest` covers the paths and bytes of all Python files of zerolab, as they are on disk.
 """
 
 from __future__ import annotations
@@ -209,7 +211,7 @@ class CodeDigest:
             return False
         path = _source(module)
         if path and str(path).startswith(_INSTALLED) and _package(module) not in self._owners:
-            self._note(_installed_files(_source(_package(module)) or path))
+            self._note(_installed_files_digest(_source(_package(module)) or path))
             return False
         if module in sys.modules:
             self._add(sys.modules[module])
@@ -229,8 +231,8 @@ def _overloads_of(function: types.FunctionType) -> list[types.FunctionType]:
 
 
 @functools.cache
-def _installed_files(path: Path) -> str:
-    """Return a digest of the names, sizes and times of the files of a package or module."""
+def _installed_files_digest(path: Path) -> str:
+    """Return a digest of file names, sizes and modification times in a package or module."""
     files = sorted(path.parent.rglob("*.py")) if path.name == "__init__.py" else [path]
     facts = [(str(each), each.stat().st_size, each.stat().st_mtime_ns) for each in files]
     return hashlib.sha256(repr(facts).encode()).hexdigest()
@@ -280,8 +282,8 @@ _LIBRARIES = "torch", "numpy", "numba"
 
 
 @functools.cache
-def code_digest() -> str:
-    """Return the digest of zerolab's source code."""
+def package_digest() -> str:
+    """Return a digest of all Python files of zerolab, by path and content."""
     total, root = hashlib.blake2b(digest_size=16), Path(__file__).parents[1]
     for path in sorted(root.rglob("*.py")):
         for part in (path.relative_to(root).as_posix().encode(), path.read_bytes()):

@@ -1,4 +1,4 @@
-"""Ray clusters: starting or joining a cluster, and checks of its nodes.
+"""Starting or joining a Ray cluster, and checks of its nodes.
 
 Importing this module raises MissingExtraError unless the ``cluster`` extra is installed.
 """
@@ -24,7 +24,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from zerolab.core.code_digests import code_digest, software_versions
+from zerolab.core.code_digests import package_digest, software_versions
 from zerolab.core.errors import MissingExtraError, UserError, one_line, quoted
 from zerolab.core.files import make_folder
 from zerolab.core.processes import available_cores, claim_cores
@@ -57,7 +57,7 @@ _GPU_KIND = "accelerator_type:"
 _CONNECT_SECONDS = 5.0
 _JOIN_SECONDS = 60.0
 _CALL_SECONDS = 120.0
-_DIGITS = 8  # digits of the code digest that are compared and shown in messages
+_DIGITS = 8  # digits of the package digest that are compared and shown in messages
 _LOCAL_STORE = 256 << 20
 """Size in bytes of the object store of a local cluster; Ray writes the rest to disk."""
 _QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.CRITICAL}
@@ -91,7 +91,7 @@ class RayCluster:
         """Join the cluster at ``HOST:PORT``, or start one on this machine for ``local``.
 
         Each worker has its own CPU; a `worker_count` of 0 means one worker per CPU. Raises
-        UserError if joining fails or the cluster has fewer CPUs.
+        UserError if joining fails or the cluster has fewer CPUs than workers.
         """
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         if address == LOCAL_ADDRESS:
@@ -187,7 +187,7 @@ class NodeProperties(NamedTuple):
 def node_properties(precision: Callable[[], str]) -> NodeProperties:
     """Return the properties of this machine; `precision` returns the processor's precision."""
     return NodeProperties(
-        {**software_versions(), "code": code_digest()[:_DIGITS]},
+        {**software_versions(), "code": package_digest()[:_DIGITS]},
         {"processor": platform.machine(), "precision": precision()},
     )
 
@@ -331,7 +331,7 @@ def _require_ray_at(address: str) -> None:
 
 
 def pin_to_free_cores(count: int = 1) -> list[int]:
-    """Pin this thread of a Ray worker to `count` cores not claimed by other workers of the user.
+    """Pin this thread of a Ray worker to `count` cores not claimed by the user's other workers.
 
     Returns the cores, or an empty list if the system cannot pin threads. Repeated calls in a
     process keep the first claim.

@@ -346,7 +346,7 @@ CUDA_GRAPH_CAPTURE_LOCK = threading.Lock()
 _FEATURE_BATCH = 1024
 
 
-class TrunkFeatureExtractor:
+class FeatureExtractor:
     """A snapshot of a network that computes features [Clausen2021].
 
     Features are the activations of the convolutions before the network's heads. They are computed
@@ -370,7 +370,7 @@ class TrunkFeatureExtractor:
         self._heads = heads
         folded = folded_copy(network).to(self._device)
         self._network = folded.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        self.feature_count: int = self._read_batch(compiled_rules.start(game)[None]).shape[1]
+        self.feature_count: int = self._compute_batch(compiled_rules.start(game)[None]).shape[1]
         """Number of features per position."""
 
     def extract(self, states: NDArray[np.uint64]) -> NDArray[np.float32]:
@@ -383,10 +383,10 @@ class TrunkFeatureExtractor:
         features = np.empty((len(distinct), self.feature_count), np.float32)
         for begin in range(0, len(distinct), _FEATURE_BATCH):
             batch = slice(begin, begin + _FEATURE_BATCH)
-            features[batch] = self._read_batch(distinct[batch])
+            features[batch] = self._compute_batch(distinct[batch])
         return features[indices.reshape(-1)]
 
-    def _read_batch(self, states: NDArray[np.uint64]) -> NDArray[np.float32]:
+    def _compute_batch(self, states: NDArray[np.uint64]) -> NDArray[np.float32]:
         planes = torch.from_numpy(compiled_rules.encode_batch(self._game, states)).to(self._device)
         with torch.inference_mode():
             features = self._network.features(

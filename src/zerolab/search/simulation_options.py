@@ -17,7 +17,7 @@ import numpy as np
 
 from zerolab.core.compiled import CompiledInterface, inlined
 from zerolab.rules.rules import DRAW, LOSS, ONGOING, WIN
-from zerolab.search.values import add_to_mean, replace_in_mean, set_exact_value, to_backup_value
+from zerolab.search.values import replace_in_mean, set_exact_value, to_backup_value, update_mean
 
 NODE_SOLVER_INTERFACE = CompiledInterface("node solver")
 
@@ -175,7 +175,7 @@ def _prove(tree, b, node):
 
 @inlined
 def _weigh_equal_proofs(weights, tree, b, result, distance):
-    """Give weight 1 to root actions whose child has this proof, and weight 0 to all others."""
+    """Give weight 1 to root actions whose child has this result and distance, and 0 to others."""
     weights[:] = 0
     first = tree.first_child[b, 0]
     for child in range(first, first + tree.child_count[b, 0]):
@@ -311,7 +311,7 @@ def record_backup(
 def _add_visit(tree, b, node, backup_value):
     visits = tree.visits[b, node] + 1
     tree.visits[b, node] = visits
-    add_to_mean(tree.utility, tree, b, node, backup_value, visits)
+    update_mean(tree.utility, tree, b, node, backup_value, visits)
 
 
 @inlined

@@ -55,8 +55,8 @@ def seen_from_parent(utility: Any, backup_value: Any) -> Any:
 
 
 @UTILITY_INTERFACE.declare
-def add_to_mean(utility: Any, tree: Any, b: int, node: int, backup_value: Any, visits: int) -> None:
-    """Add a backup value to the mean of a node, as the `visits`-th value."""
+def update_mean(utility: Any, tree: Any, b: int, node: int, backup_value: Any, visits: int) -> None:
+    """Update the mean of a node with its `visits`-th backup value."""
     raise AssertionError
 
 
@@ -112,7 +112,7 @@ class _ZeroSumUtilityRule:
         return -np.float32(utility.discount) * backup_value
 
     @staticmethod
-    def add_to_mean(utility, tree, b, node, backup_value, visits):
+    def update_mean(utility, tree, b, node, backup_value, visits):
         tree.value[b, node] += (backup_value - tree.value[b, node]) / np.float32(visits)
 
     @staticmethod
@@ -165,7 +165,7 @@ class DrawValueUtilityRule:
         return _earlier(utility, -backup_value[0], backup_value[1])
 
     @staticmethod
-    def add_to_mean(utility, tree, b, node, backup_value, visits):
+    def update_mean(utility, tree, b, node, backup_value, visits):
         tree.value[b, node] += (backup_value[0] - tree.value[b, node]) / np.float32(visits)
         previous = tree.draw_probability[b, node] if visits > 1 else np.float32(0.0)
         tree.draw_probability[b, node] = previous + (backup_value[1] - previous) / np.float32(

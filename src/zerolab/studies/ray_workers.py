@@ -18,7 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-from zerolab.core.code_digests import code_digest
+from zerolab.core.code_digests import package_digest
 from zerolab.core.errors import UserError, one_line
 from zerolab.core.files import make_folder
 from zerolab.core.ray_cluster import (
@@ -121,7 +121,7 @@ class RayWorkers:
         """Submit a task for the first time, or resubmit a lost task."""
         task = submission.task
         submission.state = _run_state(task)
-        job = _Job(task, code_digest(), self._probe, is_repeated=submission.times_lost > 0)
+        job = _Job(task, package_digest(), self._probe, is_repeated=submission.times_lost > 0)
         if isinstance(task, CompileTask):  # each node has a separate cache of kernels
             cpus, gpus = 0, 0.0
             strategies = [
@@ -209,7 +209,7 @@ def _locked_probe(folder: Path) -> Iterator[str]:
 
 def _perform_job(job: _Job) -> TaskOutcome:
     """Perform a task on this node."""
-    if code_digest() != job.code:
+    if package_digest() != job.code:
         return TaskOutcome(
             job.task,
             error_lines=[

@@ -23,7 +23,7 @@ from zerolab.core.processes import available_cores
 from zerolab.evaluation.positions import SolvedPositions
 from zerolab.networks.catalogue import NETWORKS, NetworkSettings, build_network
 from zerolab.networks.heads import FeaturesHead
-from zerolab.networks.inference import TrunkFeatureExtractor, limit_torch_threads
+from zerolab.networks.inference import FeatureExtractor, limit_torch_threads
 from zerolab.networks.network import set_weights
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.rules import Game
@@ -140,7 +140,7 @@ class FeatureNetwork:
         network = build_network(stored_network_settings(network_file), game, seed=0)
         set_weights(network, network_file.weights)
         self.network_file = network_file
-        self._extractor = TrunkFeatureExtractor(network, game, heads=head.heads)
+        self._extractor = FeatureExtractor(network, game, heads=head.heads)
         self._plies = head.plies
 
     @property
@@ -255,7 +255,7 @@ def with_planned_features(settings: TrainSettings, source: TrainSettings) -> Tra
     assert head is not None
     game = parse_game(source.game)
     network = build_network(source.network_settings_at(source.iterations), game, source.seed)
-    width = TrunkFeatureExtractor(network, game, heads=head.heads).feature_count
+    width = FeatureExtractor(network, game, heads=head.heads).feature_count
     return _complete_head(settings, head, width=width)
 
 
