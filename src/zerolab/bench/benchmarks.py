@@ -27,9 +27,10 @@ WorkFunction = Callable[[], float]
 
 @dataclass(frozen=True)
 class BenchmarkResult:
-    """A subject's median rate, time or memory, and that of the limit it is compared with.
+    """Median rate, time or memory of a subject, and of the limit with which it is compared.
 
-    A limit is a bound set by the machine or, as `limit_of` says, another way to do the same work.
+    A limit is either a bound set by the machine or another way to do the same work; `limit_of`
+    describes it.
     """
 
     name: str

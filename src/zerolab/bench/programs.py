@@ -68,7 +68,7 @@ _WARM_UP_ITERATIONS = 10
 
 
 def measure_memory(rounds: int) -> Iterator[BenchmarkResult]:
-    """Measure the memory of a process that trains for many iterations; ignore `rounds`."""
+    """Measure the memory of a process that trains for many iterations; `rounds` is not used."""
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
         sizes, peak = pool.submit(_memory_of_training, _ITERATIONS).result()
     yield BenchmarkResult(
@@ -252,7 +252,7 @@ class _EmptyTask:
 
 
 def _perform(workers: Workers) -> float:
-    """Perform empty tasks one after another; return how many were performed."""
+    """Perform empty tasks one after another; return their number."""
     for _ in range(_TASKS):
         workers.submit(_EmptyTask())
         while not workers.wait_for_outcomes(1.0):

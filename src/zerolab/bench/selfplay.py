@@ -176,7 +176,7 @@ class FastestEvaluation:
             self._repeats *= 2
 
     def evaluate(self) -> float:
-        """Evaluate positions for about a second in the fastest mode; return how many."""
+        """Evaluate positions for about a second in the fastest mode; return their number."""
         return self._run(*self._mode)
 
     def _run(self, size: int, shared: bool) -> float:

@@ -149,7 +149,7 @@ class _League:
         """Mean plies per game in the latest league."""
 
     def play(self) -> float:
-        """Play one league; return how many games were played."""
+        """Play one league; return the number of games."""
         torch.set_num_threads(1)
         self._seed += 1
         settings = LeagueSettings.model_validate({**self._fields, "seed": self._seed})
@@ -183,7 +183,7 @@ class _LeagueSelfPlay:
         """Mean plies per game in the latest iteration."""
 
     def play(self) -> float:
-        """Play one iteration; return how many games were played."""
+        """Play one iteration; return the number of games."""
         torch.set_num_threads(1)
         self._iteration += 1
         played = play_episodes(

@@ -38,8 +38,8 @@ class Settings(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _truth_values_are_no_numbers(cls, data: Any) -> Any:
-        """Replace true and false by text in place of numbers; pydantic would convert them."""
+    def _reject_truth_values_as_numbers(cls, data: Any) -> Any:
+        """Replace true and false with text for numeric settings; pydantic would convert them."""
         if not isinstance(data, Mapping):
             return data
         return {
@@ -383,7 +383,7 @@ def _initials(name: str) -> str:
 
 
 def _keys(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
-    """Yield the dotted keys of all settings of a model and of its variants."""
+    """Yield the dotted keys of all settings in a model and its variants."""
     for name, field in model.model_fields.items():
         key = prefix + name
         models = list(_models(field.annotation))

@@ -26,13 +26,13 @@ class UserError(Exception):
 
 
 class DisagreementError(UserError):
-    """Measurement that contradicts a statement, such as a number on an agent's card."""
+    """Error for a measurement that contradicts a statement, such as a number on an agent's card."""
 
     exit_code = 1
 
 
 class MissingExtraError(UserError):
-    """Missing optional package; the message names the extra that installs it."""
+    """Error for a missing optional package; the message names the extra that installs it."""
 
     @classmethod
     def for_package(cls, purpose: str, package: str | None, extra: str) -> MissingExtraError:
@@ -44,11 +44,11 @@ class MissingExtraError(UserError):
 
 
 class SlowFallbackWarning(UserWarning):
-    """Use of a slower fallback, for a missing optional package or because numba has changed."""
+    """Warning of a slower fallback, since an optional package is missing or numba has changed."""
 
 
 class PluginWarning(UserWarning):
-    """Plug-in that is skipped because it cannot be imported."""
+    """Warning of a plug-in that is skipped because it cannot be imported."""
 
 
 def quoted(value: object) -> str:

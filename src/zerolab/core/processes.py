@@ -195,7 +195,7 @@ def _show_unless_parent_has_ended(
 ) -> None:
     """Print an exception of the server or of a new process, unless the parent's exit caused it.
 
-    Of a UserError, only the message is printed.
+    For a UserError, only the message is printed.
     """
     if isinstance(error, UserError):
         print(error, file=sys.stderr)

@@ -12,7 +12,7 @@ Layer      Registered by its plug-ins
 games      games (``rules.catalogue.register_game``)
 search     selection rules, root rules, first-play urgency rules, leaf evaluators
            (`search.methods`), budgets (`search.budgets`)
-networks   architectures, input planes, heads, losses, growths
+networks   architectures, input planes, heads, losses, growth rules
 agents     agent kinds
 play       starts of self-play games (`play.game_starts`)
 loggers    connections to experiment trackers (`training.logger`)

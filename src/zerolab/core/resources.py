@@ -97,7 +97,7 @@ def _quota_of_version_1(folder: Path) -> float:
 
 
 class ThreadSetting:
-    """Setting of each thread; a new thread starts with the value set last in any thread."""
+    """Setting with a value per thread; new threads start with the value set last in any thread."""
 
     def __init__(self, read: Callable[[], int], write: Callable[[int], None]) -> None:
         """Read and change the calling thread's setting with the given functions."""
@@ -113,8 +113,8 @@ class ThreadSetting:
     def override(self, value: int) -> Iterator[None]:
         """Change the calling thread's setting inside the context.
 
-        After contexts that overlap in several threads, new threads have the setting from before the
-        first.
+        Once overlapping contexts in several threads have ended, new threads have the value from
+        before the first of these contexts.
         """
         thread = threading.get_ident()
         with self._lock:

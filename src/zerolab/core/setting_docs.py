@@ -98,8 +98,8 @@ def _names(variants: Sequence[type[BaseModel]]) -> str:
 def flatten_settings(table: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """Yield the keys in nested tables, in the form of `SettingDescription.key`, and their values.
 
-    See `flatten`, with `into_lists`. The value at the key of a variant is its name. Empty tables
-    are left out.
+    Lists of tables are flattened as by `flatten` with `into_lists`. The value at the key of a
+    variant is the variant's name. Empty tables are left out.
     """
     for key, value in flatten(table, into_lists=True):
         if value != {}:

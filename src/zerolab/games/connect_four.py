@@ -45,7 +45,7 @@ def _playable_cells(game, occupied):
 
 @inlined
 def _list_columns(game, cells, out):
-    """Write the columns of `cells` to `out`, from the middle outwards; return how many."""
+    """Write the columns of `cells` to `out`, from the middle outwards; return their number."""
     count = 0
     middle = (game.columns - 1) // 2
     for i in range(game.columns):
@@ -98,10 +98,10 @@ class ConnectFourRules(Rules):
     """Rules of Connect Four.
 
     The state is (own pieces, opponent's pieces), and an action is a column that is not full. Bit
-    column * rows + height is the cell `height` cells above the bottom of a column. Unlike in
-    [Tromp], there is no guard row, so an 8x8 board fits in one word. Adding the bottom bit of a
-    column to the occupied cells carries to the lowest empty cell of the column. The functions of
-    `boards` treat a word as a board with `columns` rows.
+    column * rows + height is the cell that is `height` cells above the lowest cell of a column.
+    Unlike in [Tromp], there is no guard row, so an 8x8 board fits in one word. Adding the bottom
+    bit of a column to the occupied cells carries to the lowest empty cell of the column. The
+    functions of `boards` treat a word as a board with `columns` rows.
     """
 
     @staticmethod

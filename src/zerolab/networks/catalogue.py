@@ -1,4 +1,4 @@
-"""Architectures and extra input planes of networks, their construction, and operation counts.
+"""Network architectures, extra input planes, construction of networks, and operation counts.
 
 Architectures are convolutional, residual and, for any board size, fully convolutional.
 

@@ -132,8 +132,8 @@ def store_entry(table, state, low, high, move, log2_nodes):
     table.packed_entries[entry] = _pack(low, high, move, log2_nodes)
 
 
-# With fewer empty cells, searching a position is faster than probing the table for the position,
-# ordering its moves, or probing the table for its children, respectively.
+# Minimum numbers of empty cells at which it pays to probe the table for a position, to order the
+# moves in it, and to probe the table for its children.
 _MIN_EMPTIES_FOR_TABLE = 5
 _MIN_EMPTIES_FOR_ORDERING = 4
 _MIN_EMPTIES_FOR_CHILD_PROBES = 12
@@ -212,7 +212,7 @@ def _canonical(game, stack, state, min_symmetric_empties):
 def _probe_children(game, table, stack, ply, min_symmetric_empties):
     """Return the highest lower bound of a move in the table, or LOWEST_VALUE.
 
-    This is the enhanced transposition cutoff. Moves refuted by the table are tried last.
+    The enhanced transposition cutoff uses this bound. Moves refuted by the table are tried last.
     """
     highest = np.int64(LOWEST_VALUE)
     for i in range(stack.move_count[ply]):

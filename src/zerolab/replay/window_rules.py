@@ -91,7 +91,7 @@ MERGINGS: Registry[type[Merging]] = Registry("merging")
 
 
 class IterationsWindow(WindowRule):
-    """Keep the positions of the latest iterations; a plain number in the settings selects this."""
+    """Keep the latest iterations' positions; a plain number in the settings selects this window."""
 
     name: Literal["iterations"] = "iterations"
 

@@ -104,7 +104,7 @@ class Notation:
 
 
 class GameRegistration(NamedTuple):
-    """Type of a registered game, its parts, its drawing, and a class that validates its fields."""
+    """Type, parts and drawing of a registered game, and a class that validates its fields."""
 
     game_type: Any
     rules: type[Rules]
@@ -143,9 +143,9 @@ def register_game(
 ) -> None:
     """Register `game_type`, a NamedTuple, under `name`.
 
-    The module `zerolab.rules.rules` describes the parts of a game, and `drawing` is its board on
-    web pages. The fields of `game_type` are integers with bounds, and the first two are `rows` and
-    `columns`. Users write the values of the fields after the name, as in
+    The module `zerolab.rules.rules` describes the parts of a game, and `drawing` is the appearance
+    of its board in images. The fields of `game_type` are integers with bounds, and the first two
+    are `rows` and `columns`. Users write the values of the fields after the name, as in
     ``name:ROWSxCOLUMNS:OTHER``. The name alone means `default_size`, or the nearest size within the
     bounds. Raises TypeError, naming the missing functions, if a part lacks required functions, and
     ValueError if the name is already registered.

@@ -251,7 +251,7 @@ def score_bounds(game: Game, state: State) -> tuple[int, int]:
 def solver_moves(game: Game, state: State, out: NDArray[np.int16]) -> int:
     """Write to `out` the legal actions that a solver must try, best first; return their number.
 
-    They must include at least one action with the highest value; by default, all legal actions are
+    At least one of these actions must have the highest value; by default, all legal actions are
     written. `state` is ongoing, and `out` is int16[actions].
     """
     raise AssertionError

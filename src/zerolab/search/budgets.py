@@ -122,7 +122,7 @@ BUDGETS.add("playout_cap", PlayoutCapSettings)
 
 
 class FixedBudgetSettings(BudgetSettings):
-    """`search.simulations` for every move.
+    """The same number of simulations, `search.simulations`, for every move.
 
     [Wang2019], [Wang2020a] and [Wang2020b] use this budget.
     """

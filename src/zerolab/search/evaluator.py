@@ -133,7 +133,7 @@ def has_network(evaluator: Evaluator) -> bool:
 _WAYS = 4
 NO_ENTRY = -1
 CACHED_ROW = -1
-"""`EvaluationCache.batch_row` of an entry of an earlier step for which a leaf is waiting."""
+"""`EvaluationCache.batch_row` of an entry from an earlier step that a waiting leaf will use."""
 
 _TAG = np.dtype([("request_step", np.int64), ("upper_hash", np.uint32), ("batch_row", np.int32)])
 """Tag that identifies the position in an entry; four tags fit in one CPU cache line."""

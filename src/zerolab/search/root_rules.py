@@ -53,12 +53,12 @@ class GumbelRootState(NamedTuple):
 
 @inlined
 def considered_visits(considered, simulations, simulation_number):
-    """Return the visit count that makes a child eligible in simulation `simulation_number`, from 0.
+    """Return the visit count that makes a child eligible in simulation `simulation_number`.
 
-    Sequential halving splits the simulations equally into ceil(log2(considered)) phases. Each phase
-    divides its simulations equally among the remaining children and then drops the worse half.
-    Simulations left over by rounding go to the last two children [mctx,
-    get_table_of_considered_visits].
+    Simulations are numbered from 0. Sequential halving splits them equally into
+    ceil(log2(considered)) phases. Each phase divides its simulations equally among the remaining
+    children and then drops the worse half. Simulations left over by rounding go to the last two
+    children [mctx, get_table_of_considered_visits].
     """
     if considered <= 1:
         return simulation_number

@@ -58,7 +58,7 @@ def _set_root(game, tree, b, state):
 
 @inlined
 def _keep_subtree(tree, b, root, moved):
-    """Move the subtree of a node to the front of the arrays of its tree.
+    """Move a node and its subtree to the front of the tree's arrays.
 
     Children are stored after their parents. A single pass in ascending order therefore moves every
     node to its final index without overwriting nodes that have not moved. Siblings stay contiguous.

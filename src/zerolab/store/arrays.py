@@ -205,7 +205,7 @@ PrintableText = Annotated[str, Field(max_length=MAX_PRINTABLE_LENGTH), AfterVali
 
 
 class SourceNetwork(Settings):
-    """Network of another run, with which a run started."""
+    """Network of another run, from which a run started."""
 
     run: PrintableText
     """Name of the other run's folder, without parent folders."""
@@ -220,9 +220,9 @@ class SourceNetwork(Settings):
 
 
 class AgentOrigin(Settings):
-    """Origin of a network according to its run; without dates, so that repeated exports are equal.
+    """Origin of a network according to its run, without dates so that repeated exports are equal.
 
-    It is not verified: the digest detects damage but does not identify the author.
+    The origin is not verified: the digest detects damage but does not identify the author.
     """
 
     run: PrintableText

@@ -1,4 +1,4 @@
-"""Settings search: claiming, training and measuring trials.
+"""Claiming, training and measuring the trials of a settings search.
 
 Each trial is a run with settings proposed by Optuna.
 """

@@ -44,7 +44,7 @@ class TrialResult(NamedTuple):
     """State and outcome of a trial."""
 
     number: int
-    """Number of the trial, from 0."""
+    """Number of the trial, counted from 0."""
     state: TrialResultState
     setting_values: TrialValues
     objective: Interval | None
