@@ -95,14 +95,14 @@ class LeagueReport:
         return self.league.state.population
 
     @cached_property
-    def ranking(self) -> NDArray[np.int64]:
-        """Active players from best to worst; see `population.ranking`."""
+    def ranked_players(self) -> NDArray[np.int64]:
+        """Numbers of the active players, from best to worst; see `population.ranking`."""
         return ranking(self.population)
 
     @property
     def best_player(self) -> int:
         """Number of the best player."""
-        return int(self.ranking[0])
+        return int(self.ranked_players[0])
 
     def best_settings(self) -> dict[str, Any]:
         """Return the best player's settings as a preset for runs."""
@@ -174,7 +174,7 @@ class LeagueReport:
             "games": self.league.state.game_count,
             "generation": self.population.generation,
             "best": self.best_player,
-            "players": [self._player(number) for number in self.ranking.tolist()],
+            "players": [self._player(number) for number in self.ranked_players.tolist()],
             "generations": self.generation_statistics(),
         }
 
@@ -199,7 +199,7 @@ class LeagueReport:
             "player", Column("Elo", ".0f"), "games", Column("score", ".1%"), "generation",
             *(Column(name, ".3g") for name in names),
         ]  # fmt: skip
-        best = [self._player(number) for number in self.ranking[:_MAX_PLAYERS].tolist()]
+        best = [self._player(number) for number in self.ranked_players[:_MAX_PLAYERS].tolist()]
         rows: list[list[Cell]] = [
             [
                 each["player"], each["elo"], each["games"], each["score"], each["generation"],

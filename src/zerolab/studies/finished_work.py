@@ -138,8 +138,8 @@ class PlayedTournament:
             if rating.player in planned.run_by_player
         }
 
-    def agent_ratings(self, spec: str = "random") -> list[Rating]:
-        """Return the rating of an agent in each tournament."""
+    def ratings_of_agent(self, spec: str) -> list[Rating]:
+        """Return the rating of an agent without a run in each tournament."""
         return [
             next(each for each in ratings.player_ratings if each.player == spec)
             for ratings in self.ratings.values()

@@ -206,7 +206,7 @@ def _elo(tournament: PlayedTournament, run: TrainedRun) -> tuple[float, float]:
     """
     rating = tournament.final_rating(run)
     (ratings,) = tournament.ratings.values()
-    (random_rating,) = tournament.agent_ratings(RANDOM_AGENT)
+    (random_rating,) = tournament.ratings_of_agent(RANDOM_AGENT)
     elo = rating.elo_model - random_rating.elo_model
     return elo, elo_standard_error(rating) / ratings.model.display_factor
 
