@@ -225,10 +225,12 @@ function count() {
   const own = { won: 0, drawn: 0, lost: 0, ...records()[state.game] };
   const result = state.position.result === "draw" ? "drawn" : (state.position.result === "first") !== byId("second").checked ? "won" : "lost";
   const step = { won: 1, drawn: 0, lost: -1 }[result];
-  const strength = Math.max(0, Math.min(state.ladder.length - 1, Number(byId("strength").value) + step));
+  const former = Number(byId("strength").value);
+  const strength = Math.max(0, Math.min(state.ladder.length - 1, former + step));
   saveRecord({ [result]: own[result] + 1, strength });
   byId("strength").value = strength;
-  const news = { won: "Well done! Your next opponent will be stronger.", drawn: "A draw.", lost: "Your next opponent will be weaker." }[result];
+  const change = strength > former ? "Your next opponent will be stronger." : strength < former ? "Your next opponent will be weaker." : "";
+  const news = [{ won: "Well done!", drawn: "A draw.", lost: "" }[result], change].filter(Boolean).join(" ");
   byId("advice").textContent = [byId("advice").textContent, news].filter(Boolean).join(" "); // after any advice about the last move
   draw();
 }
