@@ -239,7 +239,7 @@ def test_score_of_other_games_is_refused(capsys, shipped, mine):
     (match,) = mine.matches
     false = match.model_copy(update={"score": match.score.model_copy(update={"value": 0.123})})
     write_card(shipped, mine.model_copy(update={"matches": (false,)}))
-    assert "the score is not that of the games" in refusal(capsys, NAME)
+    assert "the score does not match the wins, draws and losses" in refusal(capsys, NAME)
     write_card(shipped, mine.model_copy(update={"matches": (match, match)}))
     assert "expected different opponents" in refusal(capsys, NAME)
 

@@ -125,7 +125,7 @@ def _check_source(source: str, target: Path, half: bool) -> None:
     if isinstance(kind, StoredAgentKind) and changes_nothing:
         raise UserError(
             f"{quoted(source)} is already an agent file: expected a run, a target ending in"
-            f" {ONNX_SUFFIX}, half precision, or options of its search"
+            f" {ONNX_SUFFIX}, half precision, or search options"
         )
 
 

@@ -89,8 +89,8 @@ def parse_agent_file(content: bytes, source: str = _UPLOAD) -> CheckedAgent:
 def save_uploaded_agent(folder: Path, content: bytes) -> Path:
     """Validate an uploaded agent, store it in a folder, and return the path of the file.
 
-    The file is named after its digest, so repeated uploads of an agent are stored only once. Raises
-    UserError, without writing anything, for content rejected by `parse_agent_file`.
+    The file is named after the agent's digest, so an agent that is uploaded again is not stored
+    again. Raises UserError, without writing anything, for content rejected by `parse_agent_file`.
     """
     path = folder / f"{parse_agent_file(content).digest}{AGENT_SUFFIX}"
     if not path.is_file():
@@ -283,7 +283,7 @@ def shipped_name(game: Game) -> str:
     """Return the name of a game's shipped agent, whether or not that agent exists.
 
     This is the game's name with hyphens, omitting the size if it is the default. The names of other
-    agents for the game begin with it, such as ``connect-four-small``.
+    agents for the game begin with this name, as in ``connect-four-small``.
     """
     name, _, size = game_name(game).partition(":")
     is_default = game == registered_games()[name].default_game()

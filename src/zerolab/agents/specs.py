@@ -152,7 +152,7 @@ copyreg.pickle(Agent, _pickled)
 
 
 def is_portable(agent: Agent) -> bool:
-    """Return whether other machines can play as this agent, without its files or programs."""
+    """Return whether an agent can play on machines that lack its files and programs."""
     if agent.load_evaluator is not None:
         return isinstance(agent.new_player, NetworkPlayerFactory)
     return agent_kind_and_argument(agent.name)[0].external_access == "nothing"

@@ -52,7 +52,7 @@ _PARTS_PER_THREAD = 8  # several, so that progress is reported regularly
 
 
 class MoveChoices(NamedTuple):
-    """Moves chosen by a player in n positions, and the player's estimates of their values."""
+    """Moves chosen by a player in n positions, and the player's estimates of the positions."""
 
     actions: NDArray[np.int64]
     """[n], legal actions, or `FORFEIT_ACTION`."""

@@ -67,8 +67,8 @@ class MeasuredShare(Settings):
     def agrees_with(self, measured: MeasuredShare) -> bool:
         """Return whether this share is plausible, given a measured one.
 
-        This share's value must be in its interval, the intervals must overlap, and this share's
-        must not be much wider than the other.
+        The value of this share must be in this share's interval, the two intervals must overlap,
+        and this share's interval must not be much wider than the other.
         """
         width, measured_width = self.high - self.low, measured.high - measured.low
         is_wide = width > 2 * measured_width + _WIDTH_TOLERANCE
@@ -121,7 +121,7 @@ class CardMatch(Settings):
             raise ValueError(f"expected {self.games} games in total")
         points = (self.wins + self.draws / 2) / self.games
         if abs(points - self.score.value) > 10.0**-_DIGITS:
-            raise ValueError("the score is not that of the games")
+            raise ValueError("the score does not match the wins, draws and losses")
         return self
 
 
@@ -146,9 +146,9 @@ class TrainingSummary(Settings):
     settings: dict[str, Any] = Field(default_factory=dict)
     """Settings that differ from the preset, by dotted key."""
     command: Annotated[str, Field(max_length=10_000)]
-    """Command that trains such a network."""
+    """Command that trains a network with the same settings."""
     iterations: _Count
-    """Iteration, in its run, that trained the network."""
+    """Iteration of the run that trained the network."""
     games: _Count
     """Number of self-play games."""
     positions: _Count

@@ -114,9 +114,9 @@ class _SolvingPlayer(_SolverPlayer):
 
 
 class _LazySolvingPlayer(_SolverPlayer):
-    """Player that solves a position only when it is to play a best move.
+    """Player that solves a position only if a best move is to be played there.
 
-    Once a position of a game has been collected, it solves no more positions of that game.
+    After a position of a game has been collected, the player solves no more positions of that game.
     """
 
     def start(self, games: int) -> None:

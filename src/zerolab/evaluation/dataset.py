@@ -105,10 +105,11 @@ _MAX_CHUNKS_WITHOUT_NEW = 64
 """Consecutive chunks without a new position after which collection ends."""
 
 _PROBES = range(3)
-"""Numbers of the games whose first candidates show whether the game can be solved."""
+"""Numbers of the games that are tried first: if none of their first positions can be solved within
+the budget, the command fails."""
 
 _PROBE_BUDGET = SolverBudget(nodes=200_000_000)
-"""Default solver budget for these games; exhausting it takes one or two minutes."""
+"""Default solver budget for the games in `_PROBES`; exhausting it takes one or two minutes."""
 
 _DATASET_FOLDER_KIND = FolderKind("dataset", "dataset.toml", "--out")
 
@@ -183,7 +184,7 @@ def make_dataset(
 
 
 def dataset_command(game: str, positions: int, settings: DatasetSettings) -> list[str]:
-    """Return the command line that collects such positions."""
+    """Return the command line that creates a data set with these settings."""
     last = "" if settings.last_ply == DatasetSettings().last_ply else settings.last_ply
     options = {
         "positions": positions, "seed": settings.seed, "plies": f"{settings.first_ply}:{last}",
@@ -264,7 +265,7 @@ def _collect(
 
 
 class _DatasetBuilder:
-    """Parts joined in game order, without duplicates."""
+    """Builder of a data set from parts, which are joined in game order without duplicates."""
 
     def __init__(self, game: Game, requested: int) -> None:
         self.duplicates = 0

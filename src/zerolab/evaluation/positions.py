@@ -256,7 +256,7 @@ def write_positions(path: Path, positions: SolvedPositions, metadata: Mapping[st
 
 
 def max_position_count(game: Game) -> int:
-    """Return the largest number of positions of a game in a file that can be read."""
+    """Return the largest number of positions of a game that a readable file can contain."""
     values, moves = 4 * action_count(game), 2 * compiled_rules.max_plies(game)
     return MAX_BYTES // (_FIXED_BYTES + values + moves)
 

@@ -2,9 +2,8 @@
 
 In the format of [Pons], a line contains the moves from the start of the game and the score of the
 position, as in ``4455 18``. Columns are numbered from 1; moves on cells are named, as in
-``c3d3c4``.
-In the format of [Cnudde2020], a line is a JSON object with a Connect Four board, the score of the
-position and the scores of its moves.
+``c3d3c4``. In the format of [Cnudde2020], a line is a JSON object with a Connect Four board, the
+score of the position and the scores of its moves.
 
 A score is a value as defined by `oracles.oracle.Oracle`: positive if the player to move wins. In
 Connect Four, its magnitude is the number of stones that the winner has left at the end, including

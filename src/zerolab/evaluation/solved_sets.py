@@ -256,7 +256,7 @@ class PublishedErrors(NamedTuple):
     simulations: int
     """Simulations per move."""
     training_effort: str
-    """Duration of the training, and hardware."""
+    """Duration and hardware of the training."""
     error_rates: Mapping[str, float]
 
 

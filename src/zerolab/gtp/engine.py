@@ -249,9 +249,10 @@ class GtpEngine:
         return int(player.choose(_SLOT, position.state[None], self._keys(position))[0])
 
     def _analyst_at(self, position: Position) -> Player:
-        """Return another player, in the given position.
+        """Return the player for analyses, set to the given position.
 
-        Moves of the game would depend on analyses if the same player kept a tree of both.
+        It is separate from the player of the game, because moves would otherwise depend on earlier
+        analyses through a shared search tree.
         """
         if self._analyst is None:
             self._analyst = prepare_for_one_game(self._make_player(position.game))

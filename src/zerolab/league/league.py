@@ -373,7 +373,7 @@ def play_league_iteration(
     executor: Executor = THREAD_EXECUTOR,
     chunks: int | None = None,
 ) -> LeagueSelfPlayResult:
-    """Play the next `game_count` games of a league in an iteration, and update its state."""
+    """Play the next `game_count` games of a league in an iteration, and update `state`."""
     settings = league.settings
     generation = state.population.generation
     end = state.game_count + game_count

@@ -22,8 +22,8 @@ class ClockSettings(KlGainSettings):
     """Thinking time controlled by the Kullback-Leibler divergence and a clock [Clausen2021].
 
     Each player has a clock in every game, which counts simulations instead of seconds. Every turn
-    adds `increment` simulations, and the simulations used for the move are subtracted. A move can
-    use up to `most` of the remaining simulations.
+    adds `increment` simulations, and the simulations used for the move are subtracted. A move uses
+    at most `most` simulations, and no more than are left.
     """
 
     start: int = Field(default=4650, ge=0, le=1_000_000_000)
@@ -174,14 +174,15 @@ class EvolutionSettings(Settings):
     only to the winner. [Clausen2021]: all three."""
 
     active: int = Field(default=50, ge=2, le=10_000)
-    """Number of active players: the players with the highest ratings. [Clausen2021]: 50."""
+    """Number of active players, which are those with the highest ratings. [Clausen2021]: 50."""
 
     parents: int = Field(default=15, ge=1, le=10_000)
     """Number of highest-rated players that produce children at the end of a generation.
     [Clausen2021]: 15."""
 
     children: int = Field(default=2, ge=1, le=1000)
-    """Number of mutated children per parent. They inherit the parent's rating. [Clausen2021]: 2."""
+    """Number of mutated children per parent. A child inherits the parent's rating. [Clausen2021]:
+    2."""
 
     generation: int = Field(default=1500, ge=2, le=10_000_000)
     """Number of games per generation. [Clausen2021]: 1500."""

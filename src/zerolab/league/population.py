@@ -55,7 +55,10 @@ class Population:
 
 
 def check_population(population: Population, parameter_count: int) -> None:
-    """Raise ValueError if the arrays of a population, perhaps from a stranger, do not fit."""
+    """Raise ValueError if the arrays of a population do not fit together.
+
+    The file with the arrays may come from an unknown source.
+    """
     count, generations = len(population.ratings), len(population.active)
     for name in COLUMN_NAMES:
         column = getattr(population, name)

@@ -67,7 +67,7 @@ class Executor(Protocol):
 
     @property
     def background_executor(self) -> Executor | None:
-        """Executor for games not needed yet; None if these would only delay other games."""
+        """Executor for games that are not needed yet; None if they would only delay others."""
         ...
 
     def run(
@@ -104,12 +104,12 @@ THREAD_EXECUTOR = ThreadExecutor()
 
 
 class BackgroundExecutor:
-    """Executor that plays games not needed yet in the places of another executor."""
+    """Executor for games that are not needed yet, which another executor plays."""
 
     background_executor = None
 
     def __init__(self, run: Callable[..., list[Any]]) -> None:
-        """Use the other executor's `run` method, bound to a low priority if it has priorities."""
+        """Use the `run` method of the other executor, with a low priority if it supports those."""
         self._run = run
 
     def run(
@@ -125,7 +125,7 @@ class BackgroundExecutor:
 class EvaluatorCopies:
     """Picklable function that creates copies of an evaluator, on the device of each process.
 
-    Its bytes pass only between this process and those that it starts, never through a file.
+    The pickled bytes pass only between this process and those that it starts, never through a file.
     """
 
     def __init__(self, evaluator: Evaluator) -> None:
@@ -177,7 +177,7 @@ class ProcessExecutor:
 
     @property
     def background_executor(self) -> Executor | None:
-        """Executor in the same processes; None if they use the cores on which networks learn."""
+        """Executor for the same processes; None if they use the cores on which networks learn."""
         return BackgroundExecutor(self.run) if self._uses_gpu else None
 
     def run(
@@ -189,7 +189,7 @@ class ProcessExecutor:
     ) -> list[Any]:
         """Play each batch in a process; raise UserError if a process dies or is ended.
 
-        An exception ends the processes that are still playing a batch; others replace them.
+        An exception ends the processes that are still playing a batch; new processes replace them.
         """
         from pebble import ProcessExpired  # noqa: PLC0415  few commands need it
 
@@ -227,7 +227,7 @@ class ProcessExecutor:
             raise BrokenProcessPool from None
 
     def _require_active_pool(self) -> None:
-        """Raise BrokenProcessPool if no future will get a result any more."""
+        """Raise BrokenProcessPool if the pool has ended, so pending futures get no results."""
         if not self._pool.active:
             raise BrokenProcessPool
 
@@ -249,7 +249,7 @@ class ProcessExecutor:
 
 _PRELOADED_MODULES = "zerolab.play.selfplay_modes", "zerolab.networks.inference"
 _writers: list[Connection] = []
-"""Pipe for the progress of the batches of this process, if it plays for another."""
+"""Pipe that sends the progress of batches to the process for which this one plays, if any."""
 
 
 def _start_playing_process(writer: Connection, device: str) -> None:
@@ -305,8 +305,8 @@ _ATOMIC_BYTES = getattr(select, "PIPE_BUF", 512) - _HEADER_BYTES
 def _send_progress(number: int, progress: PlayProgress) -> None:
     """Send the progress of a batch, without the latest game if the message would be too long.
 
-    Short messages are written whole or not at all, so processes need no lock, with which a process
-    could be ended.
+    Short messages are written whole or not at all, so processes need no lock. A process that is
+    ended while it holds a lock would block the others.
     """
     message = pickle.dumps((number, progress))
     if len(message) > _ATOMIC_BYTES:

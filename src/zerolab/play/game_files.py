@@ -1,8 +1,8 @@
-"""Export of games as PGN or TSV, import of results from PGN and games.sqlite, and positions.
+"""Export of games as PGN or TSV, import of results, and the positions reached in games.
 
-The positions of a game exclude the final one, in which no move was made. Mirrored positions are
-distinct. Positions are identified by 64-bit hashes; among 10 million positions, the probability of
-a collision is 3e-6.
+Results are imported from PGN and games.sqlite. The positions of a game exclude the final one, in
+which no move was made. Mirrored positions are distinct. Positions are identified by 64-bit hashes;
+among 10 million positions, the probability of a collision is 3e-6.
 """
 
 from __future__ import annotations

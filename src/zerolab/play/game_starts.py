@@ -206,7 +206,7 @@ def unsearched_examples(
 ) -> Examples:
     """Return an example for each of N moves made without a search; none is used for training.
 
-    Its policy puts all weight on the move, and the other search columns are NaN. Columns that
+    The policies put all weight on the moves, and the other search columns are NaN. Columns that
     depend on the end of the game are 0.
     """
     count = len(actions)
@@ -251,7 +251,7 @@ def _random_ply_count(key, max_plies):
 
 @kernel
 def draw_random_ply_counts(keys, max_plies, counts):
-    """Write the numbers of random plies of games, int64[n]; `keys` uint64[n] are their streams."""
+    """Write each game's number of random plies, int64[n]; `keys` uint64[n] are random streams."""
     for i in range(keys.shape[0]):
         counts[i] = _random_ply_count(keys[i], max_plies)
 

@@ -67,7 +67,7 @@ class ActorResources(NamedTuple):
         return 1 if self.has_gpu else self.cores
 
     def actor_capacity(self, nodes: Sequence[Mapping[str, Any]]) -> int:
-        """Return how many such actors fit on idle nodes."""
+        """Return how many actors with these resources fit on idle nodes."""
         return sum(
             min(
                 int(node["Resources"].get("CPU", 0)) // self.cores,
@@ -77,7 +77,7 @@ class ActorResources(NamedTuple):
         )
 
     def ray_actor_class(self) -> Any:
-        """Return Ray's class for such actors, without automatic restarts."""
+        """Return Ray's class for actors with these resources, without automatic restarts."""
         return ray.remote(PlayingActor).options(
             num_cpus=self.cores,
             num_gpus=float(self.has_gpu),
@@ -253,17 +253,17 @@ def _gpu_model() -> str:
 class PlayingActor:
     """Ray actor that plays chunks of games."""
 
-    def __init__(self, shape: ActorResources) -> None:
+    def __init__(self, resources: ActorResources) -> None:
         import torch  # noqa: PLC0415  slow import
 
-        os.environ[DEVICE_VARIABLE] = "cuda" if shape.has_gpu else "cpu"
+        os.environ[DEVICE_VARIABLE] = "cuda" if resources.has_gpu else "cpu"
         torch.set_num_threads(1)  # once, so that concurrent chunks do not change it
-        self._shape = shape
-        cores = pin_to_free_cores(shape.cores)
+        self._resources = resources
+        cores = pin_to_free_cores(resources.cores)
         self._progress: dict[int, PlayProgress] = {}
         self._places: SimpleQueue[list[int]] = SimpleQueue()
-        for place in range(shape.parallel_chunks):
-            is_shared = shape.has_gpu or not cores
+        for place in range(resources.parallel_chunks):
+            is_shared = resources.has_gpu or not cores
             self._places.put(cores if is_shared else [cores[place % len(cores)]])
 
     def properties(self, game_name: str) -> tuple[str, str, NodeProperties | str]:
@@ -274,7 +274,7 @@ class PlayingActor:
         node, name = ray.get_runtime_context().get_node_id(), platform.node()
         try:
             properties = process_properties(game_name)
-            if self._shape.has_gpu:
+            if self._resources.has_gpu:
                 properties = properties._replace(hardware={"GPU": _gpu_model()})
         except UserError as error:
             return node, name, str(error)

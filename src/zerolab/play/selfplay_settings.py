@@ -37,7 +37,7 @@ class ServiceMode(VariantSettings):
     Requires the `cluster` extra. Each actor has a separate cache and an equal share of the cores
     and GPUs of the cluster. The environment variable RAY_ADDRESS, HOST:PORT, selects the cluster;
     by default, a cluster is started on this machine and shut down when the process exits. Lost
-    actors are restarted. Affects only the amount of work, under the same condition as
+    actors are restarted. Affects only the speed, under the same condition as
     `search.deduplicate`."""
 
 
@@ -165,6 +165,7 @@ class ProgressiveSettings(Settings):
 
     Games played by the weak early networks are cheap, which leaves more time for games by later
     networks.
+
     The number of simulations of a full search depends on the fraction of the run completed before
     the iteration: the fraction of its iterations or, if larger, of the hours or evaluations to
     which `stop` limits the run. Matches and measurements always use `search.simulations`. A run
@@ -215,8 +216,8 @@ class SelfPlaySettings(Settings):
     """Number of simulations per move. [Wang2019], [Wang2020a], [Wang2020b]: fixed."""
 
     progressive: ProgressiveSettings | None = None
-    """Simulations that increase during the run; always `search.simulations` if unset. Setting any
-    key of `selfplay.progressive` enables it."""
+    """Growth of the number of simulations during the run; if unset, the number is always
+    `search.simulations`. Setting any key of `selfplay.progressive` enables growth."""
 
     temperature_plies: int = Field(default=14, ge=0)
     """Number of initial plies whose moves are sampled in proportion to visits; later moves are the
@@ -278,9 +279,9 @@ class SelfPlaySettings(Settings):
     processes: int = Field(default=1, ge=1, le=MAX_THREADS)
     """Number of processes that play games, at most one per core. With more than one, each plays
     its share in one thread, which keeps a GPU busier than a single process can; on CPUs, threads
-    are as fast. Can be changed when a run is resumed. Affects only the amount of work, under the
-    same condition as `selfplay.parallel_games`. Not used in modes with a service and in studies.
-    With `--ray`, and in `zerolab tune` with several workers, it only sets the default of
+    are as fast. Can be changed when a run is resumed. Affects only the speed, under the same
+    condition as `selfplay.parallel_games`. Ignored in studies and in modes with a service. With
+    `--ray`, and in `zerolab tune` with several workers, this setting only determines the default of
     `selfplay.chunks`."""
 
     chunks: int | None = Field(default=None, ge=1, le=1_000_000)
@@ -288,8 +289,8 @@ class SelfPlaySettings(Settings):
     divided by number; by default, one per process or, with a single process, one per thread. With
     `--ray`, each actor plays one part per core at a time, or one part if it has a GPU, so several
     parts per actor balance the work. More parts mean smaller network batches. Can be changed when a
-    run is resumed. Affects only the amount of work, under the same condition as
-    `selfplay.parallel_games`. Not used in modes with a service."""
+    run is resumed. Affects only the speed, under the same condition as `selfplay.parallel_games`.
+    Ignored in modes with a service."""
 
     lag: int = Field(default=0, ge=0, le=1)
     """With 1, the games of iteration k + 1 are played by the best network of iteration k - 1

@@ -275,9 +275,10 @@ def parse_tournament_agents(
 
 
 def needs_only_report(saved: Tournament, specs: Sequence[str], options: Iterable[object]) -> bool:
-    """Return whether a finished tournament is reported as it is.
+    """Return whether a tournament is finished and a command with these arguments changes nothing.
 
-    This needs no agents, which may have moved. An option that is not given is None.
+    Such a command only reports the stored games. It must not load the agents, whose files may have
+    been moved. An option that is not given is None.
     """
     is_changed = bool(specs) or any(value is not None for value in options)
     return not is_changed and not saved.remaining_blocks()

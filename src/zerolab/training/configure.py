@@ -1,7 +1,8 @@
 """Resolution of a run's settings from a preset and assignments.
 
 An assignment that would have no effect under the other settings is rejected, with a message that
-names the setting to change instead. Presets may have such settings; assignments can enable them.
+names the setting to change instead. A preset may contain settings without effect, because
+assignments can give them one.
 """
 
 from __future__ import annotations

@@ -104,8 +104,8 @@ FINAL_STAGE_NAME = "final_evaluation"
 class TrainingContext:
     """State of a training run in progress, read and changed by the stages.
 
-    Stages save files through these methods and update `progress`. The trainer commits the files,
-    the progress and the records that the stage returns.
+    Stages save files through the methods of this class and update `progress`. The trainer commits
+    the files, the progress and the records that the stage returns.
     """
 
     run: RunFolder
@@ -135,7 +135,7 @@ class TrainingContext:
         return self.progress.iteration - (self.progress.stage == FINAL_STAGE_NAME)
 
     def completed_shares(self, iteration: int) -> CompletedShares:
-        """Return the shares of the run done before and after an iteration, by its stop rule."""
+        """Return the shares of the run, by its stop rule, before and after an iteration."""
         rule: StopRule = self.settings.stop
         return rule.completed_shares(without_final_evaluations(read_records(self.run)), iteration)
 
@@ -157,7 +157,7 @@ class TrainingContext:
         """Return the run's network from an iteration as an agent.
 
         The default options are the run's search settings. The name of the agent is relative to the
-        run, such as ``@12``, followed by any options that differ.
+        run, such as ``@12``, followed by the options that differ from the run's, if any.
         """
         agent = agent_of_run(self.run, iteration, options)
         return replace(agent, name=relative_agent_name(agent.name, self.run.path))

@@ -22,7 +22,7 @@ from zerolab.training.records import AccuracyRecord, Record, SelfPlayRecord
 
 
 class Gate(VariantSettings):
-    """Base class of gates, which accept or reject a candidate to replace the best one."""
+    """Base class of gates, which decide whether a candidate replaces the best network."""
 
     games: int = Field(default=40, ge=2, le=1_000_000)
     """n: games per iteration, half of them with each colour. [Wang2019], [Wang2020a], [Wang2020b]:
@@ -216,7 +216,7 @@ class AdaptiveRamp(Ramp):
     games: int = Field(default=40, ge=2, le=1_000_000)
     """Games per match, half of them with each colour."""
     min_los: float = Field(default=0.95, ge=0.5, lt=1)
-    """Smallest likelihood of superiority of plain search that ends the warm start."""
+    """Likelihood of plain search being stronger that ends the warm start."""
     openings: int = Field(default=2, ge=1, le=1000)
     """Random plies at the start of each game. Each opening is played twice, with colours
     swapped."""
@@ -279,7 +279,7 @@ class StopRule(VariantSettings):
     def completed_shares(self, records: Sequence[Record], iteration: int) -> CompletedShares:
         """Return the shares of the run before and after an iteration.
 
-        They depend only on records of earlier iterations, so they are the same in a resumed run.
+        The shares depend only on earlier iterations, so they are the same in a resumed run.
         """
         former, before = (
             self.completed_share([record for record in records if record.iteration < number])
@@ -386,7 +386,10 @@ class TimeLimitStop(StopRule):
 
 
 def elapsed_training_seconds(records: Iterable[Record]) -> float:
-    """Return the time spent on training; earlier versions recorded only the time in stages."""
+    """Return the seconds spent on training.
+
+    Records of earlier versions contain only the time in stages, which is used instead.
+    """
     return sum(
         record.wall_seconds if record.wall_elapsed_seconds is None else record.wall_elapsed_seconds
         for record in records

@@ -1,6 +1,6 @@
 """Inputs of a run, such as its game, solved positions and networks from other runs.
 
-A run can start from the network of another run, and can learn the features of such a network. The
+A run can start from another run's network, and can learn the features of another run's network. The
 settings name these networks by path. When the run starts, the digests of the networks are added to
 the settings, and the networks are copied to the run folder, so that the other run can change or
 disappear (docs/decisions/0046). A study puts the copies in the run folder in advance, since its
@@ -247,9 +247,10 @@ def with_feature_network(settings: TrainSettings, source: FeatureNetwork | None)
 
 
 def with_planned_features(settings: TrainSettings, source: TrainSettings) -> TrainSettings:
-    """Return settings completed with the feature count of the last network of a planned run.
+    """Return settings completed with the feature count of the network whose features are learnt.
 
-    Raises UserError if the heads to learn from have no convolutions.
+    This network is the last one of the planned run with the settings `source`. Raises UserError if
+    the heads to learn from have no convolutions.
     """
     head = features_head(settings)
     assert head is not None

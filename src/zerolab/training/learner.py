@@ -282,9 +282,10 @@ class Learner:
         return losses, norm
 
     def optimizer_arrays(self) -> NamedArrays:
-        """Return the optimiser state, arrays named PARAMETER/QUANTITY; empty before the first step.
+        """Return the optimiser state as arrays named PARAMETER/QUANTITY.
 
-        With weight averaging, the latest weights are part of the state.
+        The state is empty before the first step. With weight averaging, the latest weights are part
+        of the state.
         """
         arrays: NamedArrays = self._average.latest_arrays() if self._average else {}
         for name, parameter in self.network.named_parameters():

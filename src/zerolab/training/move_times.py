@@ -178,7 +178,7 @@ class ReferenceMoveTimes(Settings):
         return next((move for move in self.moves if move.kind == kind), None)
 
     def with_measurement(self, measured: MoveTime) -> ReferenceMoveTimes:
-        """Return a reference with this measurement, which replaces any of the same kind of move."""
+        """Return a reference with this measurement in place of any for the same kind of move."""
         others = tuple(move for move in self.moves if move.kind != measured.kind)
         return self.model_copy(update={"moves": (*others, measured)})
 

@@ -115,9 +115,9 @@ class SelfPlayRecord(Record):
     searched: PositionCount | None = None
     """Positions searched by the search service for the remaining requests."""
     resignations: dict[str, float] | None = None
-    """Numbers of resigned games (`resigned`), games played on although a player would have resigned
-    (`played_on`) and games among them that this player did not lose (`false`), and `false` /
-    `played_on` (`false_rate`), if defined. Absent without `selfplay.resignation`."""
+    """Numbers of games: `resigned` ended in a resignation, `played_on` continued although a player
+    would have resigned, and `false` are those of `played_on` that this player did not lose.
+    `false_rate` is `false` / `played_on`, if defined. Absent without `selfplay.resignation`."""
     warm_start_weight: Share | None = None
     """Weight of the warm start in this iteration; absent without a warm start."""
     generation: Annotated[int, Unit("generations")] | None = None
@@ -196,8 +196,8 @@ class LearnRecord(Record):
 class GateRecord(Record):
     """The gate's verdict on a candidate and the results of its games.
 
-    Wins and losses are the candidate's. Elo and likelihood are estimated from the
-    effective number of games, because a repeated game provides no new evidence.
+    Wins and losses are the candidate's. Elo and likelihood are estimated from the effective number
+    of games, because a repeated game provides no new evidence.
     """
 
     stage: str = "gate"

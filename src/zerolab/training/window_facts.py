@@ -126,8 +126,8 @@ def later_states(
 
     The later moves are those that led to the game's last position. Positions in between may be
     missing, because solved positions exclude those without a choice. Rows are omitted if the game's
-    last position is earlier than that, or was reached by other moves: in public test sets, a game
-    consists of symmetric positions.
+    last position is fewer than `plies_ahead` plies later, or was reached by other moves: in public
+    test sets, a game consists of symmetric positions.
     """
     if plies_ahead == 0:
         return np.arange(len(positions)), positions.states
@@ -203,7 +203,7 @@ def read_accuracy_positions(
 ) -> SolvedPositions | None:
     """Return the positions on which accuracy is measured; None if it is not measured.
 
-    `locate` is that of `read_solved_split`. Raises UserError for positions with the digest
+    `locate` is as in `read_solved_split`. Raises UserError for positions with the digest
     `training_digest`, from which the run learns.
     """
     if not settings.every:
