@@ -1,7 +1,7 @@
 """Drawings of boards, which games declare as data, and the resulting shapes in units of a cell.
 
 Pages and images draw the same shapes. The server sends `BoardShapes` with every position or line of
-positions. They are small because shapes repeated in every cell are described only once.
+positions. The data are small because shapes repeated in every cell are described only once.
 """
 
 from __future__ import annotations

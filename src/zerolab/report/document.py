@@ -169,7 +169,7 @@ class Document:
         ]
 
     def as_dict(self) -> dict[str, Any]:
-        """Return all content except pictures and prose for JSON; unknown numbers are None."""
+        """Return all content for JSON, without pictures and prose; unknown numbers are None."""
         claims = [each for each in self.blocks if isinstance(each, ClaimTable)]
         return {
             "title": self.title,

@@ -165,7 +165,8 @@ class Interval(NamedTuple):
     def margins(self) -> tuple[float, float]:
         """Distances from the value to the lower and upper end; 0 if the interval is unknown.
 
-        They are never negative, although rounding can put a rate of 0 or 1 outside its interval.
+        The distances are never negative, although rounding can put a rate of 0 or 1 outside its
+        interval.
         """
         if not self.is_bounded:
             return 0.0, 0.0

@@ -42,7 +42,6 @@ class ShrunkVariances(NamedTuple):
     degrees_of_freedom: list[float]
     """Degrees of freedom of each posterior variance."""
     prior_variance: float
-    """Prior variance."""
     prior_degrees_of_freedom: float
     """Degrees of freedom of the prior; infinite if the variances differ only by chance."""
 
@@ -266,11 +265,13 @@ _Choices = Sequence[Sequence[tuple[int, StudentEstimate]]]
 class RankedLead(NamedTuple):
     """Lead of a level over its closest rival in the part where this lead has a given rank.
 
-    With rank k of n parts, the lead is above a threshold unless n - k + 1 parts have leads of at
-    most the threshold. Each choice of n - k + 1 parts, with a rival in each, is refuted by the mean
-    of its leads or by a single lead; the two tests share the level. For a lead below the threshold,
-    each choice of k parts is refuted by a mean lead over one rival or by a single lead. The
-    interval contains the thresholds that are not rejected.
+    To show that the lead with rank k of n parts is above a threshold, one must reject, for every
+    choice of n - k + 1 parts with a rival in each, that all these leads are at most the threshold.
+    The mean of the leads or a single lead can do so; the two tests share the level.
+
+    To show that the lead is below a threshold, one must reject, for every choice of k parts, that
+    the leads over all rivals in these parts are at least the threshold. The mean lead over one
+    rival or a single lead can do so. The interval contains the thresholds that are not rejected.
     """
 
     value: float

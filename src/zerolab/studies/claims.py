@@ -49,7 +49,7 @@ ClaimStatistics = Mapping[Claim, ClaimEstimate | MissingEstimate | None]
 
 
 class Look(NamedTuple):
-    """Look at the claims of a study after some of its planned seeds."""
+    """One look at the claims of a study, after some of its planned seeds."""
 
     taken_looks: tuple[TakenLook, ...] = ()
     """This look and all earlier ones; empty if there is only one look."""
@@ -66,7 +66,7 @@ class Look(NamedTuple):
 
 
 SINGLE_LOOK = Look()
-"""Single look, for estimates that are not part of a study."""
+"""The only look, for estimates that are not part of a study."""
 
 
 def judge_claims(
@@ -197,7 +197,7 @@ def _one_sided_p(estimate: ClaimEstimate, threshold: float, sign: float) -> floa
 
 
 def _decision(p_values: Mapping[VerdictWord, float], level: float) -> VerdictWord | None:
-    """Return the first significant decision, or None; relations come before equality."""
+    """Return the first significant decision in the order of `p_values`, or None."""
     return next((word for word, p in p_values.items() if p < level), None)
 
 
@@ -260,7 +260,7 @@ def _found(distance: float, degrees_of_freedom: float, direction: Direction, lev
 def _possible_errors(degrees_of_freedom: float) -> NDArray[np.float64]:
     """Return quantiles of the standard errors that runs may yield, relative to the true error.
 
-    The square of such an error has a chi-squared distribution divided by its degrees of freedom.
+    The square of this ratio is distributed as chi-squared, divided by the degrees of freedom.
     """
     from scipy.special import gammaincinv  # noqa: PLC0415  slow to import
 

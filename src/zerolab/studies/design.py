@@ -282,7 +282,7 @@ class Design:
         return list(distinct.values())
 
     def restricted_to_seeds(self, seeds: Iterable[int]) -> Design:
-        """Return the design without runs of other seeds and the tournaments in which those play."""
+        """Return the design without runs of other seeds, and without their tournaments."""
         chosen = set(seeds)
         return replace(
             self,

@@ -270,8 +270,8 @@ class StudyExecution:
 
     def _hours_left(self, seeds: Sequence[int], workers: int) -> float:
         """Estimate the hours until the runs, games and computations of some seeds are finished."""
-        view = Scheduler(self.folder, self.design.restricted_to_seeds(seeds)).progress()
-        return (view.planned_core_seconds - view.finished_core_seconds) / workers / 3600
+        progress = Scheduler(self.folder, self.design.restricted_to_seeds(seeds)).progress()
+        return (progress.planned_core_seconds - progress.finished_core_seconds) / workers / 3600
 
     def status(self) -> dict[str, Any]:
         """Return the total progress, the progress of each part, and the failures, for JSON."""
@@ -348,8 +348,8 @@ class StudyStorage(FolderStorage):
     def push(self) -> None:
         """Copy all finished work; call it while no result is being stored.
 
-        Raises UserError if the storage cannot be written or contains the study of another machine
-        with another design or other seeds.
+        Raises UserError if the storage cannot be written, or if it contains this study with another
+        design or other seeds.
         """
         if not self._is_checked:
             self._require_same_study()
@@ -386,9 +386,9 @@ class StudyStorage(FolderStorage):
                 )
             self._is_checked = True
 
-    def push_if_due(self, view: StudyProgress) -> None:
+    def push_if_due(self, progress: StudyProgress) -> None:
         """Copy new results, if the last copy was made more than a minute ago."""
-        state = view.finished_runs, view.finished_games, view.finished_computations
+        state = progress.finished_runs, progress.finished_games, progress.finished_computations
         if state != self._copied_state and time.monotonic() >= self._next_copy:
             self._next_copy = time.monotonic() + _SECONDS_BETWEEN_COPIES
             self.push()

@@ -200,8 +200,8 @@ def _summary(studies: Sequence[JudgedStudy]) -> str:
         f"{len(published)} published findings, of which {counts.total()} are primary. Verdicts on"
         f" the primary ones: {parts}. The tables also have {len(ours)} questions of our own, with"
         f" the source zerolab, of which {sum(claim.is_primary for claim in ours)} are primary."
-        f" Rows of findings that two studies test: {repeated}; such a finding counts once here,"
-        " with the verdict that has the greater power."
+        f" Number of rows that repeat a finding of another study: {repeated}. Such a finding counts"
+        " once here, with the verdict that has the greater power."
     )
 
 

@@ -138,7 +138,7 @@ class RangeEstimate(NamedTuple):
 
     @property
     def interval(self) -> Interval:
-        """Range with its 95 % confidence interval; its lower end is at least 0 if it is known."""
+        """Range with its 95 % confidence interval, whose lower end is at least 0 if known."""
         margin = self._margin()
         low = max(0.0, self.value - margin) if self.degrees_of_freedom else -math.inf
         return Interval(self.value, low, self.value + margin)
@@ -147,7 +147,7 @@ class RangeEstimate(NamedTuple):
     def expected_range_by_chance(self) -> float | None:
         """Expected range if all true means are equal, or None if the variance is unknown.
 
-        For n normal values, it is n / sqrt(pi) standard deviations, exact for n = 2 and n = 3.
+        For n = 2 and n = 3 means, it is n / sqrt(pi) standard errors; for more, that is too large.
         """
         expected = self.group_count / math.sqrt(math.pi) * self.standard_error
         return expected if self.degrees_of_freedom else None

@@ -276,7 +276,7 @@ class ComputationQueue:
         )
 
     def mark_finished(self, task: ComputationTask | DatasetTask, result: Any) -> None:
-        """Store the result of a computation; tasks store data sets themselves."""
+        """Store the result of a computation; the task of a data set has already stored it."""
         planned = self._unfinished.pop(task.key)
         if isinstance(planned, PlannedComputation):
             self._folder.save_computation_result(planned, result)

@@ -46,7 +46,8 @@ class StudyProgress(NamedTuple):
     """Number of computations and data sets."""
     finished_computations: int
     active_titles: list[str]
-    """Titles of active tasks, those of runs with the iteration, and of tasks of other processes."""
+    """Titles of active tasks, with the iteration if the task trains a run, and titles of the tasks
+    on which this process waits for another process."""
     failed_count: int
     """Number of failed tasks that have not succeeded since."""
     planned_core_seconds: float

@@ -157,7 +157,7 @@ class BinomialEstimate(NamedTuple):
 
 
 def estimate_mean(values: ArrayLike) -> StudentEstimate:
-    """Estimate the mean of `values`: one number per run."""
+    """Estimate the mean of `values`, which contain one number per run."""
     return _mean(_numbers(values))
 
 
@@ -206,7 +206,7 @@ def without_rounding(difference: float, numbers: Sequence[float]) -> float:
 def with_pooled_intervals(
     groups: Mapping[str, Mapping[str, RunSample]],
 ) -> dict[str, dict[str, RunSample]]:
-    """Return the samples with intervals of their means from the variance pooled in their group."""
+    """Return the samples, with intervals from the variance pooled over the samples of a group."""
     pooled: dict[str, dict[str, RunSample]] = {}
     for title, samples in groups.items():
         measured = {name: each.values for name, each in samples.items() if each.values}

@@ -107,10 +107,10 @@ class Study(ABC):
         return scale
 
     def measure(self, run: FinishedRun) -> Mapping[str, Any]:
-        """Return measurements of a finished run that the report needs besides its metrics, by name.
+        """Return the measurements of a finished run that the report needs in addition to metrics.
 
-        Measurements are stored as JSON. A measurement that needs other runs or data sets that are
-        not finished is None and is tried again later.
+        Measurements have names and are stored as JSON. A measurement that needs unfinished runs or
+        data sets is None and is tried again later.
         """
         return {}
 
