@@ -76,9 +76,9 @@ class RayExecutor:
         """Join the cluster at ``HOST:PORT``, or start one on this machine for ``local``.
 
         `actors` is the number of actors, or 0 for as many as the cluster can hold at any time. Each
-        has `cores` cores and, on a cluster with GPUs, one GPU. `message` is called with
-        messages about actors, from any thread. Raises UserError if the cluster does not exist, if its nodes differ
-        in anything that can affect results, or if it has too few cores or GPUs.
+        has `cores` cores and, on a cluster with GPUs, one GPU. `message` is called with messages
+        about actors, from any thread. Raises UserError if the cluster does not exist, if its nodes
+        differ in anything that can affect results, or if it has too few cores or GPUs.
         """
         self._cluster = RayCluster.join(address, actors * cores if address == LOCAL_ADDRESS else 0)
         try:
