@@ -10,6 +10,7 @@ import scipy.stats
 
 from zerolab.report.table import wilson_interval
 from zerolab.studies.joint_estimates import (
+    RangeEstimate,
     contrast_of_means,
     estimate_largest,
     estimate_ranked,
@@ -146,6 +147,17 @@ def test_range_of_means_agrees_with_tukey_hsd():
     assert (estimate.interval.low, estimate.interval.high) == pytest.approx(
         (interval.low[1, 0], interval.high[1, 0])
     )
+
+
+@pytest.mark.parametrize(
+    ("count", "expected"), [(2, 1.12838), (3, 1.69257), (4, 2.05875), (10, 3.07751)]
+)
+def test_range_by_chance_agrees_with_the_table_of_expected_ranges(count, expected):
+    """Table of d2, the factors of control charts for ranges."""
+    assert RangeEstimate(1.0, 2.0, count, 5).expected_range_by_chance == pytest.approx(
+        2 * expected, abs=2e-5
+    )
+    assert RangeEstimate(1.0, 2.0, count, 0).expected_range_by_chance is None
 
 
 def test_other_groups_sharpen_the_range():

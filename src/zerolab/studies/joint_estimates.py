@@ -145,12 +145,14 @@ class RangeEstimate(NamedTuple):
 
     @property
     def expected_range_by_chance(self) -> float | None:
-        """Expected range if all true means are equal, or None if the variance is unknown.
+        """Expected range if all true means are equal, or None if the variance is unknown."""
+        if not self.degrees_of_freedom:
+            return None
+        from scipy import integrate, special  # noqa: PLC0415  slow to import
 
-        For n = 2 and n = 3 means, it is n / sqrt(pi) standard errors; for more, that is too large.
-        """
-        expected = self.group_count / math.sqrt(math.pi) * self.standard_error
-        return expected if self.degrees_of_freedom else None
+        count, share = self.group_count, special.ndtr
+        half, _ = integrate.quad(lambda x: 1 - share(x) ** count - share(-x) ** count, 0, math.inf)
+        return float(2 * half * self.standard_error)
 
     def _margin(self) -> float:
         if not self.degrees_of_freedom:
@@ -160,10 +162,7 @@ class RangeEstimate(NamedTuple):
         return _range_quantile(self.group_count, self.degrees_of_freedom) * self.standard_error
 
     def p_value(self, threshold: float) -> float:
-        """Return the p-value of the hypothesis that the range is the threshold.
-
-        With threshold 0, this is the test of equal means.
-        """
+        """Return the p-value of a range equal to the threshold; 0 tests whether means are equal."""
         distance = abs(self.value - threshold)
         if not self.degrees_of_freedom or not distance:
             return 1.0
