@@ -7,9 +7,16 @@ import shutil
 
 import numpy as np
 import pytest
+from hypothesis import given, reject
+from hypothesis import strategies as st
 
 from forks import Fork
-from zerolab.agents.agent import AGENT_KINDS
+from zerolab.agents.agent import (
+    AGENT_KINDS,
+    SearchOptions,
+    options_text,
+    parse_search_options,
+)
 from zerolab.agents.baselines import RandomPlayer, RheaPlayer
 from zerolab.agents.network_players import PolicyPlayer, SearchPlayer
 from zerolab.agents.specs import parse_agent, parse_agents, with_option
@@ -19,6 +26,7 @@ from zerolab.core.errors import UserError
 from zerolab.rules import compiled_rules
 from zerolab.rules.catalogue import parse_game
 from zerolab.search.rhea import RheaSettings, rhea_actions
+from zerolab.search.search_settings import SearchSettings
 
 GAME = parse_game("gobang:3x3:3")
 IDENTIFY = """
@@ -106,6 +114,35 @@ def test_different_players_have_unique_names_that_parse_back():
     assert [agent.name for agent in parse_agents(names, GAME)] == names
 
 
+OPTIONS = [
+    "selection=puct", "selection=uct", "selection=rave", "selection.c=2", "selection.c=1.0",
+    "selection.equivalence=50", "selection.all_movers=true", "root=gumbel", "root=rave_values",
+    "root.considered=4", "fpu=parent", "fpu=fixed", "fpu.reduction=0.3", "fpu.value=-0.5",
+    "tie_break=random", "discount=0.9", "simulations=7", "cache=0", "temperature_plies=3",
+]  # fmt: skip
+
+
+@given(st.sampled_from(["mcts:50", "rave:50"]), st.lists(st.sampled_from(OPTIONS), unique=True))
+def test_names_parse_back_to_the_same_search_in_any_order_of_options(agent, options):
+    options = list({option.partition("=")[0]: option for option in options}.values())
+    try:
+        first = parse_agent("?".join([agent, "&".join(options)] if options else [agent]), GAME)
+    except UserError:
+        reject()  # the options exclude each other
+    again = parse_agent(first.name, GAME)
+    assert (again.name, again.search_settings) == (first.name, first.search_settings)
+    if options:
+        assert parse_agent(f"{agent}?{'&'.join(reversed(options))}", GAME).name == first.name
+
+
+def test_name_tells_that_a_key_of_a_variant_is_no_longer_set():
+    base = SearchSettings(selection={"name": "rave", "equivalence": 50.0})
+    chosen = parse_search_options(SearchOptions, "selection=rave&selection.c=2", base)
+    assert chosen.selection.equivalence is None
+    text = options_text(chosen, base).removeprefix("?")
+    assert parse_search_options(SearchOptions, text, base) == chosen
+
+
 def test_repeated_specs_are_numbered():
     agents = parse_agents(["random", "mcts:5", "random", "random"], GAME)
     names = [agent.name for agent in agents]
@@ -154,7 +191,9 @@ def test_identity_depends_on_the_weights(runs):
 
 
 def test_only_randomized_agents_vary(runs):
-    varying = ["random", "mcts:5", "runs/demo?temperature_plies=2", "rhea:20"]
+    varying = [
+        "random", "mcts:5", "rhea:20", "runs/demo?temperature_plies=2", "runs/demo?tie_break=random"
+    ]  # fmt: skip
     assert all(parse_agent(spec, GAME).is_stochastic for spec in varying)
     fixed = ["runs/demo", "runs/demo?simulations=0"]
     assert not any(parse_agent(spec, GAME).is_stochastic for spec in fixed)
@@ -211,6 +250,7 @@ def test_program_timeout_is_parsed(text):
         (f"mcts:{'9' * 5000}", "from 1 to 1000000"),
         ("mcts:50?simulations=0", "expected at least 1"),
         ("mcts:50?leaf_evaluator=network", "mcts has no network"),
+        ("mcts:50?fpu=action_values", "mcts has no network with action values"),
         ("mcts:50?selection=ucb", 'did you mean "uct"?'),
         ("rhea", "expected a number of playouts from 1 to 1000000, as in rhea:100"),
         ("rhea:0", '"rhea:0": expected a number of playouts from 1'),

@@ -296,6 +296,14 @@ def test_assignments_are_parsed(text: str, path: list[str], value: Any) -> None:
     assert parse_assignments([text]) == [(path, value)]
 
 
+@pytest.mark.parametrize("name", ["rule", "rule.name"])
+def test_selecting_a_variant_afterwards_drops_no_assigned_key(name: str) -> None:
+    data: dict[str, Any] = {"rule": {"name": "rave", "equivalence": 30}}
+    for path, value in parse_assignments(["rule.c=2.0", "seed=1", f"{name}=puct", "seed=2"]):
+        assign(data, path, value)
+    assert data == {"rule": {"name": "puct", "c": 2.0}, "seed": 2}
+
+
 @pytest.mark.parametrize("text", ["learn.epochs", "=5", " = 5", ""])
 def test_malformed_assignments_are_refused(text: str) -> None:
     with pytest.raises(UserError, match="is not a setting: expected KEY=VALUE"):

@@ -19,6 +19,7 @@ from zerolab.store.run_folder import RunFolder
 from zerolab.training import selfplay_stage
 from zerolab.training.configure import resolve_settings
 from zerolab.training.costs import run_costs
+from zerolab.training.move_times import MeasurementSubject
 from zerolab.training.records import SelfPlayRecord
 from zerolab.training.reporting import read_records
 from zerolab.training.selfplay_stage import begin_games_ahead
@@ -174,6 +175,9 @@ def test_killed_run_with_resignations_resumes_to_the_same_bytes(tmp_path):
     ]
     assert any(record.resignations["resigned"] for record in records)
     assert any(record.resignations["played_on"] for record in records)
+    assert main(["diversity", str(folder)]) == 0
+    measured = MeasurementSubject.from_run(RunFolder.open(folder), 2).recorded_games
+    assert all(min(actions) >= 0 for actions in measured)
 
 
 @pytest.mark.parametrize(

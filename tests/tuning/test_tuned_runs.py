@@ -19,7 +19,7 @@ from zerolab.training.records import AccuracyRecord
 from zerolab.training.reporting import NullReporter, read_records
 from zerolab.tuning.plan import trial_run_path
 from zerolab.tuning.search import TrialDisplay, run_trial, tune, work_on_trials
-from zerolab.tuning.trials import TrialStore
+from zerolab.tuning.trials import ClaimedTrial, TrialStore
 from zerolab.tuning.tuning_report import trial_results
 
 
@@ -116,8 +116,8 @@ def test_trial_below_the_median_is_pruned(tmp_path, positions):
 
     def run(claimed):
         value = 0.5 if claimed.number < 6 else 0.4 + 0.2 * (claimed.number % 2)
-        behind = claimed.record_and_should_prune(1, value)
-        assert claimed.record_and_should_prune(1, value) == behind  # also after resuming
+        behind = claimed.record_and_should_prune(1, value, 0.5)
+        assert claimed.record_and_should_prune(1, value, 0.5) == behind  # also after resuming
         verdicts.append(behind)
         claimed.prune({"hours": 0.1}) if behind else claimed.complete([value], {"hours": 1.0})
 
@@ -205,14 +205,37 @@ def test_foreign_folder_is_not_changed(tmp_path, capsys):
     assert [path.name for path in Path(tmp_path).iterdir()] == ["notes.txt"]
 
 
-def test_trials_are_not_pruned_before_a_quarter_of_their_iterations_are_done(tmp_path, positions):
-    chosen = plan(*TINY, "iterations=7", objective="accuracy", positions=positions)
+def test_trials_are_not_pruned_before_a_quarter_of_their_length_is_done(tmp_path, positions):
+    chosen = plan(*TINY, objective="accuracy", positions=positions)
     pruned_after = []
 
     def run(claimed):
         value = 0.5 if claimed.number < 6 else 0.4
-        pruned_after.append([i for i in (1, 2) if claimed.record_and_should_prune(i, value)])
+        pruned_after.append([i for i in (1, 2) if claimed.record_and_should_prune(i, value, i / 7)])
         claimed.complete([value], {"hours": 1.0})
 
     work_on_trials(TrialStore(tmp_path, chosen), 7, run)
     assert pruned_after == [[]] * 6 + [[2]]
+
+
+@pytest.mark.parametrize("ends_early", [False, True])
+def test_share_that_is_done_belongs_to_the_trial(tmp_path, positions, monkeypatch, ends_early):
+    stop = ["stop=spent", "stop.evaluations=1"] if ends_early else []
+    chosen = plan(*TINY, "iterations=3..9", *stop, objective="accuracy", positions=positions)
+    shares = []
+
+    def record(claimed, iteration, objective, share):
+        shares.append(share)
+        return False
+
+    monkeypatch.setattr(ClaimedTrial, "record_and_should_prune", record)
+    work_on_trials(
+        TrialStore(tmp_path, chosen), 1,
+        lambda claimed: run_trial(claimed, chosen, tmp_path, display(NullReporter())),
+    )  # fmt: skip
+    count = RunFolder.open(trial_run_path(tmp_path, 0)).config["iterations"]
+    if ends_early:
+        (share,) = shares
+        assert share > 1
+    else:
+        assert shares == pytest.approx([number / count for number in range(1, count + 1)])

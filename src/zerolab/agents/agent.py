@@ -8,7 +8,7 @@ can play many games in parallel. To add a kind of agent, add a file to this pack
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from zerolab.core.config import Settings, validate
+from zerolab.core.config import Settings, VariantSettings, validate
 from zerolab.core.errors import UserError, quoted
-from zerolab.core.nested_tables import assign, flatten, parse_assignments
+from zerolab.core.nested_tables import assign, parse_assignments
 from zerolab.core.registry import Registry
 from zerolab.networks.network_settings import NetworkSettings
 from zerolab.networks.objectives import missing_output_message
@@ -334,19 +334,38 @@ def options_text(options: Settings, base: Settings) -> str:
 
 
 def _changed_options(options: Settings, base: Settings) -> dict[str, Any]:
-    """Return the options that differ from `base`, sorted by key.
+    """Return the options whose assignment to `base` gives `options`, sorted by key."""
+    return dict(sorted(_changes(options, base)))
 
-    An option that `base` lacks is compared with its default.
+
+def _changes(options: Settings, base: object, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the options that differ from `base`; options that it lacks differ from their defaults.
+
+    Selecting a variant resets its other keys, so they are compared with the variant's defaults.
     """
-    fields = type(options).model_fields
-    original = {name: field.default for name, field in fields.items()} | dict(
-        flatten(base.model_dump())
+    values = options.model_dump()
+    for name, option in type(options).model_fields.items():
+        value, former = getattr(options, name), getattr(base, name, option.default)
+        key = prefix + name
+        if not isinstance(value, Settings):
+            if value is not None and value != former:
+                yield key, values[name]
+            continue
+        if isinstance(value, VariantSettings) and _must_select(value, former):
+            yield f"{key}.name" if value.name != getattr(former, "name", "") else key, value.name
+            former = None
+        yield from _changes(value, former, f"{key}.")
+
+
+def _must_select(variant: VariantSettings, former: object) -> bool:
+    """Return whether only selecting `variant` can change `former` into it.
+
+    This also holds for the same variant with a key that is no longer set.
+    """
+    return variant.name != getattr(former, "name", "") or any(
+        getattr(variant, key) is None and getattr(former, key, None) is not None
+        for key in type(variant).model_fields
     )
-    return {
-        key: value
-        for key, value in sorted(flatten(options.model_dump()))
-        if original.get(key) != value
-    }
 
 
 def check_program_starts(agent: Agent) -> None:

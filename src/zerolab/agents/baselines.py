@@ -91,6 +91,11 @@ class PlayoutSearchKind(AgentKind):
                 f'leaf_evaluator = "network": {self._name} has no network;'
                 " expected leaf_evaluator=playout"
             )
+        if options.extra_outputs:
+            raise UserError(
+                f'fpu = "{options.fpu.name}": {self._name} has no network with action values;'
+                " expected another rule, such as fpu=zero"
+            )
         # ?simulations=N is an alternative form with the same canonical name.
         plain = self._settings(options.simulations)
         name = f"{self._name}:{options.simulations}{options_text(options, plain)}"

@@ -84,7 +84,8 @@ def network_agent(network: StoredNetwork, options: NetworkOptions | None = None)
             require_network_outputs(chosen, network.network_settings)
         except UserError as error:
             raise UserError(f"{name}: {error}") from None
-    draws_playouts = chosen.simulations > 0 and playouts_per_leaf(chosen.leaf_evaluator.build()) > 0
+    playouts = playouts_per_leaf(chosen.leaf_evaluator.build())
+    is_search_random = chosen.simulations > 0 and (playouts > 0 or chosen.tie_break == "random")
     facts = [
         network.digest,
         network.network_settings.model_dump(),
@@ -104,7 +105,7 @@ def network_agent(network: StoredNetwork, options: NetworkOptions | None = None)
         identity=hex_digest(json.dumps(facts, sort_keys=True).encode()),
         load_evaluator=load_evaluator,
         network_settings=network.network_settings,
-        is_stochastic=chosen.temperature_plies > 0 or draws_playouts,
+        is_stochastic=chosen.temperature_plies > 0 or is_search_random,
     )
 
 

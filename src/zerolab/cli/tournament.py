@@ -16,7 +16,7 @@ from zerolab.cli.output import Console, print_csv, print_json, print_lines
 from zerolab.cli.process import advise_resuming
 from zerolab.cli.progress import progress_bar
 from zerolab.core.config import validate
-from zerolab.core.errors import UserError, quoted
+from zerolab.core.errors import UserError
 from zerolab.play.game_files import ImportedResults, read_game_results
 from zerolab.play.match import play_match, play_sprt
 from zerolab.play.pairings import check_opening_length
@@ -185,10 +185,7 @@ def _play(folder: Path, settings: TournamentSettings, agents: Sequence[Agent]) -
         Tournament.open_locked(folder, settings) as tournament,
     ):
         if total := tournament.remaining_game_count():
-            if not agents:
-                raise UserError(
-                    f"another command has added players to {quoted(folder)}: repeat this command"
-                )
+            tournament.require_agents(agents)
             with progress_bar(str(folder), total, "games") as update:
                 tournament.play(agents[0].game, agents, update)
         report = TournamentReport.from_tournament(tournament)

@@ -38,8 +38,10 @@ def parse_assignments(assignments: Iterable[Assignment]) -> list[tuple[list[str]
     """Return each assignment's key, split at the dots, and its value.
 
     In ``KEY=VALUE``, the value is parsed as TOML, or taken as a string if it is not valid TOML. A
-    pair with an empty table assigns nothing. Raises UserError if the key or equals sign is missing,
-    or if a key or value is nested too deeply.
+    pair with an empty table assigns nothing. Variants come before their keys, as ``network=resnet``
+    before ``network.blocks=3``, so that selecting a variant drops no assigned key; otherwise, the
+    order is kept. Raises UserError if the key or equals sign is missing, or if a key or value is
+    nested too deeply.
     """
     parsed = []
     for each in assignments:
@@ -57,7 +59,7 @@ def parse_assignments(assignments: Iterable[Assignment]) -> list[tuple[list[str]
                 f"{quoted(offending)} is not a setting: expected KEY=VALUE, as in learn.epochs=5"
             )
         parsed.append((path, value))
-    return parsed
+    return sorted(parsed, key=lambda each: len(each[0]) - (each[0][-1] == "name"))
 
 
 def string_assignment(key: str, text: str) -> str:

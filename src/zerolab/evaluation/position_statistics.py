@@ -204,7 +204,8 @@ def run_diversity(path: Path) -> Diversity:
         self_play_seconds = sum(float(line.get("wall_seconds", 0.0)) for line in lines)
     games = [run.games.stage_games(iteration, SELF_PLAY_STAGE) for iteration in iterations]
     played = parse_game(game)
-    check_recorded_games(run.games.path, played, (each.actions for part in games for each in part))
+    moves = (each.actions[: each.ply_count] for part in games for each in part)
+    check_recorded_games(run.games.path, played, moves)
     return games_diversity(str(path), played, games, self_play_seconds)
 
 

@@ -20,7 +20,7 @@ from pydantic import Field, field_validator
 from zerolab.agents.agent import Agent, check_program_starts
 from zerolab.agents.specs import GAME_OPTION_EXAMPLE, is_program_spec, parse_agents
 from zerolab.core.config import Settings, validate
-from zerolab.core.errors import UserError
+from zerolab.core.errors import UserError, quoted
 from zerolab.core.processes import available_cores
 from zerolab.oracles.oracle import NotSolvedError
 from zerolab.play.engine import (
@@ -194,6 +194,15 @@ class Tournament:
         stages = sorted(self.store.stages(), key=lambda stage: (stage[1], stage[0]))
         return self.store.games_of_stages(stages)
 
+    def require_agents(self, agents: Sequence[Agent]) -> None:
+        """Raise UserError unless `agents` contains all players of the remaining games."""
+        names = {name for block in self.remaining_blocks() for name in (block.first, block.second)}
+        if missing := sorted(names - {agent.name for agent in agents}):
+            raise UserError(
+                f"another command has added players to {quoted(self.path)}"
+                f" ({', '.join(missing)}): repeat this command"
+            )
+
     def play(
         self,
         game: Game,
@@ -203,8 +212,10 @@ class Tournament:
         """Play and store the remaining games; `progress` receives the number of finished games.
 
         The agents must have the names in the settings. Finished blocks are stored even after an
-        exception, such as KeyboardInterrupt in `progress`.
+        exception, such as KeyboardInterrupt in `progress`. Raises UserError if a player has no
+        agent.
         """
+        self.require_agents(agents)
         settings, blocks = self.settings, self.remaining_blocks()
         games = len(blocks) * min(settings.games, GAMES_PER_BLOCK)
         threads = useful_thread_count(available_cores(), games, any_has_network(agents))

@@ -265,7 +265,7 @@ class MeasurementSubject:
         """
         self_play = [stage for stage in run.games.stages() if stage[1] == SELF_PLAY_STAGE]
         records = run.games.games_of_stages(self_play[-1:])
-        games = [record.actions for record in records if record.actions]
+        games = [record.actions[: record.ply_count] for record in records if record.ply_count]
         if not games:
             raise UserError(
                 f"{run.path} has no self-play games: expected a run with games whose positions can"

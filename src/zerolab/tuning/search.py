@@ -26,7 +26,13 @@ from zerolab.report.text import titled_markdown_table
 from zerolab.store.run_folder import RUN_FOLDER_KIND, RunFolder, is_run
 from zerolab.training.configure import saved_settings, with_values_set_by_run
 from zerolab.training.learner import DivergedError
-from zerolab.training.records import AccuracyRecord, LearnRecord, OpponentRecord, Record
+from zerolab.training.records import (
+    AccuracyRecord,
+    HeldOutRecord,
+    LearnRecord,
+    OpponentRecord,
+    Record,
+)
 from zerolab.training.reporting import NullReporter, Reporter, RunClock, read_records
 from zerolab.training.train_settings import TrainSettings
 from zerolab.training.trainer import Trainer
@@ -113,15 +119,17 @@ class _PrunedError(Exception):
 
 
 def _train(run: RunFolder, claimed: ClaimedTrial, plan: TuningPlan, display: TrialDisplay) -> None:
+    settings = saved_settings(run)
+
     def check(record: Record) -> None:
-        if (
-            plan.has_pruning
-            and isinstance(record, AccuracyRecord)
-            and claimed.record_and_should_prune(record.iteration, record.search_strong)
-        ):
+        if not (plan.has_pruning and isinstance(record, AccuracyRecord)):
+            return
+        iteration = record.iteration
+        by_rule = settings.stop.completed_share(read_records(run))
+        share = max(iteration / settings.iterations, by_rule)
+        if claimed.record_and_should_prune(iteration, record.search_strong, share):
             raise _PrunedError
 
-    settings = saved_settings(run)
     with run.locked():
         for record in read_records(run):  # written by a stopped process
             check(record)
@@ -182,7 +190,7 @@ def _report_attributes(run: RunFolder, objective: Interval | None) -> dict[str, 
 
 def _training_hours(records: Sequence[Record]) -> float:
     """Return the hours spent on self-play, learning and gates, excluding measurements."""
-    measurements = AccuracyRecord | OpponentRecord
+    measurements = AccuracyRecord | HeldOutRecord | OpponentRecord
     training = (record for record in records if not isinstance(record, measurements))
     return sum(record.wall_seconds for record in training) / 3600
 

@@ -12,7 +12,6 @@ ends, removes partial lines before writing, and adds a digest to each line.
 from __future__ import annotations
 
 import json
-import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -119,7 +118,7 @@ JOURNAL_FILE_NAME = "journal.jsonl"
 _NAME = "tuning"
 _LOCK_TIMEOUT = 60.0  # seconds; locks are held for a fraction of a second
 _MIN_COMPLETE = 5  # number of complete trials before pruning begins
-_WARM_UP_DIVISOR = 4  # trials are not pruned before a quarter of their iterations are done
+_EXEMPT_SHARE = 0.25  # share of a trial before which it is not pruned
 _REFUSED = "refused"
 
 
@@ -133,17 +132,19 @@ class ClaimedTrial:
         self.values = values
         """Value of each searched setting."""
 
-    def record_and_should_prune(self, iteration: int, objective: float) -> bool:
+    def record_and_should_prune(
+        self, iteration: int, objective: float, completed_share: float
+    ) -> bool:
         """Record the objective after an iteration; return True if the trial should be pruned.
 
         A trial should be pruned if its best objective so far is below the median of the complete
-        trials after the same iteration. The first trials are exempt, and so is every trial until a
-        quarter of its iterations are done. A stopped process may already have recorded the
+        trials after the same iteration. The first trials are exempt, and so is every trial with a
+        `completed_share` of less than a quarter. A stopped process may already have recorded the
         objective.
         """
         if iteration not in self._recorded.intermediate_values:
             self._trial.report(objective, iteration)
-        return self._trial.should_prune()
+        return completed_share >= _EXEMPT_SHARE and self._trial.should_prune()
 
     def complete(self, objectives: list[float], attributes: Mapping[str, Any]) -> None:
         """Record that the trial is complete, with its objectives and attributes for reports."""
@@ -269,9 +270,7 @@ class TrialStore:
             raise UserError(f"{path} is missing; restore it from a backup")
         settings = self._plan.settings
         main = StudyDirection.MAXIMIZE if settings.is_maximised else StudyDirection.MINIMIZE
-        warm_up = math.ceil(self._plan.base_settings.iterations / _WARM_UP_DIVISOR)
-        median_pruner = MedianPruner(_MIN_COMPLETE, warm_up)
-        pruner = median_pruner if self._plan.has_pruning else NopPruner()
+        pruner = MedianPruner(_MIN_COMPLETE) if self._plan.has_pruning else NopPruner()
         with user_errors_on_read(path):  # Optuna does not check the operations in a journal
             try:
                 storage = JournalStorage(TrialJournal(path))
