@@ -156,7 +156,8 @@ class KlGainSettings(BudgetSettings):
     previous comparison, or at first with the priors of the visited actions [ClausenCode]. The
     search of a move ends when the divergence falls to a threshold. League players in [Clausen2021]
     use this budget with 50 to 2,000 nodes per move and a clock. With this budget,
-    `search.simulations` applies only to matches and measurements.
+    `search.simulations` applies only to matches and measurements, and to the equivalence of RAVE if
+    that is not set.
     """
 
     name: Literal["kl_gain"] = "kl_gain"

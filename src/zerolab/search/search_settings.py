@@ -61,9 +61,10 @@ class RootNoise(Settings):
 
     inherited_visits: float = Field(default=0.0, ge=0, le=1)
     """Weight of the visits that a root with noise inherits from the tree of the previous move. 1
-    keeps all visits, which dampens the noise; 0 discards the subtree, but its evaluations stay in
-    the cache; values between 0 and 1 discount the visits (docs/decisions/0011). No effect without
-    noise."""
+    keeps all visits, which dampens the noise; values between 0 and 1 discount the visits
+    (docs/decisions/0011). 0 discards the subtree after every move, even before a search without
+    noise, such as a quick one of `playout_cap`; its evaluations stay in the cache. No effect if
+    `noise.fraction` is 0."""
 
 
 class SearchSettings(Settings):
@@ -122,7 +123,7 @@ class SearchSettings(Settings):
     """Noise in root priors during self-play. [Wang2019], [Wang2020a], [Wang2020b]: none."""
 
     reuse_tree: bool = True
-    """Keep the subtree of the move played, subject to `noise.inherited_visits` at roots with noise.
+    """Keep the subtree of the move played, subject to `noise.inherited_visits` if there is noise.
     [Wang2019], [Wang2020a], [Wang2020b]: kept within an episode."""
 
     deduplicate: bool = True
