@@ -53,6 +53,34 @@ def test_signal_prints_command_to_resume(number, seconds_to_stop):
     )
 
 
+@pytest.mark.parametrize("seconds", [0, 30])
+def test_work_that_handles_signals_itself_has_its_grace_period(seconds):
+    result = run_script(f"""
+        import sys, time, types
+        from zerolab.cli import main as command
+        from zerolab.cli.process import grace_period
+
+        def serve():
+            stopped = []
+            with grace_period({seconds}):
+                signal.signal(signal.SIGINT, lambda *_: stopped.append(True))
+                signal.raise_signal(signal.SIGINT)
+                time.sleep(2.5)  # longer than the watcher waits for other work
+            print("stopped" if stopped else "not stopped")
+
+        sys.modules["zerolab.cli.play"] = types.SimpleNamespace(serve=serve)
+        sys.argv = ["zerolab", "serve"]
+        sys.exit(command.main())
+    """)
+    assert result.stdout == ("stopped\n" if seconds else "")
+
+
+def test_exit_code_does_not_depend_on_messages_that_nobody_can_read():
+    with open("/dev/full", "w") as full:
+        result = subprocess.run([*ZEROLAB, "bogus"], check=False, stderr=full, timeout=60)
+    assert result.returncode == 2
+
+
 def test_second_signal_ends_process():
     process = Fork(*LONG)
     process.stdout.readline()

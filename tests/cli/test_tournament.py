@@ -192,6 +192,7 @@ def test_play_accepts_search_without_network(monkeypatch, capsys):
         (["match", *SOME[:2], *SOME[3:], "--sprt", "50", "0"], "the smaller one first"),
         (["match", *SOME[:2], *SOME[3:], "--sprt", "50"], "sprt"),
         (["play", "mcts:x", "--game", "othello:6x6"], "as in mcts:100"),
+        (["play", "gobang:3x3:3", "--game", "gobang:3x3:3"], "is a game: expected an agent"),
     ],
 )
 def test_mistakes_print_one_line_and_exit_with_2(arguments, expected, capsys):

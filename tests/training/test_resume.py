@@ -180,3 +180,15 @@ def test_illegal_moves_to_continue_are_refused(tmp_path, is_unfinished):
         run.save_examples(1, changed)
     with pytest.raises(UserError, match="contain illegal moves"):
         train(tmp_path / "run", settings)
+
+
+def test_run_can_be_shortened_to_the_iterations_begun(tmp_path, capsys):
+    """A mistyped number of iterations leaves no trace."""
+    settings = resolve_settings(None, "smoke", SETTINGS)
+    with killed_before_commit(3, "learn"):
+        train(tmp_path / "run", settings.model_copy(update={"iterations": 300}))
+    command = ["train", "--run", str(tmp_path / "run"), "--set"]
+    assert main([*command, "iterations=2"]) == 2
+    assert "expected at least 3, which the run has begun" in capsys.readouterr().err
+    assert main([*command, "iterations=3"]) == 0
+    assert contents(tmp_path / "run") == contents(train(tmp_path / "short", settings).path)

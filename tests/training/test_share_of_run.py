@@ -327,6 +327,7 @@ def test_command_line_takes_hours(tmp_path, capsys):
 
 
 MISTAKES = [
+    (["stop=90min"], 'stop: "90min": expected hours, such as 1.5h'),
     (["stop=0h"], r"stop\.hours = 0\.0: expected more than 0"),
     (["stop=1e308h"], r"stop\.hours = 1e\+308: expected at most 1000000"),
     (["stop=-1h"], r"stop\.hours = -1\.0: expected more than 0"),

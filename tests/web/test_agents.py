@@ -17,6 +17,8 @@ from zerolab.agents.exporting import encode_agent_of_run
 from zerolab.cli.main import main
 from zerolab.store.arrays import decode_agent, encode_agent
 from zerolab.store.run_folder import RunFolder
+from zerolab.web.folders import Folders
+from zerolab.web.requests import ForbiddenError
 
 
 @pytest.fixture(scope="module")
@@ -34,6 +36,17 @@ def client(tmp_path_factory):
         (damaged / "config.toml").write_text("not ours")
         with new_client(workers=0) as client:
             yield client
+
+
+def test_networks_of_a_run_that_is_itself_served_are_served(client):
+    folders = Folders((Path("runs/one"),))
+    for name in ("runs/one", "runs/one@1"):
+        assert folders.require_served_network(name) == name
+    Path("runs/one@0").symlink_to("/etc")
+    for name in ("runs/one@0", "runs/other@1", "runs/one@x", "runs/one@/../other"):
+        with pytest.raises(ForbiddenError):
+            folders.require_served_network(name)
+    Path("runs/one@0").unlink()
 
 
 def test_networks_of_runs_precede_agents_without_network(client):

@@ -128,6 +128,13 @@ def test_invalid_request_gets_one_line(
     assert "\n" not in response.json()["error"]
 
 
+def test_request_that_is_not_json_is_called_so(client: TestClient) -> None:
+    headers = {"content-type": "application/json"}
+    response = client.post("/api/v1/position", content='{"game": ', headers=headers)
+    assert response.status_code == 422
+    assert response.json()["error"].startswith("the request is not JSON: ")
+
+
 def test_opening_is_reproducible_from_seed(client: TestClient) -> None:
     request = {"game": "gobang:5x5:4", "plies": 4, "seed": 3}
     first, again = (client.post("/api/v1/opening", json=request).json() for _ in range(2))

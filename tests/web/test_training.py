@@ -94,6 +94,7 @@ def test_training_needs_permission(empty_folder):
     ("changes", "status"),
     [
         ({"name": "../out"}, 400), ({"name": ".server"}, 400), ({"name": "a/b"}, 400),
+        ({"name": "agents"}, 400), ({"name": "puzzles"}, 400),
         ({"name": "-x"}, 400), ({"name": ""}, 422), ({"name": "a" * 81}, 422),
         ({"game": "chess:8x8"}, 400), ({"game": "--help"}, 400),
         ({"preset": "none"}, 400), ({"preset": "/etc/passwd.toml"}, 400),

@@ -302,7 +302,11 @@ def _assignments(model: type[Settings], text: str | None) -> list[tuple[list[str
         name, field = next(iter(model.model_fields.items()))
         example = f"?{name}={field.default}"
         raise UserError(f'"{invalid[0]}": expected KEY=VALUE after ?, as in {example}')
-    return parse_assignments(parts)
+    assignments = parse_assignments(parts)
+    keys = [".".join(path) for path, _ in assignments]
+    if repeated := [key for key in keys if keys.count(key) > 1]:
+        raise UserError(f"{repeated[0]} is given twice: expected one value")
+    return assignments
 
 
 def _updated(

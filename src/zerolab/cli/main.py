@@ -12,6 +12,7 @@ import importlib
 import re
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from zerolab.core import __version__
@@ -179,7 +180,8 @@ def _report(message: str, exit_code: int = USAGE_ERROR_EXIT_CODE) -> int:
     width = terminal_width(sys.stderr) if sys.stderr.isatty() else None
     for line in message.strip("\n").split("\n"):
         shortened = _LONG_WORD.sub(r"\1...", line)
-        print(wrap_line(f"zerolab: {escape_unprintable(shortened)}", width), file=sys.stderr)
+        with suppress(OSError):  # nobody can read it, but the exit code
+            print(wrap_line(f"zerolab: {escape_unprintable(shortened)}", width), file=sys.stderr)
     return exit_code
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import nullcontext, suppress
 from typing import Any
 
 import rich.console
@@ -98,7 +99,8 @@ def print_lines(*lines: object, end: str = "\n", error: bool = False) -> None:
     stream = sys.stderr if error else sys.stdout
     width = terminal_width(stream) if stream.isatty() else None
     texts = (escape_unprintable(str(line), "\t") for line in lines)
-    print("\n".join(wrap_line(each, width) for each in texts), end=end, file=stream)
+    with suppress(OSError) if error else nullcontext():  # notes may be lost, but not results
+        print("\n".join(wrap_line(each, width) for each in texts), end=end, file=stream)
 
 
 def print_csv(text: str) -> None:

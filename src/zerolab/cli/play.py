@@ -18,8 +18,9 @@ from zerolab.agents.network_players import SearchPlayer, prepare_for_one_game
 from zerolab.agents.specs import is_agent_spec, parse_agent
 from zerolab.cli.output import Console, print_lines
 from zerolab.cli.parse import AgentSpec
+from zerolab.cli.process import grace_period
 from zerolab.core import streams
-from zerolab.core.errors import MissingExtraError, UserError
+from zerolab.core.errors import MissingExtraError, UserError, quoted
 from zerolab.core.files import check_output_path, write_private_text
 from zerolab.gtp.engine import GtpEngine
 from zerolab.report.table import Cell, Column, Table
@@ -64,7 +65,9 @@ def play(
     if not 0 <= seed < 1 << 63:
         raise UserError(f"seed = {seed}: expected at least 0 and less than 2**63")
     console = Console()
-    if game is None and _names_only_game(opponent):
+    if _names_only_game(opponent):
+        if game is not None:
+            raise UserError(f"{quoted(opponent)} is a game: expected an agent, or no --game")
         game, opponent = opponent, default_opponent_spec(parse_game(opponent))
         console.print(f"{game} against {opponent}")
     agent = parse_agent(opponent, parse_game(game) if game is not None else None)
@@ -235,7 +238,7 @@ def gtp(player: AgentSpec, *, game: str | None = None, seed: int = 0) -> None:
     """
     if not 0 <= seed < 1 << 63:
         raise UserError(f"seed = {seed}: expected at least 0 and less than 2**63")
-    agent = parse_agent(player, parse_game(game) if game else None)
+    agent = parse_agent(player, None if game is None else parse_game(game))
 
     def make_player(new_game: Game) -> Player:
         return (agent if new_game == agent.game else parse_agent(player, new_game)).new_player()
@@ -298,6 +301,7 @@ def serve(
         from zerolab.web.classroom import Classroom, link_table, parse_pupil_names
         from zerolab.web.folders import Folders
         from zerolab.web.laboratory import Laboratory
+        from zerolab.web.server import STOP_SECONDS
         from zerolab.web.server import serve as serve_laboratory
     except ModuleNotFoundError as error:
         raise MissingExtraError.for_package("zerolab serve", error.name, "web") from error
@@ -329,7 +333,8 @@ def serve(
         if open:
             webbrowser.open(address)
 
-    serve_laboratory(laboratory, host, port, [name.lower() for name in names], announce)
+    with grace_period(STOP_SECONDS):
+        serve_laboratory(laboratory, host, port, [name.lower() for name in names], announce)
 
 
 def _show_links(table: str, path: Path | None) -> None:

@@ -19,7 +19,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, TextIO
 
 from zerolab.core import resources
@@ -39,6 +39,19 @@ _DEFAULT_MESSAGE = "interrupted"
 _advice = [_DEFAULT_MESSAGE]  # the last entry is printed on interruption
 _reported = threading.Event()
 """Set once a message about an interruption has been printed."""
+
+
+_grace_periods = [0.0]  # in seconds; the last entry applies
+
+
+@contextmanager
+def grace_period(seconds: float) -> Iterator[None]:
+    """Let work that handles signals itself stop within some seconds after the first signal."""
+    _grace_periods.append(seconds)
+    try:
+        yield
+    finally:
+        _grace_periods.pop()
 
 
 @contextmanager
@@ -62,7 +75,8 @@ def advise_resuming(saved: str, command: str) -> Iterator[None]:
 def report_interruption(message: object = "") -> None:
     """Print a message on one line, or a default message if it is empty."""
     _reported.set()
-    print(f"zerolab: {str(message) or _DEFAULT_MESSAGE}", file=sys.stderr)
+    with suppress(OSError):  # nobody can read it
+        print(f"zerolab: {str(message) or _DEFAULT_MESSAGE}", file=sys.stderr)
 
 
 def run_interruptibly(work: Callable[[], int]) -> int:
@@ -146,8 +160,9 @@ class _Interruption:
         """Wait for a signal; end the process if the work continues or another signal arrives."""
         number = os.read(arrivals, 1)[0]
         is_second = select.select([arrivals], [], [], _SECONDS_TO_HANDLE)[0]
-        if self.number is not None and not is_second:
-            select.select([arrivals], [], [], _SECONDS_TO_STOP)
+        seconds = max(_grace_periods[-1], 0.0 if self.number is None else _SECONDS_TO_STOP)
+        if seconds and not is_second:
+            select.select([arrivals], [], [], seconds)
         if not _reported.is_set():  # the main thread is still busy
             report_interruption(_advice[-1])
         exit_without_waiting(128 + number)

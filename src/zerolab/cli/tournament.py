@@ -161,11 +161,11 @@ def _requested(
     options: Mapping[str, int | None],
 ) -> tuple[TournamentSettings, list[Agent]]:
     """Return the settings and all agents of a tournament that begins or continues."""
-    requested_game = game or (saved.settings.game if saved else None)
+    requested_game = saved.settings.game if game is None and saved else game
     agents = parse_tournament_agents(
         list(saved.settings.players) if saved else [],
         players,
-        parse_game(requested_game) if requested_game else None,
+        None if requested_game is None else parse_game(requested_game),
     )
     return tournament_settings(saved, agents, options), agents
 

@@ -121,11 +121,10 @@ def train(
     else:
         if run is not None:
             require_new_run_described(run, game, preset, assigned_keys(set))
-        settings = resolve_settings(
-            game, preset or DEFAULT_PRESET, set, allow_programs=allow_programs
-        )
+        base = DEFAULT_PRESET if preset is None else preset
+        settings = resolve_settings(game, base, set, allow_programs=allow_programs)
         require_effects(settings, set)
-        _warn_of_preset(settings, preset or DEFAULT_PRESET)
+        _warn_of_preset(settings, base)
         require_frozen_trunk(transfer, settings.learn.frozen)
         inputs = check_new_run(settings)
     with use_device(settings.device), _executor(cluster, settings, console) as executor:
@@ -230,7 +229,8 @@ def _default_folder(game: str | None, preset: str | None, source: str | None) ->
     from zerolab.training.configure import resolve_settings
 
     # No programs are run here, so allowing them is safe.
-    settings = resolve_settings(game, preset or DEFAULT_PRESET, allow_programs=True)
+    base = DEFAULT_PRESET if preset is None else preset
+    settings = resolve_settings(game, base, allow_programs=True)
     origin = "" if source is None else f"-from-{Path(source).name.replace('@', '-')}"
     return Path("runs") / f"{settings.game.replace(':', '-')}-{settings.preset}{origin}"
 

@@ -89,7 +89,7 @@ def rate_tally(
     """
     _require_within("advantage", advantage, -MAX_ABS_ELO)
     if draw_elo:  # 0 is valid for games without draws
-        _require_within("draw_elo", draw_elo, _MIN_DRAW_ELO)
+        _require_within("draw_elo", draw_elo, _MIN_DRAW_ELO, "0, or ")
     require_comparable(counts)
     n = len(counts.players)
     free = np.array([True] * n + [advantage is None, draw_elo is None])
@@ -222,10 +222,11 @@ def _player_ratings(model: RatingFit, counts: Tally, effective_games: Matrix) ->
     return [Rating(name, Interval(*interval), *row) for name, interval, *row in rows]
 
 
-def _require_within(name: str, value: float | None, smallest: float) -> None:
+def _require_within(name: str, value: float | None, smallest: float, or_: str = "") -> None:
+    """Raise UserError for a value outside the range; the message also names the alternative."""
     if value is not None and not smallest <= value <= MAX_ABS_ELO:
         raise UserError(
-            f"{name} = {value}: expected at least {smallest:g} and at most {MAX_ABS_ELO:g}"
+            f"{name} = {value}: expected {or_}at least {smallest:g} and at most {MAX_ABS_ELO:g}"
         )
 
 

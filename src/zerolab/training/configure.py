@@ -144,7 +144,7 @@ def _merge(data: dict[str, Any], changes: Mapping[str, Any]) -> None:
 def resume_settings(
     run: RunFolder, assignments: Sequence[Assignment], *, allow_programs: bool = False
 ) -> TrainSettings:
-    """Return the settings for resuming a run; `iterations` can only increase.
+    """Return the settings for resuming a run; `iterations` can be as low as the iterations begun.
 
     The path of the solved positions may change, since the file is identified by its digest, and so
     may `selfplay.processes`, `selfplay.chunks` and `device`, which determine only how the work is
@@ -168,11 +168,12 @@ def resume_settings(
         except_for=CHANGEABLE_SETTINGS,
         note=f" (only these can change: {', '.join(CHANGEABLE_SETTINGS)})",
     )
-    if amended.iterations < settings.iterations:
+    begun = min(settings.iterations, run.progress.iteration)
+    if amended.iterations < begun:
         raise UserError(
-            f"iterations = {amended.iterations}: expected at least the run's {settings.iterations}"
+            f"iterations = {amended.iterations}: expected at least {begun}, which the run has begun"
         )
-    if amended.iterations > settings.iterations and settings.run_length_setting_name:
+    if amended.iterations != settings.iterations and settings.run_length_setting_name:
         raise UserError(
             f"iterations = {amended.iterations}: expected the run's {settings.iterations}, since"
             f" {settings.run_length_setting_name} spans the whole run"

@@ -15,6 +15,7 @@ from __future__ import annotations
 import copy
 import tomllib
 from collections.abc import Iterable
+from contextlib import suppress
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -91,12 +92,17 @@ def _paper_folders() -> list[Path]:
 
 
 def expand_hours(value: Any) -> Any:
-    """Return the stop rule for a time such as ``1.5h``; return any other value unchanged."""
-    try:
-        hours = float(value.removesuffix("h")) if value.endswith("h") else None
-    except (AttributeError, ValueError):
-        hours = None
-    return value if hours is None else {"name": "hours", "hours": hours}
+    """Return the stop rule for a time such as ``1.5h``; return any other value unchanged.
+
+    Raises ValueError for other text that begins with a digit, such as ``90min``.
+    """
+    if not isinstance(value, str):
+        return value
+    with suppress(ValueError):
+        return {"name": "hours", "hours": float(value[:-1] if value[-1:] in ("h", "H") else "")}
+    if value[:1].isdecimal():
+        raise ValueError(f"{quoted(value)}: expected hours, such as 1.5h")
+    return value
 
 
 def option_assignments(game: str | None, preset: str | None) -> list[tuple[str, str]]:

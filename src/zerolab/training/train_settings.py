@@ -92,7 +92,7 @@ class TrainSettings(Settings):
     named by the environment variable ZEROLAB_DEVICE; if that is unset, the first CUDA GPU, or else
     the CPU. Can be changed when a run is resumed, but results differ between devices."""
 
-    iterations: int = Field(default=100, ge=1)
+    iterations: int = Field(default=100, ge=1, le=1_000_000)
     """I: number of iterations, each consisting of self-play, learning and gating. [Wang2020b]: 100;
     [Wang2019] and [Wang2020a]: 100, and 200 on 5x5 boards; [Hongcharoen2018]: 50."""
 

@@ -76,9 +76,14 @@ class Folders:
     def require_served_network(self, name: str) -> str:
         """Return `name` if it names a run, a network RUN@N or a file inside the run folders.
 
-        Raises ForbiddenError if the path is outside, with or without the part after the @.
+        Raises ForbiddenError if the path is outside, with or without the part after the @. If RUN@N
+        is no path, but RUN is a run, only RUN is checked, since it can itself be a served folder.
         """
-        for path in {name, name.rpartition("@")[0] or name}:
+        run, _, number = name.rpartition("@")
+        paths = {name, run or name}
+        if number.isdecimal() and not os.path.lexists(name) and is_run(Path(run)):
+            paths = {run}
+        for path in paths:
             self.require_served_path(Path(path))
         return name
 

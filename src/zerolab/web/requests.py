@@ -184,6 +184,10 @@ def describe_validation_errors(error: RequestValidationError) -> str:
     """Return one line that describes the first three invalid fields of a request."""
     lines = []
     for each in error.errors()[:3]:
+        if each["type"] == "json_invalid":
+            reason = one_line(each.get("ctx", {}).get("error", each["msg"]))
+            lines.append(f"the request is not JSON: {reason} at character {each['loc'][-1]}")
+            continue
         field = ".".join(str(part) for part in each["loc"] if part != "body") or "the request"
         lines.append(f"{field} = {quoted(each.get('input'))}: {one_line(each['msg'])}")
     return "; ".join(lines)

@@ -93,7 +93,8 @@ class _ImpatientProtocol(H11Protocol):
 _MAX_CONNECTIONS = 1000
 _MAX_WEBSOCKET_MESSAGE = 1 << 17
 _KEEP_ALIVE_SECONDS = 20
-_STOP_SECONDS = 3
+STOP_SECONDS = 3
+"""Time for requests in progress when the server stops."""
 _UNUSED_ADDRESS = "192.0.2.1"  # reserved for documentation (RFC 5737)
 
 
@@ -126,7 +127,7 @@ def serve(
         http=_ImpatientProtocol,
         limit_concurrency=_MAX_CONNECTIONS,
         timeout_keep_alive=_KEEP_ALIVE_SECONDS,
-        timeout_graceful_shutdown=_STOP_SECONDS,
+        timeout_graceful_shutdown=STOP_SECONDS,
         ws="websockets-sansio",
         ws_max_size=_MAX_WEBSOCKET_MESSAGE,
     )

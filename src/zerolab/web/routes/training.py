@@ -73,7 +73,7 @@ class RunActionRequest(RequestModel):
 
     run: str = Field(min_length=1, max_length=400)
     """Run folder."""
-    iterations: int | None = Field(default=None, ge=1)
+    iterations: int | None = Field(default=None, ge=1, le=1_000_000)
     """New total number of iterations of a resumed run; unchanged by default."""
 
 
@@ -202,7 +202,12 @@ def _new_folder(folders: Folders, name: str) -> Path:
             f"the server was started for the single run {quoted(parent)}: start it with a folder"
             " of runs to train new ones"
         )
-    return new_folder_path(folders, name, parent, "demo-2")
+    path = new_folder_path(folders, name, parent, "demo-2")
+    if path in (folders.agents, folders.puzzles):
+        raise UserError(
+            f"name = {quoted(name)} is the name of the server's folder: use another name"
+        )
+    return path
 
 
 def _options(assignments: list[str]) -> list[str]:
