@@ -284,6 +284,7 @@ def test_program_timeout_is_parsed(text):
         ("runs/demo?", "as in ?simulations=100"),
         ("runs/demo?simulations=4&&cache=0", "expected KEY=VALUE"),
         ("runs/demo?simulations=4&simulations=5", "simulations is given twice"),
+        ("mcts:50?selection=uct&selection.name=rave", "selection is given twice"),
         ("runs/demo?temperature_plies=1.5", "expected a whole number"),
         ("runs/demo?noise.fraction=0.5", "noise is for self-play"),
         ("runs/demo?simulations=0&selection.c=2", "has no effect without a search"),

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from zerolab.bench import strength_report
+from zerolab.bench import strength_benchmark, strength_report
 from zerolab.bench.benchmarks import STRENGTH_VARIANTS, StrengthSettings
 from zerolab.bench.strength_benchmark import select_due_checkpoints, timed_checkpoints
 from zerolab.bench.strength_report import AccuracyLog, NetworkAccuracy, TimedCheckpoint
@@ -14,6 +14,7 @@ from zerolab.cli.main import main
 from zerolab.report.table import wilson_interval
 from zerolab.store.run_folder import RunFolder
 from zerolab.training.configure import resolve_settings
+from zerolab.training.criteria import STOP_RULES
 
 TINY = (
     "selfplay.mode=episodic", "selfplay.episodes=4", "search.simulations=4",
@@ -38,6 +39,16 @@ def folder(tmp_path_factory):
 def test_every_variant_is_valid_with_preset():
     for name, variant in STRENGTH_VARIANTS.items():
         assert resolve_settings("connect_four:6x7", variant.preset, variant.changes), name
+
+
+@pytest.mark.parametrize(
+    "stop", [["stop.hours=7"], ["stop=hours", "stop.hours=7"], ["stop=spent", "stop.evaluations=5"]]
+)
+def test_hours_of_the_benchmark_replace_those_of_the_settings(stop):
+    settings = StrengthSettings(variants=("strong-hour",), hours=0.5, changes=tuple(stop))
+    changes = strength_benchmark._changes("strong-hour", 0, settings)
+    resolved = resolve_settings("connect_four:6x7", "strong-hour", changes)
+    assert resolved.stop == STOP_RULES["hours"](hours=0.5)
 
 
 def test_run_ends_after_iteration_that_exceeds_its_time(folder):

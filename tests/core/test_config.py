@@ -304,6 +304,22 @@ def test_selecting_a_variant_afterwards_drops_no_assigned_key(name: str) -> None
     assert data == {"rule": {"name": "puct", "c": 2.0}, "seed": 2}
 
 
+@pytest.mark.parametrize(
+    ("assignments", "expected"),
+    [
+        (["rule.c=2.0", "rule={name='puct', c=3.0}"], {"name": "puct", "c": 3.0}),
+        (["rule.c=2.0", "rule=5"], 5),
+        (["rule.name=rave", "rule.c=2.0", "rule=puct"], {"name": "puct", "c": 2.0}),
+        (["rule.hours=2", "rule=1h"], "1h"),
+    ],
+)
+def test_later_values_of_a_setting_win(assignments: list[str], expected: Any) -> None:
+    data: dict[str, Any] = {}
+    for path, value in parse_assignments(assignments):
+        assign(data, path, value)
+    assert data["rule"] == expected
+
+
 @pytest.mark.parametrize("text", ["learn.epochs", "=5", " = 5", ""])
 def test_malformed_assignments_are_refused(text: str) -> None:
     with pytest.raises(UserError, match="is not a setting: expected KEY=VALUE"):

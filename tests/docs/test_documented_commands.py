@@ -19,6 +19,7 @@ import pytest
 from zerolab.cli import main as cli
 from zerolab.cli import train
 from zerolab.cli.main import COMMANDS, find_command, main
+from zerolab.core.errors import UserError
 from zerolab.league import league
 from zerolab.league.league import League, LeagueNetwork
 from zerolab.rules.catalogue import parse_game
@@ -26,6 +27,7 @@ from zerolab.store.run_folder import RunFolder
 from zerolab.training import inputs, logger, shorthands, trainer, window_facts
 from zerolab.training.configure import resolve_settings
 from zerolab.training.inputs import RunInputs
+from zerolab.training.shorthands import require_new_run_described
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -84,6 +86,14 @@ def _start(*_: Any) -> NoReturn:
     raise _StartedError
 
 
+def _start_if_resumed(folder: Path, *description: Any) -> None:
+    """Start commands that describe no new run; documents resume runs that do not exist here."""
+    try:
+        require_new_run_described(folder, *description)
+    except UserError:
+        _start()
+
+
 @pytest.fixture
 def stubs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Replace users' files, clusters and storage by stubs, and stop commands before they start."""
@@ -105,7 +115,7 @@ def stubs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (train, "_cluster_options", lambda *_: None),
         (train, "_storage", lambda *_: None),
         (train, "_executor", lambda *_: nullcontext()),
-        (shorthands, "require_new_run_described", _start),  # documents resume runs
+        (shorthands, "require_new_run_described", _start_if_resumed),
         (RunFolder, "create", _start),
         (League, "open_locked", _start),
     ):

@@ -192,3 +192,23 @@ def test_run_can_be_shortened_to_the_iterations_begun(tmp_path, capsys):
     assert "expected at least 3, which the run has begun" in capsys.readouterr().err
     assert main([*command, "iterations=3"]) == 0
     assert contents(tmp_path / "run") == contents(train(tmp_path / "short", settings).path)
+
+
+@pytest.mark.parametrize("stop", [[], ["stop=spent", "stop.evaluations=1"]])
+def test_finished_run_cannot_be_shortened(tmp_path, capsys, stop):
+    length = ["iterations=2"] if not stop else ["iterations=9"]
+    train(tmp_path / "run", resolve_settings(None, "smoke", [*SETTINGS, *length, *stop]))
+    done = 1 if stop else 2
+    command = ["train", "--run", str(tmp_path / "run"), "--set"]
+    assert main([*command, f"iterations={done - 1}"]) == 2
+    if done > 1:
+        assert f"expected at least {done}, which" in capsys.readouterr().err
+    assert main([*command, f"iterations={done}"]) == 0
+
+
+def test_length_of_a_run_with_a_cosine_cannot_change(tmp_path, capsys):
+    settings = resolve_settings(None, "smoke", [*SETTINGS, "learn.schedule=cosine"])
+    with killed_before_commit(1, "learn"):
+        train(tmp_path / "run", settings)
+    assert main(["train", "--run", str(tmp_path / "run"), "--set", "iterations=2"]) == 2
+    assert "spans the whole run" in capsys.readouterr().err

@@ -18,7 +18,7 @@ from pydantic import Field
 
 from zerolab.core.config import Settings, VariantSettings, validate
 from zerolab.core.errors import UserError, quoted
-from zerolab.core.nested_tables import assign, parse_assignments
+from zerolab.core.nested_tables import assign, parse_assignments, selection_path
 from zerolab.core.registry import Registry
 from zerolab.networks.network_settings import NetworkSettings
 from zerolab.networks.objectives import missing_output_message
@@ -303,7 +303,7 @@ def _assignments(model: type[Settings], text: str | None) -> list[tuple[list[str
         example = f"?{name}={field.default}"
         raise UserError(f'"{invalid[0]}": expected KEY=VALUE after ?, as in {example}')
     assignments = parse_assignments(parts)
-    keys = [".".join(path) for path, _ in assignments]
+    keys = [".".join(selection_path(path)) for path, _ in assignments]
     if repeated := [key for key in keys if keys.count(key) > 1]:
         raise UserError(f"{repeated[0]} is given twice: expected one value")
     return assignments
@@ -356,7 +356,9 @@ def _changes(options: Settings, base: object, prefix: str = "") -> Iterator[tupl
                 yield key, values[name]
             continue
         if isinstance(value, VariantSettings) and _must_select(value, former):
-            yield f"{key}.name" if value.name != getattr(former, "name", "") else key, value.name
+            # Assigning the same name to KEY.name would keep the variant's keys.
+            is_new = value.name != getattr(former, "name", "")
+            yield (f"{key}.name" if is_new else key), value.name
             former = None
         yield from _changes(value, former, f"{key}.")
 

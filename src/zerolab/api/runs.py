@@ -139,9 +139,9 @@ def train(
     several `selfplay.processes`, a script needs ``if __name__ == "__main__":``.
 
     Raises UserError for programs that are not allowed, for invalid settings, for a preset or
-    settings that differ from those of the resumed run (except more `iterations`,
+    settings that differ from those of the resumed run (except `iterations`,
     `supervised.positions`, `selfplay.processes`, `selfplay.chunks` and `device`), for a folder that
-    is not a run if neither a game nor a preset describes a new one, and if another process is
+    is not a run if no game, preset or start describes a new one, and if another process is
     training the run.
     """
     require_main_guard()

@@ -180,7 +180,7 @@ def _report(message: str, exit_code: int = USAGE_ERROR_EXIT_CODE) -> int:
     width = terminal_width(sys.stderr) if sys.stderr.isatty() else None
     for line in message.strip("\n").split("\n"):
         shortened = _LONG_WORD.sub(r"\1...", line)
-        with suppress(OSError):  # nobody can read it, but the exit code
+        with suppress(OSError):  # the message is lost, but not the exit code
             print(wrap_line(f"zerolab: {escape_unprintable(shortened)}", width), file=sys.stderr)
     return exit_code
 

@@ -85,7 +85,8 @@ def run_interruptibly(work: Callable[[], int]) -> int:
     A signal raises KeyboardInterrupt in the main thread. Python handles signals only between
     bytecode instructions, not while a kernel is running. A watcher thread therefore ends the
     process if the signal is not handled within one second, if the work has not stopped two seconds
-    later, or after another signal. Once the work is done, signals end the process silently.
+    later or after the `grace_period`, or after another signal. Once the work is done, signals end
+    the process silently.
     """
     _reported.clear()
     _advice[:] = [_DEFAULT_MESSAGE]

@@ -38,12 +38,12 @@ def parse_assignments(assignments: Iterable[Assignment]) -> list[tuple[list[str]
     """Return each assignment's key, split at the dots, and its value.
 
     In ``KEY=VALUE``, the value is parsed as TOML, or taken as a string if it is not valid TOML. A
-    pair with an empty table assigns nothing. Variants come before their keys, as ``network=resnet``
-    before ``network.blocks=3``, so that selecting a variant drops no assigned key; otherwise, the
-    order is kept. Raises UserError if the key or equals sign is missing, or if a key or value is
-    nested too deeply.
+    pair with an empty table assigns nothing. A variant that is selected by its name comes before
+    its keys, as ``network=resnet`` before ``network.blocks=3``, so that no assigned key is dropped;
+    otherwise, the order is kept, and a table replaces all keys assigned before it. Raises UserError
+    if the key or equals sign is missing, or if a key or value is nested too deeply.
     """
-    parsed = []
+    parsed: list[tuple[list[str], Any]] = []
     for each in assignments:
         if isinstance(each, str):
             key, equals, text = each.partition("=")
@@ -58,8 +58,27 @@ def parse_assignments(assignments: Iterable[Assignment]) -> list[tuple[list[str]
             raise UserError(
                 f"{quoted(offending)} is not a setting: expected KEY=VALUE, as in learn.epochs=5"
             )
-        parsed.append((path, value))
-    return sorted(parsed, key=lambda each: len(each[0]) - (each[0][-1] == "name"))
+        place = len(parsed)
+        if isinstance(value, str) and value.isidentifier():  # perhaps the name of a variant
+            place = _first_key_of_variant([path for path, _ in parsed], selection_path(path))
+        parsed.insert(place, (path, value))
+    return parsed
+
+
+def selection_path(path: Sequence[str]) -> Sequence[str]:
+    """Return the key that selects a variant; ``network.name`` stands for ``network``."""
+    return path[:-1] if path[-1] == "name" else path
+
+
+def _first_key_of_variant(paths: Sequence[list[str]], variant: Sequence[str]) -> int:
+    """Return the index of the first key below a variant's, or the number of paths."""
+    depth = len(variant)
+    below = (
+        index
+        for index, path in enumerate(paths)
+        if len(selection_path(path)) > depth and path[:depth] == variant
+    )
+    return next(below, len(paths))
 
 
 def string_assignment(key: str, text: str) -> str:

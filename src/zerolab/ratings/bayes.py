@@ -222,11 +222,12 @@ def _player_ratings(model: RatingFit, counts: Tally, effective_games: Matrix) ->
     return [Rating(name, Interval(*interval), *row) for name, interval, *row in rows]
 
 
-def _require_within(name: str, value: float | None, smallest: float, or_: str = "") -> None:
+def _require_within(name: str, value: float | None, smallest: float, alternative: str = "") -> None:
     """Raise UserError for a value outside the range; the message also names the alternative."""
     if value is not None and not smallest <= value <= MAX_ABS_ELO:
         raise UserError(
-            f"{name} = {value}: expected {or_}at least {smallest:g} and at most {MAX_ABS_ELO:g}"
+            f"{name} = {value}: expected {alternative}at least {smallest:g} and at most"
+            f" {MAX_ABS_ELO:g}"
         )
 
 

@@ -19,6 +19,7 @@ from zerolab.networks.network_settings import NetworkSettings
 from zerolab.networks.objectives import HEADS, Head, trained_heads
 from zerolab.rules.catalogue import parse_game
 from zerolab.store.run_folder import CHANGEABLE_SETTINGS, RUN_FOLDER_KIND, RunFolder
+from zerolab.training.context import FINAL_STAGE_NAME
 from zerolab.training.learn_settings import START_FIELDS_SET_BY_RUN
 from zerolab.training.shorthands import START_SOURCE_KEY, read_preset
 from zerolab.training.train_settings import TrainSettings
@@ -168,7 +169,8 @@ def resume_settings(
         except_for=CHANGEABLE_SETTINGS,
         note=f" (only these can change: {', '.join(CHANGEABLE_SETTINGS)})",
     )
-    begun = min(settings.iterations, run.progress.iteration)
+    has_ended = run.progress.stage == FINAL_STAGE_NAME
+    begun = run.progress.iteration - has_ended
     if amended.iterations < begun:
         raise UserError(
             f"iterations = {amended.iterations}: expected at least {begun}, which the run has begun"

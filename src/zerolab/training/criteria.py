@@ -216,7 +216,7 @@ class AdaptiveRamp(Ramp):
     games: int = Field(default=40, ge=2, le=1_000_000)
     """Games per match, half of them with each colour."""
     min_los: float = Field(default=0.95, ge=0.5, lt=1)
-    """Likelihood of plain search being stronger that ends the warm start."""
+    """Smallest likelihood that plain search is stronger for which the warm start ends."""
     openings: int = Field(default=2, ge=1, le=1000)
     """Random plies at the start of each game. Each opening is played twice, with colours
     swapped."""

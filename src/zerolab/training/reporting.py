@@ -161,7 +161,7 @@ class RunClock:
     def remaining_seconds(self) -> float | None:
         """Return the estimated number of remaining seconds.
 
-        Returns None once the time or the share at which the run ends is reached. Without a time
+        Returns None once the estimate or the time limit is exceeded. Without a time
         limit, also returns None in the first iteration, after the last iteration, and if the number
         of iterations is not fixed.
         """

@@ -98,8 +98,9 @@ def expand_hours(value: Any) -> Any:
     """
     if not isinstance(value, str):
         return value
-    with suppress(ValueError):
-        return {"name": "hours", "hours": float(value[:-1] if value[-1:] in ("h", "H") else "")}
+    if value[-1:] in ("h", "H"):
+        with suppress(ValueError):
+            return {"name": "hours", "hours": float(value[:-1])}
     if value[:1].isdecimal():
         raise ValueError(f"{quoted(value)}: expected hours, such as 1.5h")
     return value

@@ -149,7 +149,7 @@ class TrainSettings(Settings):
     def run_length_setting_name(self) -> str:
         """The setting whose effect depends on the length of the run, for messages; empty if none.
 
-        A finished run with such a setting cannot be extended, since its earlier iterations would
+        The length of a run with such a setting cannot change, since its earlier iterations would
         have been different.
         """
         if self.learn.schedule.depends_on_run_length:

@@ -248,13 +248,13 @@ def _store_file(folders: Folders, classroom: Classroom, name: str, content: byte
 def standings(classroom: ClassroomParam, process: ClassProcessParam) -> Standings:
     """Return the standings of the latest tournament and its most recently finished games."""
     class_state = classroom.state
-    state = _state(classroom, process)
+    tournament_state = _state(classroom, process)
     tournament = _tournament(classroom)
     games = latest_games(tournament.store, _LATEST) if tournament is not None else []
     return Standings(
         pupil_count=len(class_state.pupils),
         ready_count=sum(bool(each.agent) for each in class_state.pupils),
-        tournament=state,
+        tournament=tournament_state,
         ratings=_ratings(tournament) if tournament is not None and games else [],
         latest_games=[
             FinishedGameResponse(

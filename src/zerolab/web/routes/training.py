@@ -161,10 +161,9 @@ def resume(lab: Lab, request: RunActionRequest) -> TrainingProcessResponse:
     settings = resume_settings(run, changes)
     if baselines := settings.final_evaluation.baselines:
         _require_served(lab.folders, [f"final_evaluation.baselines={list(baselines)!r}"])
-    if run.progress.finished and settings.iterations <= saved_settings(run).iterations:
-        raise UserError(
-            f"{request.run} is finished: expected more than {settings.iterations} iterations"
-        )
+    saved_count = saved_settings(run).iterations
+    if run.progress.finished and settings.iterations <= saved_count:
+        raise UserError(f"{request.run} is finished: expected more than {saved_count} iterations")
     if is_running(run.path):
         raise UserError(f"{request.run} is in use by another process")
     _begin(lab.folders, run.path, ["train", "--run", str(run.path), *_options(changes)])
