@@ -42,7 +42,7 @@ def test_every_variant_is_valid_with_preset():
 
 
 @pytest.mark.parametrize(
-    "stop", [["stop.hours=7"], ["stop=hours", "stop.hours=7"], ["stop=spent", "stop.evaluations=5"]]
+    "stop", [["stop=hours", "stop.hours=7"], ["stop=spent", "stop.evaluations=5"]]
 )
 def test_hours_of_the_benchmark_replace_those_of_the_settings(stop):
     settings = StrengthSettings(variants=("strong-hour",), hours=0.5, changes=tuple(stop))
