@@ -78,7 +78,7 @@ def test_cells_are_written_by_name(tmp_path):
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
-        ("4455", "1 fields: expected the moves and the score"),
+        ("4455", "1 field: expected the moves and the score"),
         ("4455 3 1", "3 fields: expected the moves and the score"),
         ("4458 3", 'move 4 is "8": expected a column from 1 to 7'),
         ("4x 3", 'move 2 is "x": expected a column from 1 to 7'),

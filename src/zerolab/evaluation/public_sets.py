@@ -171,8 +171,8 @@ def _parse_pons(game: Game, line: str) -> _Entry:
     if len(fields) != 2:
         example = "4455 18" if _are_columns(game) else "c3d3c4 1"
         raise UserError(
-            f"{quoted(line)} has {len(fields)} fields: expected the moves and the score of the"
-            f' position, separated by a space, such as "{example}"'
+            f"{quoted(line)} has {len(fields)} field{'s' * (len(fields) != 1)}: expected the moves"
+            f' and the score of the position, separated by a space, such as "{example}"'
         )
     parse_moves = _parse_columns if _are_columns(game) else _parse_names
     actions = list(parse_moves(game, fields[0]))
