@@ -382,15 +382,11 @@ def test_time_left_follows_the_share_of_evaluations(monkeypatch):
     now, shares = [50.0], iter([0.2, 0.4, 0.9])
     monkeypatch.setattr(reporting.time, "monotonic", lambda: now[0])
     clock = RunClock(100, completed_share=lambda: next(shares))
-    clock.set_iteration(3)  # a resumed run
-    now[0] += 60
-    clock.set_iteration(4)
-    assert clock.remaining_seconds() == pytest.approx(180)  # a fifth of the run took a minute
-    now[0] += 30
-    clock.set_iteration(4)  # the next stage
-    assert clock.remaining_seconds() == pytest.approx(150)
-    clock.set_iteration(5)
-    assert clock.remaining_seconds() == pytest.approx(90 / 7)
+    clock.set_iteration(3)  # a resumed run; its next iteration is a fifth and takes a minute
+    for seconds, iteration, expected in ((60, 4, 180), (30, 4, 150), (0, 5, 90 / 7)):
+        now[0] += seconds
+        clock.set_iteration(iteration)
+        assert clock.remaining_seconds() == pytest.approx(expected)
 
 
 def test_clock_of_a_resumed_run_has_the_hours_left(tmp_path, ten_seconds):

@@ -357,8 +357,8 @@ def _changes(options: Settings, base: object, prefix: str = "") -> Iterator[tupl
             continue
         if isinstance(value, VariantSettings) and _must_select(value, former):
             # Assigning the same name to KEY.name would keep the variant's keys.
-            is_new = value.name != getattr(former, "name", "")
-            yield (f"{key}.name" if is_new else key), value.name
+            is_same = value.name == getattr(former, "name", "")
+            yield (key if is_same else f"{key}.name"), value.name
             former = None
         yield from _changes(value, former, f"{key}.")
 

@@ -217,8 +217,8 @@ class RayExecutor:
         if not (actors := self.actor_count):
             return PlayProgress(games, plies, latest, "waiting for actors to start")
         note = (
-            f"{actors} actor{'s' * (actors != 1)}, {_rate(games / seconds / actors)} games/s each,"
-            f" {_rate(received / seconds / 1e6)} MB/s"
+            f"{actors} actor{'s' * (actors != 1)}, {games / seconds / actors:.4g} games/s each,"
+            f" {received / seconds / 1e6:.4g} MB/s"
         )
         if not self._has_background:
             waited = self._waited + seconds
@@ -398,8 +398,3 @@ class RayExecutor:
             for chunk in self._chunks.values():
                 if not chunk.future.done():
                     chunk.future.set_exception(self._error)
-
-
-def _rate(number: float) -> str:
-    """Return a number with two digits, or with all those before the decimal point."""
-    return f"{number:.2g}" if number < 99.5 else f"{number:,.0f}"

@@ -178,6 +178,10 @@ _MAX_BYTES = 1 << 20
 _SETTINGS_HEAD = re.compile(r"# settings of a zerolab (\w+), schema (\d+), digest ([0-9a-f]+)\n")
 
 
+FINAL_STAGE_NAME = "final_evaluation"
+"""Name of the stage after the last iteration in state.json."""
+
+
 class RunProgress(Settings):
     """Progress of a run after its last finished stage."""
 
@@ -195,6 +199,11 @@ class RunProgress(Settings):
     """True if a warm-start match has ended the warm start."""
     finished: bool = False
     """True if all stages, including the final evaluation, are finished."""
+
+    @property
+    def latest_iteration(self) -> int:
+        """Latest iteration begun, counted from 1; after the last iteration, that one."""
+        return self.iteration - (self.stage == FINAL_STAGE_NAME)
 
 
 class CommittedFiles(Settings):

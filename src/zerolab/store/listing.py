@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple, TypeGuard
 
 from zerolab.core.errors import UserError
 from zerolab.store.checks import damaged_file_error, user_errors_on_read
-from zerolab.store.folder import matches_or_is_unreadable
+from zerolab.store.folder import FINAL_STAGE_NAME, matches_or_is_unreadable
 from zerolab.store.games import GameStore, source_run_folder
 from zerolab.store.run_folder import RunFolder, is_run
 
@@ -95,7 +95,7 @@ def _final_score_rates(metrics: Iterable[Mapping[str, Any]]) -> dict[str, float]
     evaluation = (
         line
         for line in lines
-        if line.get("stage") == "final_evaluation" and line["iteration"] == latest
+        if line.get("stage") == FINAL_STAGE_NAME and line["iteration"] == latest
     )
     scores = {str(line.get("opponent", "@")): line.get("score_rate") for line in evaluation}
     return {

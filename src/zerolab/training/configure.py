@@ -19,7 +19,6 @@ from zerolab.networks.network_settings import NetworkSettings
 from zerolab.networks.objectives import HEADS, Head, trained_heads
 from zerolab.rules.catalogue import parse_game
 from zerolab.store.run_folder import CHANGEABLE_SETTINGS, RUN_FOLDER_KIND, RunFolder
-from zerolab.training.context import FINAL_STAGE_NAME
 from zerolab.training.learn_settings import START_FIELDS_SET_BY_RUN
 from zerolab.training.shorthands import START_SOURCE_KEY, read_preset
 from zerolab.training.train_settings import TrainSettings
@@ -169,8 +168,7 @@ def resume_settings(
         except_for=CHANGEABLE_SETTINGS,
         note=f" (only these can change: {', '.join(CHANGEABLE_SETTINGS)})",
     )
-    has_ended = run.progress.stage == FINAL_STAGE_NAME
-    begun = run.progress.iteration - has_ended
+    begun = run.progress.latest_iteration
     if amended.iterations < begun:
         raise UserError(
             f"iterations = {amended.iterations}: expected at least {begun}, which the run has begun"

@@ -96,10 +96,6 @@ def record_environment(run: RunFolder, learner: Learner) -> str:
     )
 
 
-FINAL_STAGE_NAME = "final_evaluation"
-"""Name of the stage after the last iteration in state.json."""
-
-
 @dataclass
 class TrainingContext:
     """State of a training run in progress, read and changed by the stages.
@@ -132,7 +128,7 @@ class TrainingContext:
     @property
     def iteration(self) -> int:
         """The current iteration, counted from 1; in the final evaluation, the last iteration."""
-        return self.progress.iteration - (self.progress.stage == FINAL_STAGE_NAME)
+        return self.progress.latest_iteration
 
     def completed_shares(self, iteration: int) -> CompletedShares:
         """Return the shares of the run, by its stop rule, before and after an iteration."""

@@ -33,7 +33,8 @@ from zerolab.play.match import Match
 from zerolab.play.pair_results import pair_result
 from zerolab.rules.rules import Game
 from zerolab.search.evaluator import Evaluator, ExtraOutput, evaluate
-from zerolab.training.context import FINAL_STAGE_NAME, Stage, TrainingContext
+from zerolab.store.folder import FINAL_STAGE_NAME
+from zerolab.training.context import Stage, TrainingContext
 from zerolab.training.records import (
     AccuracyRecord,
     BaselineRecord,
