@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ from zerolab.agents.agent import (
 )
 from zerolab.agents.baselines import RandomPlayer, RheaPlayer
 from zerolab.agents.network_players import PolicyPlayer, SearchPlayer
-from zerolab.agents.specs import parse_agent, parse_agents, with_option
+from zerolab.agents.specs import parse_agent, parse_agents, run_spec, with_option
 from zerolab.cli.main import main
 from zerolab.core import streams
 from zerolab.core.errors import UserError
@@ -70,6 +71,17 @@ def test_names_of_runs_can_look_like_numbered_agents(runs):
     assert [agent.name for agent in parse_agents(["random"] * 2, GAME)] == ["random", "random #3"]
     for name in ("runs/demo #2", "random #2"):
         shutil.rmtree(runs / name)
+
+
+@pytest.mark.parametrize("name", ["random", "-run", "mcts:100", "other #2", "runs/new"])
+def test_spec_of_a_run_names_the_run_whatever_its_folder_is_called(runs, name):
+    shutil.copytree(runs / "runs/other", runs / name)
+    agent = parse_agent(run_spec(Path(name)))
+    assert agent.name.removeprefix("run:") == f"{name}@1"
+    assert agent.game == parse_game("gobang:4x4:3")
+    assert parse_agent(agent.name) == agent
+    assert run_spec(runs / name) == str(runs / name)
+    shutil.rmtree(runs / name)
 
 
 def test_runs_determine_the_game_of_all_players():

@@ -33,6 +33,21 @@ def test_unknown_options_suggest_settings_and_options(arguments, hint, capsys):
     assert hint in line
 
 
+@pytest.mark.parametrize(
+    ("arguments", "unexpected", "example"),
+    [
+        (["solve", "gobang:3x3:3", "a1", "b1"], "a1, b1", "--moves"),
+        (["train", "othello:6x6", "strong"], "strong", "--preset"),
+    ],
+)
+def test_values_without_an_option_name_the_first_option(arguments, unexpected, example, capsys):
+    assert main(arguments) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(
+        f"zerolab: unexpected {unexpected}: expected the name of an option first, such as {example}"
+    )
+
+
 def test_unknown_words_have_no_hint(capsys):
     assert main(["train", "--no-such-thing-zzz", "5"]) == 2
     assert "did you mean" not in capsys.readouterr().err

@@ -93,6 +93,12 @@ def test_new_run_has_initial_progress(tmp_path):
     assert run.metrics() == []
 
 
+def test_folder_name_cannot_begin_options(tmp_path):
+    with pytest.raises(UserError, match=r"run\?c=2: expected a name without \?"):
+        RunFolder.create(tmp_path / "run?c=2", CONFIG)
+    assert everything(tmp_path) == {} and not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize("name", ["thesis.txt", "checkpoints", "metrics.jsonl"])
 def test_folder_with_other_content_is_left_alone(tmp_path, name):
     (tmp_path / name).write_text("years of work")

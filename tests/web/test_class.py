@@ -215,7 +215,8 @@ def test_pupil_names_come_from_number_or_file(tmp_path):
 
 @pytest.mark.parametrize(
     ("content", "expected"),
-    [("Ada", "expected 2 to"), ("Ada\nAda", "twice"), ("Ada\n" + 41 * "x", "at most 40"),
+    [("Ada", "expected 2 to"), ("Ada\nAda", "twice"),
+     ("Zo\u00eb\nZoe\u0308", "twice"), ("Ada\n" + 41 * "x", "at most 40"),
      ("Ada\nBen\x1b", "printable"), ("Ada\nBen vs Cleo", "without")],
 )  # fmt: skip
 def test_wrong_names_are_explained(tmp_path, content, expected):

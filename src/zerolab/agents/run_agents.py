@@ -177,6 +177,8 @@ def agent_of_run(run: RunFolder, iteration: int, options: NetworkOptions | None 
     """Return the agent that plays with a run's network; see `network_agent`."""
     settings = read_play_settings(run)
     name, digest = network_name(run.path, iteration), run.weights_digest(iteration)
+    if name.partition(":")[0] in AGENT_KINDS:  # mcts:9@12 would name MCTS
+        name = f"run:{name}"
 
     def load_weights() -> NamedArrays:
         if run.weights_digest(iteration) != digest:

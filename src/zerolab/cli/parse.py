@@ -41,6 +41,7 @@ AgentSpec = tyro.conf.Positional[Annotated[str, tyro.conf.arg(metavar="AGENT")]]
 
 _POSITIONAL: Any = tyro.conf.Positional
 _LONGEST_WORD = 80  # limit for words in Tyro's messages, which quote values in full
+_UNKNOWN = "Unrecognized options: "
 _INVALID_CHOICE = re.compile(r"invalid choice '(.*)' for argument '(.*)'\. Expected one of (.*)\.")
 
 
@@ -70,7 +71,7 @@ def call_command(function: Callable[..., Any], command: str, arguments: Sequence
         if not exit_request.code:
             raise
         message = _plain_message(_first_paragraph(ANSI_CODE.sub("", errors.getvalue())), function)
-        hint = option_hint(function, arguments) if message.startswith("Unrecognized") else ""
+        hint = option_hint(function, arguments) if message.startswith(_UNKNOWN) else ""
         raise UserError(f"{message}{hint} (see zerolab {command} --help)") from None
     bound()
 
@@ -82,6 +83,10 @@ def _plain_message(message: str, function: Callable[..., Any]) -> str:
         choices = ast.literal_eval(listed)
         hint = did_you_mean(word, choices)
         return f"{option} {quoted(word)}: expected one of {', '.join(choices)}{hint}"
+    unknown = message.removeprefix(_UNKNOWN)
+    if unknown != message and not any(word.startswith("-") for word in unknown.split(", ")):
+        example = _option_name(next(_options(function), "help"))
+        return f"unexpected {unknown}: expected the name of an option first, such as {example}"
     names = "|".join(inspect.signature(function).parameters)
     return re.sub(rf"( ({names}))? \(required\)", "", _shortened(message))
 
@@ -98,9 +103,7 @@ def _require_values(function: Callable[..., Any], arguments: Sequence[str]) -> N
     """Raise UserError if an option that takes several values has none, which Tyro would accept."""
     hints = get_type_hints(function)
     several = {
-        f"--{name.strip('_').replace('_', '-')}"
-        for name in _options(function)
-        if get_origin(hints[name]) is tuple
+        _option_name(name) for name in _options(function) if get_origin(hints[name]) is tuple
     }
     for argument, following in itertools.pairwise([*arguments, "--"]):
         if argument in several and following.startswith("--"):
@@ -242,7 +245,7 @@ def option_hint(function: Callable[..., Any], arguments: Sequence[str]) -> str:
     The hint is empty if there is no similar option or setting. `function` is the command function,
     whose keyword parameters are the options.
     """
-    options = {f"--{name.strip('_').replace('_', '-')}" for name in _options(function)}
+    options = {_option_name(name) for name in _options(function)}
     for index, argument in enumerate(arguments):
         name, equals, value = argument.partition("=")
         if not name.startswith("--") or name in (*options, "--help"):
@@ -255,6 +258,10 @@ def option_hint(function: Callable[..., Any], arguments: Sequence[str]) -> str:
             return f"; did you mean --set {assignment}?"
         return did_you_mean(name, options)
     return ""
+
+
+def _option_name(parameter: str) -> str:
+    return f"--{parameter.strip('_').replace('_', '-')}"
 
 
 def _options(function: Callable[..., Any]) -> Iterator[str]:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from zerolab.core.errors import UserError
+from zerolab.core.errors import UserError, quoted
 from zerolab.core.files import check_not_symlink, make_folder, write_bytes
 from zerolab.rules.catalogue import parse_game
 from zerolab.store.arrays import (
@@ -91,8 +91,10 @@ class RunFolder:
     def create(cls, path: Path, config: Mapping[str, Any]) -> RunFolder:
         """Create a run.
 
-        Raises UserError if the folder already contains other files or cannot be written to.
+        Raises UserError if its name contains a ?, or if the folder has other files or is read-only.
         """
+        if "?" in path.name:
+            raise UserError(f"{quoted(path)}: expected a name without ?, which begins options")
         with RUN_FOLDER_KIND.locked(path):
             if is_run(path):
                 raise ExistingRunError(

@@ -22,6 +22,7 @@ from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
+from unicodedata import normalize
 
 from pebble import ProcessPool
 from pydantic import Field
@@ -122,14 +123,13 @@ class Classroom:
         written.
         """
         path, key = folder / "class.json", hex_digest(folder_secret(folder).encode())
-        known: dict[str, Pupil] = {}
         state = ClassState(key=key, teacher=_new_token(), pupils=())
         has_new_links = False
         if path.exists():
             state = _read(path)
             if has_new_links := state.key != key:
                 state = _with_new_tokens(state, key)
-            known = {pupil.name: pupil for pupil in (*state.pupils, *state.absent)}
+        known = {pupil.name: pupil for pupil in (*state.pupils, *state.absent)}
         pupils = tuple(known.get(name) or Pupil(name=name, token=_new_token()) for name in names)
         make_folder(folder)
         classroom = cls(folder, state)
@@ -215,7 +215,7 @@ def parse_pupil_names(option: str) -> list[str]:
         _require_count(count, f"--class {option[:12]}")
         return [f"Pupil {number}" for number in range(1, count + 1)]
     lines = read_text(Path(option), _MAX_NAMES_FILE).splitlines()
-    names = [" ".join(line.split()) for line in lines if line.strip()]
+    names = [normalize("NFC", " ".join(line.split())) for line in lines if line.strip()]
     _require_count(len(names), f"{option}: {len(names)} names")
     for name in names:
         if len(name) > _MAX_NAME or not name.isprintable() or _PAIR_MARK in name:
