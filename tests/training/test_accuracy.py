@@ -31,7 +31,7 @@ def file(tmp_path_factory):
 
 
 def assignments(file, *changes):
-    return ["iterations=4", "accuracy.every=2", f"accuracy.positions={file}", *changes]
+    return ["iterations=4", "accuracy.every=3", f"accuracy.positions={file}", *changes]
 
 
 def command(folder, file, *changes):
@@ -54,9 +54,9 @@ def trained(file, tmp_path_factory):
     return folder
 
 
-def test_accuracy_is_measured_in_every_second_iteration(trained, capsys):
+def test_accuracy_is_measured_in_every_third_iteration_and_in_the_last(trained, capsys):
     measurements = [line for line in lines(trained) if line["stage"] == "accuracy"]
-    assert [line["iteration"] for line in measurements] == [2, 4]
+    assert [line["iteration"] for line in measurements] == [3, 4]
     for line in measurements:
         assert line["positions"] == 60
         for player in ("network", "search"):
@@ -103,7 +103,7 @@ def test_curves_include_accuracy(trained):
 @pytest.mark.parametrize(
     ("settings", "expected"),
     [
-        (["accuracy.positions="], "every = 2 needs solved positions"),
+        (["accuracy.positions="], "every = 3 needs solved positions"),
         (["accuracy.positions=nowhere.parquet"], "does not exist"),
         (["game=gobang:4x4:3"], "has positions for gobang:3x3:3, not for gobang:4x4:3"),
         (["accuracy.every=-1"], "accuracy.every = -1: expected at least 0"),

@@ -119,6 +119,8 @@ class TrainingContext:
     """Executor that plays the games of all stages."""
     games_ahead: GamesAhead | None = None
     """Games of the next iteration that are already being played, if any."""
+    uncommitted_records: Sequence[Record] = ()
+    """Records of a finished stage that are not yet in the metrics."""
 
     @property
     def game(self) -> Game:
@@ -129,6 +131,14 @@ class TrainingContext:
     def iteration(self) -> int:
         """The current iteration, counted from 1; in the final evaluation, the last iteration."""
         return self.progress.latest_iteration
+
+    def is_over_after(self, iteration: int) -> bool:
+        """Return True for the last iteration, and if the stop rule is met."""
+        if iteration >= self.settings.iterations:
+            return True
+        rule: StopRule = self.settings.stop
+        records = [*read_records(self.run), *self.uncommitted_records]
+        return rule.is_met(without_final_evaluations(records))
 
     def completed_shares(self, iteration: int) -> CompletedShares:
         """Return the shares of the run, by its stop rule, before and after an iteration."""

@@ -143,7 +143,7 @@ def _interval_fields(name: str, estimate: MeanEstimate | None) -> dict[str, floa
 
 
 class AccuracyStage(Stage):
-    """Measurement of the best network on solved positions, every few iterations.
+    """Measurement of the best network on solved positions, every few iterations and in the last.
 
     Every measurement uses the same random numbers, so that only the networks differ.
     """
@@ -151,9 +151,11 @@ class AccuracyStage(Stage):
     name = "accuracy"
 
     def is_due(self, context: TrainingContext) -> bool:
-        """Return True in every `accuracy.every`-th iteration."""
-        every = context.settings.accuracy.every
-        return context.inputs.accuracy_positions is not None and context.iteration % every == 0
+        """Return True in every `accuracy.every`-th iteration, and in the last one."""
+        every, iteration = context.settings.accuracy.every, context.iteration
+        if context.inputs.accuracy_positions is None:
+            return False
+        return iteration % every == 0 or context.is_over_after(iteration)
 
     def execute(self, context: TrainingContext) -> Sequence[Record]:
         """Measure the best network alone and with its search."""

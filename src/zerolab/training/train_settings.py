@@ -36,7 +36,8 @@ class AccuracySettings(Settings):
     """Measurements of accuracy on solved positions."""
 
     every: int = Field(default=0, ge=0, le=1_000_000)
-    """Iterations between measurements of the best network; 0 to disable. [Clausen2021]: 1."""
+    """Iterations between measurements of the best network, which is also measured after the last
+    iteration; 0 to disable. [Clausen2021]: 1."""
 
     positions: str = ""
     """A file of solved positions for the run's game, written by `zerolab dataset`; not the file

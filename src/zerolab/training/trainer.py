@@ -28,7 +28,6 @@ from zerolab.store.folder import RunProgress
 from zerolab.store.run_folder import RunFolder
 from zerolab.training.configure import saved_settings
 from zerolab.training.context import Stage, TrainingContext, reconstruct_league, record_environment
-from zerolab.training.criteria import StopRule
 from zerolab.training.evaluation_stages import (
     AccuracyStage,
     FinalEvaluationStage,
@@ -50,8 +49,6 @@ from zerolab.training.reporting import (
     NullReporter,
     Reporter,
     RunClock,
-    read_records,
-    without_final_evaluations,
 )
 from zerolab.training.selfplay_stage import (
     SelfPlayStage,
@@ -67,7 +64,7 @@ ITERATION_STAGES: tuple[Stage, ...] = (
     LearnStage(),  # a candidate is trained from the best network on the window of examples
     GateStage(),  # the candidate can replace the best network
     WarmStartMatchStage(),  # an adaptive warm start ends if plain search is stronger
-    AccuracyStage(),  # every few iterations, the best network is measured on solved positions
+    AccuracyStage(),  # every few iterations and in the last, the best network is measured
 )
 """Stages of an iteration, as in [Wang2020b, Algorithm 1]; stages that are not due are skipped."""
 
@@ -269,8 +266,10 @@ class Trainer:
             measured["wall_processor_seconds"] = round(processor_seconds, 4)
         self._last_record = now
         records = [record.model_copy(update=measured) for record in records]
-        self._advance(stage, records)
+        context.uncommitted_records = records
+        self._advance(stage)
         context.run.commit(context.progress, [record.as_dict() for record in records])
+        context.uncommitted_records = ()
         if context.progress.stage in (self.stages[0].name, FINAL_STAGE.name):
             context.run.prune()
         self._log.update()
@@ -278,7 +277,7 @@ class Trainer:
             context.reporter.stage_finished(record)
             self._on_record(record)
 
-    def _advance(self, stage: Stage, records: Sequence[Record]) -> None:
+    def _advance(self, stage: Stage) -> None:
         """Advance to the next stage due in this iteration, or to the next iteration."""
         context = self.context
         if stage is FINAL_STAGE:
@@ -290,20 +289,10 @@ class Trainer:
             context.update_progress(stage=next_stage.name)
             return
         context.update_progress(iteration=context.progress.iteration + 1)
-        context.update_progress(
-            stage=FINAL_STAGE.name if self._is_over(records) else self.stages[0].name
-        )
+        context.update_progress(stage=FINAL_STAGE.name if self._is_over() else self.stages[0].name)
 
-    def _is_over(self, uncommitted: Sequence[Record] = ()) -> bool:
-        """Return True after the last iteration or when the stop rule is met.
-
-        `uncommitted` are the records not yet in the metrics.
-        """
-        context = self.context
-        if context.progress.iteration > context.settings.iterations:
-            return True
-        rule: StopRule = context.settings.stop
-        return rule.is_met(without_final_evaluations([*read_records(context.run), *uncommitted]))
+    def _is_over(self) -> bool:
+        return self.context.is_over_after(self.context.progress.iteration - 1)
 
 
 def check_new_run(settings: TrainSettings) -> RunInputs:
