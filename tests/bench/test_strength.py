@@ -9,7 +9,7 @@ import pytest
 from zerolab.bench import strength_benchmark, strength_report
 from zerolab.bench.benchmarks import STRENGTH_VARIANTS, StrengthSettings
 from zerolab.bench.strength_benchmark import select_due_checkpoints, timed_checkpoints
-from zerolab.bench.strength_report import AccuracyLog, NetworkAccuracy, TimedCheckpoint
+from zerolab.bench.strength_report import AccuracyLog, CheckpointAccuracy, TimedCheckpoint
 from zerolab.cli.main import main
 from zerolab.report.table import wilson_interval
 from zerolab.store.run_folder import RunFolder
@@ -145,7 +145,7 @@ def test_points_are_means_over_runs_with_position_intervals():
     def measurement(seed, due, hours, strong):
         share = {"mean": strong, "low": 0.0, "high": 1.0}
         shares = dict.fromkeys(("strong", "weak", "network_strong", "network_weak"), share)
-        return NetworkAccuracy(
+        return CheckpointAccuracy(
             variant="plain", seed=seed, network=1, due=due, hours=hours, **shares
         )
 

@@ -9,7 +9,7 @@ import pytest
 
 from training.test_views import made_run, self_play
 from zerolab.cli.main import main
-from zerolab.evaluation.position_statistics import games_diversity
+from zerolab.evaluation.position_statistics import diversity_of_games
 from zerolab.rules.catalogue import parse_game
 from zerolab.store.games import GameRecord
 
@@ -23,7 +23,7 @@ def records(games):
 
 
 def test_counts_agree_with_hand_computed_values():
-    result = games_diversity(
+    result = diversity_of_games(
         "a", parse_game("gobang:3x3:3"), [records(WINS[:2]), records(WINS[2:])], 36.0
     )
     assert (result.game_count, result.position_count) == (3, 15)
@@ -41,14 +41,14 @@ def test_distinct_positions_after_two_plies():
     """Nine positions are possible after one ply, and 72 after two."""
     games = [(first, second, 8 if 8 not in (first, second) else 7)
              for first in range(9) for second in range(9) if first != second]  # fmt: skip
-    result = games_diversity("a", parse_game("gobang:3x3:3"), [records(games)])
+    result = diversity_of_games("a", parse_game("gobang:3x3:3"), [records(games)])
     assert result.distinct_counts_by_ply == [1, 9, 72]
     assert result.new_counts_by_game.sum() == result.distinct_count == 82
     assert result.distinct_per_hour is None
 
 
 def test_no_games_have_no_positions():
-    result = games_diversity("a", parse_game("gobang:3x3:3"), [])
+    result = diversity_of_games("a", parse_game("gobang:3x3:3"), [])
     assert (result.game_count, result.distinct_count, result.distinct_per_game) == (0, 0, 0.0)
 
 

@@ -7,7 +7,7 @@ import pytest
 from made_up_runs import design_of
 
 from training.test_views import self_play
-from zerolab.evaluation.position_statistics import run_diversity
+from zerolab.evaluation.position_statistics import diversity_of_run
 from zerolab.league.playing import player_name
 from zerolab.league.population import draw_pairs
 from zerolab.papers.connect_four import diversity
@@ -57,7 +57,7 @@ def made_up(path, variant, seed, played):
         run.commit(run.progress, [self_play(iteration, GENERATION).as_dict()])
     planned = PlannedRun("training", {"variant": variant, "seed": seed}, settings)
     measured = {
-        "diversity": run_diversity(path).as_dict(),
+        "diversity": diversity_of_run(path).as_dict(),
         "league": diversity.measure_league(FinishedRun(planned, run, None, None)),
         "path": path,
     }

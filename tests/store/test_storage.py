@@ -20,7 +20,7 @@ from promised import contents, differences
 from training.tiny_training import train
 from zerolab.cli.main import main
 from zerolab.cli.output import Console
-from zerolab.cli.train import _Copies
+from zerolab.cli.train import _StorageCopier
 from zerolab.core.errors import UserError
 from zerolab.store import storage
 from zerolab.store.folder import is_locked
@@ -233,7 +233,7 @@ def test_supervised_run_is_copied_after_every_iteration(run, monkeypatch):
     folder = SimpleNamespace(progress=opened.progress.model_copy(update={"iteration": 1}))
     monkeypatch.setattr(RunStorage, "push", lambda self: pushes.append(folder.progress))
     store = RunStorage(str(run.parent / "storage"), run)
-    copies = _Copies(store, folder, Console(quiet=True))
+    copies = _StorageCopier(store, folder, Console(quiet=True))
     stages = [(1, "supervised"), (2, "learn"), (2, "supervised"), (3, "final_evaluation")]
     for iteration, stage in stages:
         folder.progress = folder.progress.model_copy(

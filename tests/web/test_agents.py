@@ -41,11 +41,11 @@ def client(tmp_path_factory):
 def test_networks_of_a_run_that_is_itself_served_are_served(client):
     folders = Folders((Path("runs/one"),))
     for name in ("runs/one", "runs/one@1"):
-        assert folders.require_served_network(name) == name
+        assert folders.require_served_network_path(name) == name
     Path("runs/one@0").symlink_to("/etc")
     for name in ("runs/one@0", "runs/other@1", "runs/one@x", "runs/one@/../other"):
         with pytest.raises(ForbiddenError):
-            folders.require_served_network(name)
+            folders.require_served_network_path(name)
     Path("runs/one@0").unlink()
 
 

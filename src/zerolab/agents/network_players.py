@@ -128,13 +128,13 @@ class SearchPlayer:
         """Extend finished searches as the budget requires; return the slots not extended."""
         if not (slots.size and self.budget.may_extend):
             return slots
-        more = self.extra_simulations(slots)
+        more = self.grant_simulations(slots)
         extended = more > 0
         if extended.any():
             self.search.extend(slots[extended], more[extended])
         return slots[~extended]
 
-    def extra_simulations(self, slots: Slots) -> NDArray[np.int32]:
+    def grant_simulations(self, slots: Slots) -> NDArray[np.int32]:
         """Return the number of additional simulations for finished searches, int32[n]."""
         return self.budget.grant_more(slots, self.search)
 

@@ -12,10 +12,10 @@ from zerolab.bench import strength_report
 from zerolab.bench.benchmarks import StrengthSettings, strength_variant
 from zerolab.bench.strength_report import (
     AccuracyLog,
-    NetworkAccuracy,
+    CheckpointAccuracy,
     TimedCheckpoint,
     evaluation_search_options,
-    measure_network_accuracy,
+    measure_checkpoint_accuracy,
 )
 from zerolab.core.config import validate
 from zerolab.core.errors import UserError
@@ -276,9 +276,9 @@ def _measure(
             continue
         title = f"measuring {variant}-{seed}@{checkpoint.network}"
         with display.progress_bar(title, len(positions), "positions") as report:
-            shares = measure_network_accuracy(run, checkpoint, positions, settings, report)
+            shares = measure_checkpoint_accuracy(run, checkpoint, positions, settings, report)
         fields = {"variant": variant, "seed": seed, **checkpoint._asdict(), **shares}
-        accuracy = NetworkAccuracy.model_validate(fields)
+        accuracy = CheckpointAccuracy.model_validate(fields)
         accuracy_log.add(accuracy)
         display.show_message(
             f"{variant}-{seed}, {checkpoint.hours:.2f} h: {percent(accuracy.strong.value)} strong,"

@@ -50,7 +50,7 @@ ShareWithInterval = Annotated[Interval, BeforeValidator(_parse_share), PlainSeri
 """Share of moves with its 95 % interval."""
 
 
-class NetworkAccuracy(Settings):
+class CheckpointAccuracy(Settings):
     """Accuracy of a network, with search and without."""
 
     variant: str
@@ -78,19 +78,19 @@ class AccuracyLog:
         self._path = path
         self.entries = list(self._read()) if path.exists() else []
 
-    def _read(self) -> Iterator[NetworkAccuracy]:
+    def _read(self) -> Iterator[CheckpointAccuracy]:
         for line in read_text(self._path, _MAX_BYTES).splitlines():
             try:
                 table = json.loads(line)
             except (ValueError, RecursionError):
                 raise UserError(f"{self._path} is damaged: expected JSON lines") from None
-            yield validate(NetworkAccuracy, table, source=str(self._path))
+            yield validate(CheckpointAccuracy, table, source=str(self._path))
 
-    def run_entries(self, variant: str, seed: int) -> list[NetworkAccuracy]:
+    def run_entries(self, variant: str, seed: int) -> list[CheckpointAccuracy]:
         """Return the entries of one run."""
         return [each for each in self.entries if (each.variant, each.seed) == (variant, seed)]
 
-    def add(self, accuracy: NetworkAccuracy) -> None:
+    def add(self, accuracy: CheckpointAccuracy) -> None:
         """Add an entry and replace the file atomically."""
         self.entries.append(accuracy)
         lines = [json.dumps(each.model_dump()) for each in self.entries]
@@ -108,14 +108,14 @@ def evaluation_search_options(
     return parse_search_options(NetworkOptions, text, trained)
 
 
-def measure_network_accuracy(
+def measure_checkpoint_accuracy(
     run: RunFolder,
     checkpoint: TimedCheckpoint,
     positions: SolvedPositions,
     settings: StrengthSettings,
     progress: ProgressCallback,
 ) -> dict[str, Interval]:
-    """Return the shares of `NetworkAccuracy` by field for one network of a run."""
+    """Return the shares of `CheckpointAccuracy` by field for one network of a run."""
     agent = agent_of_run(
         run, checkpoint.network, evaluation_search_options(read_play_settings(run).search, settings)
     )
@@ -147,19 +147,19 @@ class StrengthPoint(NamedTuple):
     """Mean hours of training."""
     run_count: int
     accuracies: dict[str, Interval]
-    """Shares by field of `NetworkAccuracy`. The intervals cover variation between positions, not
+    """Shares by field of `CheckpointAccuracy`. The intervals cover variation between positions, not
     between runs."""
     strong_accuracy_by_run: tuple[float, ...]
     """Each run's strong accuracy with search, which shows the variation between runs."""
 
 
 def strength_curves(
-    accuracies: Sequence[NetworkAccuracy], settings: StrengthSettings
+    accuracies: Sequence[CheckpointAccuracy], settings: StrengthSettings
 ) -> dict[str, list[StrengthPoint]]:
     """Return the points of each variant in chronological order."""
     points: dict[str, list[StrengthPoint]] = {}
     for variant in settings.variants:
-        by_time: dict[float, list[NetworkAccuracy]] = {}
+        by_time: dict[float, list[CheckpointAccuracy]] = {}
         for each in accuracies:
             if each.variant == variant:
                 by_time.setdefault(each.due, []).append(each)
@@ -167,7 +167,7 @@ def strength_curves(
     return points
 
 
-def _point(runs: Sequence[NetworkAccuracy], positions: int) -> StrengthPoint:
+def _point(runs: Sequence[CheckpointAccuracy], positions: int) -> StrengthPoint:
     def mean(share_name: str) -> Interval:
         return wilson_interval(
             statistics.mean(getattr(run, share_name).value for run in runs), positions
@@ -277,4 +277,4 @@ class TimedCheckpoint(NamedTuple):
     hours: float
     """Hours of self-play, learning and gates until the network was finished."""
     due: float = 0.0
-    """Due time in hours, see `NetworkAccuracy`; 0 if none has been assigned."""
+    """Due time in hours, see `CheckpointAccuracy`; 0 if none has been assigned."""

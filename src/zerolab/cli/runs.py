@@ -128,13 +128,13 @@ def diversity(
             diversity.png.
         json: Print JSON instead of a table.
     """
-    from zerolab.evaluation.position_statistics import draw_diversity, run_diversity
+    from zerolab.evaluation.position_statistics import diversity_of_run, draw_diversity
 
     if not runs:
         raise UserError("expected a run folder, such as runs/demo")
     if figure is not None:
         check_figure_path(figure)
-    diversities = [run_diversity(path) for path in runs]
+    diversities = [diversity_of_run(path) for path in runs]
     if figure is not None:
         save_figure(draw_diversity(diversities), figure)
     if json:

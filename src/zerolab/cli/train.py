@@ -130,7 +130,7 @@ def train(
     with use_device(settings.device), _executor(cluster, settings, console) as executor:
         if not existing:
             run_folder = RunFolder.create(folder, settings.model_dump())
-        copies = _Copies(copy, run_folder, console) if copy else None
+        copies = _StorageCopier(copy, run_folder, console) if copy else None
         train_run(console, run_folder, settings, inputs, verbose, log, cluster, executor, copies)
 
 
@@ -180,7 +180,7 @@ def _storage(uri: str, folder: Path, console: Console) -> RunStorage | None:
     return storage
 
 
-class _Copies:
+class _StorageCopier:
     """Copies of a run to its storage, made after every iteration and at the end."""
 
     def __init__(self, storage: RunStorage, run: RunFolder, console: Console) -> None:
@@ -259,7 +259,7 @@ def train_run(
     loggers: Sequence[str] = (),
     cluster: ClusterOptions | None = None,
     executor: Executor | None = None,
-    copies: _Copies | None = None,
+    copies: _StorageCopier | None = None,
 ) -> None:
     """Train a run to completion and show the progress; `inputs` is None for a resumed run."""
     from zerolab.agents.specs import run_spec

@@ -187,7 +187,7 @@ def parse_diversity(table: Mapping[str, Any]) -> Diversity:
     )  # fmt: skip
 
 
-def run_diversity(path: Path) -> Diversity:
+def diversity_of_run(path: Path) -> Diversity:
     """Count the self-play positions of a run in all finished iterations.
 
     Raises UserError if the folder is not a run, is damaged, or has no games.
@@ -206,10 +206,10 @@ def run_diversity(path: Path) -> Diversity:
     played = parse_game(game)
     moves = (each.actions[: each.ply_count] for part in games for each in part)
     check_recorded_games(run.games.path, played, moves)
-    return games_diversity(str(path), played, games, self_play_seconds)
+    return diversity_of_games(str(path), played, games, self_play_seconds)
 
 
-def games_diversity(
+def diversity_of_games(
     name: str, game: Game, parts: Iterable[Sequence[GameRecord]], self_play_seconds: float = 0.0
 ) -> Diversity:
     """Count the positions in games, given in parts such as iterations; moves must be legal."""

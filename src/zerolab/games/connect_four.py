@@ -60,7 +60,7 @@ _BYTE = np.uint64(0xFF)
 _EVERY_COLUMN = np.uint64(0x0706050403020100)
 
 
-def _tops() -> NDArray[np.uint64]:
+def _top_cell_masks() -> NDArray[np.uint64]:
     """Return the top cells of all columns by board size, uint64[rows, columns]."""
     sides = boards.MAX_SIDE + 1
     tops = np.zeros((sides, sides), np.uint64)
@@ -71,7 +71,7 @@ def _tops() -> NDArray[np.uint64]:
     return tops
 
 
-_TOPS = _tops()
+_TOP_CELL_MASKS = _top_cell_masks()
 
 
 @inlined
@@ -144,7 +144,7 @@ class ConnectFourRules(Rules):
 
     @staticmethod
     def random_action(game, state, random):
-        tops = _TOPS[game.rows, game.columns] & ~(state[0] | state[1])
+        tops = _TOP_CELL_MASKS[game.rows, game.columns] & ~(state[0] | state[1])
         top = isolate_nth_bit(tops, streams.random_below(random, boards.popcount(tops)))
         return boards.lowest_bit_index(top) // game.rows
 
@@ -155,7 +155,7 @@ class ConnectFourRules(Rules):
         other = state[1]
         occupied = own | other
         rows = boards.u64(game.rows)
-        tops = _TOPS[game.rows, game.columns]
+        tops = _TOP_CELL_MASKS[game.rows, game.columns]
         columns, count = _open_columns(occupied & tops, game.rows, game.columns)
         won = boards.has_line(other, game.columns, game.rows, game.length)
         random = boards.ZERO

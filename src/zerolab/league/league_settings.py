@@ -199,7 +199,7 @@ class EvolutionSettings(Settings):
 
     @field_validator("generation")
     @classmethod
-    def _even(cls, games: int) -> int:
+    def _require_even(cls, games: int) -> int:
         return require_even(games)
 
     @model_validator(mode="after")

@@ -306,7 +306,7 @@ def rank_correlations(pairs: NDArray[np.float64]) -> NDArray[np.float64]:
     return correlations
 
 
-def fit_measure_model(
+def fit_measure_models(
     results: Results,
     parts: Sequence[str],
     factor: str,

@@ -13,7 +13,7 @@ from zerolab.agents.run_agents import agent_of_run
 from zerolab.core.errors import UserError, quoted
 from zerolab.evaluation.accuracy import accuracy_report, grade_moves, player_choices
 from zerolab.evaluation.positions import read_positions
-from zerolab.papers.elo import fit_measure_model
+from zerolab.papers.elo import fit_measure_models
 from zerolab.report.document import Block, Heading, Paragraph, Picture
 from zerolab.report.interval_plots import draw_grouped_runs
 from zerolab.report.table import Cell, Column, Table
@@ -138,7 +138,7 @@ def fit_accuracy_model(
     if unmeasured:
         missing = f"networks not measured on solved positions: {', '.join(unmeasured)}"
         return MissingEstimate(missing)
-    return fit_measure_model(results, parts, factor, levels, lambda run: run.measurements[measure])
+    return fit_measure_models(results, parts, factor, levels, lambda run: run.measurements[measure])
 
 
 def _measured(

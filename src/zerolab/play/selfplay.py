@@ -274,10 +274,10 @@ class SelfPlayer(SearchPlayer):
             self._played_on[slots] = played_on
         self.search.start_search(slots, keys[:, 1], keys[:, 2], simulations, full)
 
-    def extra_simulations(self, slots: Slots) -> NDArray[np.int32]:
+    def grant_simulations(self, slots: Slots) -> NDArray[np.int32]:
         more = np.zeros(len(slots), np.int32)
         searched = ~self._random_plies.is_random(slots)
-        more[searched] = super().extra_simulations(slots[searched])
+        more[searched] = super().grant_simulations(slots[searched])
         return more
 
     def decide(self, slots: Slots) -> Actions:

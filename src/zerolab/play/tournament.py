@@ -75,7 +75,7 @@ class TournamentSettings(Settings):
 
     @field_validator("games")
     @classmethod
-    def _even(cls, games: int) -> int:
+    def _require_even(cls, games: int) -> int:
         return require_even_games(games)
 
 

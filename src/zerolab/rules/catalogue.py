@@ -118,7 +118,7 @@ class GameRegistration(NamedTuple):
 
     def field_bounds(self) -> dict[str, tuple[int, int]]:
         """Return the smallest and largest valid value of every field of the game."""
-        return {name: _bounds(self.settings_class, name) for name in self.game_type._fields}
+        return {name: _field_bounds(self.settings_class, name) for name in self.game_type._fields}
 
     def default_game(self) -> Game:
         """Return the game of the default size, clamped to the bounds."""
@@ -245,7 +245,7 @@ def _registered(game: Game) -> tuple[str, GameRegistration]:
     raise TypeError(f"{type(game).__name__} is not registered as a game")
 
 
-def _bounds(settings: type[BaseModel], field: str) -> tuple[int, int]:
+def _field_bounds(settings: type[BaseModel], field: str) -> tuple[int, int]:
     bounds: dict[str, int] = {}
     for constraint in settings.model_fields[field].metadata:
         bounds |= {

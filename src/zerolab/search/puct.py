@@ -55,7 +55,7 @@ class PuctRule(SelectionRule):
         return value + exploration * tree.prior[b, child] / np.float32(1 + visits)
 
 
-class LinearFpu(NamedTuple):
+class AffineFpu(NamedTuple):
     """Q(s, a) = parent_weight * V(s) + offset for unvisited children."""
 
     parent_weight: float
@@ -69,11 +69,11 @@ class _LinearFpuRule(FpuRule):
         return np.float32(rule.parent_weight) * parent_value + np.float32(rule.offset)
 
 
-FPU_INTERFACE.implement(LinearFpu, _LinearFpuRule)
+FPU_INTERFACE.implement(AffineFpu, _LinearFpuRule)
 
 
-class _SpecialLinearFpuRule(FpuRule):
-    """Base class of special cases of `LinearFpu`."""
+class _AffineFpuSpecialCase(FpuRule):
+    """Base class of special cases of `AffineFpu`."""
 
     @staticmethod
     def node_fpu_value(rule, tree, b, node):
@@ -88,10 +88,10 @@ class ZeroFpu(NamedTuple):
 
 
 @register_fpu("zero", ZeroFpu)
-class _ZeroFpuRule(_SpecialLinearFpuRule):
+class _ZeroFpuRule(_AffineFpuSpecialCase):
     @staticmethod
     def fpu_for_kernels(rule):
-        return LinearFpu(0.0, 0.0)
+        return AffineFpu(0.0, 0.0)
 
 
 class ParentFpu(NamedTuple):
@@ -105,10 +105,10 @@ class ParentFpu(NamedTuple):
 
 
 @register_fpu("parent", ParentFpu)
-class _ParentFpuRule(_SpecialLinearFpuRule):
+class _ParentFpuRule(_AffineFpuSpecialCase):
     @staticmethod
     def fpu_for_kernels(rule):
-        return LinearFpu(1.0, -rule.reduction)
+        return AffineFpu(1.0, -rule.reduction)
 
 
 class FixedFpu(NamedTuple):
@@ -122,10 +122,10 @@ class FixedFpu(NamedTuple):
 
 
 @register_fpu("fixed", FixedFpu)
-class _FixedFpuRule(_SpecialLinearFpuRule):
+class _FixedFpuRule(_AffineFpuSpecialCase):
     @staticmethod
     def fpu_for_kernels(rule):
-        return LinearFpu(0.0, rule.value)
+        return AffineFpu(0.0, rule.value)
 
 
 class ActionValuesFpu(NamedTuple):

@@ -269,18 +269,18 @@ class RelativeSpread(NamedTuple):
     @property
     def value(self) -> float:
         """Relative spread; 0 if groups differ less than expected by chance."""
-        return self._spread(self.sqrt_f.value)
+        return self._spread_from_sqrt_f(self.sqrt_f.value)
 
     @property
     def interval(self) -> Interval:
         """Relative spread with its 95 % confidence interval."""
-        return Interval(*(self._spread(end) for end in self.sqrt_f.interval))
+        return Interval(*(self._spread_from_sqrt_f(end) for end in self.sqrt_f.interval))
 
     def p_value(self, threshold: float) -> float:
         """Return the two-sided p-value of the hypothesis that the spread is a threshold."""
         return self.sqrt_f.p_value(math.sqrt(1.0 + self.group_size * threshold**2))
 
-    def _spread(self, sqrt_f: float) -> float:
+    def _spread_from_sqrt_f(self, sqrt_f: float) -> float:
         return math.sqrt(max(0.0, sqrt_f**2 - 1.0) / self.group_size)
 
 

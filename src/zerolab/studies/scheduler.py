@@ -145,7 +145,7 @@ class Scheduler:
     def _next_run(self) -> TrainTask | CompileTask | None:
         task = self._runs.next_task()
         for title in self._runs.failures.keys() - self._failures.keys():
-            self._fail(title, self._runs.failures[title])
+            self._record_failure(title, self._runs.failures[title])
         return task
 
     def _next_slice(self) -> TournamentSliceTask | None:
@@ -154,7 +154,7 @@ class Scheduler:
                 try:
                     task = tournament.next_task()
                 except Exception as error:  # other tournaments must continue after any error
-                    self._fail(tournament.title, last_error_lines(error))
+                    self._record_failure(tournament.title, last_error_lines(error))
                     continue
                 if task is not None:
                     return task
@@ -177,12 +177,12 @@ class Scheduler:
         elif outcome.is_in_use_elsewhere and isinstance(task, DatasetTask):
             self._datasets_elsewhere.append(task)
         elif outcome.error_lines is not None:
-            self._fail(task.title, outcome.error_lines)
+            self._record_failure(task.title, outcome.error_lines)
         else:
             try:
                 self._store(task, outcome, time.monotonic() - start)
             except UserError as error:
-                self._fail(task.title, last_error_lines(error))
+                self._record_failure(task.title, last_error_lines(error))
 
     def _store(self, task: Task, outcome: TaskOutcome, seconds: float) -> None:
         """Store the result of a task."""
@@ -199,7 +199,7 @@ class Scheduler:
             )
             queue.record_games(outcome.result)
 
-    def _fail(self, title: str, lines: list[str]) -> None:
+    def _record_failure(self, title: str, lines: list[str]) -> None:
         self._failures[title] = lines
         self._save_failures()
 

@@ -35,7 +35,7 @@ class Gate(VariantSettings):
 
     @field_validator("games")
     @classmethod
-    def _even(cls, games: int) -> int:
+    def _require_even(cls, games: int) -> int:
         return require_even_games(games)
 
     def accepts(self, score: MatchScore, los: float) -> bool:
@@ -228,7 +228,7 @@ class AdaptiveRamp(Ramp):
 
     @field_validator("games")
     @classmethod
-    def _even(cls, games: int) -> int:
+    def _require_even(cls, games: int) -> int:
         return require_even_games(games)
 
     @property

@@ -71,14 +71,14 @@ def read_inputs(settings: TrainSettings, run: RunFolder | None = None) -> RunInp
     """
     game = parse_game(settings.game)
     locate: Callable[[str], Path] = Path if run is None else run.solved_positions_path
-    is_begun = run is not None and 0 in run.network_iterations()
-    training_digest = "" if is_begun else settings.supervised.digest
+    has_begun = run is not None and 0 in run.network_iterations()
+    training_digest = "" if has_begun else settings.supervised.digest
     return RunInputs(
         game,
         read_accuracy_positions(settings.accuracy, training_digest, game, locate),
         read_solved_split(settings.supervised, game, locate),
         read_feature_network(settings, run),
-        None if is_begun else read_initial_weights(settings, run),
+        None if has_begun else read_initial_weights(settings, run),
     )
 
 

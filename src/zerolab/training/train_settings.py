@@ -72,7 +72,7 @@ class FinalEvaluationSettings(Settings):
 
     @field_validator("games")
     @classmethod
-    def _even(cls, games: int) -> int:
+    def _require_even(cls, games: int) -> int:
         return require_even_games(games)
 
 

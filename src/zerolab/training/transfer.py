@@ -101,7 +101,9 @@ def _transfer_prefix(
     return transfer
 
 
-def _transfer_channels(source: NetworkWithGame, target: NetworkWithGame) -> TransferredWeights:
+def _transfer_planes_and_actions(
+    source: NetworkWithGame, target: NetworkWithGame
+) -> TransferredWeights:
     """Transfer planes matched by name, and actions with the same layout on the board.
 
     Planes that the source lacks begin with weights of 0, so that they have no effect at first.
@@ -246,5 +248,5 @@ _METHODS: dict[TransferMethod, Callable[[NetworkWithGame, NetworkWithGame], Tran
     "trunk": _transfer_prefix(_TRUNK),
     "heads": _transfer_prefix(_HEADS),
     "all": _transfer_prefix(""),
-    "channels": _transfer_channels,
+    "channels": _transfer_planes_and_actions,
 }

@@ -28,21 +28,21 @@ from zerolab.training.criteria import RAMPS
 load_plugins("training")  # the settings below list all registered types
 
 
-class WarmStartRules(NamedTuple):
+class WarmStartVariant(NamedTuple):
     """Names of the search rules used during a warm start; None for the rule of plain search."""
 
     selection: str | None = None
     leaf_evaluator: str | None = None
 
 
-WARM_START_VARIANTS: Registry[WarmStartRules] = Registry("variant")
-WARM_START_VARIANTS.add("baseline", WarmStartRules())
-WARM_START_VARIANTS.add("rollout", WarmStartRules(leaf_evaluator="playout"))
-WARM_START_VARIANTS.add("rave", WarmStartRules(selection="rave"))
-WARM_START_VARIANTS.add("rora", WarmStartRules(selection="rave", leaf_evaluator="playout"))
-WARM_START_VARIANTS.add("wro", WarmStartRules(leaf_evaluator="mixed"))
-WARM_START_VARIANTS.add("wrora", WarmStartRules(selection="rave", leaf_evaluator="mixed"))
-WARM_START_VARIANTS.add("custom", WarmStartRules())
+WARM_START_VARIANTS: Registry[WarmStartVariant] = Registry("variant")
+WARM_START_VARIANTS.add("baseline", WarmStartVariant())
+WARM_START_VARIANTS.add("rollout", WarmStartVariant(leaf_evaluator="playout"))
+WARM_START_VARIANTS.add("rave", WarmStartVariant(selection="rave"))
+WARM_START_VARIANTS.add("rora", WarmStartVariant(selection="rave", leaf_evaluator="playout"))
+WARM_START_VARIANTS.add("wro", WarmStartVariant(leaf_evaluator="mixed"))
+WARM_START_VARIANTS.add("wrora", WarmStartVariant(selection="rave", leaf_evaluator="mixed"))
+WARM_START_VARIANTS.add("custom", WarmStartVariant())
 
 _RULE_SETTINGS: Mapping[str, Registry[type[VariantSettings]]] = {
     "selection": SELECTION_SETTINGS,

@@ -76,7 +76,7 @@ class TuningSettings(Settings):
 
     @field_validator("games")
     @classmethod
-    def _even(cls, games: int | None) -> int | None:
+    def _require_even(cls, games: int | None) -> int | None:
         return None if games is None else require_even_games(games)
 
     @property

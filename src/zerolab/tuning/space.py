@@ -123,7 +123,7 @@ class SearchSpace:
             if count > 1:
                 raise UserError(f"{quoted(key)} is set {count} times: expected only once")
         unconditional = [
-            SpaceSetting(key, text, _domain(key, text, documented.get(key, [])))
+            SpaceSetting(key, text, _parse_domain(key, text, documented.get(key, [])))
             for key, text in parts
         ]
         return cls(_with_conditions(unconditional, documented))
@@ -199,7 +199,7 @@ def _split(assignment: str) -> tuple[str, str]:
     return key, assignment.partition("=")[2].strip()
 
 
-def _domain(
+def _parse_domain(
     key: str, text: str, documented: Sequence[SettingDescription]
 ) -> Range | Alternatives | None:
     ((_, value),) = parse_assignments([f"{key}={text}"])
@@ -207,15 +207,15 @@ def _domain(
         return None
     types = {name for each in documented for name in each.type.partition(",")[0].split(" or ")}
     if _RANGE.fullmatch(text) or text.startswith(_LOG):
-        return _range(key, text, types)
+        return _parse_range(key, text, types)
     if "|" in text:
-        return _alternatives(key, text)
+        return _parse_alternatives(key, text)
     if ".." in text and types & {"number", "whole number"}:
         raise UserError(f"{key} = {quoted(text)}: {_EXPECTED_RANGE}")
     return None
 
 
-def _range(key: str, text: str, types: set[str]) -> Range:
+def _parse_range(key: str, text: str, types: set[str]) -> Range:
     match = _RANGE.fullmatch(text)
     if match is None or max(map(len, match.groups(default=""))) > _MAX_DIGITS:
         raise UserError(f"{key} = {quoted(text)}: {_EXPECTED_RANGE}")
@@ -236,7 +236,7 @@ def _range(key: str, text: str, types: set[str]) -> Range:
     return Range(low, high, is_log, is_whole)
 
 
-def _alternatives(key: str, text: str) -> Alternatives:
+def _parse_alternatives(key: str, text: str) -> Alternatives:
     texts = tuple(part.strip() for part in text.split("|"))
     if not all(texts) or len(set(texts)) < len(texts):
         raise UserError(f"{key} = {quoted(text)}: expected different alternatives, as in a|b|c")

@@ -73,7 +73,7 @@ class Folders:
         folder = user_state_folder() / "puzzles" / _folder_key(self.server_folder)
         return folder / f"{game.replace(':', '-')}.jsonl"
 
-    def require_served_network(self, name: str) -> str:
+    def require_served_network_path(self, name: str) -> str:
         """Return `name` if it names a run, a network RUN@N or a file inside the run folders.
 
         Raises ForbiddenError if the path is outside, with or without the part after the @. If RUN@N

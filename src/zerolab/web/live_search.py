@@ -101,7 +101,7 @@ def find_agent(spec: str, game: Game, folders: Folders, simulations: int | None 
     """
     path = named_path(spec)
     if path is not None and not _is_misspelt(path):
-        folders.require_served_network(path)
+        folders.require_served_network_path(path)
     agent = parse_agent(spec, game)
     if simulations is not None and agent.bytes_per_game:
         agent = parse_agent(_with_simulations(spec, simulations), game)

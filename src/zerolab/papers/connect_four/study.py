@@ -129,13 +129,13 @@ class Connect4EfficiencyStudy(Study):
         )
 
     def measure(self, run: FinishedRun) -> Mapping[str, Any]:
-        from zerolab.evaluation.position_statistics import run_diversity
+        from zerolab.evaluation.position_statistics import diversity_of_run
         from zerolab.papers.connect_four import diversity, smaller_findings
 
         variant = run.planned.factors.get("variant")
         measured: dict[str, Any] = {}
         if variant in diversity.DIVERSITY_VARIANTS:
-            counts = run_diversity(run.folder.path)._replace(name=run.planned.label)
+            counts = diversity_of_run(run.folder.path)._replace(name=run.planned.label)
             measured["diversity"] = counts.as_dict()
         if variant in LEAGUE_VARIANTS:
             measured["league"] = league = diversity.measure_league(run)

@@ -116,7 +116,7 @@ def _hours_table(sweep: Sweep) -> Table:
     unit = time_unit(map(training_seconds, sweep.results))
     rows: list[list[Cell]] = []
     if sweep.default_runs:
-        times = _times(sweep.default_runs, unit)
+        times = _mean_time_cells(sweep.default_runs, unit)
         rows.append([DEFAULT_LEVEL, "", len(sweep.default_runs), *times, 1.0, DEFAULT_HOURS, 1.0])
     rows += [
         _hours_row(sweep, sweep_value, unit)
@@ -136,13 +136,13 @@ def _hours_table(sweep: Sweep) -> Table:
 def _hours_row(sweep: Sweep, sweep_value: SweepValue, unit: TimeUnit) -> list[Cell]:
     return [
         _title(sweep_value.symbol), f"{sweep_value.value:g}",
-        len(sweep_value.runs), *_times(sweep_value.runs, unit),
+        len(sweep_value.runs), *_mean_time_cells(sweep_value.runs, unit),
         time_ratio(sweep_value.runs, sweep.default_runs).interval if sweep.default_runs else None,
         sweep_value.published_hours, sweep_value.published_hours_ratio,
     ]  # fmt: skip
 
 
-def _times(runs: Sequence[TrainedRun], unit: TimeUnit) -> list[Cell]:
+def _mean_time_cells(runs: Sequence[TrainedRun], unit: TimeUnit) -> list[Cell]:
     stages = [
         mean(run.seconds_by_stage[stage] for run in runs) / unit.seconds
         for stage in TRAINING_TIME_STAGES

@@ -10,7 +10,7 @@ from zerolab.papers.elo import (
     correlation_with_elo,
     elo_spread_ratio,
     fit_elo_model,
-    fit_measure_model,
+    fit_measure_models,
     lead_over_closest_rival,
     mean_contrast,
     mean_leads,
@@ -304,7 +304,7 @@ def _rivals(loss: str) -> list[str]:
 def _fit(
     results: Results, parts: Sequence[str], measure: Callable[[TrainedRun], float]
 ) -> PerGameModels | MissingEstimate:
-    return fit_measure_model(results, parts, "loss", list(LOSS_SYMBOLS), measure)
+    return fit_measure_models(results, parts, "loss", list(LOSS_SYMBOLS), measure)
 
 
 def _loss_statistic(results: Results, claimed: CurveClaim) -> ClaimEstimate | MissingEstimate:

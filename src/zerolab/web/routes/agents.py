@@ -116,7 +116,7 @@ async def upload_agent(request: Request, lab: Lab) -> UploadedAgent:
 @router.get("/agents/file", response_class=Response)
 def download_agent(network: str, lab: Lab) -> Response:
     """Return a run's network, RUN or RUN@N, as an agent file."""
-    run, iteration = find_run_and_iteration(lab.folders.require_served_network(network))
+    run, iteration = find_run_and_iteration(lab.folders.require_served_network_path(network))
     stem = f"{run.path.name}-{iteration}"
     ascii_stem = "".join(each if each.isascii() and each.isalnum() else "-" for each in stem)
     return Response(

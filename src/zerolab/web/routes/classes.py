@@ -129,7 +129,7 @@ class Standings(BaseModel):
 
     pupil_count: int
     """Number of pupils in the class."""
-    ready_count: int
+    agent_count: int
     """Number of pupils with an agent."""
     tournament: TournamentState | None
     ratings: list[RatingResponse]
@@ -211,7 +211,7 @@ def enter_agent(
     game = parse_game(classroom.state.game)
     spec = request.kind if request.kind == "random" else f"{request.kind}:{request.playouts}"
     if request.kind == "network":
-        network = lab.folders.require_served_network(request.network)
+        network = lab.folders.require_served_network_path(request.network)
         if not request.network or re.search("[?#:]", network):
             raise UserError(f"network = {quoted(network)}: expected a run, such as runs/demo@12")
         spec = f"{network}?simulations={request.playouts}"
@@ -253,7 +253,7 @@ def standings(classroom: ClassroomParam, process: ClassProcessParam) -> Standing
     games = latest_games(tournament.store, _LATEST) if tournament is not None else []
     return Standings(
         pupil_count=len(class_state.pupils),
-        ready_count=sum(bool(each.agent) for each in class_state.pupils),
+        agent_count=sum(bool(each.agent) for each in class_state.pupils),
         tournament=tournament_state,
         ratings=_ratings(tournament) if tournament is not None and games else [],
         latest_games=[

@@ -219,7 +219,7 @@ def _require_served(folders: Folders, assignments: list[str]) -> None:
         key = ".".join(path)
         for name, text in _texts(value, path[-1]):
             if name in _PATH_KEYS and text:
-                folders.require_served_network(text)
+                folders.require_served_network_path(text)
             elif name == "baselines" or ":" in text or "/" in text or "\\" in text:
                 _require_served_agent(folders, key, text)
 
@@ -233,7 +233,7 @@ def _require_served_agent(folders: Folders, key: str, text: str) -> None:
     except UserError as error:
         raise ForbiddenError(f"{key}: {error}") from None
     if path is not None:
-        folders.require_served_network(path)
+        folders.require_served_network_path(path)
 
 
 def _texts(value: Any, name: str) -> Iterator[tuple[str, str]]:

@@ -16,10 +16,10 @@ function draw(group) {
   const rows = group.pupils.map(({ name, agent, problem }) => [
     name, agent || el("span", { class: "soft" }, "none yet"), problem ? el("span", { class: "warn" }, problem) : "",
   ]);
-  const ready = group.pupils.filter((each) => each.agent && !each.problem).length;
-  byId("ready").textContent = `${ready} of ${group.pupils.length} pupils ${ready === 1 ? "has" : "have"} an agent.`;
+  const holders = group.pupils.filter((each) => each.agent);
+  byId("ready").textContent = `${holders.length} of ${group.pupils.length} pupils ${holders.length === 1 ? "has" : "have"} an agent.`;
   byId("pupils").replaceChildren(table(["Pupil", "Agent", "Problem"], rows, { caption: "Pupils and their agents" }));
-  drawTournament(group.tournament, ready);
+  drawTournament(group.tournament, holders.filter((each) => !each.problem).length);
   if (group.game !== chosen) guarded(() => chooser.load((chosen = group.game)));
 }
 

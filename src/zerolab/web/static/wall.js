@@ -10,11 +10,11 @@ const VERBS = { first: "beats", second: "loses to", draw: "draws with" };
 
 keepShowing(() => get("/class/standings"), draw, REFRESH_SECONDS);
 
-function draw({ pupil_count: pupils, ready_count: ready, tournament, ratings, latest_games: latest }) {
+function draw({ pupil_count: pupils, agent_count: agents, tournament, ratings, latest_games: latest }) {
   byId("content").hidden = false;
   byId("state").textContent = tournament
     ? `${tournament.game}: ${count(tournament.stored_games)} of ${count(tournament.planned_games)} games, ${stateOfTournament(tournament)}`
-    : `${ready} of ${pupils} pupils ${ready === 1 ? "has" : "have"} an agent.`;
+    : `${agents} of ${pupils} pupils ${agents === 1 ? "has" : "have"} an agent.`;
   const rows = ratings.map((each, place) => [
     place + 1, each.player, (each.score_rate * each.games).toLocaleString("en"), each.games, elo(each.elo), margin(each),
   ]);
