@@ -23,7 +23,7 @@ from zerolab.networks.inference import (
     use_device,
     use_gpu_of_worker,
 )
-from zerolab.networks.network import NormedConv, NormedLinear, folded_copy
+from zerolab.networks.network import NormedConv, NormedLinear, folded_copy, rectify
 from zerolab.networks.objectives import POLICY_HEAD, VALUE_HEAD
 from zerolab.rules import compiled_rules, rules
 from zerolab.rules.catalogue import parse_game
@@ -53,6 +53,25 @@ def test_fast_path_agrees_with_the_network(trained, game, states, precision):
     np.testing.assert_allclose(values, expected_values, atol=TOLERANCE[precision])
     np.testing.assert_allclose(priors.sum(axis=1), 1, rtol=1e-5)
     assert min(np.ptp(values), np.ptp(priors)) > 0.1, "all outputs are equal"
+
+
+def test_every_bfloat16_number_is_rectified_as_by_torch():
+    bits = torch.arange(-(1 << 15), 1 << 15, dtype=torch.int32).to(torch.int16)
+    numbers = bits.view(torch.bfloat16)
+    numbers = numbers[~numbers.isnan()]
+    planes = numbers.reshape(-1, 2, 1, 1).repeat(1, 1, 1, 3)
+    planes = planes.contiguous(memory_format=torch.channels_last)
+    expected = torch.relu(planes)
+    with torch.inference_mode():
+        result = rectify(planes)
+    assert result is planes and result.dtype == torch.bfloat16
+    assert torch.equal(result, expected) and result.isposinf().any() and (result == 0).any()
+
+
+def test_rectified_numbers_have_gradients_outside_inference():
+    numbers = torch.tensor([-2.0, 3.0], dtype=torch.bfloat16, requires_grad=True)
+    rectify(numbers * 1).sum().backward()
+    assert numbers.grad.tolist() == [0, 1]
 
 
 def test_owned_network_gives_the_same_bytes(trained, game, states):

@@ -312,16 +312,14 @@ def require_matching_weights(
     """
     import torch
 
-    from zerolab.networks.network import describe_array, require_matching_arrays
+    from zerolab.networks.network import require_matching_arrays
 
     try:
         with torch.device("meta"):
             tensors = settings.new_network(game).state_dict()
     except (RuntimeError, TypeError, ValueError, ArithmeticError) as error:
         raise UserError(f"no network can be built from these settings: {one_line(error)}") from None
-    require_matching_arrays(
-        {name: describe_array(tensor) for name, tensor in tensors.items()}, arrays
-    )
+    require_matching_arrays(tensors, arrays)
 
 
 _BATCH = 2  # batch norm cannot train on a single position

@@ -29,6 +29,18 @@ from zerolab.networks.objectives import EvaluatorOutputName, Head, missing_outpu
 from zerolab.rules.encoding import ActionLayout, PlaceKind
 
 
+def rectify(tensor: Tensor) -> Tensor:
+    """Apply ReLU in place; return the tensor.
+
+    A bfloat16 is negative if its bits are a negative integer, and torch compares integers several
+    times as fast (docs/decisions/0002). Integers have no gradients.
+    """
+    if tensor.dtype == torch.bfloat16 and tensor.is_cpu and torch.is_inference_mode_enabled():
+        tensor.view(torch.int16).clamp_min_(0)
+        return tensor
+    return torch.relu_(tensor)
+
+
 class OutputLayer(nn.Module):
     """Output layer of a head, from features [N, inputs] to predictions [N, ...]."""
 
@@ -62,7 +74,7 @@ class ConvHead(nn.Module):
 
     def conv_activations(self, planes: Tensor) -> Tensor:
         """Return the activations of the convolution, [N, filters, rows, columns]."""
-        return torch.relu(self.reduce(planes))
+        return rectify(self.reduce(planes))
 
 
 class Network(nn.Module):
@@ -104,13 +116,10 @@ class Network(nn.Module):
         `head_names` selects some of the heads. Raises UserError if no head, or not every head in
         `head_names`, has a convolution.
         """
-        conv_heads = {
-            name: module for name, module in self.heads.items() if isinstance(module, ConvHead)
-        }
+        conv_heads = {name: each for name, each in self.heads.items() if isinstance(each, ConvHead)}
         if not conv_heads:
             raise UserError(
-                "no head of the network has a convolution: expected a different architecture, such"
-                ' as "resnet"'
+                'no head of the network has a convolution: expected a network such as "resnet"'
             )
         if unknown := [name for name in head_names if name not in conv_heads]:
             expected = ", ".join(map(quoted, conv_heads))
@@ -124,13 +133,10 @@ class Network(nn.Module):
 
     def head_name_for(self, output: EvaluatorOutputName) -> str:
         """Return the name of the first head with this output; raise UserError if none has it."""
-        name = next(
-            (name for name, head in self.head_settings.items() if output in head.evaluator_outputs),
-            None,
-        )
-        if name is None:
-            raise UserError(missing_output_message(output, self.head_settings.values()))
-        return name
+        for name, head in self.head_settings.items():
+            if output in head.evaluator_outputs:
+                return name
+        raise UserError(missing_output_message(output, self.head_settings.values()))
 
 
 POOL_OUTPUTS_PER_FILTER = 3
@@ -235,33 +241,27 @@ def set_weights(network: nn.Module, arrays: Mapping[str, NDArray[Any]]) -> None:
 
     The network is left unchanged unless all arrays fit.
     """
-    require_matching_arrays(
-        {name: describe_array(tensor) for name, tensor in network.state_dict().items()}, arrays
-    )
+    require_matching_arrays(network.state_dict(), arrays)
     network.load_state_dict({name: torch.from_numpy(np.array(arrays[name])) for name in arrays})
 
 
 def require_matching_arrays(
-    expected_forms: Mapping[str, str], arrays: Mapping[str, NDArray[Any]]
+    tensors: Mapping[str, Tensor], arrays: Mapping[str, NDArray[Any]]
 ) -> None:
-    """Raise UserError, naming the first mismatch, unless `arrays` have the expected forms.
-
-    `expected_forms` maps the names of a network's arrays to their types and shapes.
-    """
-    unmatched = sorted(set(expected_forms) ^ set(arrays))
-    if unmatched:
-        problem = "missing" if unmatched[0] in expected_forms else "unexpected"
+    """Raise UserError for the first array that is missing or differs from its tensor in form."""
+    if unmatched := sorted(set(tensors) ^ set(arrays)):
+        problem = "missing" if unmatched[0] in tensors else "unexpected"
         raise UserError(f"these weights belong to a different network: {unmatched[0]} is {problem}")
-    for name, expected in expected_forms.items():
-        form = describe_array(arrays[name])
+    for name, tensor in tensors.items():
+        form, expected = _type_and_shape(arrays[name]), _type_and_shape(tensor)
         if form != expected:
             raise UserError(
                 f"these weights belong to a different network: {name} is {form}, not {expected}"
             )
 
 
-def describe_array(array: NDArray[Any] | torch.Tensor) -> str:
-    """Return the type and shape of an array or tensor for messages, such as ``float32[2, 3]``."""
+def _type_and_shape(array: NDArray[Any] | Tensor) -> str:
+    """Return the type and shape for messages, such as ``float32[2, 3]``."""
     return f"{str(array.dtype).removeprefix('torch.')}{list(array.shape)}"
 
 
@@ -361,10 +361,10 @@ class ConvTrunk(nn.Module):
 
     def forward(self, planes: Tensor) -> Tensor:
         for convolution in self.convolutions:
-            planes = torch.relu_(convolution(planes))
+            planes = rectify(convolution(planes))
         features = planes.flatten(1)
         for layer in self.hidden:
-            features = self.dropout(torch.relu_(layer(features)))
+            features = self.dropout(rectify(layer(features)))
         return features
 
 
@@ -378,8 +378,8 @@ class ResidualBlock(nn.Module):
         self.gate = SqueezeExcite(filters, squeeze_excite) if squeeze_excite else nn.Identity()
 
     def forward(self, planes: Tensor) -> Tensor:
-        change = self.gate(self.second(torch.relu_(self.first(planes))))
-        return torch.relu_(change + planes)
+        change = self.gate(self.second(rectify(self.first(planes))))
+        return rectify(change.add_(planes))
 
 
 class SqueezeExcite(nn.Module):
