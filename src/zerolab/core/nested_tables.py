@@ -82,7 +82,7 @@ def _first_key_of_variant(paths: Sequence[list[str]], variant: Sequence[str]) ->
 
 
 def string_assignment(key: str, text: str) -> str:
-    """Return ``KEY="TEXT"``, an assignment of a string even if `text` is valid TOML, such as ``7``."""
+    """Return ``KEY="TEXT"``, which assigns a string even if `text` is valid TOML, such as ``7``."""
     quoted_text = json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
     return f"{key}={quoted_text}"
 

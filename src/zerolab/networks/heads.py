@@ -69,7 +69,7 @@ def _visit_policies(facts: Facts, options: TargetOptions) -> NDArray[np.float32]
     policies = facts.policies.astype(np.float32, copy=False)
     if options.policy_target_temperature == 1:
         return policies
-    shares = policies / policies.max(axis=1, keepdims=True)  # powers of small numbers can be 0
+    shares = policies / policies.max(axis=1, keepdims=True)  # small powers could underflow to 0
     powers: NDArray[np.float32] = shares ** np.float32(1 / options.policy_target_temperature)
     powers /= powers.sum(axis=1, keepdims=True)
     return powers
@@ -247,7 +247,7 @@ _PLIES_PER_UNIT = 20.0
 """Plies per unit of the predictions, chosen so that the errors are about as large as those of other
 heads."""
 _HUBER_THRESHOLD = 0.5
-"""Largest difference with a quadratic error, in units of 20 plies. Beyond it, the error is linear,
+"""Largest difference, in units of 20 plies, with a quadratic error. Beyond it, the error is linear,
 so that surprisingly long games and games cut short by a blunder do not dominate."""
 
 
@@ -282,12 +282,11 @@ HEADS.add("plies_left", PliesLeftHead)
 
 
 class FeaturesHead(Head):
-    """Features computed by another, trained network for this and later positions.
+    """Features that another, trained network computes for this and later positions.
 
-    These features are the activations of the convolutions before that network's heads
-    [Clausen2021], learnt with the mean squared error. Plies after the end of the game have no
-    target. The head teaches the trunk to anticipate the other network's features
-    (docs/auxiliary-features.md).
+    The features are the activations of the convolutions before that network's heads [Clausen2021].
+    The error is the mean squared error. Plies after the end of the game have no target. The head
+    teaches the trunk to anticipate the other network's features (docs/auxiliary-features.md).
     """
 
     name: Literal["features"] = "features"
@@ -296,14 +295,14 @@ class FeaturesHead(Head):
     """Weight of this head's error in the loss. [Clausen2021]: 1."""
 
     source: str = ""
-    """Network whose features are learnt, as RUN or RUN@N, for example runs/small. The network must
+    """Network whose features are predicted, as RUN or RUN@N, for example runs/small. The network must
     play the same game. The run keeps a copy of it."""
 
     digest: str = ""
     """Digest of the weights of `source`. Set when the run starts."""
 
     heads: tuple[str, ...] = ()
-    """Heads of `source` whose features are learnt; empty for all heads. [Clausen2021]: policy and
+    """Heads of `source` whose features are predicted; empty for all. [Clausen2021]: policy and
     outcome; the best choice in supervised learning was policy [ClausenCode]."""
 
     width: int = Field(default=0, ge=0)
@@ -311,7 +310,7 @@ class FeaturesHead(Head):
     the small network."""
 
     plies: tuple[Annotated[int, Field(ge=0, le=1000)], ...] = Field(default=(0, 2, 4), min_length=1)
-    """Numbers of plies to look ahead: features are learnt for the positions that many plies later.
+    """Numbers of plies to look ahead; the features are those of positions that many plies later.
     [Clausen2021]: 2, 4; [ClausenCode]: 0, 2, 4."""
 
     is_equivariant: ClassVar[bool] = False

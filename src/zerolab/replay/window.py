@@ -196,7 +196,7 @@ def _transform_actions(action_images, column, symmetries, images):
 class Window:
     """Replay window of positions for training, stored as states rather than planes.
 
-    `size` limits the number of positions, and `merging` combines equal positions. With
+    `size` determines which positions are kept, and `merging` combines equal positions. With
     `has_sampling_weights`, positions are used in proportion to their `Facts.sampling_weights`;
     without it, all are used equally often.
     """

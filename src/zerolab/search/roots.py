@@ -1,4 +1,4 @@
-"""Functions that set, advance and read the roots of trees; search results; views of nodes."""
+"""Functions that set, advance and read the roots of trees, search results, and views of nodes."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def _unexpand(selection, tree, b, node):
 
 @inlined
 def _scale_children(fpu, tree, b, node, total):
-    """Scale the children's visits, whose sum is `total`, to a sum of the node's visits minus 1.
+    """Scale the children's visits from the sum `total` to a sum of the node's visits minus 1.
 
     Rounding preserves the sum, and no child gains visits. The subtracted visit is the node's own
     evaluation.
