@@ -114,7 +114,7 @@ def is_memory_error(error: Exception) -> bool:
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return ``; did you mean "x"?`` with the known word closest to `word`; "" if none is close.
+    """Return a hint, such as ``; did you mean "x"?``, or "" if no known word is close to `word`.
 
     Case is ignored, since papers use names such as WRoRa and RHEA.
     """

@@ -77,7 +77,9 @@ class RayCluster:
     """A cluster that this process has joined."""
 
     address: str
+    """``HOST:PORT``, or ``local``."""
     worker_count: int
+    """Number of workers, each with its own CPU."""
     gpu_share: float
     """Fraction of a GPU for each worker; 0 if the cluster has no GPUs."""
 

@@ -56,7 +56,7 @@ class PolicyHead(Head):
         return np.where(is_early[:, None], early, late)
 
     def compute_errors(self, prediction: Tensor, target: Tensor) -> Tensor:
-        """Return the cross-entropies."""
+        """Return the cross-entropies, float32[N]."""
         return cross_entropy(prediction.float(), target)
 
     def compute_evaluator_outputs(self, prediction: Tensor) -> dict[EvaluatorOutputName, Tensor]:
@@ -112,11 +112,11 @@ class ValueHead(Head):
         )
 
     def compute_errors(self, prediction: Tensor, target: Tensor) -> Tensor:
-        """Return the squared errors."""
+        """Return the squared errors, float32[N]."""
         return squared_error(prediction.float(), target)
 
     def compute_evaluator_outputs(self, prediction: Tensor) -> dict[EvaluatorOutputName, Tensor]:
-        """Return the values."""
+        """Return the values, float32[N]."""
         return {"values": prediction}
 
 
@@ -157,11 +157,11 @@ class OutcomeHead(Head):
         return np.stack([(decided + values) / 2, draws, (decided - values) / 2], axis=1)
 
     def compute_errors(self, prediction: Tensor, target: Tensor) -> Tensor:
-        """Return the cross-entropies."""
+        """Return the cross-entropies, float32[N]."""
         return cross_entropy(prediction.float(), target)
 
     def compute_evaluator_outputs(self, prediction: Tensor) -> dict[EvaluatorOutputName, Tensor]:
-        """Return P(win) - P(loss) and P(draw)."""
+        """Return P(win) - P(loss) and P(draw), both float32[N]."""
         win, draw, loss = prediction.float().softmax(dim=1).unbind(dim=1)
         return {"values": win - loss, "draws": draw}
 
@@ -199,11 +199,11 @@ class ActionValuesHead(Head):
         return facts.action_values.astype(np.float32, copy=False)
 
     def compute_errors(self, prediction: Tensor, target: Tensor) -> Tensor:
-        """Return the mean squared errors over the visited actions."""
+        """Return the mean squared errors of visited actions, float32[N]; NaN if there are none."""
         return mean_squared_error(prediction.float(), target)
 
     def compute_evaluator_outputs(self, prediction: Tensor) -> dict[EvaluatorOutputName, Tensor]:
-        """Return the action values, including those of illegal actions."""
+        """Return the values of all actions, including illegal ones, float32[N, actions]."""
         return {"action_values": prediction}
 
 
@@ -295,8 +295,8 @@ class FeaturesHead(Head):
     """Weight of this head's error in the loss. [Clausen2021]: 1."""
 
     source: str = ""
-    """Network whose features are predicted, as RUN or RUN@N, for example runs/small. The network must
-    play the same game. The run keeps a copy of it."""
+    """Network whose features are predicted, as RUN or RUN@N, for example runs/small. It must play
+    the same game. The run keeps a copy of it."""
 
     digest: str = ""
     """Digest of the weights of `source`. Set when the run starts."""
@@ -342,7 +342,7 @@ class FeaturesHead(Head):
         return facts.features.astype(np.float32, copy=False)
 
     def compute_errors(self, prediction: Tensor, target: Tensor) -> Tensor:
-        """Return the mean squared errors of the known features."""
+        """Return the mean squared errors of known features, float32[N]; NaN if there are none."""
         return mean_squared_error(prediction.float(), target)
 
 

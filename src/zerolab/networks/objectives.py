@@ -235,7 +235,7 @@ def missing_heads(loss: Loss, heads: Sequence[Head]) -> list[str]:
 
 
 def trained_heads(loss: Loss, heads: Sequence[Head]) -> list[str]:
-    """Return the names of the trained heads: those in whose errors the loss has a nonzero gradient."""
+    """Return the names of the heads in whose errors the loss has a nonzero gradient."""
     import torch
 
     # Errors of 1, since the gradient of a product of errors is 0 at 0.

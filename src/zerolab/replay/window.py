@@ -216,7 +216,7 @@ class Window:
         self._cell_images, self._action_images = compiled_rules.symmetry_tables(game)
 
     def add(self, states: NDArray[np.uint64], facts: Facts) -> None:
-        """Add the positions of the next iteration, uint64[N, words], and remove the oldest."""
+        """Add the next iteration's positions, uint64[N, words]; remove the oldest beyond `size`."""
         columns: Columns = {STATE_COLUMN: states, **facts.columns()}
         if self._merging.merges_across_symmetries:
             columns = canonical_columns(self.game, columns)

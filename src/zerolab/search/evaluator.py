@@ -209,7 +209,7 @@ def hash_state(state):
 
 @kernel
 def hash_states(states, hashes):
-    """Write the hashes of uint64[N, words] states into uint64[N]."""
+    """Write the hashes of `states`, uint64[N, words], to `hashes`, uint64[N]."""
     for i in range(states.shape[0]):
         hashes[i] = hash_state(states[i])
 

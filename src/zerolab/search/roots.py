@@ -108,7 +108,8 @@ def _searched_child(tree, b, action):
 def advance(game, tree, trees, actions, keep_subtrees):
     """Play an action at the root of each tree and make the resulting child the new root.
 
-    The child's subtree is kept if it has been searched and `keep_subtrees` is true.
+    `trees` and `actions` are int64[n]. A child's subtree is kept if it has been searched and
+    `keep_subtrees` is true.
     """
     moved = np.empty(tree.parent.shape[1], np.int32)
     state = np.empty(rules.word_count(game), np.uint64)
