@@ -74,7 +74,7 @@ def play(first, second, settings, games, temperature_plies, random):
 
 
 def learn(network, window, random):
-    """Return a copy of the network after 200 steps on (z - v)^2 - pi log p, for recent games."""
+    """Return a copy trained for 200 steps on recent games, with the loss (z - v)^2 - pi log p."""
     network = deepcopy(network)
     states, policies, outcomes = map(np.concatenate, zip(*window, strict=True))
     s, pi, z = map(torch.from_numpy, (encode_batch(GAME, states), policies, outcomes))

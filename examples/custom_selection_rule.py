@@ -1,4 +1,4 @@
-"""Custom selection rule that is compiled into the search kernels without changing zerolab.
+"""Custom selection rule, compiled into the search kernels without any change to zerolab.
 
 To make the rule available in all commands, a package lists its module in the entry-point group
 ``zerolab.search``. A script imports the module before its first search.

@@ -1,4 +1,4 @@
-"""Rate agents without networks from a round robin, using Bayesian Elo."""
+"""Rate agents without networks in a round robin, with Bayesian Elo."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import zerolab
 
 
 def main() -> None:
-    """Print tournament ratings with 95 % intervals, then rate a list of results."""
+    """Print tournament ratings with 95 % intervals, and a comparison based on a list of results."""
     agents = ["random", "mcts:10", "mcts:100", "rave:100"]
     report = zerolab.play_tournament(agents, game="gobang:4x4:3", games=20, openings=2)
     for rating in report.ratings.player_ratings:
@@ -17,7 +17,7 @@ def main() -> None:
         [("Ann", "Bob", 1), ("Bob", "Ann", 0), ("Ann", "Cleo", -1), ("Cleo", "Bob", 1)]
     )
     difference = ratings.elo_difference("Cleo", "Bob")
-    print(f"Cleo is stronger than Bob with a likelihood of {difference.los:.0%}")
+    print(f"likelihood that Cleo is stronger than Bob: {difference.los:.0%}")
 
 
 if __name__ == "__main__":

@@ -134,7 +134,7 @@ def test_make_folder_reports_existing_file(tmp_path: Path) -> None:
             make_folder(folder)
     (tmp_path / "link").symlink_to(tmp_path / "not mounted")
     for folder in (tmp_path / "link" / "run", tmp_path / "link"):
-        with pytest.raises(UserError, match=r"/link is a link to nothing: expected a folder$"):
+        with pytest.raises(UserError, match=r"/link is a broken link: expected a folder$"):
             make_folder(folder)
 
 

@@ -93,9 +93,9 @@ def play_sprt(
     game: str | None = None,
     progress: Callable[[int], object] = lambda done: None,
 ) -> TestedMatch:
-    """Play until a sequential test decides whether A leads B by `elo1` or only by `elo0`.
+    """Play until a sequential test decides whether `a` leads `b` by `elo1` or only by `elo0` Elo.
 
-    Each kind of wrong decision has a probability of 5 %. At most `games` games are played. See
+    Each of the two wrong decisions has a probability of 5 %. At most `games` games are played. See
     `play_match` for the other arguments. Raises UserError in the same cases, and also for invalid
     bounds and for deterministic agents without openings.
     """
@@ -203,7 +203,7 @@ class RecordedGame(NamedTuple):
     """A game as recorded in a PGN file."""
 
     last_position: Position
-    """Last position; its `line` contains all earlier ones."""
+    """Last position; its `positions_so_far` method returns the whole game."""
     first: str = "?"
     """Name of the player who moved first, White in PGN."""
     second: str = "?"
@@ -221,7 +221,7 @@ class RecordedGame(NamedTuple):
 def format_pgn(games: Iterable[RecordedGame | Position]) -> str:
     """Return games as PGN; a position is written as the game that led to it.
 
-    Raises UserError for a game that began from a custom position, has more given plies than plies,
+    Raises UserError for a game that began from a custom position, is shorter than its given plies,
     or has a result that contradicts its last position.
     """
     if isinstance(games, str | tuple) or not isinstance(games, Iterable):
@@ -247,7 +247,7 @@ def read_pgn(path: Path | str, game: str | None = None) -> list[RecordedGame]:
 
 
 def parse_pgn(text: str, game: str | None = None) -> list[RecordedGame]:
-    """Return the games in PGN text, replaying and checking every move.
+    """Return the games in a PGN text, replaying and checking every move.
 
     The Variant tag names the game, such as ``othello:6x6``; `game` is required without it. Comments
     and annotations are skipped. Raises UserError, with the number of the game, for illegal moves,

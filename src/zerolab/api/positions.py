@@ -94,17 +94,18 @@ def solve(position: Position, *, nodes: int | None = None) -> dict[str, int]:
 
 
 def list_games() -> list[str]:
-    """Return the names of all games, including those of installed plug-ins."""
+    """Return the names of all games, plug-ins included, without board sizes, such as "othello"."""
     return sorted(registered_games())
 
 
 def read_positions(path: Path | str, game: str | None = None) -> SolvedPositions:
     """Return the solved positions in a file written by `zerolab dataset`.
 
-    The result contains three arrays: the states, uint64[n, words]; the exact values of all moves,
-    int32[n, actions]; and the moves that lead to each position. Every position is replayed and
-    checked. Raises UserError if the file is missing or damaged, was written by a newer version, or
-    is for a game other than `game`.
+    The result has the attributes `states`, uint64[n, words]; `action_values`, int32[n, actions],
+    the exact values of all moves, `ILLEGAL_VALUE` for illegal ones; and `moves` and `offsets`, the
+    moves that lead to each position. Every position is replayed and checked. Raises UserError if
+    the file is missing or damaged, was written by a newer version, or is for a game other than
+    `game`.
     """
     from zerolab.evaluation.positions import read_positions as read  # noqa: PLC0415  pyarrow is slow
 
@@ -165,7 +166,7 @@ class Network:
 
 
 def load_network(spec: str) -> Network:
-    """Return the network of ``runs/demo`` (the best one), ``runs/demo@12`` or ``agent.zerolab``.
+    """Return a network by spec: ``runs/demo`` (its best), ``runs/demo@12`` or ``agent.zerolab``.
 
     Raises UserError if the run, the network or the file is missing or damaged.
     """

@@ -1,4 +1,4 @@
-"""Training runs: metrics, networks, exports and costs; and reports of studies."""
+"""Training runs, with their metrics, networks, exports and costs, and reports of studies."""
 
 from __future__ import annotations
 
@@ -134,9 +134,9 @@ def train(
     50}``. `on_stage` is called with the record of each stage (docs/metrics.md) once the stage is
     saved. If it raises an exception, such as KeyboardInterrupt, training stops, and the next call
     resumes the run. `allow_programs` must be true if the resumed run or the preset file names
-    programs that `settings` does not. Notebooks show a progress bar. `log` names programs that also
-    receive the metrics of every stage: ``"trackio"``, ``"wandb"``, ``"mlflow"``, or plug-ins. With
-    several `selfplay.processes`, a script needs ``if __name__ == "__main__":``.
+    programs that `settings` does not. Notebooks show a progress bar. `log` names experiment
+    trackers that also receive the metrics of every stage: ``"trackio"``, ``"wandb"``, ``"mlflow"``,
+    or plug-ins. With several `selfplay.processes`, a script needs ``if __name__ == "__main__":``.
 
     Raises UserError for programs that are not allowed, for invalid settings, for a preset or
     settings that differ from those of the resumed run (except `iterations`,

@@ -1,15 +1,15 @@
 """Digests of code: `CodeDigest` of compiled functions, and `package_digest` of zerolab's files.
 
-Two results of `CodeDigest` are equal only if numba would compile both to the same machine code. A
+Two kernels have the same `CodeDigest` only if numba would compile both to the same machine code. A
 compiled kernel contains the functions that it calls and the values of the globals that they use,
 from any module. A `CodeDigest` therefore covers the bytecode, closures and defaults of these
-functions, and those globals. All of them are read from memory, since edits to a file affect machine
-code only once the file is imported again. It also covers functions registered with
+functions, and those globals. All of these are read from memory, since an edit to a file affects
+machine code only once the file is imported again. The digest also covers functions registered with
 ``numba.extending.overload`` and the syntax of every module that it encounters. It does not cover
 extensions of numba itself: constants of new types, methods and attributes added to types, and code
 generated during compilation.
 
-A `package_digest` covers the paths and bytes of all Python files of zerolab, as they are on disk.
+A `package_digest` covers the paths and contents of all of zerolab's Python files on disk.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class CodeDigest:
             self._add(function)
 
     def hexdigest(self) -> str:
-        """Return the digest of everything added so far; the order matters."""
+        """Return the digest of everything added so far, which depends on the order of additions."""
         return self._hash.hexdigest()
 
     def _note(self, *words: object) -> None:
@@ -232,7 +232,7 @@ def _overloads_of(function: types.FunctionType) -> list[types.FunctionType]:
 
 @functools.cache
 def _installed_files_digest(path: Path) -> str:
-    """Return a digest of file names, sizes and modification times in a package or module."""
+    """Return a digest of the paths, sizes and modification times of the files of a package."""
     files = sorted(path.parent.rglob("*.py")) if path.name == "__init__.py" else [path]
     facts = [(str(each), each.stat().st_size, each.stat().st_mtime_ns) for each in files]
     return hashlib.sha256(repr(facts).encode()).hexdigest()

@@ -75,8 +75,8 @@ _INTERFACES: list[CompiledInterface] = []
 def kernel(function: Callable[..., Any]) -> Any:
     """Compile a function for calls from Python; its machine code is cached on disk.
 
-    Kernels release the interpreter lock, so several threads can search in parallel. Division by
-    zero gives infinity, as in numpy, since a check would prevent vectorisation.
+    Kernels release the interpreter lock, so several threads can search in parallel. Dividing floats
+    by zero gives infinity or NaN, as in numpy, since a check would prevent vectorisation.
     """
     if numba.config.DISABLE_JIT:
         return function

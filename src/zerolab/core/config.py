@@ -39,7 +39,7 @@ class Settings(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _reject_truth_values_as_numbers(cls, data: Any) -> Any:
-        """Replace true and false with text for numeric settings; pydantic would convert them."""
+        """Replace booleans in numeric settings with text; pydantic would accept them as 1 and 0."""
         if not isinstance(data, Mapping):
             return data
         return {
@@ -173,7 +173,7 @@ def settings_error(model: type[BaseModel], error: ValidationError, source: str =
     details = error.errors(include_url=False)
     paths = [each["loc"] for each in details]
     parents = {path[:length] for path in paths for length in range(len(path))}
-    # A list with invalid items counts as too short.
+    # pydantic also reports a list with invalid items as too short.
     details = [
         each for each in details if each["type"] != "too_short" or each["loc"] not in parents
     ]
@@ -339,9 +339,9 @@ def suggested_setting_key(
 ) -> str:
     """Return the dotted key of the setting that an unknown key probably means, or "".
 
-    A setting whose name or initials are the last part of the key takes precedence. Otherwise, the
-    result is the most similar field of `parent`, the table that lacks the key, or a setting
-    elsewhere with a very similar name.
+    A setting whose name or initials equal the last part of the key takes precedence. Otherwise, the
+    result is the most similar field of `parent`, the table that lacks the key, or a setting in
+    another table with a very similar name.
     """
     prefix, _, name = key.rpartition(".")
     if named := find_setting_key(model, name):
@@ -377,7 +377,7 @@ def _sorted_keys(model: type[BaseModel]) -> list[str]:
 
 
 def _initials(name: str) -> str:
-    """Return the initials of several words, or ".", which no setting is called, for one word."""
+    """Return the initials of several words; for a single word, ".", which matches no setting."""
     words = name.casefold().split("_")
     return "".join(word[:1] for word in words) if len(words) > 1 else "."
 

@@ -13,7 +13,7 @@ from typing import Any
 _LONGEST_QUOTE = 80
 _LONGEST_PATH = 250
 _LONGEST_WORD = 100
-"""Longest word to compare: longer words are not misspelt names and are slow to compare."""
+"""Maximum length of words to compare; longer ones are slow to compare and not misspelt names."""
 
 
 class UserError(Exception):
@@ -44,11 +44,11 @@ class MissingExtraError(UserError):
 
 
 class SlowFallbackWarning(UserWarning):
-    """Warning of a slower fallback, since an optional package is missing or numba has changed."""
+    """Warning about a slower fallback, due to a missing optional package or a change in numba."""
 
 
 class PluginWarning(UserWarning):
-    """Warning of a plug-in that is skipped because it cannot be imported."""
+    """Warning about a plug-in that is skipped because it cannot be imported."""
 
 
 def quoted(value: object) -> str:
@@ -114,7 +114,7 @@ def is_memory_error(error: Exception) -> bool:
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return ``; did you mean "x"?`` with the known word closest to `word`; "" if none is close.
+    """Return a hint, such as ``; did you mean "x"?``, or "" if no known word is close to `word`.
 
     Case is ignored, since papers use names such as WRoRa and RHEA.
     """
@@ -128,7 +128,10 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 def closest_value(
     word: str, known: Mapping[str, str], cutoff: float
 ) -> Iterator[tuple[float, str]]:
-    """Yield the similarity of the closest known word, from `cutoff` to 1, and that word's value."""
+    """Yield the similarity of the closest known word, from `cutoff` to 1, and that word's value.
+
+    Yields nothing if no word is similar enough.
+    """
     if len(word) <= _LONGEST_WORD:
         for each in difflib.get_close_matches(word, known, n=1, cutoff=cutoff):
             yield difflib.SequenceMatcher(None, each, word).ratio(), known[each]

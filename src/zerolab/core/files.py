@@ -21,7 +21,7 @@ _FILE_TYPES: tuple[tuple[Callable[[int], bool], str], ...] = (
 
 
 def check_valid_path(path: Path) -> None:
-    """Raise UserError if a path is too long, is not UTF-8 or contains a null character.
+    """Raise UserError if a path is too long, is not valid UTF-8 or contains a null character.
 
     The path need not exist.
     """
@@ -56,7 +56,7 @@ def check_not_symlink(path: Path) -> None:
     the user's files.
     """
     if path.is_symlink():
-        raise UserError(f"cannot write {quoted(path)}: it is a link; expected no link")
+        raise UserError(f"cannot write {quoted(path)}: it is a link; expected a regular file")
 
 
 def read_file(path: Path, max_bytes: int) -> bytes:
@@ -76,7 +76,7 @@ def read_file(path: Path, max_bytes: int) -> bytes:
 def read_text(path: Path, max_bytes: int) -> str:
     """Return the text of a regular UTF-8 file of at most `max_bytes`; raise UserError otherwise.
 
-    Line endings are preserved; a byte order mark at the beginning is left out.
+    Line endings are preserved; a leading byte order mark is removed.
     """
     try:
         return read_file(path, max_bytes).decode().removeprefix("\ufeff")
@@ -166,7 +166,7 @@ def make_folder(path: Path) -> None:
         if obstacle.is_file():
             raise UserError(f"{quoted(obstacle)} is a file: expected a folder") from None
         if not obstacle.exists():
-            raise UserError(f"{quoted(obstacle)} is a link to nothing: expected a folder") from None
+            raise UserError(f"{quoted(obstacle)} is a broken link: expected a folder") from None
         raise UserError(f"cannot create the folder {quoted(path)}: {_reason(error)}") from error
 
 

@@ -4,8 +4,8 @@ By default, numba optimises each helper as thoroughly as a kernel, generates unu
 it, and adds code to unpack every NamedTuple at each call, which inlining then removes. Skipping
 these steps leaves the kernels unchanged and cuts compile time by a third (``docs/decisions/0021``).
 
-The module relies on numba's internal classes, which a new version of numba may change. In that
-case, `zerolab.core.compiled` works without the module.
+This module relies on numba's internal classes, which a new version of numba may change. In that
+case, `zerolab.core.compiled` does without it.
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ class _FragmentCompiler(Compiler):  # type: ignore[misc]
 
 @register_default(types.NamedTuple)  # type: ignore[attr-defined]
 class _SingleArgument(TupleModel):  # type: ignore[misc]
-    """Data model that passes a zerolab NamedTuple as a single argument, not one per leaf.
+    """Data model that passes a zerolab NamedTuple as a single argument, not one per nested field.
 
     NamedTuples from other packages are passed as usual, since cached machine code may rely on this.
     """

@@ -20,7 +20,7 @@ class InliningStrategy(NamedTuple):
     """Strategy for compiling helpers."""
 
     compile_helper: Callable[[Callable[..., Any]], Any]
-    """Compiles a function that kernels and Python can call."""
+    """Function that compiles a helper, which kernels and Python can then call."""
     options: dict[str, Any]
     """Options of `numba.extending.overload` for functions that only kernels call."""
 

@@ -69,7 +69,10 @@ class KernelCache(_Cache):  # type: ignore[misc]
         function: Callable[..., Any],
         implementations: Callable[[type], Iterable[type]],
     ) -> None:
-        """Cache kernels compiled from `function`, which may call the `implementations` of types."""
+        """Cache kernels compiled from `function`.
+
+        `implementations` returns the implementations of a type, which the kernels may call.
+        """
         self._function = function
         self._implementations = implementations
         self._paths: dict[tuple[Any, ...], Path | None] = {}
@@ -299,7 +302,7 @@ def kernel_cache_folder() -> Path | None:
 
 @functools.cache
 def _tidy_once(root: Path) -> None:
-    """Remove entries that are too old, and the least recently used beyond the size limit.
+    """Remove entries unused for 30 days, and the least recently used ones beyond the size limit.
 
     Loading an entry updates its modification time. Other files and links are not touched.
     """

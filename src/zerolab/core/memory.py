@@ -1,4 +1,4 @@
-"""Array ownership, prefetching and cheap arguments in kernels.
+"""Views without ownership, prefetching, and cheap kernel arguments.
 
 `borrowed_view` returns views without reference counts, and `prefetch` loads a cache line before it
 is needed. Neither has an effect in plain Python or with ``NUMBA_DISABLE_JIT=1``.
@@ -45,8 +45,9 @@ def copy_row(row: Any, out: Any) -> None:
 def borrowed_view(value: Any) -> Any:
     """Return a view of an array, or of a nested NamedTuple of arrays, that does not own its memory.
 
-    The caller must keep the owner alive, since references to the view are not counted. The compiler
-    can derive the strides of contiguous arrays and of their record fields from their shapes.
+    The caller must keep the owner alive, since references to the view are not counted. The strides
+    of a C-contiguous view are computed from its shape, so that the compiler knows how they are
+    related.
     """
     return value
 
@@ -99,7 +100,7 @@ def _without_owner(context: Any, builder: Any, numba_type: Any, value: Any) -> A
 
 
 def assume_non_negative(number: Any) -> Any:
-    """Return an integer, promising the compiler that it is not negative.
+    """Return an integer, promising the compiler that it is not negative; in kernels, it is an intp.
 
     The compiler then omits the code for negative indices in array accesses.
     """

@@ -71,7 +71,7 @@ def selection_path(path: Sequence[str]) -> Sequence[str]:
 
 
 def _first_key_of_variant(paths: Sequence[list[str]], variant: Sequence[str]) -> int:
-    """Return the index of the first key below a variant's, or the number of paths."""
+    """Return the index of the first key inside a variant; the number of keys if there is none."""
     depth = len(variant)
     below = (
         index
@@ -82,7 +82,7 @@ def _first_key_of_variant(paths: Sequence[list[str]], variant: Sequence[str]) ->
 
 
 def string_assignment(key: str, text: str) -> str:
-    """Return ``KEY="TEXT"``, which assigns a string even if `text` is also TOML, such as ``7``."""
+    """Return ``KEY="TEXT"``, which assigns a string even if `text` is valid TOML, such as ``7``."""
     quoted_text = json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
     return f"{key}={quoted_text}"
 
@@ -128,8 +128,8 @@ def assign(data: dict[str, Any], path: Sequence[str], value: Any) -> None:
 
     Selecting another variant (``network.name=resnet``) drops the keys of the previous variant. A
     variant in a list is addressed by its name, as in ``network.heads.reply.weight=0.2``. Raises
-    UserError if a part of the key before the last leads to a plain value, or if the key enters a
-    list but does not name both one of its variants and a key of that variant.
+    UserError if any part of the key but the last refers to a plain value, or if the key of a list
+    is not followed by the name of one of its variants and a key of that variant.
     """
     table: Any = data
     for depth, part in enumerate(path[:-1]):
@@ -215,7 +215,7 @@ def _is_list_of_tables(value: Any) -> bool:
 
 
 def truth_values_as_text(value: Any) -> Any:
-    """Return a value with true and false, also in lists, replaced by text."""
+    """Return a value with booleans, including those in lists, replaced by ``true`` or ``false``."""
     if isinstance(value, list | tuple):
         return [truth_values_as_text(each) for each in value]
     return str(value).lower() if isinstance(value, bool) else value

@@ -4,10 +4,10 @@ Worker processes are forked from a server that has already imported their module
 `map_in_processes`), can be pinned to shares of the cores (`claim_cores`), and end with their
 parent.
 
-The fork server imports this module first, so that it exits silently with its parent. Otherwise it
-would check only between requests whether its parent had exited: it would finish imports that take
-many seconds and then fork a process that prints a traceback because the parent has exited.
-The module watches the parent only in a fork server, since other processes, such as one that another
+The fork server imports this module first, so that it exits silently with its parent. Otherwise, it
+would check only between requests whether its parent had exited. It would finish imports that take
+many seconds, and then fork a process that prints a traceback because the parent has exited. This
+module watches the parent only in a fork server, since other processes, such as one that another
 thread starts at the same time, can inherit the environment variable `_PARENT_PROCESS_VARIABLE`.
 """
 
@@ -98,7 +98,7 @@ def run_in_threads(work: Callable[[int, int], _Result], length: int, parts: int)
 
 @cache
 def _pool(threads: int) -> ThreadPoolExecutor:
-    """Return a pool of idle threads, since starting a thread can take longer than its work."""
+    """Return a pool that keeps its threads, since starting one can take longer than its work."""
     return ThreadPoolExecutor(threads, "part")
 
 

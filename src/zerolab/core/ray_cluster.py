@@ -1,4 +1,4 @@
-"""Starting or joining a Ray cluster, and checks of its nodes.
+"""Functions that start or join a Ray cluster and check its nodes.
 
 Importing this module raises MissingExtraError unless the ``cluster`` extra is installed.
 """
@@ -77,7 +77,9 @@ class RayCluster:
     """A cluster that this process has joined."""
 
     address: str
+    """``HOST:PORT``, or ``local``."""
     worker_count: int
+    """Number of workers, each with its own CPU."""
     gpu_share: float
     """Fraction of a GPU for each worker; 0 if the cluster has no GPUs."""
 
@@ -297,10 +299,10 @@ def _send_token() -> None:
 
 
 def _require_ray_at(address: str) -> None:
-    """Raise UserError within about a minute unless this machine can join a Ray cluster.
+    """Raise UserError within about a minute unless this machine can join the cluster at `address`.
 
     A subprocess tries to join first, because Ray waits for minutes, prints long messages and may
-    end its process if there is no Ray cluster at the address.
+    end the calling process if there is no Ray cluster at the address.
     """
     parts = _ADDRESS.fullmatch(address)
     if parts is None:

@@ -1,4 +1,4 @@
-"""Memory, processor quotas, settings of threads, device names and compilation observers.
+"""Memory use, processor quotas, thread settings, device names and compilation observers.
 
 This module imports almost nothing, so that a command can register an observer before it imports
 numba.
@@ -161,7 +161,7 @@ DEVICE_VARIABLE = "ZEROLAB_DEVICE"
 
 
 def checked_device_name(name: str) -> str:
-    """Return `name`; raise ValueError unless it is a valid name of a device for networks.
+    """Return `name`; raise ValueError unless it is a valid name of a device, such as ``cuda:1``.
 
     The device need not exist on this machine.
     """

@@ -41,7 +41,7 @@ class SettingDescription(NamedTuple):
     bounds: str
     """Bounds in words, such as "from 1 to 64"; empty if there are none."""
     default: Any
-    """Default value; None if there is none; text if the default depends on the machine."""
+    """Default value, or None if there is none; a description if it depends on the machine."""
     description: str
     """Meaning of the setting, in one paragraph."""
     papers: str

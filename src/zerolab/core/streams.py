@@ -56,7 +56,7 @@ def mix64(bits):
 
 @inlined
 def fold_in(key, part):
-    """Derive a new stream from a stream and a non-negative integer."""
+    """Return the key of a new stream, derived from a stream's key and a non-negative integer."""
     return mix64(key * _MIX_2 + mix64(np.uint64(part) + _GOLDEN_GAMMA))
 
 

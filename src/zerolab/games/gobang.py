@@ -74,7 +74,7 @@ class GobangRules(CellRules):
 
 
 class GobangSolverRules(CellSolverRules):
-    """Solver rules that score the speed of a win; after a threat, only one move is tried."""
+    """Solver rules that score the speed of a win; a threat reduces the moves to try to one."""
 
     @staticmethod
     def final_score(game, state):

@@ -97,9 +97,9 @@ _LINE_LANES = _line_lanes()
 def _fill(columns, discs, other):
     """Return the opponent's discs in unbroken lines that start next to `discs`.
 
-    The two results are lanes for lines towards higher and lower bits. The method is the parallel
-    prefix of Kogge and Stone. Two single and two double steps cover six discs: the maximum number
-    of flipped discs in a line of eight.
+    The two results are lanes for lines towards higher and lower bits. The method is the
+    parallel prefix algorithm of Kogge and Stone. Two single and two double steps cover six discs,
+    the maximum number of flipped discs in a line of eight.
     """
     single = load_lanes(_LINE_LANES[columns, 0])
     double = load_lanes(_LINE_LANES[columns, 1])
@@ -139,7 +139,7 @@ def _flipped(columns, disc, own, other):
 def _neighbours(columns, discs):
     """Return the cells next to discs; for discs in edge columns, only the cells above and below.
 
-    Discs and bits outside the board may be included.
+    The result may include cells with discs, and bits outside the board.
     """
     row = boards.u64(columns)
     inner = discs & _INNER_COLUMNS[columns]

@@ -38,7 +38,7 @@ from zerolab.rules.position import Position
 from zerolab.rules.rules import Game
 
 MAX_CONSECUTIVE_FAILURES = 3
-"""Number of consecutive failures after which an engine is not restarted."""
+"""Number of consecutive failures after which an engine is no longer restarted."""
 
 logger = logging.getLogger(__name__)
 
@@ -134,7 +134,7 @@ class _Program:
         self._failures = 0
 
     def start(self) -> GtpClient:
-        """Return a client of the running engine; start and set up the engine if necessary.
+        """Return a client for the running engine; start and set up the engine if necessary.
 
         Raises GtpEngineError on failure.
         """

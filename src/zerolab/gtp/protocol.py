@@ -78,7 +78,7 @@ def parse_command(line: bytes) -> GtpCommand | None:
 
 
 def format_response(command: GtpCommand, text: str, success: bool) -> bytes:
-    """Return the response to a command, without empty lines, since one would end the response.
+    """Return the response to a command, without empty lines, which would end the response early.
 
     Text that begins with a newline, such as a diagram, starts on the line after the mark.
     """

@@ -245,7 +245,7 @@ NETWORKS.add("resnet", ResnetSettings)
 
 
 class OnesPlane(InputPlane):
-    """1 on every cell, which shows the area of the board to convolutions with zero padding."""
+    """1 on every cell, which shows zero-padded convolutions where the board ends."""
 
     name: Literal["ones"] = "ones"
 

@@ -56,7 +56,7 @@ class PolicyHead(Head):
         return np.where(is_early[:, None], early, late)
 
     def compute_errors(self, prediction: Tensor, target: Tensor) -> Tensor:
-        """Return the cross-entropies."""
+        """Return the cross-entropies, float32[N]."""
         return cross_entropy(prediction.float(), target)
 
     def compute_evaluator_outputs(self, prediction: Tensor) -> dict[EvaluatorOutputName, Tensor]:
@@ -69,7 +69,7 @@ def _visit_policies(facts: Facts, options: TargetOptions) -> NDArray[np.float32]
     policies = facts.policies.astype(np.float32, copy=False)
     if options.policy_target_temperature == 1:
         return policies
-    shares = policies / policies.max(axis=1, keepdims=True)  # powers of small numbers can be 0
+    shares = policies / policies.max(axis=1, keepdims=True)  # small powers could underflow to 0
     powers: NDArray[np.float32] = shares ** np.float32(1 / options.policy_target_temperature)
     powers /= powers.sum(axis=1, keepdims=True)
     return powers
@@ -112,11 +112,11 @@ class ValueHead(Head):
         )
 
     def compute_errors(self, prediction: Tensor, target: Tensor) -> Tensor:
-        """Return the squared errors."""
+        """Return the squared errors, float32[N]."""
         return squared_error(prediction.float(), target)
 
     def compute_evaluator_outputs(self, prediction: Tensor) -> dict[EvaluatorOutputName, Tensor]:
-        """Return the values."""
+        """Return the values, float32[N]."""
         return {"values": prediction}
 
 
@@ -157,11 +157,11 @@ class OutcomeHead(Head):
         return np.stack([(decided + values) / 2, draws, (decided - values) / 2], axis=1)
 
     def compute_errors(self, prediction: Tensor, target: Tensor) -> Tensor:
-        """Return the cross-entropies."""
+        """Return the cross-entropies, float32[N]."""
         return cross_entropy(prediction.float(), target)
 
     def compute_evaluator_outputs(self, prediction: Tensor) -> dict[EvaluatorOutputName, Tensor]:
-        """Return P(win) - P(loss) and P(draw)."""
+        """Return P(win) - P(loss) and P(draw), both float32[N]."""
         win, draw, loss = prediction.float().softmax(dim=1).unbind(dim=1)
         return {"values": win - loss, "draws": draw}
 
@@ -199,11 +199,11 @@ class ActionValuesHead(Head):
         return facts.action_values.astype(np.float32, copy=False)
 
     def compute_errors(self, prediction: Tensor, target: Tensor) -> Tensor:
-        """Return the mean squared errors over the visited actions."""
+        """Return the mean squared errors of visited actions, float32[N]; NaN if there are none."""
         return mean_squared_error(prediction.float(), target)
 
     def compute_evaluator_outputs(self, prediction: Tensor) -> dict[EvaluatorOutputName, Tensor]:
-        """Return the action values, including those of illegal actions."""
+        """Return the values of all actions, including illegal ones, float32[N, actions]."""
         return {"action_values": prediction}
 
 
@@ -247,7 +247,7 @@ _PLIES_PER_UNIT = 20.0
 """Plies per unit of the predictions, chosen so that the errors are about as large as those of other
 heads."""
 _HUBER_THRESHOLD = 0.5
-"""Largest difference with a quadratic error, in units of 20 plies. Beyond it, the error is linear,
+"""Largest difference, in units of 20 plies, with a quadratic error. Beyond it, the error is linear,
 so that surprisingly long games and games cut short by a blunder do not dominate."""
 
 
@@ -282,12 +282,11 @@ HEADS.add("plies_left", PliesLeftHead)
 
 
 class FeaturesHead(Head):
-    """Features computed by another, trained network for this and later positions.
+    """Features that another, trained network computes for this and later positions.
 
-    These features are the activations of the convolutions before that network's heads
-    [Clausen2021], learnt with the mean squared error. Plies after the end of the game have no
-    target. The head teaches the trunk to anticipate the other network's features
-    (docs/auxiliary-features.md).
+    The features are the activations of the convolutions before that network's heads [Clausen2021].
+    The error is the mean squared error. Plies after the end of the game have no target. The head
+    teaches the trunk to anticipate the other network's features (docs/auxiliary-features.md).
     """
 
     name: Literal["features"] = "features"
@@ -296,14 +295,14 @@ class FeaturesHead(Head):
     """Weight of this head's error in the loss. [Clausen2021]: 1."""
 
     source: str = ""
-    """Network whose features are learnt, as RUN or RUN@N, for example runs/small. The network must
-    play the same game. The run keeps a copy of it."""
+    """Network whose features are predicted, as RUN or RUN@N, for example runs/small. It must play
+    the same game. The run keeps a copy of it."""
 
     digest: str = ""
     """Digest of the weights of `source`. Set when the run starts."""
 
     heads: tuple[str, ...] = ()
-    """Heads of `source` whose features are learnt; empty for all heads. [Clausen2021]: policy and
+    """Heads of `source` whose features are predicted; empty for all. [Clausen2021]: policy and
     outcome; the best choice in supervised learning was policy [ClausenCode]."""
 
     width: int = Field(default=0, ge=0)
@@ -311,7 +310,7 @@ class FeaturesHead(Head):
     the small network."""
 
     plies: tuple[Annotated[int, Field(ge=0, le=1000)], ...] = Field(default=(0, 2, 4), min_length=1)
-    """Numbers of plies to look ahead: features are learnt for the positions that many plies later.
+    """Numbers of plies to look ahead; the features are those of positions that many plies later.
     [Clausen2021]: 2, 4; [ClausenCode]: 0, 2, 4."""
 
     is_equivariant: ClassVar[bool] = False
@@ -343,7 +342,7 @@ class FeaturesHead(Head):
         return facts.features.astype(np.float32, copy=False)
 
     def compute_errors(self, prediction: Tensor, target: Tensor) -> Tensor:
-        """Return the mean squared errors of the known features."""
+        """Return the mean squared errors of known features, float32[N]; NaN if there are none."""
         return mean_squared_error(prediction.float(), target)
 
 

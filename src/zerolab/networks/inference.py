@@ -126,7 +126,7 @@ def cuda_graph_batch_size(count: int) -> int:
     """Return the padded batch size for `count` positions on a GPU: 8, 16, 24, 32, 48, 64, 96, ...
 
     Each size needs a CUDA graph, and evaluating a few hundred positions takes as long as evaluating
-    one. There are two sizes per doubling up to 256, and eight above.
+    one. There are two sizes per doubling up to 256, and eight per doubling above.
     """
     doubling = max(32, 1 << (count - 1).bit_length()) // 2
     step = doubling // (2 if doubling < 256 else 8)
@@ -141,12 +141,12 @@ class NetworkEvaluator:
     by `torch.set_num_threads`; parallel threads should use one core each. On a GPU, each calling
     thread uses a separate stream, so that copies and searches of one thread overlap with network
     computations of another. Batches of a recurring size are computed by a CUDA graph, which
-    launches all layers at once (docs/decisions/0082).
+    launches all layers together (docs/decisions/0082).
 
-    If unset, `device` and `precision` come from `default_device` and `default_precision`. bfloat16
-    changes the outputs: on a trained network, priors changed by up to 0.0092 and values by up to
-    0.031. In bfloat16, the outputs for a position did not depend on the batch size; in float32, the
-    last bits did.
+    `device` and `precision` default to `default_device` and `default_precision`. bfloat16 changes
+    the outputs: for a trained network, priors changed by up to 0.0092 and values by up to 0.031. In
+    bfloat16, the outputs for a position did not depend on the batch size; in float32, the last bits
+    did.
     """
 
     def __init__(
@@ -158,7 +158,7 @@ class NetworkEvaluator:
         *,
         is_owned: bool = False,
     ) -> None:
-        """Take the snapshot; an owned network is not copied, since nothing else uses it."""
+        """Take the snapshot; an owned network, used nowhere else, is changed instead of copied."""
         self.game = game
         self.device = device or default_device()
         self.precision = precision or default_precision(self.device)

@@ -225,7 +225,7 @@ _READERS: dict[PlaceKind, tuple[Callable[[Tensor], Tensor], int]] = {
     "columns": (partial(_lines, over=2), 2),
     "rows": (partial(_lines, over=3), 2),
 }
-"""For each kind of place, the function that reads the places, and its values per filter."""
+"""For each kind of place, the function that reads places, and its number of values per filter."""
 
 
 def weights_to_arrays(network: nn.Module) -> dict[str, NDArray[Any]]:

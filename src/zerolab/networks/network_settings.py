@@ -55,7 +55,7 @@ _REQUIRED_OUTPUTS: tuple[EvaluatorOutputName, ...] = ("priors", "values")
 class InputPlane(VariantSettings):
     """Base class of planes that a network computes from the pieces and adds to its input.
 
-    The encoding of a game stays the same, and so does all code that passes positions to networks.
+    The encoding of a game is unaffected, as is all code that passes positions to networks.
     Symmetries act on the encoding, so a plane always describes the board as the network sees it.
     """
 
@@ -270,7 +270,7 @@ class Growth(VariantSettings):
 
     @property
     def epochs_after_growth(self) -> int | None:
-        """Passes over the window to train a grown network; None for the usual number."""
+        """Number of passes over the window for a grown network; None for the usual number."""
         return None
 
     def network_settings(self, initial: NetworkSettings, iteration: int) -> NetworkSettings:

@@ -1,8 +1,8 @@
-"""Objectives of training: the base class of heads, and losses, which combine their errors.
+"""Training objectives: the base class of heads, and the losses that combine the heads' errors.
 
 A head defines the size of its output layer, its training target, its error, and its outputs for a
-search. It is a variant of the setting ``network.heads``. Other packages can add heads as classes
-like those in `networks.heads`, in a module named by the ``zerolab.networks`` entry point.
+search. The setting ``network.heads`` lists the heads of a network. Other packages can add heads as
+classes like those in `networks.heads`, in a module named by the ``zerolab.networks`` entry point.
 
 A loss combines the policy error l_p and the value error l_v. The value error is the error of the
 head that provides the values for a search: ``value`` (squared error) or ``outcome``
@@ -69,7 +69,7 @@ class Head(VariantSettings):
     """Outputs that a search can use."""
     is_equivariant: ClassVar[bool] = True
     """True if a symmetry of the board maps the target of a position to the target of its image. A
-    run with a head that is not equivariant trains on positions only as they were played."""
+    run with a head that is not equivariant uses positions only as they were played."""
     prediction_meaning: ClassVar[str] = ""
     """Meaning of the prediction, written into exported models."""
     fields_set_by_run: ClassVar[tuple[str, ...]] = ()
@@ -94,7 +94,7 @@ class Head(VariantSettings):
     def target_vector_columns(self, options: TargetOptions) -> frozenset[str]:
         """Return the names of the vector columns of `Facts` that the target depends on.
 
-        Vector columns that no head names are empty in batches.
+        Vector columns that no head returns here are empty in batches.
         """
         return frozenset()
 
@@ -196,7 +196,7 @@ LOSSES: Registry[type[Loss]] = Registry("loss")
 
 
 class HeadErrors:
-    """Errors of a network's heads in a batch and their combination into a loss."""
+    """Errors of a network's heads in a batch, and the loss that combines them."""
 
     def __init__(self, loss: Loss, heads: Sequence[Head], errors: ErrorsByHead) -> None:
         self._loss = loss
@@ -235,9 +235,10 @@ def missing_heads(loss: Loss, heads: Sequence[Head]) -> list[str]:
 
 
 def trained_heads(loss: Loss, heads: Sequence[Head]) -> list[str]:
-    """Return the names of the heads that a loss trains, whose errors have a nonzero gradient."""
+    """Return the names of the heads in whose errors the loss has a nonzero gradient."""
     import torch
 
+    # Errors of 1, since the gradient of a product of errors is 0 at 0.
     errors = {head.name: torch.ones(1, requires_grad=True) for head in heads}
     total = HeadErrors(loss, heads, errors).total_loss()
     gradients = torch.autograd.grad(total, list(errors.values()), allow_unused=True)

@@ -2,7 +2,7 @@
 
 The table uses open addressing with linear probing. Its entries are row numbers, and states in the
 rows are compared word by word. Removal closes gaps [Knuth1998, Section 6.4, Algorithm R], so there
-are no deleted entries to slow down later searches.
+are no deleted entries to slow down later lookups.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def empty_hash_table(row_count: int) -> NDArray[np.int32]:
 
 @inlined
 def _home(table, states, row):
-    """Return the entry at which the search for a state begins."""
+    """Return the entry at which the lookup of a state begins."""
     key = np.uint64(0)
     for word in range(states.shape[1]):
         key = mix64(key ^ states[row, word])

@@ -196,7 +196,7 @@ def _transform_actions(action_images, column, symmetries, images):
 class Window:
     """Replay window of positions for training, stored as states rather than planes.
 
-    `size` limits the number of positions, and `merging` combines equal positions. With
+    `size` determines which positions are kept, and `merging` combines equal positions. With
     `has_sampling_weights`, positions are used in proportion to their `Facts.sampling_weights`;
     without it, all are used equally often.
     """
@@ -216,7 +216,7 @@ class Window:
         self._cell_images, self._action_images = compiled_rules.symmetry_tables(game)
 
     def add(self, states: NDArray[np.uint64], facts: Facts) -> None:
-        """Add the positions of the next iteration, uint64[N, words], and remove the oldest."""
+        """Add the next iteration's positions, uint64[N, words]; remove the oldest beyond `size`."""
         columns: Columns = {STATE_COLUMN: states, **facts.columns()}
         if self._merging.merges_across_symmetries:
             columns = canonical_columns(self.game, columns)

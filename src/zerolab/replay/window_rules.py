@@ -224,7 +224,7 @@ class NewestMerging(_ActiveMerging):
     name: Literal["newest"] = "newest"
 
     weight: float = Field(default=0.8, gt=0, le=1)
-    """Share of a new position in the merged row; 1 keeps only the newest. [Clausen2021]: 0.8."""
+    """Weight of a new position in the merged row; 1 keeps only the newest. [Clausen2021]: 0.8."""
 
     def new_position_weights(self, counts: NDArray[np.int32]) -> NDArray[np.float32]:
         return np.full(len(counts), self.weight, np.float32)
@@ -233,8 +233,8 @@ class NewestMerging(_ActiveMerging):
 class MeanMerging(_ActiveMerging):
     """Mean over all positions merged into a row.
 
-    Some facts, such as replies, are missing for some positions. The share of a known value is based
-    on the number of all positions, including those without the fact.
+    Some facts, such as replies, are missing for some positions. The weight of a known value depends
+    on the number of all positions in the row, including those without the fact.
     """
 
     name: Literal["mean"] = "mean"

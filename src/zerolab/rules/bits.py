@@ -1,4 +1,4 @@
-"""Bit operations missing from numba: SIMD over four words, and the n-th set bit.
+"""Bit operations that numba lacks: SIMD on four words, and isolating the n-th set bit.
 
 Lanes are a tuple of four uint64. In compiled code, each operation on lanes is one LLVM vector
 operation, which works on every processor; plain Python processes one word at a time. Use lanes
@@ -149,7 +149,7 @@ _BITS_OF_BYTES = _bits_of_bytes()
 
 @inlined
 def cumulative_byte_popcounts(word):
-    """Return a word whose bytes count the set bits of `word` up to and including each byte."""
+    """Return a word whose byte i is the number of set bits in bytes 0 to i of `word`."""
     word = word - ((word >> _ONE) & _M1)
     word = (word & _M2) + ((word >> np.uint64(2)) & _M2)
     return ((word + (word >> np.uint64(4))) & _M4) * _LOW_BITS

@@ -76,7 +76,7 @@ def _step(direction, columns):
 def _lowest_line_cells(board, step, length):
     """Return the lowest cell of every line of `length` set bits, `step` apart.
 
-    This includes lines that continue around an edge of the board.
+    Lines that wrap around an edge of the board are included.
     """
     line = board
     line_length = 1
@@ -91,8 +91,8 @@ def _lowest_line_cells(board, step, length):
 def has_line(board, rows, columns, length):
     """Return True if a board has a line of at least `length` set cells in any direction.
 
-    Shifting and intersecting also finds lines that continue around an edge of the board. The table
-    of possible starts removes these lines.
+    Shifting and intersecting also finds lines that wrap around an edge of the board. The table of
+    possible starts excludes these lines.
     """
     line = bits.broadcast_lanes(board)
     for stage in range(3):

@@ -2,8 +2,8 @@
 
 A state begins with two words, the mover's pieces and the opponent's pieces. Cell (row, column) is
 bit row * columns + column of each word, so boards have up to 64 cells. Games have the fields
-``rows`` and ``columns``. Symmetries do not change other actions, such as a pass. Games can
-override any method.
+``rows`` and ``columns``. Symmetries leave actions that are not cells, such as a pass, unchanged.
+Games can override any method.
 
 The ``line_...`` functions are solver rules for games that are won by K pieces in a row and in which
 faster wins have higher scores. The `rows` and `columns` arguments describe the layout of a word.
@@ -199,7 +199,7 @@ def line_score_bounds(state, rows, columns, length):
 
 @inlined
 def threat_ordering_score(state, rows, columns, length):
-    """Return 8 per threat of the player who has just moved, minus the mover's open lines."""
+    """Return 8 times the threats of the player who has just moved, minus the mover's open lines."""
     threats = boards.completing_cells(state[1], rows, columns, length)
     count = boards.popcount(threats & empty_cells(state, rows, columns))
     free = boards.full_board(rows, columns) & ~state[1]

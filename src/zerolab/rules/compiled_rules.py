@@ -197,7 +197,7 @@ def encode_batch(
 ) -> NDArray[np.float32]:
     """Return float32[N, planes, rows, columns]: the planes of states, uint64[N, words].
 
-    If `padded` is given, the batch is padded to that length with empty planes.
+    If `padded` is given, the batch is padded to that length with zeros.
     """
     cells = game[0] * game[1]
     out = np.zeros((padded or len(states), encoding.plane_count(game), cells), np.float32)
@@ -280,7 +280,7 @@ class PerftCount(NamedTuple):
 
 @kernel
 def _count_sequences(game, depth, states, masks):
-    """Return the numbers of all sequences and of those that end the game, by depth-first search.
+    """Return the number of action sequences, and of those that end the game, by depth-first search.
 
     Row d of `states` and `masks` is the workspace of ply d.
     """

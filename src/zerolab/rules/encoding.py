@@ -66,8 +66,8 @@ def transform_action(game: Game, symmetry: int, action: int) -> int:
 def canonical_state(game, state, out, workspace):
     """Write the canonical state, the smallest image under all symmetries, to `out`.
 
-    Returns its symmetry. States are compared word by word. `state`, `out` and `workspace` are
-    distinct, uint64[words].
+    Returns the symmetry that maps `state` to it. States are compared word by word. `state`, `out`
+    and `workspace` are distinct arrays, uint64[words].
     """
     copy_row(state, out)
     best = 0

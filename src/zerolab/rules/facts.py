@@ -29,7 +29,7 @@ class ColumnForm(NamedTuple):
     Symmetries also permute the entries per action.
     """
     is_optional: bool = False
-    """True if files leave out the column if it is NaN throughout."""
+    """True if files omit the column when all its values are NaN."""
 
     @property
     def axis_count(self) -> int:
@@ -80,7 +80,7 @@ class ColumnTable:
 
     @classmethod
     def concatenate(cls, parts: Sequence[Self]) -> Self:
-        """Return the rows of all parts."""
+        """Return a table with the rows of all parts, in order."""
         names = [each.name for each in fields(cls)]
         return cls(**{
             name: np.concatenate([getattr(part, name) for part in parts]) for name in names
@@ -147,7 +147,7 @@ VECTOR_COLUMN_NAMES = tuple(
 """Names of the columns with several entries per position."""
 
 _MIN_PRIOR = 1e-6
-"""Lower limit of policies and priors in ratios, which limits a surprise to 13.8."""
+"""Lower limit of policies and priors in ratios, which limits surprises to 13.8 nats."""
 
 
 def policy_surprises(policies: FloatArray, priors: FloatArray) -> NDArray[np.float32]:

@@ -1,4 +1,4 @@
-"""Positions, which have named moves and can be printed or drawn as a board."""
+"""Positions with named moves, which can be printed as text or drawn as board images."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class Position:
 
     @property
     def first_to_move(self) -> bool:
-        """True if X, the player who makes the first action of a game, is to move."""
+        """True if X, the player who moves first in a game, is to move."""
         return (self.ply % 2 == 0) == (self.custom_start is None or self.custom_start.first_to_move)
 
     @property

@@ -47,7 +47,7 @@ class Budget:
         raise NotImplementedError
 
     def grant_more(self, trees: NDArray[np.int64], search: Search) -> NDArray[np.int32]:
-        """Return the number of additional simulations, int32[n]; 0 ends a search."""
+        """Grant searches more simulations; return their numbers, int32[n], 0 to end a search."""
         raise NotImplementedError
 
 
@@ -55,7 +55,7 @@ class BudgetSettings(VariantSettings):
     """Base class of budget settings."""
 
     scales_with_simulations: ClassVar[bool] = True
-    """True if searches become larger with `search.simulations`."""
+    """True if larger values of `search.simulations` make searches larger."""
 
     def check(self, search: SearchSettings) -> None:
         """Raise ValueError, naming the settings, if the budget cannot be used with the search."""
@@ -156,8 +156,8 @@ class KlGainSettings(BudgetSettings):
     previous comparison, or at first with the priors of the visited actions [ClausenCode]. The
     search of a move ends when the divergence falls to a threshold. League players in [Clausen2021]
     use this budget with 50 to 2,000 nodes per move and a clock. With this budget,
-    `search.simulations` applies only to matches and measurements, and to the equivalence of RAVE if
-    that is not set.
+    `search.simulations` applies only to matches and measurements, and as the default of RAVE's
+    `equivalence`.
     """
 
     name: Literal["kl_gain"] = "kl_gain"

@@ -2,8 +2,8 @@
 
 A cached evaluation serves equal positions within a step and in later steps. This does not change
 results if evaluations do not depend on the batch (see `SearchSettings.cache`). The table has a
-fixed size: a position can be stored in any of four adjacent entries. It replaces the one requested
-first or, with several leaves per step, the one not used for longest.
+fixed size. A position can be stored in any of four adjacent entries, where it replaces the position
+that was requested first or, with several leaves per step, the least recently used one.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ _TAG = np.dtype([("request_step", np.int64), ("upper_hash", np.uint32), ("batch_
 
 
 class EvaluationCache(NamedTuple):
-    """Hash table of `size` evaluations, a power of two; probing wraps around at the end.
+    """Hash table of `size` evaluations, where `size` is a power of two; probing wraps around.
 
     `request_step`, `upper_hash` and `batch_row` of an entry are adjacent in memory, as are state,
     value and priors.
@@ -161,7 +161,7 @@ def new_evaluation_cache(
 ) -> EvaluationCache:
     """Allocate a cache for at least `position_count` positions.
 
-    Only the tags are initialised, since an empty entry is never read: clearing all entries would
+    Only the tags are initialised, since empty entries are never read and clearing all entries would
     take longer than a short search.
     """
     size, width = _shape(position_count, word_count, action_count)
@@ -209,7 +209,7 @@ def hash_state(state):
 
 @kernel
 def hash_states(states, hashes):
-    """Write the hashes of uint64[N, words] states into uint64[N]."""
+    """Write the hashes of `states`, uint64[N, words], to `hashes`, uint64[N]."""
     for i in range(states.shape[0]):
         hashes[i] = hash_state(states[i])
 

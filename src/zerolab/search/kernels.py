@@ -107,7 +107,7 @@ def _request_evaluation(
     """Add the leaf at index `at` of a group to the waiting leaves; return the new batch size.
 
     `entry` is the cache entry of an equal position requested in this step or, if cached leaves
-    wait, in an earlier one; or NO_ENTRY.
+    wait, in an earlier one; NO_ENTRY if there is none.
     """
     b = workspace.trees[at]
     node = workspace.nodes[at]
@@ -143,8 +143,9 @@ def _search_group(
 ):
     """Run simulations until every tree of a group is waiting for an evaluation or has finished.
 
-    The first simulations of all trees descend together, later simulations one at a time. Leaves are
-    requested in the order of the trees. Returns the batch size and whether a tree ran out of nodes.
+    The first simulations of all trees descend together, and later ones descend one at a time.
+    Leaves are requested in the order of the trees. Returns the batch size and whether a tree ran
+    out of nodes.
     """
     actions = workspace.legal_mask.shape[0]
     is_full = False

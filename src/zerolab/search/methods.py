@@ -73,7 +73,7 @@ def statistics_width(rule: Any) -> int:
 
 @SELECTION_INTERFACE.declare
 def with_simulations(rule: Any, simulations: int) -> Any:
-    """Return the rule with defaults filled in that depend on the number of simulations per move."""
+    """Return the rule, filling in defaults that depend on the number of simulations per move."""
     raise AssertionError
 
 
@@ -220,7 +220,7 @@ def prepare_root(rule: Any, tree: Any, search_state: Any, options: Any, b: int) 
 
 @ROOT_RULE_INTERFACE.declare
 def descent_start(rule: Any, methods: Any, tree: Any, search_state: Any, b: int) -> int:
-    """Return the node where the selection rule starts: the root, 0, or a child of the root."""
+    """Return the node at which selection starts: the root, node 0, or one of its children."""
     raise AssertionError
 
 

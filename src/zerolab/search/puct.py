@@ -26,9 +26,10 @@ from zerolab.search.values import action_value, draw_contribution, node_value
 
 
 class Puct(NamedTuple):
-    """U(s, a) = Q(s, a) + c * P(s, a) * sqrt(N(s)) / (1 + N(s, a)), with Q in [-1, 1].
+    """Score Q(s, a) + c * P(s, a) * sqrt(N(s)) / (1 + N(s, a)), with Q in [-1, 1].
 
-    N(s) includes the node's own evaluation, so the prior takes effect from the first visit.
+    [Silver2018] calls the second term U(s, a). N(s) includes the node's own evaluation, so priors
+    already decide the first selection.
 
     c: exploration constant. [Wang2019], [Wang2020a], [Wang2020b]: 1.0 ([Wang2020a] sweeps 0.5 to
     2). [Clausen2021]: 3.09, published as 1.545 for Q in [0, 1]; evolved within [0.5, 8].
@@ -97,8 +98,8 @@ class _ZeroFpuRule(_AffineFpuSpecialCase):
 class ParentFpu(NamedTuple):
     """Q(s, a) = V(s) - reduction for unvisited children.
 
-    reduction: difference from the parent's mean value. [Wu2019]: 0.2 times the square root of the
-    visited prior mass.
+    reduction: amount subtracted from the parent's mean value. [Wu2019]: 0.2 times the square root
+    of the visited prior mass, which depends on the node.
     """
 
     reduction: Annotated[float, Field(ge=0, le=2)] = 0.2
@@ -138,7 +139,7 @@ class ActionValuesFpu(NamedTuple):
 
 @register_fpu("action_values", ActionValuesFpu)
 class _ActionValuesFpuRule(FpuRule):
-    """Rule that stores the network's value as a new child's mean value.
+    """Rule that stores the network's action value as the initial mean value of a new child.
 
     The stored value is for the side to move at the child.
     """
@@ -167,10 +168,10 @@ class _ActionValuesFpuRule(FpuRule):
 
 
 class Uct(NamedTuple):
-    """U(s, a) = Q(s, a) + c * sqrt(ln N(s) / N(s, a)), with Q in [-1, 1]; priors are ignored.
+    """Score Q(s, a) + c * sqrt(ln N(s) / N(s, a)), with Q in [-1, 1]; priors are ignored.
 
-    U is infinite for unvisited children, so every child is visited once before any child is visited
-    twice, and first-play urgency has no effect.
+    The score is infinite for unvisited children, so every child is visited once before any child is
+    visited twice, and first-play urgency has no effect.
 
     c: exploration constant. [Kocsis2006]: 2 * C_p = 1.41, with C_p = 1 / sqrt(2), for Q in [0, 1],
     which is 2.83 for Q in [-1, 1].

@@ -27,11 +27,11 @@ _REMAINDER = 2  # distance in columns from a count to its rounding remainder
 
 
 class Rave(NamedTuple):
-    """(1 - beta) * U(s, a) + beta * U_rave(s, a), beta = sqrt(k / (3 * N(s) + k)).
+    """Score (1 - beta) * U(s, a) + beta * U_rave(s, a), with beta = sqrt(k / (3 * N(s) + k)).
 
-    U is the score of `Puct`. U_rave(s, a) = Q_rave + c * P * sqrt(N_rave(s)) / (1 + N_rave) uses
-    the same c, prior and first-play urgency. N_rave(s, a) and Q_rave(s, a) are the number and the
-    mean value of simulations in which the side to move in s played a in s or later.
+    U is the whole score of `Puct`. U_rave(s, a) = Q_rave + c * P * sqrt(N_rave(s)) / (1 + N_rave)
+    uses the same c, prior and first-play urgency. N_rave(s, a) and Q_rave(s, a) are the number and
+    the mean value of the simulations in which the side to move in s played a in s or later.
 
     c: exploration constant. [Wang2020b]: 1.0. equivalence: k, by default the number of simulations
     per move, as in [Wang2020b]; 0 is equivalent to PUCT. all_movers: also count later actions of
@@ -52,7 +52,7 @@ class Rave(NamedTuple):
 
 
 class LiteralReadingRave(NamedTuple):
-    """`Rave` with reading = "literal", a separate type so that other kernels compile without it.
+    """`Rave` with reading = "literal", a separate type, so that other kernels omit its code.
 
     c, equivalence and playout_moves are the same as in `Rave`.
     """
@@ -251,9 +251,9 @@ class RavePolicyRoot(NamedTuple):
     """Policy from the normalised Q_rave, as in line 3 of RAVE's algorithm in [Wang2020b].
 
     The policy is proportional to (Q_rave(s, a) + 1) / 2 for actions with N_rave(s, a) > 0, or to
-    visits if Q_rave is -1 for all of these. This policy is the training target; the move is sampled
-    from it or is its most probable action. Simulations are distributed as with `puct`. Needs the
-    `rave` selection rule.
+    the visit counts if Q_rave is -1 for all of these. This policy is the training target; the move
+    is sampled from it or is its most probable action. Simulations are distributed as with `puct`.
+    Needs the `rave` selection rule.
     """
 
 

@@ -132,7 +132,7 @@ def evaluate_plan(game, root, key, playouts, workspace):
     """Return the fitness of a plan: the mean of Q / h over its playouts [Wang2020b].
 
     Q is the outcome of a game and h is its length in plies. `workspace` contains the genes of the
-    plan, uint64[horizon], two states for playouts, uint64[words], and the moves of `rules.playout`,
+    plan, uint64[horizon]; two states for playouts, uint64[words]; and the moves of `rules.playout`,
     int32[1 + MAX_PLIES].
     """
     total = 0.0

@@ -1,7 +1,7 @@
 """Root rules: PUCT with Dirichlet noise and forced playouts, and Gumbel [Danihelka2022].
 
 Gumbel plans all root simulations in advance. Its policy improves on the prior even if only some
-actions have been visited, so a few simulations provide a useful training target.
+actions have been visited, so even a few simulations provide a useful training target.
 """
 
 from __future__ import annotations
@@ -31,8 +31,9 @@ class GumbelRoot(NamedTuple):
     the logarithm of the prior [Danihelka2022, Algorithms 1 and 2]. The move with the highest score
     among the most visited actions is played; in searches without noise, sampled moves follow the
     policy instead. Policies are softmax(logits + sigma(completed Q)), where unvisited actions have
-    the value v_mix [Danihelka2022, Eq. 33]. Searches start from bare roots: trees are not kept
-    between moves even with `reuse_tree`. Below the root, the selection rule applies.
+    the value v_mix [Danihelka2022, Eq. 33]. Searches start from bare roots, so
+    trees are not kept between moves, even with `reuse_tree`. Below the root, the selection rule
+    applies.
 
     considered: maximum number of sampled actions. [Danihelka2022]: 16. visit_weight: c_visit.
     [Danihelka2022], [mctx]: 50. value_scale: c_scale. [Danihelka2022]: 1 in board games, 0.1 on
@@ -215,7 +216,7 @@ class _GumbelRootRule:
 
 
 class PuctRoot(NamedTuple):
-    """Selection by the same rule as below the root, with policies proportional to visits.
+    """Selection by the same rule as below the root, with policies proportional to visit counts.
 
     forced_playouts: k of [Wu2019, Section 3.2]; 0 disables forced playouts. In searches with noise,
     every visited child of the root receives at least sqrt(k * P(s, a) * sum_b N(s, b)) visits,

@@ -1,4 +1,4 @@
-"""Functions that set, advance and read the roots of trees; search results; views of nodes."""
+"""Functions that set, advance and read the roots of trees, search results, and views of nodes."""
 
 from __future__ import annotations
 
@@ -108,7 +108,8 @@ def _searched_child(tree, b, action):
 def advance(game, tree, trees, actions, keep_subtrees):
     """Play an action at the root of each tree and make the resulting child the new root.
 
-    The child's subtree is kept if it has been searched and `keep_subtrees` is true.
+    `trees` and `actions` are int64[n]. A child's subtree is kept if it has been searched and
+    `keep_subtrees` is true.
     """
     moved = np.empty(tree.parent.shape[1], np.int32)
     state = np.empty(rules.word_count(game), np.uint64)
@@ -134,7 +135,7 @@ def _unexpand(selection, tree, b, node):
 
 @inlined
 def _scale_children(fpu, tree, b, node, total):
-    """Scale the children's visits, whose sum is `total`, to a sum of the node's visits minus 1.
+    """Scale the children's visits from the sum `total` to a sum of the node's visits minus 1.
 
     Rounding preserves the sum, and no child gains visits. The subtracted visit is the node's own
     evaluation.

@@ -229,7 +229,7 @@ class Search:
         return self._search_state.leaf_states[: int(rows)]
 
     def expand_and_backup(self, evaluation: Evaluation) -> None:
-        """Expand all waiting leaves and back up their values; some may have cached evaluations."""
+        """Expand all waiting leaves and back up their values, some of which may be cached."""
         if not self._search_state.waiting_count.any():
             return
         start = perf_counter()

@@ -1,7 +1,8 @@
 """Search settings, with values from the papers, and settings that differ between trees.
 
-The rules with one value per tree are `Puct`, `FixedFpu` and `DrawValueUtility` with arrays in place
-of numbers. They are separate types, so that kernels for other searches are compiled without them.
+`PuctPerTree`, `FixedFpuPerTree` and `DrawValueUtilityPerTree` have an array, with one value per
+tree, in place of a number. They are separate types, so that kernels for other searches are compiled
+without them.
 """
 
 from __future__ import annotations
@@ -63,15 +64,15 @@ class RootNoise(Settings):
     """Weight of the visits that a root with noise inherits from the tree of the previous move. 1
     keeps all visits, which dampens the noise; values between 0 and 1 discount the visits
     (docs/decisions/0011). 0 discards the subtree after every move, even before a search without
-    noise, such as a quick one of `playout_cap`; its evaluations stay in the cache. No effect if
-    `noise.fraction` is 0."""
+    noise, such as a quick search of `playout_cap`; the evaluations of the subtree stay in the
+    cache. No effect if `noise.fraction` is 0."""
 
 
 class SearchSettings(Settings):
     """Settings of the search for a move."""
 
     simulations: int = Field(default=100, ge=1, le=1_000_000)
-    """m: simulations per move, each of which visits a child of the root. [Wang2019],
+    """m: simulations per move. The evaluation of a new root does not count as one. [Wang2019],
     [Wang2020a], [Wang2020b]: 100 ([Wang2020a] sweeps 25 to 200). [Clausen2021]: 343."""
 
     selection: variant_annotation(SELECTION_SETTINGS) = Field(  # type: ignore[valid-type]
@@ -169,8 +170,8 @@ class SearchSettings(Settings):
     def check_self_play(self) -> None:
         """Raise ValueError, naming the settings, if root noise and root rule are incompatible.
 
-        This applies only to self-play: players without noise can use any root rule, so a match can
-        use a different root rule from training.
+        This applies only to self-play. Players without noise can use any root rule, so a match can
+        use a root rule other than the one used in training.
         """
         if self.noise.fraction > 0 and plans_ahead(self.root.build()):
             raise ValueError(
@@ -206,7 +207,7 @@ def _with_playouts(simulations: int, selection: str) -> SearchSettings:
 
 
 class PerTreeSettings(NamedTuple):
-    """Settings of B trees; None if the value in `SearchSettings` applies to all trees.
+    """Settings of B trees. A field is None if the value in `SearchSettings` applies to all trees.
 
     An element can be changed whenever its tree is not being searched.
     """

@@ -1,6 +1,6 @@
 """Parts of a simulation: descent to a leaf, expansion and backup.
 
-All functions are inlined into kernels. The trees of a group take turns to descend one level.
+All functions are inlined into kernels. The trees of a group take turns descending one level.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ EXPECTED_CHILDREN = 8
 _TIES = 1 << 40
 """Constant folded into a playout stream to derive the stream that breaks ties.
 
-Simulations use smaller numbers.
+Simulations fold in smaller numbers.
 """
 
 
@@ -102,9 +102,9 @@ def _prepare_root_once(methods, tree, search_state, options, b):
 def gather_trees(tree, search_state, begin, end, workspace):
     """Collect the trees from `begin` to `end` - 1 that have simulations to run.
 
-    Each has room for all leaves of a step: memory grows with the fullest tree, so a step that it
-    could cut short would depend on other trees. Returns the number of collected trees and whether a
-    tree ran out of nodes.
+    Trees without room for all leaves of a step are left out. Memory grows with the fullest tree, so
+    if a lack of room cut steps short, the result for a tree would depend on other trees. Returns
+    the number of collected trees and whether a tree ran out of nodes.
     """
     actions = workspace.legal_mask.shape[0]
     leaves = search_state.waiting_leaves.shape[1]
@@ -181,7 +181,7 @@ _GATHER = np.uint64(0x0102040810204080)
 
 @inlined
 def _pack_bits(words, start):
-    """Pack 64 bytes of uint64[n] from byte `start`, each 0 or 1, into 64 bits."""
+    """Pack the 64 bytes of uint64[n] that begin at byte `start`, each 0 or 1, into 64 bits."""
     bits = np.uint64(0)
     first = start // 8
     for i in range(min(8, words.shape[0] - first)):
@@ -194,7 +194,7 @@ def _pack_bits(words, start):
 def _expand(tree, b, node, priors, workspace):
     """Add a child to a node for every legal action in `workspace.legal_mask`.
 
-    Priors are renormalised, or equal if their sum is zero or not finite.
+    Priors are renormalised, or set to equal values if their sum is zero or not finite.
     """
     first = assume_non_negative(tree.node_count[b])
     count = assume_non_negative(0)

@@ -1,4 +1,4 @@
-"""Options of simulations: MCTS-Solver [Winands2008], with proven node results, and virtual loss.
+"""Options of simulations: MCTS-Solver [Winands2008], which proves results, and virtual loss.
 
 A node is proven when its game is over, when one of its actions is a proven win, or when all its
 actions are proven. The simulation that completes a proof propagates it up the tree and backs up the

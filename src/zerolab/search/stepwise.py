@@ -199,6 +199,6 @@ def checked_stepwise_settings(settings: Settings | None, name: str) -> SearchSet
         if value not in possible:
             names = " or ".join(str(each) for each in possible)
             raise UserError(
-                f"{name}: {key} = {quoted(value)}: expected {names} to show single simulations"
+                f"{name} has {key} = {quoted(value)}: expected {names} to show single simulations"
             )
     return settings

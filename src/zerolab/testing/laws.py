@@ -41,7 +41,7 @@ def check_registration(game: Game) -> None:
 
 
 def check_start(game: Game) -> None:
-    """Check that the initial position is fully written, is ongoing, and has several actions."""
+    """Check that the initial position is fully written, is ongoing, and has at least 2 actions."""
     state, expected = garbage_state(game), compiled_rules.start(game)
     compiled_rules.write_start(game, state)
     expect(np.array_equal(state, expected), game, "start does not write every word of `out`")
@@ -49,7 +49,7 @@ def check_start(game: Game) -> None:
     is_ongoing = outcome == ONGOING
     expect(is_ongoing, game, f"the initial position has the outcome {outcome}, not ONGOING (2)")
     count = int(compiled_rules.legal(game, state).sum())
-    expect(count > 1, game, f"the initial position has {count} legal actions; expected several")
+    expect(count > 1, game, f"the initial position has {count} legal actions; expected at least 2")
 
 
 def check_legal(game: Game) -> None:
@@ -98,7 +98,7 @@ def check_outcome(game: Game) -> None:
 
 
 def check_games_end(game: Game) -> None:
-    """Check that random games end, which `random_games` asserts."""
+    """Check that random games end, by playing them with `random_games`."""
     random_games(game)
 
 
@@ -229,7 +229,7 @@ def check_scores(game: Game) -> None:
 
 
 _MAX_POSITIONS = 150
-"""Maximum number of positions in the search of a position; larger searches are skipped."""
+"""Maximum number of positions searched from a sample position; larger searches are skipped."""
 
 
 def check_solver_moves(game: Game) -> None:

@@ -204,7 +204,7 @@ def check_playout(game: Game) -> None:
         _play_out(game, sample.state, keys, garbage_state(game), moves, repeated)
         expect(np.array_equal(before, sample.state), sample, "playout changes the state")
         is_reproducible = np.array_equal(results, repeated)
-        expect(is_reproducible, sample, "playout depends on more than its stream")
+        expect(is_reproducible, sample, "playout depends on more than the state and the stream")
         invalid = sorted(set(results.tolist()) - {WIN, DRAW, LOSS})
         expect(not invalid, sample, f"playout returns {invalid}; expected -1, 0 or 1")
         replayed = np.empty(_PLAYOUTS, np.int64)
@@ -236,7 +236,7 @@ def _require_uniform(game: Game, count: int, ranks: NDArray[np.int64]) -> None:
 
 
 def check_playout_mean(game: Game) -> None:
-    """Check the mean outcome of playouts against games played with `legal` and `apply`."""
+    """Compare the mean outcome of playouts with that of games played with `legal` and `apply`."""
     mask = np.empty(rules.action_count(game), np.bool_)
     # Bound on the difference between two means of values in [-1, 1] [Hoeffding1963].
     bound = math.sqrt(4 * _LOG_RARITY / _PLAYOUTS)

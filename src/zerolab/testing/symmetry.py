@@ -102,7 +102,7 @@ def _image(sample: SamplePosition, symmetry: int) -> State:
 
 
 def _check_planes(sample: SamplePosition, image: State, symmetry: int, cells: NDArray[Any]) -> None:
-    """Check the planes of the image against planes permuted with `transform_cell`.
+    """Check that the planes of the image are those of the position, permuted with `transform_cell`.
 
     Training permutes planes in the same way.
     """
