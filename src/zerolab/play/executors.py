@@ -80,7 +80,7 @@ class Executor(Protocol):
         """Play batches of games and return their results in order.
 
         `play` must be a module-level function. It may be called with any number of consecutive
-        batches. An exception in `report` stops everything.
+        batches. An exception raised by `report` stops all batches.
         """
         ...
 
@@ -109,7 +109,7 @@ class BackgroundExecutor:
     background_executor = None
 
     def __init__(self, run: Callable[..., list[Any]]) -> None:
-        """Use the `run` method of the other executor, with a low priority if it supports those."""
+        """Use the other executor's `run` method, at low priority if it supports priorities."""
         self._run = run
 
     def run(
@@ -177,7 +177,7 @@ class ProcessExecutor:
 
     @property
     def background_executor(self) -> Executor | None:
-        """Executor for the same processes; None if they use the cores on which networks learn."""
+        """Executor for the same processes; None if they use the cores that training needs."""
         return BackgroundExecutor(self.run) if self._uses_gpu else None
 
     def run(
@@ -306,7 +306,7 @@ def _send_progress(number: int, progress: PlayProgress) -> None:
     """Send the progress of a batch, without the latest game if the message would be too long.
 
     Short messages are written whole or not at all, so processes need no lock. A process that is
-    ended while it holds a lock would block the others.
+    ended while holding a lock would block the others.
     """
     message = pickle.dumps((number, progress))
     if len(message) > _ATOMIC_BYTES:
@@ -315,7 +315,7 @@ def _send_progress(number: int, progress: PlayProgress) -> None:
 
 
 def executor_for(agents: Iterable[Agent], preferred: Executor) -> Executor:
-    """Return the preferred executor; `THREAD_EXECUTOR` if an agent cannot play elsewhere."""
+    """Return the preferred executor, or `THREAD_EXECUTOR` if an agent cannot play elsewhere."""
     if preferred is THREAD_EXECUTOR or all(map(is_portable, agents)):
         return preferred
     return THREAD_EXECUTOR

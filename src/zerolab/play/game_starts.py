@@ -1,7 +1,7 @@
 """Starts of self-play games: the initial position, random plies, or positions from earlier games.
 
 The setting `selfplay.start` selects one of the types in `GAME_STARTS`. Other packages can add a
-type by registering it in a module named in the ``zerolab.play`` entry-point group.
+type by registering it in a module that is listed in the ``zerolab.play`` entry-point group.
 
 A game that begins at a position of an earlier game contains the moves that lead there. These moves
 are recorded like the other moves, but neither searched nor used for training.
@@ -251,7 +251,7 @@ def _random_ply_count(key, max_plies):
 
 @kernel
 def draw_random_ply_counts(keys, max_plies, counts):
-    """Write each game's number of random plies, int64[n]; `keys` uint64[n] are random streams."""
+    """Write the number of random plies of n games with streams `keys`, uint64[n], to `counts`."""
     for i in range(keys.shape[0]):
         counts[i] = _random_ply_count(keys[i], max_plies)
 

@@ -1,4 +1,4 @@
-"""Observers of moves, of finished games and of resignations in self-play."""
+"""Observers of moves and of finished games, and resignation in self-play."""
 
 from __future__ import annotations
 

@@ -254,7 +254,10 @@ class GoodnessOfFit(NamedTuple):
 
     @property
     def p_value(self) -> float | None:
-        """Probability of a fit at least this bad by chance; None without degrees of freedom."""
+        """Probability of a fit at least this bad by chance.
+
+        None unless `degrees_of_freedom` is positive.
+        """
         if self.degrees_of_freedom <= 0:
             return None
         from scipy.special import chdtrc  # noqa: PLC0415  slow to import
@@ -289,7 +292,7 @@ def _residual(pair: PairResult, difference: float, ratings: Ratings) -> PairResi
 
 
 _MIN_VARIANCE = 1e-12
-"""Lower bound on the variance, for players so far apart that rounding makes results certain."""
+"""Lower bound on the variance, for Elo so far apart that rounding makes the result certain."""
 
 
 def _expectation(difference: float, ratings: Ratings) -> tuple[float, float]:

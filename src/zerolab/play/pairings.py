@@ -199,7 +199,7 @@ twenty leaves it ongoing, a thousand attempts almost certainly suffice."""
 
 @kernel
 def _draw_openings(game, keys, openings):
-    """Draw legal actions uniformly, starting over if a game ends; return whether that succeeded."""
+    """Write random openings, int64[n, plies], redrawing any that ends the game; return success."""
     plies = openings.shape[1]
     for i in range(keys.shape[0]):
         drawn = 0

@@ -141,7 +141,7 @@ class PositionSearch:
         self._searched = np.zeros(slots, np.int64)
 
     def search_states(self, states: NDArray[np.uint64], stop: Event) -> PositionResults:
-        """Search ongoing states uint64[n, words].
+        """Search n ongoing states, uint64[n, words], and return their results.
 
         Once `stop` is set, the searches end early and the returned results are incomplete.
         """

@@ -97,7 +97,7 @@ class RayExecutor:
         if self._shape.has_gpu != learns_on_gpu:
             places = "GPUs" if self._shape.has_gpu else "CPUs"
             message(
-                f"actors play on {places}, but this machine learns on {default_device().type}:"
+                f"actors play on {places}, but this machine trains on {default_device().type}:"
                 " games differ from those without --ray"
             )
         self._remote = self._shape.ray_actor_class()
@@ -141,7 +141,7 @@ class RayExecutor:
     def background_executor(self) -> Executor | None:
         """Executor on the same actors that plays its chunks only when no other chunks are waiting.
 
-        None if the actors use the cores on which this process learns.
+        None if the actors use the cores on which this process trains.
         """
         is_competing = self._cluster.is_local and not self._shape.has_gpu
         return None if is_competing else BackgroundExecutor(partial(self.run, priority=1))
@@ -166,7 +166,7 @@ class RayExecutor:
         *,
         priority: int = 0,
     ) -> list[Any]:
-        """Play each batch in an actor, in ascending order of `priority`; return ordered results.
+        """Play each batch in an actor, low `priority` values first; return the results in order.
 
         Raises UserError if a chunk fails or the cluster is lost.
         """
@@ -307,7 +307,7 @@ class RayExecutor:
         except UserError as error:
             self._actors.remove(actor)
             self._refused.append((node, actor.handle))
-            self._message(f"leaving out an actor: {error}")
+            self._message(f"an actor is not used: {error}")
             if self._first is None and not self._actors:
                 self._fail(str(error))
             return

@@ -183,7 +183,7 @@ _AGENT_FILE_KIND = "agent"
 """Kind of agent files."""
 AGENT_SUFFIX = ".zerolab"
 MAX_AGENT_BYTES = 64 << 20
-"""Maximum size of an agent file, enough for 16 million weights."""
+"""Maximum size of an agent file in bytes, enough for 16 million weights."""
 
 MAX_PRINTABLE_LENGTH = 250
 """Maximum length of a `PrintableText`, in characters."""

@@ -85,7 +85,7 @@ MAX_TREND_VALUES = 40
 
 
 def trend_of_run(records: Sequence[Record]) -> Trend:
-    """Return a run's accuracy on solved positions if measured several times, else its loss."""
+    """Return a run's accuracy on solved positions if measured more than once, or else its loss."""
     accuracies = [r.search_strong for r in records if isinstance(r, AccuracyRecord)]
     if len(accuracies) > 1:
         return Trend("accuracy", _thinned(accuracies))
