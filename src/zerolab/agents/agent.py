@@ -375,7 +375,7 @@ def _must_select(variant: VariantSettings, former: object) -> bool:
 
 
 def check_program_starts(agent: Agent) -> None:
-    """Start and end the program of an agent; raise UserError if it cannot play the game."""
+    """Start and stop the program of an agent; raise UserError if it cannot play the game."""
     player = agent.new_player()
     try:
         player.start(1)

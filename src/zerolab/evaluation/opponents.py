@@ -196,7 +196,7 @@ def _blunder_rate(
 
 
 def json_value(value: Any) -> Any:
-    """Return an object for JSON, with nested NamedTuples converted to dictionaries."""
+    """Return a value that JSON can represent, with nested NamedTuples as dictionaries."""
     if isinstance(value, MeanEstimate):
         return value.as_dict()
     if hasattr(value, "_asdict"):

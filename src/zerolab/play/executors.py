@@ -67,7 +67,7 @@ class Executor(Protocol):
 
     @property
     def background_executor(self) -> Executor | None:
-        """Executor for games that are not needed yet; None if they would only delay others."""
+        """Executor for games not needed yet; None if such games would only delay others."""
         ...
 
     def run(
@@ -104,7 +104,7 @@ THREAD_EXECUTOR = ThreadExecutor()
 
 
 class BackgroundExecutor:
-    """Executor for games that are not needed yet, which another executor plays."""
+    """Executor that passes games that are not needed yet to another executor."""
 
     background_executor = None
 
@@ -169,7 +169,7 @@ class ProcessExecutor:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End the processes, even in the middle of a game; calls of `run` then raise UserError."""
+        """Terminate the processes, even during a game; calls of `run` then raise UserError."""
         self._pool.stop()
         self._pool.join()
         self._reader.close()
@@ -187,9 +187,9 @@ class ProcessExecutor:
         batches: Sequence[GameBatch],
         report: PlayProgressCallback = lambda _: None,
     ) -> list[Any]:
-        """Play each batch in a process; raise UserError if a process dies or is ended.
+        """Play each batch in a process; raise UserError if a process dies or is terminated.
 
-        An exception ends the processes that are still playing a batch; new processes replace them.
+        An exception terminates the processes that are still playing a batch; new ones replace them.
         """
         from pebble import ProcessExpired  # noqa: PLC0415  few commands need it
 
@@ -257,7 +257,7 @@ def _start_playing_process(writer: Connection, device: str) -> None:
 
     exit_with_parent()
     os.environ[DEVICE_VARIABLE] = device
-    # As in the process that learns: other algorithms would change the last bits.
+    # As in the training process: other algorithms would change the last bits.
     torch.backends.cudnn.deterministic = True
     torch.set_num_threads(1)
     _writers.append(writer)
@@ -306,7 +306,7 @@ def _send_progress(number: int, progress: PlayProgress) -> None:
     """Send the progress of a batch, without the latest game if the message would be too long.
 
     Short messages are written whole or not at all, so processes need no lock. A process that is
-    ended while holding a lock would block the others.
+    terminated while holding a lock would block the others.
     """
     message = pickle.dumps((number, progress))
     if len(message) > _ATOMIC_BYTES:

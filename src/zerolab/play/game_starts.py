@@ -1,7 +1,7 @@
 """Starts of self-play games: the initial position, random plies, or positions from earlier games.
 
 The setting `selfplay.start` selects one of the types in `GAME_STARTS`. Other packages can add a
-type by registering it in a module that is listed in the ``zerolab.play`` entry-point group.
+type by registering it in a module named in the ``zerolab.play`` entry-point group.
 
 A game that begins at a position of an earlier game contains the moves that lead there. These moves
 are recorded like the other moves, but neither searched nor used for training.
@@ -91,7 +91,7 @@ class ArchiveStart(GameStart):
     mistakes and from positions that the network misjudges. Weighting by disagreement is zerolab's
     variant.
 
-    The other games begin as usual. Available only in the episodic and continuous modes.
+    The other games begin as with `initial`. Available only in the episodic and continuous modes.
     """
 
     name: Literal["archive"] = "archive"
@@ -258,7 +258,7 @@ def draw_random_ply_counts(keys, max_plies, counts):
 
 @kernel
 def _draw_random_plies(game, states, max_plies, plies, keys, actions):
-    """Draw actions int64[n] for games at a random ply, and write NO_ACTION for other games."""
+    """Write random actions, int64[n], where the next ply is random, and NO_ACTION elsewhere."""
     for i in range(keys.shape[0]):
         actions[i] = NO_ACTION
         if plies[i] < _random_ply_count(keys[i], max_plies):

@@ -91,7 +91,7 @@ class GameRecorder:
 
 @kernel
 def draw_resignation_free_games(keys, share, played_on):
-    """Draw which games continue without resignations, and write the mask to `played_on`, bool[n].
+    """Draw the games in which no player may resign, and write the mask to `played_on`, bool[n].
 
     `keys` uint64[n] are the random streams of the games.
     """

@@ -56,7 +56,7 @@ _CLOSE_SECONDS = 5.0
 """Maximum wait for the dispatching thread, which hangs if the head of the cluster is lost."""
 _SILENCE_SECONDS = 30.0
 """Time without an answer after which the head of the cluster is considered lost; Ray itself would
-end this process after a minute."""
+terminate this process after a minute."""
 _PROGRESS_SECONDS = 1.0
 _POLLED_ACTORS = 100
 """Maximum number of actors asked for their progress per `_PROGRESS_SECONDS`."""
@@ -392,7 +392,7 @@ class RayExecutor:
                 self._chunks[number].progress = progress
 
     def _fail(self, reason: str) -> None:
-        """End all jobs with the error `reason`, and refuse new ones."""
+        """End all jobs with the error `reason`, and reject new ones."""
         with self._lock:
             self._error = UserError(f"{reason}; the run can be resumed, with or without --ray")
             for chunk in self._chunks.values():

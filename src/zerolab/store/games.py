@@ -162,7 +162,7 @@ class GameStore:
         self._run = run
 
     def write_stage(self, iteration: int, stage: str, games: Iterable[GameRecord]) -> None:
-        """Add or replace a stage in one transaction, which is on disk when this returns."""
+        """Add or replace a stage in one transaction, which is on disk once this returns."""
         self.write_stages([(iteration, stage, games)])
 
     def write_stages(self, stages: Iterable[tuple[int, str, Iterable[GameRecord]]]) -> None:

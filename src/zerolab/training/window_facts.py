@@ -82,9 +82,9 @@ def _facts(facts: Mapping[str, NDArray[Any]], vector_columns: Container[str]) ->
 def _sampling_weights(
     surprises: FloatArray, full: NDArray[np.bool_], weight: float
 ) -> NDArray[np.float64]:
-    """Return float64[N]: (1 - weight) + weight * surprise / mean of the fully searched moves.
+    """Return float64[N]: (1 - weight) + weight * surprise / mean surprise.
 
-    This is policy surprise weighting [KataGoMethods].
+    The mean is over the fully searched moves. This is policy surprise weighting [KataGoMethods].
     """
     precise = surprises.astype(np.float64)
     mean = precise[full].mean() if full.any() else 0.0
