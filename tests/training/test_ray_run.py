@@ -222,7 +222,7 @@ def test_actor_with_other_game_file_is_not_used(executor, monkeypatch):
     use_actors(executor, 1)
     executor._count = 2
     wait_for(lambda: executor._refused and messages, 300)
-    (message,) = [each for each in messages if "leaving out" in each]
+    (message,) = [each for each in messages if "is not used" in each]
     assert "game file" in message
     assert "instead of other" in message
     assert executor.actor_count == 1

@@ -231,9 +231,9 @@ class SearchOptions(SearchSettings):
     """Options of an agent that searches."""
 
     temperature_plies: int = Field(default=0, ge=0)
-    """Number of initial plies whose moves are sampled, for variety, in proportion to the visits, or
-    to the root rule's own weights if it defines any; afterwards, the move with the highest weight
-    is played. Proven losses are avoided, and the quickest known win is chosen."""
+    """Number of initial plies whose moves are sampled, for variety, in proportion to visit counts,
+    or to the root rule's own weights if it defines any; afterwards, the move with the highest
+    weight is played. Proven losses are avoided, and the quickest known win is chosen."""
 
     @property
     def search_settings(self) -> SearchSettings:
@@ -375,7 +375,7 @@ def _must_select(variant: VariantSettings, former: object) -> bool:
 
 
 def check_program_starts(agent: Agent) -> None:
-    """Start and end the program of an agent; raise UserError if it cannot play the game."""
+    """Start and stop the program of an agent; raise UserError if it cannot play the game."""
     player = agent.new_player()
     try:
         player.start(1)

@@ -270,7 +270,7 @@ def has_exact_values(analysis: Analysis) -> bool:
 
 
 def value_text(analysis: Analysis) -> str:
-    """Return the signed value, as an integer if exact, else with two decimals; "" if unknown."""
+    """Return the signed value, an integer if exact, otherwise with two decimals; "" if unknown."""
     value = analysis.value
     return "" if value is None else signed_number(value, 0 if has_exact_values(analysis) else 2)
 

@@ -200,7 +200,7 @@ class StoredAgentKind(AgentKind):
 
 
 def read_agent_file(path: Path, digest_prefix: str = "") -> CheckedAgent:
-    """Return the agent in a file whose digest begins with `digest_prefix`.
+    """Return the agent in a file; its digest must begin with `digest_prefix`.
 
     Raises UserError for a missing file, an invalid agent, or a different digest.
     """

@@ -1,4 +1,4 @@
-"""Players that search for every move, or play by a network's policy without search."""
+"""Players that search before every move, or choose moves from a network's policy without search."""
 
 from __future__ import annotations
 
@@ -135,7 +135,10 @@ class SearchPlayer:
         return slots[~extended]
 
     def grant_simulations(self, slots: Slots) -> NDArray[np.int32]:
-        """Return the number of additional simulations for finished searches, int32[n]."""
+        """Grant finished searches more simulations from their budgets; return how many, int32[n].
+
+        The number is 0 where the budget grants no more.
+        """
         return self.budget.grant_more(slots, self.search)
 
     def decide(self, slots: Slots) -> Actions:
@@ -145,7 +148,7 @@ class SearchPlayer:
         return self.search.choose(slots, self._keys[slots], self.is_sampled(slots))
 
     def is_sampled(self, slots: Slots) -> NDArray[np.bool_]:
-        """Return whether to sample the next move in proportion to its weight, bool[n]."""
+        """Return, for each slot, whether to sample the next move by the move weights, bool[n]."""
         return self._plies[slots] < self._temperature_plies
 
     def advance(self, slots: Slots, actions: Actions) -> None:
@@ -207,7 +210,7 @@ class PolicyPlayer:
         states: NDArray[np.uint64],
         keys: NDArray[np.uint64],
     ) -> Actions:
-        """Choose actions by the network's priors, float32[n, actions]."""
+        """Return actions chosen by the network's priors, float32[n, actions]."""
         chosen = np.empty(len(slots), np.int64)
         sample = self._plies[slots] < self._temperature_plies
         _choose_by_priors(self._game, states, priors, keys, sample, chosen)
@@ -219,7 +222,12 @@ class PolicyPlayer:
 
 @kernel
 def _choose_by_priors(game, states, priors, keys, sample, chosen):
-    """Choose legal actions, uniformly if the priors of all legal actions are zero."""
+    """Write a legal action for each of n states to `chosen`, int64[n].
+
+    Where `sample`, bool[n], is set, actions are sampled in proportion to the priors. Elsewhere, an
+    action with the highest prior is chosen, ties at random. If all priors of the legal actions are
+    0, the choice is uniform.
+    """
     weights = np.empty(priors.shape[1], np.float64)
     mask = np.empty(priors.shape[1], np.bool_)
     for i in range(states.shape[0]):

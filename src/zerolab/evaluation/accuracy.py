@@ -62,7 +62,7 @@ class MoveChoices(NamedTuple):
 
 def network_choices(evaluator: Evaluator, positions: SolvedPositions) -> MoveChoices:
     """Return the legal move with the highest prior, and the network's value, for each position."""
-    from zerolab.networks.inference import limit_torch_threads  # noqa: PLC0415  imports torch, slowly
+    from zerolab.networks.inference import limit_torch_threads  # noqa: PLC0415  slow import
 
     actions = np.empty(len(positions), np.int64)
     values = np.empty(len(positions), np.float32)

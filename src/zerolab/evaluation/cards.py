@@ -349,7 +349,7 @@ class AgentWithCard(NamedTuple):
 
     @property
     def measured_shares(self) -> dict[str, MeasuredShare]:
-        """Numbers on the card, by meaning."""
+        """Measured shares on the card, by name."""
         return {} if self.card is None else dict(card_measured_shares(self.card))
 
 
@@ -362,7 +362,7 @@ class CardComparison(NamedTuple):
     """Statement on a card, compared with a repeated measurement."""
 
     quantity: str
-    """Meaning of the number compared, such as "strong moves, search"."""
+    """Name of the number compared, such as "strong moves, search"."""
     stated: Cell
     measured: Cell
     agrees: bool
@@ -385,7 +385,7 @@ def compare_cards(card: AgentCard, remeasured: AgentCard) -> list[CardComparison
 
 
 def card_measured_shares(card: AgentCard) -> Iterator[tuple[str, MeasuredShare]]:
-    """Yield the meaning and the value of each number on a card."""
+    """Yield the name and the value of each measured share on a card."""
     if card.accuracy is not None:
         for player in ("network", "search"):
             moves: GoodMoveShares | None = getattr(card.accuracy, player)

@@ -289,7 +289,7 @@ _ONE_PER_GAME_CLASSES: tuple[type[_SolverPlayer], type[_Collector]] = (
 
 
 def _uniform(keys: NDArray[np.uint64]) -> NDArray[np.float64]:
-    """Return a uniformly random number in [0, 1) for each random-stream key."""
+    """Return uniformly random numbers in [0, 1), float64[n], one per stream key, uint64[n]."""
     return (keys >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 

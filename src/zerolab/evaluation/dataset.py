@@ -205,7 +205,7 @@ def stored_share(path: Path, position_count: int) -> float:
     """Return the share of `position_count` positions that is stored in parts, from 0 to 1.
 
     The share is an estimate, which assumes that all parts have as many new positions as the first
-    one listed. It is 0 without readable parts.
+    one listed. It is 0 if there are no parts or the first one cannot be read.
     """
     parts = list(_sibling(path, ".parts").glob("*.parquet"))
     if not parts:
@@ -344,7 +344,7 @@ def _oracle(chunk: _Chunk) -> Oracle:
 
 @lru_cache(maxsize=1)
 def unlimited_oracle(game: str, make_oracle: OracleFactory) -> Oracle:
-    """Return this process's budget-free oracle for the game with the given name."""
+    """Return this process's oracle without a budget for the game with the given name."""
     return make_oracle(parse_game(game), UNLIMITED_BUDGET)
 
 

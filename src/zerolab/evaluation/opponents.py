@@ -185,7 +185,7 @@ def _blunder_rate(
 ) -> MeanEstimate | None:
     """Return the share of games with a blunder, among games not lost from the start.
 
-    `line_by_game` is equal for equal games.
+    `line_by_game` maps equal games to the same number.
     """
     games = sorted({move.game_number for move in moves if move.best_score >= 0})
     games_with_blunder = {move.game_number for move in moves if move.is_blunder}
@@ -196,7 +196,7 @@ def _blunder_rate(
 
 
 def json_value(value: Any) -> Any:
-    """Return an object for JSON, with nested NamedTuples converted to dictionaries."""
+    """Return a value that JSON can represent, with nested NamedTuples as dictionaries."""
     if isinstance(value, MeanEstimate):
         return value.as_dict()
     if hasattr(value, "_asdict"):
@@ -269,7 +269,7 @@ def print_perfect_play(console: Console, report: PerfectPlayReport) -> None:
     """Print the results of games against perfect play."""
     console.print(f"against perfect play: {describe_score(report.pair_result)}")
     for share, games_played in (
-        (report.blunder_share, "in all games"),
+        (report.blunder_share, "overall"),
         (report.blunder_share_moving_first, "as first player"),
         (report.blunder_share_moving_second, "as second player"),
     ):

@@ -1,7 +1,7 @@
 """Public test sets with the exact value of every move, and error rates of players on them.
 
 While a set is being solved, its solved positions are saved in zerolab's cache folder under the
-digest of the set, so an interrupted command continues where it stopped.
+digest of the set, so a repeated command resumes where an interrupted one stopped.
 
 A *weak error* is a move that changes the result under perfect play, called a mistake in
 [AlphaZeroJl] and [AlphaGPU]. A *strong error* is a move that is not a best move. The error rates

@@ -127,7 +127,7 @@ class LeagueReport:
         return {**tables, "network": dict(self.network_settings)}
 
     def generation_statistics(self) -> list[dict[str, Any]]:
-        """Return the mean and deviation of the active players' parameters by generation."""
+        """Return means and standard deviations of the active players' parameters by generation."""
         statistics = []
         for generation, active in enumerate(self.population.active):
             values = self.population.values[active]

@@ -53,7 +53,7 @@ class Oracle(Protocol):
 
 
 def best_mask(values: NDArray[np.int32]) -> NDArray[np.bool_]:
-    """Return bool[n, actions]: the mask of the highest values in each row of [n, actions]."""
+    """Return bool[n, actions]: the mask of the highest values in each row of `values`."""
     best: NDArray[np.bool_] = values == values.max(axis=1, keepdims=True)
     return best
 

@@ -74,7 +74,7 @@ class EngineThread:
         """
         slots = min(setup.slots_per_thread, len(batch))
         self.waiting_for: list[tuple[str, float]] = []
-        """Agent for which the thread is waiting, and since when; empty if it is not waiting."""
+        """Agent for which the thread is waiting, and the time when that began; empty if none."""
         self._setup = setup
         self._observers = observers
         self._finish = finish
@@ -320,7 +320,7 @@ def any_has_network(agents: Iterable[Agent]) -> bool:
 
 
 def useful_thread_count(threads: int, games: int, has_networks: bool) -> int:
-    """Return the number of threads, at most `threads`, for playing `games` games in parallel.
+    """Return the useful number of threads, at most `threads`, to play `games` games in parallel.
 
     Networks on a GPU need only one thread: a GPU evaluates a hundred positions about as fast as
     one, and several threads would mostly wait for the interpreter (docs/decisions/0082).

@@ -67,7 +67,7 @@ class Executor(Protocol):
 
     @property
     def background_executor(self) -> Executor | None:
-        """Executor for games that are not needed yet; None if they would only delay others."""
+        """Executor for games not needed yet; None if such games would only delay others."""
         ...
 
     def run(
@@ -80,7 +80,7 @@ class Executor(Protocol):
         """Play batches of games and return their results in order.
 
         `play` must be a module-level function. It may be called with any number of consecutive
-        batches. An exception in `report` stops everything.
+        batches. An exception raised by `report` stops all batches.
         """
         ...
 
@@ -104,12 +104,12 @@ THREAD_EXECUTOR = ThreadExecutor()
 
 
 class BackgroundExecutor:
-    """Executor for games that are not needed yet, which another executor plays."""
+    """Executor that passes games that are not needed yet to another executor."""
 
     background_executor = None
 
     def __init__(self, run: Callable[..., list[Any]]) -> None:
-        """Use the `run` method of the other executor, with a low priority if it supports those."""
+        """Use the other executor's `run` method, at low priority if it supports priorities."""
         self._run = run
 
     def run(
@@ -169,7 +169,7 @@ class ProcessExecutor:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End the processes, even in the middle of a game; calls of `run` then raise UserError."""
+        """Terminate the processes, even during a game; calls of `run` then raise UserError."""
         self._pool.stop()
         self._pool.join()
         self._reader.close()
@@ -177,7 +177,7 @@ class ProcessExecutor:
 
     @property
     def background_executor(self) -> Executor | None:
-        """Executor for the same processes; None if they use the cores on which networks learn."""
+        """Executor for the same processes; None if they use the cores that training needs."""
         return BackgroundExecutor(self.run) if self._uses_gpu else None
 
     def run(
@@ -187,9 +187,9 @@ class ProcessExecutor:
         batches: Sequence[GameBatch],
         report: PlayProgressCallback = lambda _: None,
     ) -> list[Any]:
-        """Play each batch in a process; raise UserError if a process dies or is ended.
+        """Play each batch in a process; raise UserError if a process dies or is terminated.
 
-        An exception ends the processes that are still playing a batch; new processes replace them.
+        An exception terminates the processes that are still playing a batch; new ones replace them.
         """
         from pebble import ProcessExpired  # noqa: PLC0415  few commands need it
 
@@ -257,7 +257,7 @@ def _start_playing_process(writer: Connection, device: str) -> None:
 
     exit_with_parent()
     os.environ[DEVICE_VARIABLE] = device
-    # As in the process that learns: other algorithms would change the last bits.
+    # As in the training process: other algorithms would change the last bits.
     torch.backends.cudnn.deterministic = True
     torch.set_num_threads(1)
     _writers.append(writer)
@@ -306,7 +306,7 @@ def _send_progress(number: int, progress: PlayProgress) -> None:
     """Send the progress of a batch, without the latest game if the message would be too long.
 
     Short messages are written whole or not at all, so processes need no lock. A process that is
-    ended while it holds a lock would block the others.
+    terminated while holding a lock would block the others.
     """
     message = pickle.dumps((number, progress))
     if len(message) > _ATOMIC_BYTES:
@@ -315,7 +315,7 @@ def _send_progress(number: int, progress: PlayProgress) -> None:
 
 
 def executor_for(agents: Iterable[Agent], preferred: Executor) -> Executor:
-    """Return the preferred executor; `THREAD_EXECUTOR` if an agent cannot play elsewhere."""
+    """Return the preferred executor, or `THREAD_EXECUTOR` if an agent cannot play elsewhere."""
     if preferred is THREAD_EXECUTOR or all(map(is_portable, agents)):
         return preferred
     return THREAD_EXECUTOR

@@ -91,7 +91,7 @@ class ArchiveStart(GameStart):
     mistakes and from positions that the network misjudges. Weighting by disagreement is zerolab's
     variant.
 
-    The other games begin as usual. Available only in the episodic and continuous modes.
+    The other games begin as with `initial`. Available only in the episodic and continuous modes.
     """
 
     name: Literal["archive"] = "archive"
@@ -251,14 +251,14 @@ def _random_ply_count(key, max_plies):
 
 @kernel
 def draw_random_ply_counts(keys, max_plies, counts):
-    """Write each game's number of random plies, int64[n]; `keys` uint64[n] are random streams."""
+    """Write the number of random plies of n games with streams `keys`, uint64[n], to `counts`."""
     for i in range(keys.shape[0]):
         counts[i] = _random_ply_count(keys[i], max_plies)
 
 
 @kernel
 def _draw_random_plies(game, states, max_plies, plies, keys, actions):
-    """Draw actions int64[n] for games at a random ply, and write NO_ACTION for other games."""
+    """Write random actions, int64[n], where the next ply is random, and NO_ACTION elsewhere."""
     for i in range(keys.shape[0]):
         actions[i] = NO_ACTION
         if plies[i] < _random_ply_count(keys[i], max_plies):

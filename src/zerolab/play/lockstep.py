@@ -142,7 +142,10 @@ class LockstepSelfPlay:
         searched: NDArray[np.bool_],
         actions: Ints,
     ) -> PositionResults:
-        """Search the states with `searched` set, write their actions, and return the results."""
+        """Search the states where `searched` is set; write the moves to `actions`; return results.
+
+        `searched` is bool[n], and `actions` is int64[n].
+        """
         results = self._service.search(states[searched], numbers[searched], self._show_progress)
         if searched.any():
             keys = self._keys(numbers[searched], plies[searched], streams.SELF_PLAY_MOVE)
@@ -265,7 +268,7 @@ class BranchFinder:
         return branches
 
     def _game_branches(self, game: GameRecord, examples: Examples, limit: int) -> Iterator[Branch]:
-        """Yield the best untried moves at the largest drop that still has some; mark them tried."""
+        """Yield the best untried moves at the largest drop with any left; mark them as tried."""
         rows = _game_rows(examples, game.number)
         loser = 0 if game.result < 0 else 1
         for ply in loser_plies_by_value_drop(examples.root_values[rows], loser):
@@ -282,9 +285,9 @@ class BranchFinder:
 def loser_plies_by_value_drop(root_values: NDArray[np.float16], loser: int) -> list[int]:
     """Return the loser's plies after which its expected score dropped, largest drop first.
 
-    `root_values`, float16[plies], are for the side to move, NaN if unknown. The loser moves at
-    plies of parity `loser`. The expected score, P(win) + 0.5 P(draw), is (1 + value) / 2, and 0 at
-    the end of the game. Equal drops are ordered by ply.
+    `root_values`, float16[plies], are for the side to move, NaN if unknown. `loser` is 0 if the
+    first player lost, otherwise 1. The expected score, P(win) + 0.5 P(draw), is (1 + value) / 2,
+    and 0 at the end of the game. Equal drops are ordered by ply.
     """
     plies = np.arange(loser, len(root_values), 2)
     plies = plies[~np.isnan(root_values[plies])]

@@ -120,9 +120,10 @@ def play_match(
 
     A moves first in even-numbered games. Games 2j and 2j + 1 begin with the same `openings` random
     plies. Random streams depend only on (seed, iteration, game number, ply). By default, a suitable
-    number of threads is used, with one chunk of games per thread. `executor` plays the `chunks`
-    unless an agent depends on programs or files on this machine. If both agents have the same name,
-    B is called "NAME #2". Raises UserError if games are too short for the openings.
+    number of threads is used, with one batch of games per thread. `executor` plays the games in
+    `chunks` batches unless an agent depends on programs or files on this machine. If both agents
+    have the same name, B is called "NAME #2". Raises UserError if games are too short for the
+    openings.
     """
     agents = with_unique_names([a, b])
     threads = threads or useful_thread_count(available_cores(), games, any_has_network(agents))

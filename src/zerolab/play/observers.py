@@ -1,4 +1,4 @@
-"""Observers of moves, of finished games and of resignations in self-play."""
+"""Observers of moves and of finished games, and resignation in self-play."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class GameRecorder:
 
 @kernel
 def draw_resignation_free_games(keys, share, played_on):
-    """Draw which games continue without resignations, and write the mask to `played_on`, bool[n].
+    """Draw the games in which no player may resign, and write the mask to `played_on`, bool[n].
 
     `keys` uint64[n] are the random streams of the games.
     """

@@ -115,7 +115,7 @@ def pair_result(first: str, second: str, games: Sequence[GameRecord]) -> PairRes
 
 
 def cross_table(agents: Sequence[str], pairs: Sequence[PairResult]) -> Floats:
-    """Return the points per game of agent i against agent j, float64[n, n]; NaN if not played."""
+    """Return the points per game of agent i against agent j, float64[n, n]; NaN without games."""
     number = {name: i for i, name in enumerate(agents)}
     table = np.full((len(agents), len(agents)), np.nan)
     for pair in pairs:
@@ -254,7 +254,10 @@ class GoodnessOfFit(NamedTuple):
 
     @property
     def p_value(self) -> float | None:
-        """Probability of a fit at least this bad by chance; None without degrees of freedom."""
+        """Probability of a fit at least this bad by chance.
+
+        None unless `degrees_of_freedom` is positive.
+        """
         if self.degrees_of_freedom <= 0:
             return None
         from scipy.special import chdtrc  # noqa: PLC0415  slow to import
@@ -289,7 +292,7 @@ def _residual(pair: PairResult, difference: float, ratings: Ratings) -> PairResi
 
 
 _MIN_VARIANCE = 1e-12
-"""Lower bound on the variance, for players so far apart that rounding makes results certain."""
+"""Lower bound on the variance: between very unequal players, rounding makes results certain."""
 
 
 def _expectation(difference: float, ratings: Ratings) -> tuple[float, float]:

@@ -199,7 +199,10 @@ twenty leaves it ongoing, a thousand attempts almost certainly suffice."""
 
 @kernel
 def _draw_openings(game, keys, openings):
-    """Draw legal actions uniformly, starting over if a game ends; return whether that succeeded."""
+    """Write openings that leave the game ongoing, int64[n, plies]; return False if one is missing.
+
+    An opening that ends the game is drawn again, up to `_MAX_ATTEMPTS` times.
+    """
     plies = openings.shape[1]
     for i in range(keys.shape[0]):
         drawn = 0

@@ -1,4 +1,4 @@
-"""Searches of positions outside a game, their results, and a bounded cache of results."""
+"""Searches of independent positions, their results, and a bounded cache of results."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ class PositionResults(SearchFacts):
     full: Annotated[NDArray[np.bool_], ColumnForm("bool", "position")]
     """bool[N]: True for full searches (see `SimulationAllowance`)."""
     greedy_move_weights: Annotated[NDArray[np.uint32], ColumnForm("uint32", "action")]
-    """uint32[N, actions]: move weights with which to play a move of maximum weight."""
+    """uint32[N, actions]: move weights for playing a move of maximum weight."""
     sampled_move_weights: Annotated[NDArray[np.uint32], ColumnForm("uint32", "action")]
-    """uint32[N, actions]: move weights with which to sample a move in proportion to its weight."""
+    """uint32[N, actions]: move weights for sampling a move in proportion to its weight."""
 
     def write_rows(self, rows: Any, results: PositionResults) -> None:
         """Write results into the given rows."""
@@ -141,7 +141,7 @@ class PositionSearch:
         self._searched = np.zeros(slots, np.int64)
 
     def search_states(self, states: NDArray[np.uint64], stop: Event) -> PositionResults:
-        """Search ongoing states uint64[n, words].
+        """Search n ongoing states, uint64[n, words], and return their results.
 
         Once `stop` is set, the searches end early and the returned results are incomplete.
         """

@@ -41,7 +41,7 @@ SCAN_INTERVAL_SECONDS = 2.0
 """Time between two scans of the nodes of the cluster."""
 _MAX_DOUBLINGS = 5
 _ADDRESS = re.compile(r"\bip[=:] ?([\w.:]+)")
-"""Address of a node in Ray's messages."""
+"""Pattern of a node's address in Ray's messages."""
 _KEPT_EVALUATORS = 4
 """Number of networks kept by an actor: two for a gate, one more for self-play with a lag."""
 

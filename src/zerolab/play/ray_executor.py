@@ -56,7 +56,7 @@ _CLOSE_SECONDS = 5.0
 """Maximum wait for the dispatching thread, which hangs if the head of the cluster is lost."""
 _SILENCE_SECONDS = 30.0
 """Time without an answer after which the head of the cluster is considered lost; Ray itself would
-end this process after a minute."""
+terminate this process after a minute."""
 _PROGRESS_SECONDS = 1.0
 _POLLED_ACTORS = 100
 """Maximum number of actors asked for their progress per `_PROGRESS_SECONDS`."""
@@ -97,7 +97,7 @@ class RayExecutor:
         if self._shape.has_gpu != learns_on_gpu:
             places = "GPUs" if self._shape.has_gpu else "CPUs"
             message(
-                f"actors play on {places}, but this machine learns on {default_device().type}:"
+                f"actors play on {places}, but this machine trains on {default_device().type}:"
                 " games differ from those without --ray"
             )
         self._remote = self._shape.ray_actor_class()
@@ -141,7 +141,7 @@ class RayExecutor:
     def background_executor(self) -> Executor | None:
         """Executor on the same actors that plays its chunks only when no other chunks are waiting.
 
-        None if the actors use the cores on which this process learns.
+        None if the actors use the cores on which this process trains.
         """
         is_competing = self._cluster.is_local and not self._shape.has_gpu
         return None if is_competing else BackgroundExecutor(partial(self.run, priority=1))
@@ -166,7 +166,7 @@ class RayExecutor:
         *,
         priority: int = 0,
     ) -> list[Any]:
-        """Play each batch in an actor, in ascending order of `priority`; return ordered results.
+        """Play each batch in an actor, low `priority` values first; return the results in order.
 
         Raises UserError if a chunk fails or the cluster is lost.
         """
@@ -307,7 +307,7 @@ class RayExecutor:
         except UserError as error:
             self._actors.remove(actor)
             self._refused.append((node, actor.handle))
-            self._message(f"leaving out an actor: {error}")
+            self._message(f"an actor is not used: {error}")
             if self._first is None and not self._actors:
                 self._fail(str(error))
             return
@@ -392,7 +392,7 @@ class RayExecutor:
                 self._chunks[number].progress = progress
 
     def _fail(self, reason: str) -> None:
-        """End all jobs with the error `reason`, and refuse new ones."""
+        """End all jobs with the error `reason`, and reject new ones."""
         with self._lock:
             self._error = UserError(f"{reason}; the run can be resumed, with or without --ray")
             for chunk in self._chunks.values():

@@ -263,7 +263,7 @@ class _Actor:
     """Ray actor that searches positions."""
 
     def __init__(self) -> None:
-        os.environ.pop(DEVICE_VARIABLE, None)  # Ray already shows each actor only the assigned GPU
+        os.environ.pop(DEVICE_VARIABLE, None)  # Ray makes only the assigned GPU visible to an actor
         self._name = ""
         self._open = ExitStack()
 

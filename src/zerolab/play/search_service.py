@@ -93,7 +93,10 @@ class SearchService(Protocol):
 def distinct_state_indices(
     states: NDArray[np.uint64],
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the first row of each of k distinct states, int64[k], and each row's state index."""
+    """Return the first row of each of k distinct states, and each row's number among them.
+
+    The arrays are int64[k] and int64[n].
+    """
     rows: dict[bytes, int] = {}
     first: list[int] = []
     index = np.empty(len(states), np.int64)

@@ -330,7 +330,7 @@ class _ExampleRecorder:
 
 
 def with_outcomes(examples: Examples, games: Sequence[GameRecord]) -> Examples:
-    """Return the examples of finished games with their outcomes; games are ordered by number."""
+    """Return the examples of finished `games`, ordered by number, with outcomes and plies left."""
     numbers = np.array([game.number for game in games])
     rows = np.searchsorted(numbers, examples.games)
     results = np.array([game.result for game in games], np.int8)

@@ -160,10 +160,10 @@ def play_with_service(
 ) -> SelfPlayResult:
     """Play the games of an iteration in a mode with a search service; see `play_episodes`.
 
-    Games depend only on the seed, the iteration, the network and the settings, not on threads or
-    the number of positions searched in parallel, provided that network outputs do not depend on the
-    batch. In a mode with actors, `evaluator_factory` returns the function with which each actor
-    creates its evaluator.
+    Games depend only on the seed, the iteration, the network and the settings, not on the number of
+    threads or of positions searched in parallel, provided that the network's output for a position
+    does not depend on the rest of the batch. In a mode with actors, `evaluator_factory` returns the
+    function with which each actor creates its evaluator.
     """
     mode = settings.mode
     assert isinstance(mode, ServiceMode)
@@ -342,7 +342,7 @@ class BigTreeSelfPlay:
         self._rows: dict[Node, int] = {}
 
     def play(self, games: int) -> LockstepResult:
-        """Play `games` games."""
+        """Play `games` games and return their records and examples."""
         paths: list[_GamePath] = []
         for first in range(0, games, self._at_once):
             wave = [

@@ -1,7 +1,7 @@
 """Round-robin tournaments, stored in folders so that a killed tournament can be resumed.
 
 ``tournament.toml`` contains the settings and ``games.sqlite`` the games. A block (see
-`play.pairings`) is stored in one transaction when all its games are finished.
+`play.pairings`) is stored in one transaction once all its games are finished.
 """
 
 from __future__ import annotations
@@ -259,7 +259,7 @@ def parse_tournament_agents(
 ) -> list[Agent]:
     """Return the agents stored in a tournament folder, and those named by `specs`.
 
-    Raises UserError for fewer than two agents, and for programs that do not start. Also raises
+    Raises UserError for fewer than two agents, and for new programs that do not start. Also raises
     UserError for programs named only in the folder, because an untrusted folder must not be able to
     start programs.
     """

@@ -259,8 +259,8 @@ class TournamentReport(NotebookView):
     def to_pandas(self) -> DataFrame:
         """Return one row per pair of players, with results and interval bounds.
 
-        Raises MissingExtraError if pandas is not installed; `ratings.to_pandas` returns the
-        players.
+        `ratings.to_pandas` returns one row per player. Raises MissingExtraError if pandas is not
+        installed.
         """
         return data_frame([_pair_dict(pair) for pair in self.pairs])
 

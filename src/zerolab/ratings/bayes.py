@@ -6,8 +6,8 @@ be the Elo of the first player minus that of the second. Then::
     P(first wins)  = 1 / (1 + 10 ** ((-delta - advantage + draw_elo) / 400))
     P(first loses) = 1 / (1 + 10 ** ((delta + advantage + draw_elo) / 400))
 
-A draw has the remaining probability, P(wins) * P(loses) * (10 ** (2 * draw_elo / 400) - 1). The
-logarithm of the posterior is therefore concave, and Newton's method finds its only maximum.
+A draw has the remaining probability, P(first wins) * P(first loses) * (10 ** (draw_elo / 200) - 1).
+The logarithm of the posterior is therefore concave, and Newton's method finds its only maximum.
 BayesElo finds the same maximum by minorisation-maximisation [Hunter2004].
 
 The formulas above use the model scale, which is stretched by draws. BayesElo displays Elo on a
@@ -118,7 +118,7 @@ def _scale(counts: Tally, effective_games: Matrix) -> Tally:
 
 
 class _NotConvergedError(Exception):
-    """Error for a posterior whose maximum is too far away."""
+    """Error for a posterior whose maximum was not reached."""
 
 
 def _maximum(posterior: Posterior, point: Floats, free: NDArray[np.bool_]) -> Floats:
@@ -253,7 +253,7 @@ class Posterior(NamedTuple):
     first_indices: Ints
     """int64[m]: index of the first player."""
     second_indices: Ints
-    """int64[m]: index of the second player, who can be the first player; see `_build_posterior`."""
+    """int64[m]: index of the second player; equal players stand for a virtual game of the prior."""
     wins_and_draws: Floats
     """float64[m]: wins plus draws of the first player, including virtual games."""
     losses_and_draws: Floats

@@ -114,9 +114,9 @@ class RatingFit:
     Equal players draw with probability (t - 1) / (t + 1), where t = 10 ** (draw_elo / 400).
     """
     covariance: Floats
-    """float64[n + 2, n + 2]: covariance of the players, first-move advantage and draw_elo.
+    """float64[n + 2, n + 2]: covariance, in Elo squared, of all Elo and the other parameters.
 
-    It is in Elo squared. The entries of a fixed parameter are 0.
+    The last two rows are the first-move advantage and draw_elo. Entries of fixed parameters are 0.
     """
 
     @property
@@ -177,7 +177,7 @@ class Ratings(NotebookView):
         return self.model.los()
 
     def to_pandas(self) -> DataFrame:
-        """Return one row per player, strongest first, with Elo and the ends of its interval.
+        """Return one row per player, strongest first, with Elo and the bounds of its interval.
 
         Raises MissingExtraError if pandas is not installed.
         """

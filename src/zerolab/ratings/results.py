@@ -2,8 +2,9 @@
 
 Deterministic players repeat their games, and a repeated game adds no evidence of strength. All
 games determine scores and ratings, but intervals, likelihoods of superiority and sequential tests
-use the effective number of games [Kish1965]: the number of independent games with the same
-information. docs/decisions/0100-repeated-games.md explains the choice.
+use the effective number of games, which is the effective sample size [Kish1965]: the number of
+independent games with the same information. docs/decisions/0100-repeated-games.md explains the
+choice.
 """
 
 from __future__ import annotations
@@ -47,11 +48,11 @@ class MatchScore(NamedTuple):
 class EffectiveScore(NamedTuple):
     """Effective numbers of won, drawn and lost games [Kish1965].
 
-    The effective number of N games is N^2 / sum(c^2), where c is the number of games with the same
-    players, colours, actions and result. If equal games are a single observation, the variance of
-    the mean result is that of N^2 / sum(c^2) independent games. Without repetitions, the number
-    equals N; n games that are played equally often count as n. Games with unknown actions count as
-    different.
+    The effective number for N games is N^2 / sum(c^2), where the sum is over the distinct games and
+    c is the number of games with the same players, colours, actions and result. If equal games are
+    a single observation, the variance of the mean result is that of N^2 / sum(c^2) independent
+    games. Without repetitions, the number equals N; n games that are played equally often count as
+    n. Games with unknown actions count as different.
     """
 
     wins: float
@@ -68,7 +69,10 @@ class EffectiveScore(NamedTuple):
 
 
 def combined_effective_games(counts: Sequence[int], effective: Sequence[float]) -> float:
-    """Return the effective number of games in several sets without common games."""
+    """Return the effective number of games in the union of disjoint sets of games.
+
+    `counts` and `effective` are the number and the effective number of games in each set.
+    """
     squares = sum(n * n / each for n, each in zip(counts, effective, strict=True) if n)
     return sum(counts) ** 2 / squares if squares else 0.0
 
@@ -97,7 +101,7 @@ class RatedGame(Protocol):
 
 
 class GameResult(NamedTuple):
-    """Result of a game whose moves may be unknown, as in a PGN file."""
+    """Result of a game whose moves may be unknown; those in PGN files are not read."""
 
     first: str
     """Name of the player who moved first."""
@@ -144,7 +148,10 @@ def effective_game_count(games: Iterable[RatedGame]) -> float:
 
 
 def effective_score_of(player: str, games: Iterable[RatedGame]) -> EffectiveScore:
-    """Return the effective numbers of games that a player won, drew and lost."""
+    """Return the effective numbers of games that a player won, drew and lost.
+
+    The player must have played in all `games`.
+    """
     played = list(games)
     squares: Counter[int] = Counter()
     for (first, _, result), square in _squared_repetitions(played).items():
@@ -159,7 +166,10 @@ def effective_score_of(player: str, games: Iterable[RatedGame]) -> EffectiveScor
 
 
 def _squared_repetitions(games: Iterable[RatedGame]) -> Counter[tuple[str, str, int]]:
-    """Return the sum of the squared numbers of equal games, by players and result."""
+    """Return the sum of c^2 over the distinct games, by players and result.
+
+    c is the number of equal games.
+    """
     repetitions: Counter[Hashable] = Counter()
     squares: Counter[tuple[str, str, int]] = Counter()
     for game in games:
@@ -176,7 +186,7 @@ def outcome_for(player: str, game: RatedGame) -> int:
 
 
 def score_of(player: str, games: Iterable[RatedGame]) -> MatchScore:
-    """Return the score of a player over its games, including repeated ones."""
+    """Return the score of a player over `games`, in all of which it must have played."""
     outcomes = [outcome_for(player, game) for game in games]
     return MatchScore(outcomes.count(1), outcomes.count(0), outcomes.count(-1))
 
@@ -304,7 +314,8 @@ def synthetic_tournament(
     """Return random strengths in Elo, by player, and random results of a round robin.
 
     Strengths are normal with standard deviation `spread`, shifted to a mean of 0. Results follow
-    the model of `zerolab.ratings.bayes`. Every pair plays `games` games, half with each colour;
+    the model of `zerolab.ratings.bayes` with the first-move advantage `advantage` and the draw
+    parameter `draw_elo`, both in Elo. Every pair plays `games` games, half with each colour;
     `games` must be even.
     """
     strengths = random.normal(0.0, spread, players)

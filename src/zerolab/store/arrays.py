@@ -3,7 +3,7 @@
 A file consists of named arrays and a JSON header with a digest of the entire content, since
 safetensors itself does not detect changed bytes. Agent files (docs/decisions/0072-sharing.md) can
 come from untrusted sources. They contain no executable code, and all content is checked before use.
-This module contains those checks that do not depend on networks.
+This module contains the checks that do not depend on networks.
 """
 
 from __future__ import annotations
@@ -183,7 +183,7 @@ _AGENT_FILE_KIND = "agent"
 """Kind of agent files."""
 AGENT_SUFFIX = ".zerolab"
 MAX_AGENT_BYTES = 64 << 20
-"""Maximum size of an agent file, enough for 16 million weights."""
+"""Maximum size of an agent file in bytes, enough for 16 million weights."""
 
 MAX_PRINTABLE_LENGTH = 250
 """Maximum length of a `PrintableText`, in characters."""
@@ -352,8 +352,8 @@ _LARGEST_HALF = float(np.finfo(np.float16).max)
 def to_half_precision(weights: NamedArrays) -> NamedArrays:
     """Return weights with filters and matrices as float16, for files of half the size.
 
-    Vectors stay float32: biases and the statistics of batch norms are few, and variances can be
-    larger or smaller than any float16. Raises UserError for a weight too large for float16.
+    Vectors stay float32: biases and batch norm statistics are few, and variances can lie outside
+    the range of float16. Raises UserError for a weight too large for float16.
     """
     large = {
         name: array

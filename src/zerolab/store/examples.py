@@ -3,7 +3,7 @@
 Examples contain neither targets nor network planes (docs/decisions/0017). The files are npz
 archives readable with numpy alone. Deflate at level 1 compresses real examples to 33 to 39 % of
 their size. Level 6 would save another tenth, but take two to nine times as long. In runs that learn
-the features of another network, the archive also contains these features.
+to predict the features of another network, the archive also contains these features.
 
 Sizes are checked before decompression, since a file of a few megabytes can expand to gigabytes and
 can understate its decompressed size.
@@ -204,7 +204,8 @@ def save_examples(
     """Write an npz file with examples and `metadata`, replacing it atomically.
 
     `features`, float16[N, width], are another network's features of the positions, if a head learns
-    them. Equal contents result in identical bytes. Raises UserError if the file cannot be written.
+    to predict them. Equal contents result in identical bytes. Raises UserError if the file cannot
+    be written.
     """
     with (
         atomic_replace(path) as temporary,

@@ -186,7 +186,7 @@ class RunProgress(Settings):
     """Progress of a run after its last finished stage."""
 
     iteration: int = Field(default=1, ge=1)
-    """Iteration of the next stage, counted from 1; `iterations` + 1 after the last stage."""
+    """Iteration of the next stage, counted from 1; `iterations` + 1 after the last iteration."""
     stage: str = SELF_PLAY_STAGE
     """Name of the next stage."""
     best: int = Field(default=0, ge=0)

@@ -1,4 +1,4 @@
-"""Games of a run or tournament in an SQLite file, and the names of their agents.
+"""Games of a run, tournament or league in an SQLite file, and the names of their agents.
 
 The full name of a network consists of the run folder and the iteration, as in ``runs/demo@12``. The
 files of the run itself contain the relative name ``@12``. Runs can therefore be moved, and equal
@@ -149,7 +149,7 @@ class GameRecord(NamedTuple):
 
 
 class GameStore:
-    """Games of a run or tournament, by iteration, stage and number.
+    """Games of a run, tournament or league, by iteration, stage and number.
 
     Stages are numbered in the order of recording, and each has a digest of its games. If `run` is
     the folder of the run, its networks are named ``@12`` in the file and ``runs/demo@12`` in
@@ -162,7 +162,7 @@ class GameStore:
         self._run = run
 
     def write_stage(self, iteration: int, stage: str, games: Iterable[GameRecord]) -> None:
-        """Add or replace a stage in one transaction, which is on disk when this returns."""
+        """Add or replace a stage in one transaction, which is on disk once this returns."""
         self.write_stages([(iteration, stage, games)])
 
     def write_stages(self, stages: Iterable[tuple[int, str, Iterable[GameRecord]]]) -> None:

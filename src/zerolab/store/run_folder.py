@@ -1,6 +1,6 @@
 """Run folders and their commit protocol.
 
-``state.json`` is the commit point. This file is replaced atomically when all files of a stage are
+``state.json`` is the commit point. This file is replaced atomically once all files of a stage are
 on disk. Later files belong to an unfinished stage: locking the run removes them, and the stage is
 repeated.
 """
@@ -197,7 +197,7 @@ class RunFolder:
         return self.path / file_name
 
     def save_source_copy(self, file_name: str, content: bytes) -> None:
-        """Save a copy of a file from another run, such as the network whose features are learnt."""
+        """Save a copy of another run's file, such as the network that a head learns to imitate."""
         path = self.source_copy_path(file_name)
         with user_errors_on_read(path):
             is_saved = path.is_file() and path.read_bytes() == content
@@ -291,7 +291,7 @@ class RunFolder:
     def save_examples(
         self, iteration: int, examples: Examples, features: NDArray[np.float16] | None = None
     ) -> None:
-        """Save the examples of an iteration, and the features for a head that learns them."""
+        """Save the examples of an iteration, and features that a head learns to predict."""
         save_examples(
             self.examples_path(iteration), examples, features, **self._metadata(iteration)
         )

@@ -177,7 +177,7 @@ class FolderStorage:
         return frozenset(self._digests)
 
     def has_file(self, name: str) -> bool:
-        """Return whether the storage contains a file now, perhaps one from another machine."""
+        """Return whether the storage now contains a file, which another machine may have added."""
         with self._errors("read"):
             return bool(self._info(name).type == fs.FileType.File)
 
@@ -217,7 +217,7 @@ class FolderStorage:
     def _write(self, path: str, source: BinaryIO) -> None:
         """Write a file atomically.
 
-        pyarrow completes an object of S3 even if its upload is interrupted, so objects also have a
+        pyarrow finalises an S3 object even if its upload is interrupted, so objects also have a
         temporary name until they are complete.
         """
         part = path + _PART

@@ -144,7 +144,7 @@ def _merge(data: dict[str, Any], changes: Mapping[str, Any]) -> None:
 def resume_settings(
     run: RunFolder, assignments: Sequence[Assignment], *, allow_programs: bool = False
 ) -> TrainSettings:
-    """Return the settings for resuming a run; `iterations` can be as low as the iterations begun.
+    """Return the settings for resuming a run; `iterations` must include all iterations begun.
 
     The path of the solved positions may change, since the file is identified by its digest, and so
     may `selfplay.processes`, `selfplay.chunks` and `device`, which determine only how the work is

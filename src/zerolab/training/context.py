@@ -74,7 +74,7 @@ def record_environment(run: RunFolder, learner: Learner) -> str:
 
     Equal environments produce equal results. A different environment can change the last bits of
     numbers and, as a consequence, all later results. The returned message lists the changes; it is
-    empty if there are none. Raises UserError if the file is damaged or cannot be written.
+    empty if there are none. Raises UserError if environment.json is damaged or cannot be written.
     """
     recorded = read_environments(run.path)
     current = _current_environment(run.progress.iteration, learner)

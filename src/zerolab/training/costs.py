@@ -247,7 +247,7 @@ def training_summary(run: RunFolder, origin: AgentOrigin) -> TrainingSummary:
     changed = {
         key: value
         for key, value in _differences(base, own)
-        if not no_effect_message(settings, key)  # the command would refuse the others
+        if not no_effect_message(settings, key)  # the command would reject the others
     }
     records = [each for each in read_records(run) if each.iteration <= origin.iteration]
     seconds = sum(each.wall_seconds for each in records if each.stage not in _MEASUREMENTS)

@@ -388,7 +388,7 @@ class TimeLimitStop(StopRule):
 def elapsed_training_seconds(records: Iterable[Record]) -> float:
     """Return the seconds spent on training.
 
-    Records of earlier versions contain only the time in stages, which is used instead.
+    A record without elapsed time, such as one of an earlier version, counts with its duration.
     """
     return sum(
         record.wall_seconds if record.wall_elapsed_seconds is None else record.wall_elapsed_seconds

@@ -1,10 +1,10 @@
 """Inputs of a run, such as its game, solved positions and networks from other runs.
 
-A run can start from another run's network, and can learn the features of another run's network. The
-settings name these networks by path. When the run starts, the digests of the networks are added to
-the settings, and the networks are copied to the run folder, so that the other run can change or
-disappear (docs/decisions/0046). A study puts the copies in the run folder in advance, since its
-runs can be trained on machines without the other run.
+A run can start from another run's network, and can learn to predict the features of another run's
+network. The settings name these networks by path. When the run starts, the digests of the networks
+are added to the settings, and the networks are copied to the run folder, so that the other run may
+be changed or deleted (docs/decisions/0046). A study puts the copies in the run folder in advance,
+since its runs can be trained on machines that do not have the other run.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class RunInputs(NamedTuple):
     solved_split: SolvedPositionSplit | None = None
     """Solved positions to learn from; None if the run learns from its own games."""
     feature_network: FeatureNetwork | None = None
-    """The network whose features are learnt, if any."""
+    """Network whose features the run learns to predict, if any."""
     initial_weights: InitialWeights | None = None
     """Weights of network 0; None if network 0 is untrained or already saved."""
 
@@ -126,16 +126,16 @@ def source_network_settings(key: str, name: str) -> NetworkSettings:
 
 
 FEATURE_NETWORK_FILE_NAME = "source.safetensors"
-"""File name of a run's copy of the network whose features it learns."""
+"""File name of a run's copy of the network whose features it learns to predict."""
 
 _FEATURES_KEY = "network.heads.features"
 
 
 class FeatureNetwork:
-    """A network whose features are learnt, for positions `plies` ahead (0 for the current one)."""
+    """Network whose features a run learns to predict, in the current position or later ones."""
 
     def __init__(self, network_file: NetworkFile, head: FeaturesHead) -> None:
-        """Build the network; raise UserError if the heads to learn from have no convolutions."""
+        """Build the network; raise UserError if a head named by `head` has no convolutions."""
         game = parse_game(network_file.game_name)
         network = build_network(stored_network_settings(network_file), game, seed=0)
         set_weights(network, network_file.weights)
@@ -156,7 +156,10 @@ class FeatureNetwork:
     def feature_targets(
         self, examples: Examples, features: NDArray[np.float16]
     ) -> NDArray[np.float16]:
-        """Return the targets of examples, given their features; see `later_features`."""
+        """Return the targets of examples, float16[N, plies * feature_count].
+
+        `features`, float16[N, feature_count], are those of the examples; see `later_features`.
+        """
         return later_features(examples, features, self._plies)
 
     def solved_feature_targets(self, positions: SolvedPositions) -> NDArray[np.float16]:
@@ -186,7 +189,7 @@ def features_head(settings: TrainSettings) -> FeaturesHead | None:
 def read_feature_network(
     settings: TrainSettings, run: RunFolder | None = None
 ) -> FeatureNetwork | None:
-    """Return the network whose features a run learns, if any.
+    """Return the network whose features a run learns to predict, if any.
 
     A run that has started uses the copy in its folder. Raises UserError if the network does not
     exist, differs from the one with which the run started, or has no features for the run's game.
@@ -217,7 +220,7 @@ def read_feature_network(
 
 
 def read_feature_network_files(source: RunFolder) -> dict[str, bytes]:
-    """Return the contents, by file name, of the files needed to learn a finished run's features.
+    """Return the contents, by file name, of the files needed to predict a finished run's features.
 
     Raises UserError if a file is damaged.
     """
@@ -226,7 +229,7 @@ def read_feature_network_files(source: RunFolder) -> dict[str, bytes]:
 
 
 def _feature_network_path(head: FeaturesHead, run: RunFolder | None) -> Path:
-    """Return the path of the network whose features a head learns."""
+    """Return the path of the network whose features a head learns to predict."""
     if not head.source:
         raise UserError(
             f"{_FEATURES_KEY}.source is missing: expected a trained network for the same game, such"
@@ -247,10 +250,10 @@ def with_feature_network(settings: TrainSettings, source: FeatureNetwork | None)
 
 
 def with_planned_features(settings: TrainSettings, source: TrainSettings) -> TrainSettings:
-    """Return settings completed with the feature count of the network whose features are learnt.
+    """Return settings completed with the feature count of the network whose features are predicted.
 
     This network is the last one of the planned run with the settings `source`. Raises UserError if
-    the heads to learn from have no convolutions.
+    the heads whose features are to be predicted have no convolutions.
     """
     head = features_head(settings)
     assert head is not None
@@ -286,7 +289,7 @@ class InitialWeights(NamedTuple):
     is_trunk_frozen: bool = False
 
     def describe(self) -> str:
-        """Return a message for the user."""
+        """Return one line that says where the run starts and what was not transferred."""
         start, transferred = self.start_settings, self.transferred_weights
         assert start.iteration is not None  # set by `read_initial_weights`
         name = f"{source_run_folder(start.source, start.iteration)}@{start.iteration}"

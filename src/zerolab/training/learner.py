@@ -35,7 +35,8 @@ class WeightAverage:
     share = max(1 - decay, 4 / (t + 3)). Initially this is the polynomial-decay averaging of
     [Shamir2013] with eta = 3, over about the last quarter of the steps. Later it becomes an
     exponential moving average over about 1 / (1 - decay) steps. The untrained weights are excluded
-    (docs/decisions/0018). Parameters and batch norm statistics are averaged; integers are copied.
+    (docs/decisions/0018). Parameters and batch norm statistics are averaged; integer buffers are
+    copied.
     """
 
     def __init__(self, network: nn.Module, decay: float) -> None:
@@ -113,8 +114,8 @@ class LearningResult(NamedTuple):
 class _LossSums:
     """Sums of losses over the steps of each epoch.
 
-    The sums stay on the network's device, because reading a number would wait for the device. An
-    incomplete pass over the window counts as an epoch.
+    The sums stay on the network's device, because reading a number would make the CPU wait for the
+    device. An incomplete pass over the window counts as an epoch.
     """
 
     def __init__(self, steps_per_epoch: int) -> None:
@@ -221,10 +222,10 @@ class Learner:
     ) -> LearningResult:
         """Train for the number of steps returned by `step_count`.
 
-        The result depends only on the arguments and the data. `report` is called with the number of
-        finished steps. Schedules that span the run use its maximum length, `iterations` (by default
-        `iteration`), and the shares of the run that are done before and after the iteration,
-        `completed_shares`. Raises DivergedError if a loss is no longer finite.
+        The result depends only on the arguments and on the state of the learner. `report` is called
+        with the number of finished steps. Schedules that span the run use its maximum length,
+        `iterations` (by default `iteration`), and the shares of the run that are done before and
+        after the iteration, `completed_shares`. Raises DivergedError if a loss is no longer finite.
         """
         settings = self.settings
         torch.manual_seed(int(streams.stream_key(seed, iteration, 0, 1, streams.LEARNING)) >> 1)

@@ -73,19 +73,19 @@ def metric_panels(records: Sequence[Record], x: XAxis = "iterations") -> list[Pa
 
 @dataclass(frozen=True)
 class Trend:
-    """A curve without axes, which shows at a glance how a run is going."""
+    """Sparkline that shows at a glance how a run is progressing."""
 
     name: str
     """Quantity; empty without measurements."""
     values: list[float]
-    """At most `MAX_TREND_VALUES` measurements in order of time, including the first and latest."""
+    """At most `MAX_TREND_VALUES` measurements in time order, including the first and the latest."""
 
 
 MAX_TREND_VALUES = 40
 
 
 def trend_of_run(records: Sequence[Record]) -> Trend:
-    """Return a run's accuracy on solved positions if measured several times, else its loss."""
+    """Return a run's accuracy on solved positions if measured more than once, or else its loss."""
     accuracies = [r.search_strong for r in records if isinstance(r, AccuracyRecord)]
     if len(accuracies) > 1:
         return Trend("accuracy", _thinned(accuracies))

@@ -161,9 +161,9 @@ class RunClock:
     def remaining_seconds(self) -> float | None:
         """Return the estimated number of remaining seconds.
 
-        Returns None once the estimate or the time limit is exceeded. Without a time
-        limit, also returns None in the first iteration, after the last iteration, and if the number
-        of iterations is not fixed.
+        Returns None once the estimate or the time limit is exceeded. Without a time limit, also
+        returns None in the first iteration, after the last iteration, and if the number of
+        iterations is not fixed.
         """
         now = time.monotonic()
         left = None if self._limit is None else self._limit - now
@@ -212,9 +212,9 @@ class LiveProgress(Settings):
     note: str
     """Speed, or the agents for which the task is waiting."""
     seconds_left: float | None = None
-    """Estimated time until the task ends; None before its first unit is finished."""
+    """Estimated seconds until the task ends; None before its first unit is finished."""
     run_seconds_left: float | None = None
-    """Estimated time until the run ends, or None (see `RunClock.remaining_seconds`)."""
+    """Estimated seconds until the run ends, or None (see `RunClock.remaining_seconds`)."""
     latest_game: LiveGame | None = None
     """Latest game; None until one is finished, and in modes that finish all games together."""
 

@@ -100,7 +100,7 @@ class GamesAhead:
         return self._games.result()
 
     def cancel(self) -> None:
-        """Stop playing soon, because nothing needs the games."""
+        """Stop playing soon, since the games are not needed."""
         self._is_cancelled = True
 
 

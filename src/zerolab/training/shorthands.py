@@ -107,7 +107,7 @@ def expand_hours(value: Any) -> Any:
 
 
 def option_assignments(game: str | None, preset: str | None) -> list[tuple[str, str]]:
-    """Return the assignments for the options of a resumed run; None leaves out an option."""
+    """Return the assignments for the options of a resumed run, omitting those that are None."""
     options = {"game": game, "preset": None if preset is None else preset_name(preset)}
     return [(key, value) for key, value in options.items() if value is not None]
 

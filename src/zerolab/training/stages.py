@@ -27,7 +27,7 @@ from zerolab.training.records import (
 from zerolab.training.reporting import read_records
 from zerolab.training.warm_start import warm_start_search_settings, warm_start_weight
 
-_SATURATED_ERROR = 1.05  # above 1, since an untrained head can be slightly worse than 0 by chance
+_SATURATED_ERROR = 1.05  # above 1: an untrained head can by chance be worse than predicting 0
 
 
 class LearnStage(Stage):
@@ -129,8 +129,8 @@ def _warn_if_saturated(context: TrainingContext, losses: Mapping[str, float]) ->
 
     Values and targets are in [-1, 1], so predicting 0 has a squared error of at most 1. A clearly
     larger error in consecutive iterations usually means that the tanh of the head is saturated and
-    has hardly any gradient. The message is shown in the second of these iterations, not again in
-    the next ones.
+    has hardly any gradient. The message is shown in the second of these iterations and not repeated
+    in later ones.
     """
     settings = context.settings
     if losses.get(VALUE_HEAD, 0.0) <= _SATURATED_ERROR or VALUE_HEAD not in trained_heads(

@@ -147,7 +147,7 @@ class Trainer:
 
     @contextmanager
     def _executor(self) -> Iterator[None]:
-        """Play the games in processes, if the settings request it and this process can."""
+        """Play games in processes if the settings request it and this is not itself a worker."""
         context, play = self.context, self.context.settings.selfplay
         is_local = context.executor is THREAD_EXECUTOR
         is_worker = is_multiprocessing_child()  # parallel trials of `tune` share the cores

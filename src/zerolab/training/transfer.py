@@ -172,7 +172,7 @@ def _mismatched_actions(source: NetworkWithGame, target: NetworkWithGame) -> lis
 
 
 def _completed(weights: WeightArrays, target: NetworkWithGame) -> TransferredWeights:
-    """Return transferred weights completed with new weights of the target."""
+    """Return transferred weights completed with untrained weights of the target."""
     missing = [name for name in target.weights if name not in weights]
     layers = (name.rpartition(".")[0] for name in missing)
     return TransferredWeights({**target.weights, **weights}, _shortened(layers, weights))

@@ -60,8 +60,8 @@ class WarmStartSettings(Settings):
     custom, which is defined by `search`."""
 
     ramp: variant_annotation(RAMPS) = Field(default_factory=RAMPS["linear"])  # type: ignore[valid-type]
-    """Ramp of the playout weight over the iterations, which also ends the warm start.
-    [Wang2020b]: linear, I' = 5."""
+    """Ramp that sets the playout weight in each iteration and ends the warm start. [Wang2020b]:
+    linear, I' = 5."""
 
     search: Mapping[str, Any] = Field(default_factory=dict)
     """Additional changes to plain search during the warm start, such as

@@ -42,7 +42,7 @@ def states_and_facts(
     """Return the states and facts of the fully searched moves of an iteration.
 
     Vector columns of the facts are empty unless they are in `vector_columns`. `features` is the
-    result of `later_features`, if a head learns features. Each ply before the end of the game
+    result of `later_features`, if a head predicts features. Each ply before the end of the game
     multiplies the outcome by `discount`. The remaining probability counts as a draw, as if every
     ply could end the game in a draw. `surprise_weight` is `learn.surprise_weight`.
     """
@@ -82,9 +82,9 @@ def _facts(facts: Mapping[str, NDArray[Any]], vector_columns: Container[str]) ->
 def _sampling_weights(
     surprises: FloatArray, full: NDArray[np.bool_], weight: float
 ) -> NDArray[np.float64]:
-    """Return [N]: (1 - weight) + weight * surprise / mean surprise of the fully searched moves.
+    """Return float64[N]: (1 - weight) + weight * surprise / mean surprise.
 
-    This is policy surprise weighting [KataGoMethods].
+    The mean is over the fully searched moves. This is policy surprise weighting [KataGoMethods].
     """
     precise = surprises.astype(np.float64)
     mean = precise[full].mean() if full.any() else 0.0
@@ -150,7 +150,7 @@ def later_states(
 def _is_on_line(
     positions: SolvedPositions, rows: NDArray[np.int64], last_rows: NDArray[np.int64]
 ) -> NDArray[np.bool_]:
-    """Return whether the moves of other rows begin with those of `rows`, bool[n]."""
+    """Return, for each row, whether the moves of its last row begin with its own, bool[n]."""
     begins, lengths = positions.offsets[rows], positions.plies[rows]
     pairs = zip(begins, positions.offsets[last_rows], lengths, strict=True)
     moves = positions.moves
@@ -277,7 +277,7 @@ def solved_facts(
 
     The policy is uniform over the best moves [Clausen2021], and action values are exact outcomes.
     Vector columns are empty unless they are in `vector_columns`. `features` are the targets of a
-    head that learns features, if any.
+    head that predicts features, if any.
     """
     best = positions.action_values == positions.position_values[:, None]
     values = outcome_labels(positions, bugs).astype(np.float32)
