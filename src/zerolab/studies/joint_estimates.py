@@ -320,7 +320,7 @@ def _f_quantile(numerator_freedom: int, denominator_freedom: int) -> float:
 
 
 BOOTSTRAP_SAMPLES = 4000
-"""Number of bootstrap samples, at which the ends of an interval vary by 3 % of its length."""
+"""Number of bootstrap samples, at which the ends of an interval vary by 3 % of its width."""
 
 _Run = TypeVar("_Run")
 
