@@ -1,4 +1,4 @@
-"""Seeds of studies, and significance levels of looks at growing data [OBrien1979], [Lan1983].
+"""Seeds of studies, and significance levels of looks at accumulating data [OBrien1979], [Lan1983].
 
 A study adds seeds in rounds and can stop once its claims are decided. Testing at the full level
 after every round would lead to too many wrong decisions. The boundaries of O'Brien and Fleming

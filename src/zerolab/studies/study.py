@@ -60,7 +60,7 @@ class Study(ABC):
     def design(self, scale: Scale, seeds: Sequence[int]) -> Design:
         """Return the planned runs and tournaments for the given seeds.
 
-        Work for different seeds is independent, so results of several machines can be combined.
+        Work for different seeds is independent, so results from several machines can be combined.
         """
 
     def planned_seeds(self, scale: Scale) -> list[int]:

@@ -87,7 +87,7 @@ class TaskOutcome(NamedTuple):
     error_lines: list[str] | None = None
     """Last lines of the error message, or None if the task succeeded."""
     is_in_use_elsewhere: bool = False
-    """True if another process is training the same run or making the same data set."""
+    """True if another process is training the same run or creating the same data set."""
 
 
 def perform_task(task: Task) -> TaskOutcome:

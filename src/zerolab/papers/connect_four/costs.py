@@ -85,7 +85,7 @@ def accuracy_points(run: TrainedRun, times: MoveTimes) -> list[AccuracyPoint]:
 
 
 def accuracy_at_cost(points: Sequence[AccuracyPoint], cost: float) -> float | None:
-    """Return a run's accuracy at a given cost, or None if its measurements start too late.
+    """Return a run's accuracy at a cost in core hours, or None if its measurements start too late.
 
     The accuracy is averaged over the last fifth of the cost, with linear interpolation between
     iterations.
@@ -101,7 +101,7 @@ def accuracy_at_cost(points: Sequence[AccuracyPoint], cost: float) -> float | No
 
 
 def cost_to_reach(points: Sequence[AccuracyPoint], strong_accuracy: float) -> float | None:
-    """Return the lowest cost at which a run reaches a smoothed accuracy, or None if it never does.
+    """Return the core hours at which a run reaches a smoothed accuracy, or None if it never does.
 
     `strong_accuracy` ranges from 0 to 1.
     """

@@ -199,8 +199,9 @@ class Connect4SupervisedStudy(Study):
 
     The sets contain all positions of each game, or one position per game. Other networks learn the
     published labels, some of which are wrong; give the outcome as much weight as the move; learn
-    from games with fewer random moves; or also learn the features of a small network trained by
-    self-play. The accuracies on unseen positions show the limits of networks of these sizes.
+    from games with fewer random moves; or also learn to predict the features of a small network
+    trained by self-play. The accuracies on unseen positions show the limits of networks of these
+    sizes.
 
     Examples:
       zerolab study connect4-supervised

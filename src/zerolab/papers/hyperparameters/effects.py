@@ -323,7 +323,7 @@ def best_value_section(sweep: Sweep) -> Iterator[Block]:
     yield Heading("Best values")
     yield Paragraph(
         "The value of each hyper-parameter with the lowest mean final loss and with the lowest mean"
-        " time, beside the best values in Table 4 of [Wang2020a], which are based on single runs."
+        " time, next to the best values in Table 4 of [Wang2020a], which are based on single runs."
         " The p-values are for equal means, as in the table of importance: unless they are small, a"
         " best value may be due to chance. Smaller scales use other values, so compare the names."
     )
