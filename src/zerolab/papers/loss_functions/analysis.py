@@ -96,8 +96,8 @@ def _tournaments(results: Results) -> Iterator[Block]:
         draw_grouped_runs(groups, "Elo of final networks by minimised loss",
                   "tournament Elo above Random's", baseline=0.0),
         "Round-robin tournaments between Random and the final networks for each game and board"
-        " size. Compare Fig. 11 of [Wang2020a], where Elo is relative to the mean of all players and"
-        " there are more runs. Here Elo is relative to Random. The error of Random's own rating"
+        " size. Compare Fig. 11 of [Wang2020a], where Elo is relative to the mean of all players"
+        " and there are more runs. Here Elo is relative to Random. The error of Random's own rating"
         " shifts all runs of a tournament equally; the intervals include this error only if each"
         f" seed has its own tournament. The papers print no numbers. {POOLED_VARIANCE_NOTE}",
     )  # fmt: skip
