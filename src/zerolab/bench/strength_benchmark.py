@@ -300,5 +300,6 @@ def _write(
     for ending in ("png", "svg"):
         save_figure(figure, folder / f"strength.{ending}")
     text = titled_markdown_table(strength_report.strength_table(curves, settings))
-    figure_link = "![Accuracy against hours of training](strength.png)"
-    write_text(folder / "strength.md", f"{text}\n\n{figure_link}\n")
+    write_text(
+        folder / "strength.md", f"{text}\n\n![Accuracy against hours of training](strength.png)\n"
+    )
