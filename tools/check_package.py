@@ -2,11 +2,11 @@
 
 python tools/check_package.py [--constraint constraints.txt]
 
-Needs only the standard library and a network. Builds the source distribution and the wheel into
-dist/, checks them as an index would, installs the wheel with the "web" extra into a new virtual
-environment, and plays, trains and serves from an empty folder. Prints the wall and processor time
-of each step and the disk space of each large package. Stops with an error at the first step that
-fails.
+Needs only the standard library and network access. Builds the source distribution and the wheel
+into dist/, checks them as an index would, installs the wheel with the "web" extra into a new
+virtual environment, and plays, trains and serves from an empty folder. Prints the wall and
+processor time of each step and the disk space of each large package. Stops with an error at the
+first step that fails.
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ def draw_replay(page: Page) -> None:
 
 
 def draw_analyse(page: Page) -> None:
-    """Show two agents' analyses of a position that the solver finishes."""
+    """Show two agents' analyses of a position that the solver can solve."""
     page.goto(f"{_ANALYSE}&agents={RUN}&agents=mcts:1000")
     page.check("#ranks")
     expect(page.locator("#solution")).to_contain_text("Under perfect play")

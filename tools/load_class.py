@@ -67,7 +67,7 @@ def _run(browser: Browser, links: dict[str, str]) -> None:
     pupils = _measure(
         "first page", [lambda link=link: _open(browser, link) for link in links.values()]
     )
-    _measure("agent brought", [lambda i=i, p=p: _bring(p, i) for i, p in enumerate(pupils)])
+    _measure("agent entered", [lambda i=i, p=p: _bring(p, i) for i, p in enumerate(pupils)])
     expect(teacher.locator("#ready")).to_have_text(f"{_PUPILS} of {_PUPILS} pupils have an agent.")
     begun = perf_counter()
     teacher.click("#start")

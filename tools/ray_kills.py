@@ -1,4 +1,4 @@
-"""Kill parts of a run on a Ray cluster at random moments and compare it with an undisturbed run.
+"""Kill parts of a run on a Ray cluster at random moments; compare it with an undisturbed run.
 
 Usage: python tools/ray_kills.py FOLDER [KILLS] [SEED]
 

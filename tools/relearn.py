@@ -45,10 +45,10 @@ _TARGETS = ("policy_target", "late_policy_target", "policy_target_temperature")
 def settings_for_relearning(
     run: RunFolder, assignments: Sequence[str], passes: int
 ) -> TrainSettings:
-    """Return the run's settings, with its final network as the first one, and some changes.
+    """Return the run's settings, with its final network's architecture and other changes.
 
     Raises UserError for changes that are invalid or have no effect, and for runs whose window
-    depends on more than examples.
+    depends on more than the examples.
     """
     settings = saved_settings(run)
     if not run.latest_example_iteration:

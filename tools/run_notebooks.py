@@ -2,7 +2,7 @@
 
     python tools/run_notebooks.py
 
-It needs nbclient and ipykernel, in the extra `dev`.
+It needs nbclient and ipykernel, which are in the `dev` extra.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Kill a study at random moments and compare its tables with an undisturbed run.
+"""Kill a study at random moments and compare its tables with those of an undisturbed one.
 
 Usage: python tools/study_kills.py FOLDER [KILLS] [SEED] [local|ray] [STUDY] [SCALE]
 
@@ -51,12 +51,12 @@ class Nodes:
 
 
 def planned(name: str, scale: Scale, root: Path) -> StudyExecution:
-    """Return the work of a study."""
+    """Return the execution of a study in the studies folder `root`."""
     return StudyExecution.plan(registered_studies()[name], scale, root)
 
 
 def work(name: str, scale: Scale, root: Path, address: str | None) -> None:
-    """Do the remaining work in the process that gets killed."""
+    """Do the remaining work, in the process that may be killed."""
     workers = LocalWorkers(2) if address is None else RayWorkers(address, root, 2)
     if failures := planned(name, scale, root).perform_all(workers, lambda view: None):
         print(f"failed: {failures}", flush=True)

@@ -370,5 +370,7 @@ def test_sizes_alone_have_no_pairs_of_games(results):
     some = replace(results, design=MINI.restricted_to_parts(["gobang-5x5"]))
     kept = [run for run in results.runs if run.planned.key in some.design.distinct_runs]
     found = findings.transfer_statistics(replace(some, runs=kept))
-    assert found[findings.HELPS_TRAINING_CLAIM].reason == "the selected boards have no such pairs"
+    assert found[findings.HELPS_TRAINING_CLAIM].reason == (
+        "the selected boards include no pair that this claim is about"
+    )
     assert found[findings.MAPPED_SIZES_START_CLAIM].value == pytest.approx(150.0)

@@ -1,1 +1,1 @@
-"""Reproducible random attacks on zerolab: kills, faults, damages, arguments and requests."""
+"""Reproducible random attacks on zerolab: kills, faults, damaged files, arguments and requests."""

@@ -1,4 +1,4 @@
-"""Random command lines, which must exit with one line and code 2, or work until SIGTERM."""
+"""Random command lines, which must succeed, run until SIGTERM or exit with code 2 and a message."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("campaign", choices=[*CAMPAIGNS, "all"])
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument(
-        "--count", type=int, help="number of attempts; by default the campaign's own"
+        "--count", type=int, help="number of attempts; by default that of the campaign"
     )
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", type=int, help="repeat only this attempt, as a process")
@@ -111,7 +111,7 @@ def _repeat(campaign: Campaign, laboratory: Laboratory, seed: int, number: int) 
 
 
 def _close(campaign: Campaign, journal: Journal, seed: int) -> None:
-    """End a campaign; record faults while ending it as attempts with numbers below 1."""
+    """End a campaign; record faults found while ending it as attempts with numbers below 1."""
     if faults := campaign.close():
         number = 0
         while journal.has(campaign.name, seed, number):

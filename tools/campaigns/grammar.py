@@ -144,7 +144,7 @@ def _words(option: Option, draw: random.Random, wild: float) -> list[str]:
 
 
 def _value(option: Option, draw: random.Random, wild: float) -> str:
-    """Return a random value for an option, which is probably invalid with probability `wild`."""
+    """Return a random value for an option; with probability `wild`, it is probably invalid."""
     is_wild = draw.random() < wild
     if any(word in option.name for word in _MODEST_WORDS):
         return draw.choice(_MODEST) if is_wild else "2"

@@ -91,7 +91,7 @@ def _install(plan: Plan) -> None:
 
 
 class _Counting:
-    """Counter of operations that carries out the plan."""
+    """Counter of a process's operations, which also carries out the plan."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
@@ -108,7 +108,7 @@ class _Counting:
                 self.step(_EVENTS[event], os.fsdecode(path))
 
     def join(self, connection: Any, database: str) -> None:
-        """Count a connection's statements, or stop its file from growing to make them fail."""
+        """Count a connection's statements or, to make them fail, stop its file from growing."""
         if not self._is_within(database.removeprefix("file:").partition("?")[0]):
             return
         if self._plan.error and self.is_due("sql", self._plan.folder):

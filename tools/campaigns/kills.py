@@ -1,4 +1,4 @@
-"""Commands that are killed or fail; repeating them must give undisturbed results.
+"""Commands that are killed or fail; repeating them must give the results of an undisturbed run.
 
 A kill at a file operation ends one process of the command. A kill at a random time ends the first
 process or all of them. If an operation fails, the command must report it in one line. Repeating the

@@ -31,7 +31,7 @@ class Campaign(Protocol):
     """Default number of attempts."""
 
     def attempt(self, draw: random.Random, place: Path, launcher: Launcher | None) -> Attempt:
-        """Attack once in an empty folder, using only the launcher if one is given."""
+        """Attack once in an empty folder; if a launcher is given, use only that one."""
 
     def close(self) -> list[str]:
         """End everything that the campaign started; return any faults."""

@@ -32,7 +32,7 @@ class Victim(NamedTuple):
     needs: tuple[str, ...] = ()
     """Names of other victims whose targets the commands use."""
     finish: Callable[[Path], None] | None = None
-    """Function for changes made afterwards without zerolab."""
+    """Function that makes further changes without zerolab, after `make`."""
     environment: tuple[tuple[str, str], ...] = ()
     is_resumable: bool = True
     is_cache: bool = False

@@ -135,7 +135,7 @@ PUBLISHED_ACCURACY: Mapping[str, tuple[tuple[float, float], ...]] = {
 }
 """Hours of self-play on one GPU (RTX 2070S), and the strong accuracy reached by then with 343
 simulations on the hard Connect Four 6x7 test set. Hours exclude learning and the two hours spent
-training the auxiliary features."""
+training the small network that provides the auxiliary features."""
 
 
 class StrengthVariant(NamedTuple):

@@ -196,10 +196,7 @@ class _Playouts:
         _measure_lengths(self._game, self._states, self._out, self._trace, self._lengths)
 
     def play(self, threads: int = 1) -> float:
-        """Play new games each time, since branch predictors learn repeated games.
-
-        Returns the number of playouts.
-        """
+        """Play new games, since branch predictors learn repeated ones; return their number."""
         self._seed += 1
         numbers = np.arange(_STATES)
         keys = streams.stream_keys(self._seed, 0, numbers, np.zeros_like(numbers), streams.PLAYOUT)
@@ -258,7 +255,7 @@ _LATE = ("othello:6x6", 16, 20)
 
 
 def measure_solving(rounds: int) -> Iterator[BenchmarkResult]:
-    """Measure solving the initial position, and solving every move in late positions."""
+    """Measure the speed of solving initial positions, and all moves of late positions."""
     for name in _STARTS:
         game = parse_game(name)
         yield _measure(_StartSolving(game), RandomMoves(name), f"solve/{name}", rounds)

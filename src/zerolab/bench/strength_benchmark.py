@@ -48,7 +48,7 @@ def train_for_hours(
 ) -> None:
     """Train one run until its hours are used up, resuming it if it was interrupted.
 
-    Raises UserError if the settings are incompatible with the game or the folder cannot be written.
+    Raises UserError if the settings do not fit the game or if the folder cannot be written to.
     """
     train_settings = variant_run_settings(variant, seed, settings)
     if is_run(folder):
@@ -79,7 +79,10 @@ def variant_run_settings(variant: str, seed: int, settings: StrengthSettings) ->
     train_settings = resolve_settings(settings.game, preset, _changes(variant, seed, settings))
     require_effects(train_settings, settings.changes)
     if train_settings.supervised.positions:
-        raise UserError("supervised.positions: expected no value, because every run has self-play")
+        raise UserError(
+            "supervised.positions: expected no value, because all runs of this benchmark learn from"
+            " self-play"
+        )
     return train_settings
 
 
@@ -95,7 +98,10 @@ def _changes(variant: str, seed: int, settings: StrengthSettings) -> tuple[str, 
 
 
 def timed_checkpoints(run: RunFolder) -> list[TimedCheckpoint]:
-    """Return the best network after each iteration of a run, and the hours spent up to then."""
+    """Return the best network after each iteration of a run, and the training hours until then.
+
+    The hours exclude accuracy measurements.
+    """
     records = [each for each in read_records(run) if not isinstance(each, AccuracyRecord)]
     seconds_spent = accumulate(elapsed_training_seconds([each]) for each in records)
     timed, best_network = [], 0
@@ -121,7 +127,7 @@ def select_due_checkpoints(
     for due in (*(every * (step + 1) for step in range(steps)), hours):
         latest = candidates[-1] if candidates and is_finished and due == hours else None
         first = next((each for each in candidates if each.hours >= due), latest)
-        if first is not None:
+        if first is not None:  # a later due time replaces an earlier one of the same checkpoint
             selected[first.hours] = first._replace(due=round(due, 6))
     return list(selected.values())
 
@@ -294,4 +300,6 @@ def _write(
     for ending in ("png", "svg"):
         save_figure(figure, folder / f"strength.{ending}")
     text = titled_markdown_table(strength_report.strength_table(curves, settings))
-    write_text(folder / "strength.md", f"{text}\n\n![Accuracy over hours](strength.png)\n")
+    write_text(
+        folder / "strength.md", f"{text}\n\n![Accuracy against hours of training](strength.png)\n"
+    )

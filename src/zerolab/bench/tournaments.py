@@ -39,7 +39,7 @@ _SAMPLED_PLIES = 14  # the default of self-play, so that games are similar
 
 
 def measure_tournament(rounds: int) -> Iterator[BenchmarkResult]:
-    """Compare a tournament with self-play, both with and without deduplication and a cache."""
+    """Compare a tournament with self-play, first without deduplication and a cache, then with."""
     evaluators = [untrained_evaluator(_GAME_NAME, _NETWORK, seed) for seed in range(_NETWORKS)]
     for saving in (False, True):
         cache = {} if saving else {"cache": 0}
@@ -233,7 +233,7 @@ def measure_cluster(rounds: int) -> Iterator[BenchmarkResult]:
 
 
 def _measure_sizes() -> Iterator[BenchmarkResult]:
-    """Measure the bytes sent for the network and for the examples of a position."""
+    """Measure the bytes sent for the network, and for the examples per position."""
     evaluator = untrained_evaluator(_GAME_NAME, _NETWORK)
     settings = SelfPlaySettings(episodes=64)
     played = play_episodes(parse_game(_GAME_NAME), settings, _CLUSTER_SEARCH, evaluator, 0, 0)
@@ -246,7 +246,7 @@ def _measure_sizes() -> Iterator[BenchmarkResult]:
 
 
 class _Gate:
-    """Matches between two untrained networks."""
+    """Matches as large as a gate, between two untrained networks."""
 
     def __init__(self, executor: Executor) -> None:
         self._executor = executor

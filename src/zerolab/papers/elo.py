@@ -155,7 +155,7 @@ def fit_elo_model(
     *,
     name: str = "",
 ) -> PerGameModels | MissingEstimate:
-    """Fit the Elo of the final networks of several parts, with seeds as random blocks.
+    """Fit a model per part to the Elo of the final networks, with seeds as random blocks.
 
     `levels` are the levels of `factor` to compare; all of them contribute to the estimate of the
     variance. Ratings are relative to Random in the parts' tournaments named `name`. Random is a
@@ -290,10 +290,10 @@ def deviations_within_seeds(
 
 
 def rank_correlations(pairs: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the rank correlation of each sample, float64[samples].
+    """Return Spearman's rank correlation in each sample, float64[samples].
 
     `pairs` are float64[samples, runs, 2]; axes between the first and the last are merged. The
-    correlation is 0 if either number is constant. Ties share their mean rank.
+    correlation is 0 if either quantity is constant. Ties share their mean rank.
     """
     from scipy.stats import rankdata
 
@@ -313,7 +313,7 @@ def fit_measure_models(
     levels: Sequence[FactorLevel],
     measure: Callable[[TrainedRun], float],
 ) -> PerGameModels | MissingEstimate:
-    """Fit a measure of the runs of several parts, with seeds as random blocks.
+    """Fit a model per part to a measure of the runs, with seeds as random blocks.
 
     `levels` are the levels of `factor` to compare; all of them contribute to the estimate of the
     variance.

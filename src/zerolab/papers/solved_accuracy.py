@@ -81,14 +81,14 @@ def measure_final_accuracy(run: FinishedRun) -> dict[str, Any]:
 
 
 AccuracyByPly = Mapping[str, Sequence[float]]
-"""Number of positions and share of strongest moves, by ply."""
+"""Number of positions, and share of them in which a best move is chosen, by ply."""
 
 
 def measure_test_accuracy(run: FinishedRun) -> AccuracyByPly | None:
     """Return the policy's accuracy on the test positions of a supervised run, by ply.
 
-    The result has the number of positions and the share of strongest moves for each ply. It is None
-    if the positions are missing.
+    For each ply, the result has the number of positions and the share of them in which the policy
+    chooses a best move. It is None if the positions are missing.
     """
     (planned,) = run.planned.datasets
     path = run.study_folder.dataset_path(planned)
@@ -126,7 +126,7 @@ def difference_due_to_plies(hard: AccuracyByPly, easy: AccuracyByPly) -> float |
 def fit_accuracy_model(
     results: Results, parts: Sequence[str], factor: str, levels: Sequence[str], measure: str
 ) -> PerGameModels | MissingEstimate:
-    """Fit a measure of the final networks of several parts, with seeds as random blocks.
+    """Fit a model per part to a measure of the final networks, with seeds as random blocks.
 
     `measure` is a key of the result of `measure_final_accuracy`.
     """

@@ -41,7 +41,7 @@ THEME_COLOUR_PAIRS: Mapping[str, tuple[str, str]] = {
     "on-hint": ("#0d1517", "#ffffff"),
     "heat": ("27, 102, 112", "108, 197, 207"),
 }
-"""Colours of the light and the dark theme, which meet WCAG 2.1 AA."""
+"""Colours in the light and in the dark theme, with contrasts that meet WCAG 2.1 AA."""
 
 PAPER, INK = THEME_COLOUR_PAIRS["paper"][0], THEME_COLOUR_PAIRS["ink"][0]
 """Colours of the background and text of images, which use the light theme."""

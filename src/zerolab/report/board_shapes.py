@@ -1,4 +1,4 @@
-"""Drawings of boards, which games declare as data, and the resulting shapes in units of a cell.
+"""Board styles, which games declare as data, and the shapes drawn from them, in units of a cell.
 
 Pages and images draw the same shapes. The server sends `BoardShapes` with every position or line of
 positions. The data are small because shapes repeated in every cell are described only once.
@@ -77,7 +77,7 @@ class BoardShapes(BaseModel):
     rows: int
     columns: int
     origin: Point
-    """Middle of the first cell."""
+    """Centre of the first cell."""
     row_step: Point
     """Step from a cell to the cell in the next row; the step to the next column is (1, 0)."""
     bounds: tuple[float, float, float, float]
@@ -209,7 +209,7 @@ class _Builder:
         }
 
     def _piece(self, owner: str, radius: float) -> Iterator[Shape]:
-        """Yield a disc; unless pieces are black and white, a letter also identifies its owner."""
+        """Yield a disc and, unless pieces are black and white, a letter that shows its owner."""
         yield _shape("circle", f"body of-{owner}", {"r": radius})
         if self._drawing.pieces == "red_and_yellow":
             yield _shape("circle", f"ridge of-{owner}", {"r": round(0.7 * radius, 4)})

@@ -12,20 +12,20 @@ from zerolab.report.board_colours import INK, PAPER, board_colours, hint_fill_co
 from zerolab.report.board_shapes import BoardShapes, Shape
 
 CELL_PIXELS = 48
-"""Width of a cell in pixels, chosen so that hints have a font size of 12 pixels."""
+"""Width of a cell in pixels."""
 
-_NOTE = 12 / CELL_PIXELS
+_NOTE = 12 / CELL_PIXELS  # font size of hints in cells; 12 pixels
 _OWNERS = {1: "first", -1: "second"}
-_PADDING = 0.11  # space around the board
-_STATUS = 0.5  # height of the line below the board
-_LETTER = 0.165  # mean width of a letter in that line
+_PADDING = 0.11  # space around the board in cells
+_STATUS = 0.5  # height of the line below the board in cells
+_LETTER = 0.165  # mean width of a character in that line in cells
 _MIN_SHARE = 0.005  # smallest share that is shown, as 1 %
 
 HintResult = Literal["wins", "draws", "loses"]
 
 
 class Hint(NamedTuple):
-    """Hint on a move, from an analysis."""
+    """Hint for a move, from an analysis."""
 
     visit_share: float
     """Share of the visits, or the prior if there was no search; 0 to 1."""
@@ -57,7 +57,7 @@ class Hint(NamedTuple):
         return [share, value] if share and value else [share or value]
 
     def description(self) -> str:
-        """Return the labels spelled out, such as ``45 %, +0.12, best`` or ``wins +8``."""
+        """Return the labels in words, such as ``45 %, +0.12, best`` or ``wins +8``."""
         lines = self.labels()
         if self.result is not None:
             lines[-1] = self.result + lines[-1][1:]
@@ -179,7 +179,7 @@ class _Picture:
         return self._colours["faded"] if is_pale else {}
 
     def _marks(self, cell: int) -> str:
-        """Mark a winning piece and the last move."""
+        """Return the marks of a winning piece and of the last move; empty if there are none."""
         board, symbols = self._board, self._shapes.cell_symbols
         marks = [*symbols["win"]] if cell in board.winning_cells else []
         if cell == board.last_cell:
@@ -217,7 +217,7 @@ class _Picture:
         return {"transform": f"translate({x:.6g} {y:.6g})"}
 
     def _element(self, shape: Shape) -> str:
-        """Return a shape, or its copies in all cells."""
+        """Return the SVG of a shape, repeated in every cell if it is drawn per cell."""
         cells = range(len(self._board.pieces))
         attributes = self._attributes(shape)
         if shape.is_per_cell:

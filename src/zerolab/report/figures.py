@@ -33,7 +33,7 @@ _UNDATED: Mapping[str, dict[str, Any]] = {
 }
 """Options of savefig by format that omit dates, so equal figures have equal files."""
 _MAX_COLUMNS = 4  # maximum number of legend columns
-_LETTER = 0.085  # average width in inches
+_LETTER = 0.085  # average width of a character in inches
 _SYMBOL = 0.67  # width in inches of the symbol next to a label
 _COLOURS = 256  # in a PNG, which makes files two thirds smaller without a visible difference
 

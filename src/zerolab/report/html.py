@@ -342,7 +342,7 @@ def save_document(document: Document, folder: Path) -> None:
         if name not in previous and (folder / name).exists():
             raise UserError(f"{quoted(folder / name)} is not a study report: move it elsewhere")
     contents = _file_contents(document)
-    # Even if the process crashes after this line, the list includes every file that can exist.
+    # Even if the process crashes after this line, the list includes every file that may exist.
     _write_list(folder, [*previous, *contents])
     for name, content in contents.items():
         with atomic_replace(folder / name) as temporary:

@@ -94,7 +94,7 @@ def _cell_texts(table: Table) -> list[list[str]]:
 
 
 def _column_widths(table: Table) -> tuple[list[int], list[int]]:
-    """Return the smallest column widths at which no word breaks, and the natural widths.
+    """Return the smallest column widths at which no word is broken, and the natural widths.
 
     A number and its interval are treated as one word.
     """

@@ -68,8 +68,8 @@ def draw_curves(
     """Draw one panel per title, with the mean curve of each series.
 
     `panels` maps panel titles to the curves of the series. A band extends one standard deviation
-    between runs on either side of the mean. Thin bars are measurement errors of the mean. `units`
-    is the plural noun for runs in the legend.
+    between runs on either side of the mean. Thin bars show the 95 % measurement error of the mean.
+    `units` is the plural noun for runs in the legend.
     """
     series = list(dict.fromkeys(name for curves in panels.values() for name in curves))
     columns = min(columns, len(panels))

@@ -25,8 +25,8 @@ from zerolab.report.table import Interval
 from zerolab.studies.joint_estimates import RelativeSpread, SpreadRatio
 from zerolab.studies.statistics import SIGNIFICANCE_LEVEL, StudentEstimate, weighted_sum
 
-# A block variance of at most about 10^6 error variances: beyond it, the inverse of the design loses
-# precision. If blocks vary even more, errors are overestimated.
+# Limits the block variance to about 10^6 error variances, because the inverse of the design loses
+# precision beyond it. If blocks vary even more, errors are overestimated.
 _LARGEST_LOG_RATIO = 14.0
 _TINY = 1e-12  # errors below this share of the largest value are rounding errors
 
@@ -135,7 +135,7 @@ class BlockModel:
 
 
 def fit_block_model(values: ValuesByVariant) -> BlockModel:
-    """Fit the model to measured values; a variant without values raises ValueError."""
+    """Fit the model to measured values; raise ValueError if a variant has no values."""
     variants = tuple(values)
     if not variants or not all(values.values()):
         raise ValueError("expected at least one run per variant")
@@ -238,7 +238,10 @@ class PerGameModels(NamedTuple):
 
 
 def fit_per_game_models(values: Mapping[Any, Mapping[Any, Mapping[Any, float]]]) -> PerGameModels:
-    """Fit a model per game and shrink the error variances of all games towards each other."""
+    """Fit a model per game and shrink the error variances of all games towards each other.
+
+    `values` are by game, variant and seed.
+    """
     models = {game: fit_block_model(of_game) for game, of_game in values.items()}
     estimated = {
         game: model

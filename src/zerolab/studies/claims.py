@@ -7,8 +7,9 @@ report can state how large a study would have to be.
 
 The primary claims of a study form one family. A secondary claim, for example about a single game,
 is tested only after the primary claim that opens it is decided; all claims with the same gatekeeper
-form a family. Within a family, p-values are adjusted [Holm1979], and repeated looks at growing data
-share the level [OBrien1979]. In each family, the probability of any wrong verdict is at most 5 %.
+form a family. Within a family, p-values are adjusted [Holm1979], and repeated looks at accumulating
+data share the level [OBrien1979]. In each family, the probability of any wrong verdict is at most
+5 %.
 """
 
 from __future__ import annotations

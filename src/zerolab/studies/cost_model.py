@@ -24,11 +24,11 @@ from zerolab.training.train_settings import TrainSettings
 
 _SIMULATION_SECONDS = 5e-5  # includes the tree, batching and small layers
 _EXAMPLE_SECONDS = 1e-4  # fixed cost of a training step, divided by the papers' batch size of 64
-_FLOPS = 5e10
+_FLOPS = 5e10  # floating-point operations per second
 _TRAINING_FLOPS = 3  # forward and backward, relative to forward alone
 _AGENT_SECONDS = 1e-4  # per move of an agent without a network
 _STAGE_SECONDS = 0.3  # time for loading and saving
-_COMPRESSED = 0.4  # compression ratio; see store.examples
+_COMPRESSED = 0.4  # compressed size, relative to the original; see store.examples
 _RANDOM_GAMES = 20
 _SHARE_ACCEPTED = 0.7  # share of candidates that pass the gate and are kept on disk
 

@@ -76,7 +76,7 @@ class PlannedRun:
     datasets: Sequence[PlannedDataset] = ()
     """Data sets to which the settings refer by `PlannedDataset.file_name`."""
     feature_run: PlannedRun | None = None
-    """Run whose final network provides features to learn. The settings refer to it by key."""
+    """Run whose final network provides features to predict. The settings refer to it by key."""
     start_run: PlannedRun | None = None
     """Run from whose final network this run starts. The settings refer to it by key."""
 
@@ -161,7 +161,7 @@ def run_key(settings: TrainSettings) -> str:
 
 @dataclass(frozen=True)
 class PlannedTournament:
-    """Round robin between the networks of runs and other agents."""
+    """Round-robin tournament between the networks of runs and other agents."""
 
     part: str
     game: str
@@ -309,7 +309,7 @@ class Design:
     def restricted_to_parts(self, parts: Sequence[str]) -> Design:
         """Return the design of the selected parts and of the runs on which they depend.
 
-        Empty `parts` select all parts. An unknown part raises UserError.
+        Empty `parts` select all parts. Raises UserError if a part is unknown.
         """
         for part in parts:
             if part not in self.part_names:
@@ -377,8 +377,8 @@ def plan_run(
 
     `changes` maps dotted keys to values, and `seed` is added to the factors. Runs with the same
     seed in different groups share no random numbers, not even the initial network. `datasets` maps
-    settings such as ``accuracy.positions`` to data sets. The ``features`` head learns the features
-    of `feature_run`. The run starts from the network of `start_run`, as specified by
+    settings such as ``accuracy.positions`` to data sets. The ``features`` head learns to predict
+    the features of `feature_run`. The run starts from the network of `start_run`, as specified by
     ``start.transfer``, and has the same architecture, but with the sizes of the preset and
     `changes`.
     """

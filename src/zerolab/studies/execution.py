@@ -55,7 +55,7 @@ class StudyExecution:
         selected_parts: Sequence[str] = (),
         seeds: Sequence[int] = (),
     ) -> StudyExecution:
-        """Plan a study in the studies folder `root`; an unknown part raises UserError.
+        """Plan a study in the studies folder `root`; raise UserError if a part is unknown.
 
         By default, the seeds are those saved in the folder or, in a new folder, those of the study.
         """
@@ -127,7 +127,7 @@ class StudyExecution:
                 self.scheduler().forget_failures()
 
     def results(self, on_run: Callable[[str], None] = lambda title: None) -> Results:
-        """Return the results so far; a study that has not started raises UserError.
+        """Return the results so far; raise UserError if the study has not started.
 
         `on_run` is called with the title of each run before it is measured, which can take seconds.
         """
@@ -152,7 +152,7 @@ class StudyExecution:
         return self.study.report(self.results())
 
     def blocked_tournaments(self) -> list[str]:
-        """Return the keys of selected tournaments that need untrained runs of unselected parts."""
+        """Return the keys of selected tournaments that need unfinished runs of unselected parts."""
         selected = self.selected_design
         return [
             tournament.key

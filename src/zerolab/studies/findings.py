@@ -56,9 +56,9 @@ class JudgedStudy:
 
 
 def read_ledgers(folder: Path) -> tuple[dict[Path, Ledger], list[str]]:
-    """Return the ledgers in the subfolders of `folder`, and a message for each refused one.
+    """Return the ledgers in the subfolders of `folder`, and a message for each rejected one.
 
-    A ledger is refused if it is damaged, belongs to an unknown study or a different design, or is
+    A ledger is rejected if it is damaged, belongs to an unknown study or a different design, or is
     the second for its study and scale. Ledgers of the `smoke` scale are ignored because they prove
     nothing.
     """
@@ -141,7 +141,7 @@ def findings_document(
     judged = [scale for each in studies for scale in each.scales.values()]
     return Document(
         "Verdicts on published findings",
-        "Each finding restates a claim of its authors in our words, with the statistic that tests"
+        "Each finding restates a claim of the authors in our words, with the statistic that tests"
         " it. A verdict applies to runs of the size named by its scale; except at the paper scale,"
         " they are smaller than the published runs. Primary findings are tested first. Any other"
         " finding of a study is tested only once the primary finding on which it depends is"

@@ -66,7 +66,7 @@ class TrainedRun:
 
     @cached_property
     def training_elos(self) -> list[float]:
-        """Training Elo of the best network after each iteration; 0 for the untrained network."""
+        """Training Elo of the best network after each iteration; the untrained network has 0."""
         return [record.elo for record in self.records_of(GateRecord)]
 
     @cached_property
@@ -139,7 +139,7 @@ class PlayedTournament:
         }
 
     def ratings_of_agent(self, spec: str) -> list[Rating]:
-        """Return the rating of an agent without a run in each tournament."""
+        """Return, for each tournament, the rating of an agent that has no run."""
         return [
             next(each for each in ratings.player_ratings if each.player == spec)
             for ratings in self.ratings.values()

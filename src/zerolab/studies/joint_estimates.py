@@ -79,12 +79,12 @@ class RankedEstimate(NamedTuple):
 def estimate_smallest(
     estimates: Sequence[StudentEstimate | BinomialEstimate],
 ) -> RankedEstimate:
-    """Estimate the smallest of several true values; empty `estimates` raise ValueError."""
+    """Estimate the smallest of several true values; raise ValueError without any estimates."""
     return estimate_ranked(estimates, len(estimates))
 
 
 def estimate_largest(estimates: Sequence[StudentEstimate]) -> RankedEstimate:
-    """Estimate the largest of several true values; empty `estimates` raise ValueError."""
+    """Estimate the largest of several true values; raise ValueError without any estimates."""
     return estimate_ranked(estimates, 1)
 
 
@@ -162,7 +162,7 @@ class RangeEstimate(NamedTuple):
         return _range_quantile(self.group_count, self.degrees_of_freedom) * self.standard_error
 
     def p_value(self, threshold: float) -> float:
-        """Return the p-value of a range equal to the threshold; 0 tests whether means are equal."""
+        """Return the p-value for a true range equal to the threshold; 0 tests for equal means."""
         distance = abs(self.value - threshold)
         if not self.degrees_of_freedom or not distance:
             return 1.0
@@ -180,7 +180,7 @@ def contrast_of_means(
     """Return the weighted sum of the means of groups of runs.
 
     The variance between runs is pooled over the groups in `pooled`, assuming that it is the same in
-    all groups. An empty group raises ValueError.
+    all groups. Raises ValueError if a group is empty.
     """
     if not all(len(group) for _, group in terms):
         raise ValueError("expected at least one run per group")
@@ -198,7 +198,7 @@ def range_of_means(
 
     The variance between runs is pooled over the groups in `pooled`, assuming that it is the same in
     all groups. If group sizes differ, the variances of the means are averaged as in [Kramer1956].
-    An empty group raises ValueError.
+    Raises ValueError if a group is empty.
     """
     if not groups or not all(len(group) for group in groups):
         raise ValueError("expected at least one run per group")
@@ -320,7 +320,7 @@ def _f_quantile(numerator_freedom: int, denominator_freedom: int) -> float:
 
 
 BOOTSTRAP_SAMPLES = 4000
-"""Number of bootstrap samples, at which the ends of an interval vary by 3 % of its length."""
+"""Number of bootstrap samples, at which the ends of an interval vary by 3 % of its width."""
 
 _Run = TypeVar("_Run")
 
@@ -339,7 +339,7 @@ def bootstrap(
     are the 97.5 % quantiles of Student's t distribution with n - g degrees of freedom and of the
     normal distribution. Bootstrap samples in which the statistic is NaN are discarded.
 
-    An empty group or a statistic that is not finite for all runs raises ValueError.
+    Raises ValueError if a group is empty or if the statistic of all runs is not finite.
     """
     if not groups or not all(len(group) for group in groups):
         raise ValueError("expected at least one run per group")

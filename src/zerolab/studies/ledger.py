@@ -1,8 +1,8 @@
 """Ledgers: small Parquet files with everything that a report needs from the finished work.
 
 A ledger has one row per finished run, player without a run, and computation. Reports are generated
-from ledgers alone, so results outlive the machine that made them. Ledgers from several machines can
-be merged if their seeds differ.
+from ledgers alone, so results outlive the machine that produced them. Ledgers from several machines
+can be merged if their seeds differ.
 """
 
 from __future__ import annotations

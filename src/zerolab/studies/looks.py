@@ -1,4 +1,4 @@
-"""Seeds of studies, and significance levels of looks at growing data [OBrien1979], [Lan1983].
+"""Seeds of studies, and significance levels of looks at accumulating data [OBrien1979], [Lan1983].
 
 A study adds seeds in rounds and can stop once its claims are decided. Testing at the full level
 after every round would lead to too many wrong decisions. The boundaries of O'Brien and Fleming
@@ -92,7 +92,7 @@ def nominal_levels(level: float, fractions: tuple[float, ...]) -> tuple[float, .
 
     `fractions` are the shares of the planned data at the looks, in ascending order and at most 1.
     Together, the looks up to a share of 1 reject a true hypothesis with probability `level`.
-    Fractions that are not positive and ascending raise ValueError.
+    Raises ValueError unless the fractions are positive and ascending.
     """
     from scipy.special import ndtr, ndtri  # noqa: PLC0415  slow to import
 

@@ -93,8 +93,9 @@ class RunQueue:
     def next_task(self) -> TrainTask | CompileTask | None:
         """Return a task for the most urgent run that can begin now, or None if none can.
 
-        For the first run that needs a new set of kernels, return a task that compiles them. All
-        runs that need this set then wait until the task is finished.
+        Runs that cannot be read are recorded in `failures` and skipped. For the first run that
+        needs a new set of kernels, return a task that compiles them. All runs that need this set
+        then wait until the task is finished.
         """
         for run in list(self._queue):
             if not self._is_ready(run):
@@ -117,7 +118,7 @@ class RunQueue:
         return None
 
     def _task(self, run: PlannedRun) -> TrainTask:
-        """Return the task of a run; a damaged source raises UserError."""
+        """Return the task of a run; raise UserError if a source is damaged."""
         return TrainTask(
             title=run.title,
             key=run.key,
@@ -141,7 +142,7 @@ class RunQueue:
         self._compiling.remove(task.kernel_set)
 
     def mark_finished(self, key: str) -> None:
-        """Record that a run has been trained; an unreadable run raises UserError."""
+        """Record that a run has been trained; raise UserError if it cannot be read."""
         self._opened.pop(key, None)
         self._shares[key] = self._share(self._planned[key])
 
@@ -290,7 +291,7 @@ class ComputationQueue:
         }
 
     def total_and_remaining_count(self, part: str | None = None) -> tuple[int, int]:
-        """Return the total and the unfinished number of computations, in all parts or in one."""
+        """Return the number of computations and how many are unfinished, in all parts or in one."""
         return len(_in_part(self._planned, part)), len(_in_part(self._unfinished.values(), part))
 
     def total_and_remaining_seconds(self, part: str | None = None) -> tuple[float, float]:
@@ -349,8 +350,8 @@ class TournamentQueue:
     def next_task(self) -> TournamentSliceTask | None:
         """Return a task for the next slice, or None if no slice remains.
 
-        All runs of the tournament must be trained. A folder with another tournament raises
-        UserError.
+        All runs of the tournament must be trained. Raises UserError if the folder contains another
+        tournament.
         """
         if not self.games_left:
             return None
@@ -371,7 +372,7 @@ class TournamentQueue:
         )
 
     def _begin(self) -> None:
-        """Begin or resume the tournament; a folder with another tournament raises UserError."""
+        """Begin or resume the tournament; raise UserError if the folder contains another one."""
         for spec in self.planned.agent_specs:
             agent = Participant(spec).create_agent(self.planned.game)
             self._participants[agent.name] = Participant(agent.name)

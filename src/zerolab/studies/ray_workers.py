@@ -43,7 +43,7 @@ from zerolab.studies.tasks import (
 
 _PROBE = ".probe-"
 _ATTEMPTS = 4
-"""Number of losses without progress after which a task fails."""
+"""Number of attempts without progress after which a lost task fails."""
 _SECONDS_TO_END = 30.0
 
 

@@ -1,7 +1,7 @@
 """Results of a study, the source of its report.
 
-Results are read from a ledger, so a report needs neither the runs nor the machine that made them. A
-report can be generated at any time and lists the unfinished parts.
+Results are read from a ledger, so a report needs neither the runs nor the machine that trained
+them. A report can be generated at any time and lists the unfinished parts.
 """
 
 from __future__ import annotations

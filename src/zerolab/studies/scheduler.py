@@ -74,7 +74,7 @@ class Scheduler:
         self._active: dict[str, tuple[Task, float]] = {}
         """Active tasks by title, with their start times."""
         self._datasets_elsewhere: list[DatasetTask] = []
-        """Tasks of data sets that another process is making."""
+        """Tasks of data sets that another process is creating."""
         self._stack = ExitStack()
         self._runs = RunQueue(folder, design)
         self._tournaments = [

@@ -6,8 +6,8 @@ show how much the result would vary if the runs were trained again.
 
 Having few runs is not an error. A single run has an infinite interval and p = 1. Identical results
 of several runs do not prove that there is no variation, so p is then 2^-f for f degrees of freedom,
-as in a sign test with f + 1 runs on the same side. In this case, the interval has length 0 if p is
-below 0.05, and is infinite otherwise. An estimate without any runs raises ValueError.
+as in a sign test with f + 1 runs on the same side. In this case, the interval has width 0 if p is
+below 0.05, and is infinite otherwise. Estimating from no runs at all raises ValueError.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class StudentEstimate(NamedTuple):
         return self.value + sign * self.margin(level)
 
     def margin(self, level: float = SIGNIFICANCE_LEVEL) -> float:
-        """Return half the length of the confidence interval with coverage 1 - level."""
+        """Return half the width of the confidence interval with coverage 1 - level."""
         if not self._is_known():
             return math.inf
         if self.standard_error == 0.0:
@@ -220,7 +220,7 @@ def with_pooled_intervals(
 def paired_difference(one: ArrayLike, other: ArrayLike) -> StudentEstimate:
     """Return the mean of `one` minus `other` over pairs of runs with a common seed or setting.
 
-    Unequal lengths raise ValueError.
+    Raises ValueError if the lengths differ.
     """
     first, second = _numbers(one), _numbers(other)
     if len(first) != len(second):
@@ -234,7 +234,7 @@ def weighted_sum(terms: Sequence[tuple[float, StudentEstimate]]) -> StudentEstim
     """Return the weighted sum of independent estimates with non-zero weights.
 
     Variances can differ, and the degrees of freedom follow [Welch1947]. An error that is known
-    exactly has infinite degrees of freedom. Empty `terms` raise ValueError.
+    exactly has infinite degrees of freedom. Raises ValueError if there are no terms.
     """
     if not terms:
         raise ValueError("expected at least one estimate")

@@ -45,7 +45,7 @@ class Study(ABC):
     """Name on the command line."""
 
     measurement_version: ClassVar[int] = 0
-    """Version of `measure`; increase it when the results change. 0 without measurements."""
+    """Version of `measure`, to be increased when its results change; 0 without measurements."""
 
     @property
     def description(self) -> str:
@@ -58,9 +58,9 @@ class Study(ABC):
 
     @abstractmethod
     def design(self, scale: Scale, seeds: Sequence[int]) -> Design:
-        """Return the planned runs and tournaments for some seeds.
+        """Return the planned runs and tournaments for the given seeds.
 
-        Work for different seeds is independent, so results of several machines can be combined.
+        Work for different seeds is independent, so results from several machines can be combined.
         """
 
     def planned_seeds(self, scale: Scale) -> list[int]:

@@ -171,7 +171,7 @@ class StudyFolder:
     def read_source_files(self, run: PlannedRun) -> dict[str, bytes]:
         """Return the files that a run copies from its source runs, as content by name.
 
-        Damaged files raise UserError.
+        Raises UserError if a file is damaged.
         """
         files: dict[str, bytes] = {}
         if run.feature_run is not None and (features := self.open_run(run.feature_run)):
@@ -186,7 +186,7 @@ class StudyFolder:
     def computation_result(self, computation: PlannedComputation) -> dict[str, Any] | None:
         """Return the stored result of a computation or measurement, or None if there is none.
 
-        A damaged result raises UserError.
+        Raises UserError if the result is damaged.
         """
         path = self._computation_path(computation)
         if not path.exists():

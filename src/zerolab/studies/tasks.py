@@ -74,7 +74,7 @@ class Task(Protocol):
         ...
 
     def perform(self) -> Any:
-        """Do the work; errors that a user can correct raise UserError."""
+        """Do the work; raise UserError for errors that a user can correct."""
         ...
 
 
@@ -87,7 +87,7 @@ class TaskOutcome(NamedTuple):
     error_lines: list[str] | None = None
     """Last lines of the error message, or None if the task succeeded."""
     is_in_use_elsewhere: bool = False
-    """True if another process is training the same run or making the same data set."""
+    """True if another process is training the same run or creating the same data set."""
 
 
 def perform_task(task: Task) -> TaskOutcome:
@@ -157,7 +157,7 @@ def _with_digest(settings: TrainSettings, dataset_paths: Sequence[str]) -> Train
 
 
 def _with_features(settings: TrainSettings, content: bytes) -> TrainSettings:
-    """Return the settings completed with properties of the network whose features are learnt."""
+    """Return the settings, completed from the network whose features the run learns to predict."""
     head = features_head(settings)
     assert head is not None
     with TemporaryDirectory() as folder:

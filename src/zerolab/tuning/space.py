@@ -99,7 +99,7 @@ class SpaceSetting:
     """Condition under which the setting applies, or None if it always applies."""
 
     def applies_to(self, values: Mapping[str, SettingValue]) -> bool:
-        """Return True if the setting applies to a trial with the values drawn so far."""
+        """Return whether the setting applies to a trial with the values drawn so far."""
         return (
             self.condition is None or values.get(self.condition.key) in self.condition.value_texts
         )

@@ -54,7 +54,7 @@ class TrialJournal(BaseJournalBackend):
         self._bytes = 0  # number of bytes read
 
     def read_logs(self, log_number_from: int) -> Sequence[dict[str, Any]]:
-        """Return the entries from index `log_number_from`; raise UserError for a damaged line."""
+        """Return the entries from index `log_number_from` on; raise UserError if one is damaged."""
         if self._path.exists():
             check_regular_file(self._path, _MAX_BYTES)
             with user_errors_on_read(self._path), open(self._path, "rb") as file:
@@ -157,7 +157,7 @@ class ClaimedTrial:
         self._study.tell(self._trial, state=TrialState.PRUNED)
 
     def refuse(self, reason: str) -> None:
-        """Record that training with these settings is impossible."""
+        """Record that the trial yields no objective, and the reason."""
         self._set_attributes({_REFUSED: reason})
         if _REFUSED not in self._recorded.constraints:
             self._trial.set_constraint(_REFUSED, 1.0)

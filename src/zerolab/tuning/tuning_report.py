@@ -50,7 +50,7 @@ class TrialResult(NamedTuple):
     objective: Interval | None
     """Last measured objective, or None if it was never measured."""
     training_hours: float | None
-    """Training time, or None if the trial is running or refused."""
+    """Training time in hours, or None if the trial is running or refused."""
     refusal_reason: str
     """Reason for refusing the trial, or an empty string if it was not refused."""
 
@@ -62,7 +62,7 @@ class TrialResult(NamedTuple):
 
     @property
     def known_training_hours(self) -> float:
-        """Training time of a measured trial."""
+        """Training time of a measured trial, in hours."""
         assert self.training_hours is not None
         return self.training_hours
 
@@ -152,19 +152,19 @@ def _minimised(result: TrialResult, settings: TuningSettings) -> float:
 
 @dataclass(frozen=True)
 class TuningReport:
-    """Results of a search, and the importance of its settings."""
+    """Results of a settings search, and the importance of the searched settings."""
 
     settings: TuningSettings
     searched_keys: tuple[str, ...]
     """Keys of the searched settings."""
     results: list[TrialResult]
     importance: dict[str, float]
-    """Share of the variation in the objective that each setting explains, by key, estimated with
-    PED-ANOVA [Watanabe2023]; empty if there are too few trials."""
+    """Importance of each setting for being among the best trials, by key, from PED-ANOVA
+    [Watanabe2023]; adds up to 1. Empty if there are too few trials."""
 
     @classmethod
     def from_store(cls, store: TrialStore, plan: TuningPlan) -> TuningReport:
-        """Return the report on the current state of a search."""
+        """Return the report on the current state of a settings search."""
         keys = tuple(plan.space.searched_domains)
         return cls(plan.settings, keys, trial_results(store), _importance(store, plan.settings))
 
@@ -193,7 +193,7 @@ class TuningReport:
         }
 
     def table(self, *, all_trials: bool = False) -> Table:
-        """Return a table of the best or of all trials, beginning with `leading_results`."""
+        """Return a table of the best trials, or of all trials; `leading_results` come first."""
         ranked = self._ranked()
         selected = (
             ranked if all_trials else ranked[: max(_TERMINAL_ROWS, len(self.leading_results))]

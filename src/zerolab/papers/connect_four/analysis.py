@@ -312,7 +312,10 @@ def _costs(runs: PointsByVariant) -> Table:
 
 
 def _cost_cell(runs: Sequence[Sequence[AccuracyPoint]], level: float, factor: float) -> Cell:
-    """Return `factor` times the mean cost of `level`, or how many runs reach it if not all do."""
+    """Return `factor` times the mean cost to reach `level`, or how many runs reach it, if not all.
+
+    The cost is in hours of one core.
+    """
     costs = [factor * cost for run in runs if (cost := cost_to_reach(run, level)) is not None]
     if len(costs) == len(runs):
         return estimate_mean(costs).interval
@@ -372,7 +375,7 @@ def move_times_table(results: Results) -> Table | None:
 
 
 def _operations(timed: TimedMoveKind) -> int:
-    """Return the operations of a network for one position."""
+    """Return the number of floating-point operations of a network per position."""
     settings = timed.run.settings
     return evaluation_flops(
         settings.network_settings_at(timed.iteration), parse_game(settings.game)

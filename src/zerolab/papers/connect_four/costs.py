@@ -72,7 +72,7 @@ class AccuracyPoint(NamedTuple):
     operations: float = 0.0
     """Floating-point operations of the network in all self-play so far, in units of 10^12."""
     moves: int = 0
-    """Searched moves of all self-play so far."""
+    """Number of searched moves in all self-play so far."""
 
 
 def accuracy_points(run: TrainedRun, times: MoveTimes) -> list[AccuracyPoint]:
@@ -85,7 +85,7 @@ def accuracy_points(run: TrainedRun, times: MoveTimes) -> list[AccuracyPoint]:
 
 
 def accuracy_at_cost(points: Sequence[AccuracyPoint], cost: float) -> float | None:
-    """Return a run's accuracy at a given cost, or None if its measurements start too late.
+    """Return a run's accuracy at a cost in core hours, or None if its measurements start too late.
 
     The accuracy is averaged over the last fifth of the cost, with linear interpolation between
     iterations.
@@ -101,7 +101,7 @@ def accuracy_at_cost(points: Sequence[AccuracyPoint], cost: float) -> float | No
 
 
 def cost_to_reach(points: Sequence[AccuracyPoint], strong_accuracy: float) -> float | None:
-    """Return the lowest cost at which a run reaches a smoothed accuracy, or None if it never does.
+    """Return the core hours at which a run reaches a smoothed accuracy, or None if it never does.
 
     `strong_accuracy` ranges from 0 to 1.
     """
@@ -275,7 +275,7 @@ def _accuracy_within_run(points: Sequence[AccuracyPoint], cost: float) -> float 
 def difference_at_equal_moves(
     runs: PointsByVariant, one: str, other: str, measure: _Measure
 ) -> StudentEstimate | MissingEstimate:
-    """Return the difference in a measure up to the number of moves that all these runs reach."""
+    """Return a measure of variant `one` minus that of `other`, over the moves all runs reach."""
     pair = (points for name in (one, other) for points in runs.get(name, {}).values())
     moves = min((each[-1].moves for each in pair), default=0)
     return _difference(runs, one, other, lambda points: measure(_first_moves(points, moves)))
@@ -333,7 +333,7 @@ def log2_cost_ratio(
 
 
 def _log_saving(points: Sequence[AccuracyPoint], level: float) -> float | None:
-    """Return minus log2 of the interpolated cost to reach a smoothed accuracy; None if never."""
+    """Return minus log2 of the interpolated cost to reach a smoothed accuracy, or None."""
     smoothed = _smoothed(points, 4 * _POINTS)
     reached = [at for at, point in enumerate(smoothed) if point.strong_accuracy >= level]
     if not reached:

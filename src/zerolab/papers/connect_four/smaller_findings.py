@@ -247,7 +247,7 @@ def growth_statistics(results: Results) -> Mapping[Claim, ClaimEstimate | Missin
 
 
 def growth_section(results: Results) -> Iterator[Block]:
-    """Yield a table of the change in accuracy at each growth."""
+    """Yield a table of the change in accuracy at each growth step."""
     rows: list[list[Cell]] = []
     for name in GROWING_VARIANTS:
         changes = [

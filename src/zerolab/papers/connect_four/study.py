@@ -77,12 +77,13 @@ _VARIANTS: Mapping[Scale, tuple[str, ...]] = {
 }
 """Variants at scales that omit some variants."""
 MAIN_VARIANTS = (BASELINE, EXTENDED, "service", "growing", SMALL, FEATURES, LEAGUE_BY_RESULTS)
-"""Variants in the study of extensions. `FEATURES` learns the features of `SMALL`."""
+"""Variants in the study of extensions. `FEATURES` learns to predict the features of `SMALL`."""
 
 _SEEDS: Mapping[Scale, int] = {"smoke": 1, "mini": 3, "small": 5, "paper": 5}
 _EXTENSION_SEEDS: Mapping[Scale, int] = {"smoke": 1, "mini": 8, "small": 8, "paper": 5}
 _FIRST_EXTENSION_SEED = 103
-"""First new seed. Seeds 100 to 102 were known when the statistics of the claims last changed."""
+"""First new seed. Results of seeds 100 to 102 were known when the claims' statistics last changed.
+"""
 _BLOCKS: Mapping[Scale, tuple[int, ...]] = {
     "smoke": (1,),
     "mini": (5, 10, 20),
@@ -198,8 +199,9 @@ class Connect4SupervisedStudy(Study):
 
     The sets contain all positions of each game, or one position per game. Other networks learn the
     published labels, some of which are wrong; give the outcome as much weight as the move; learn
-    from games with fewer random moves; or also learn the features of a small network trained by
-    self-play. The accuracies on unseen positions show the limits of networks of these sizes.
+    from games with fewer random moves; or also learn to predict the features of a small network
+    trained by self-play. The accuracies on unseen positions show the limits of networks of these
+    sizes.
 
     Examples:
       zerolab study connect4-supervised
@@ -342,8 +344,9 @@ def _supervised_datasets(scale: Scale) -> dict[str, PlannedDataset]:
 def _supervised_runs(scale: Scale, seeds: Sequence[int]) -> Iterator[PlannedRun]:
     """Yield the runs of Table 1, and runs with other labels, weights or features.
 
-    Features are learnt from set v1, because the games of set v2 have no later positions. Only the
-    smallest networks learn easy positions. The small networks are runs of the efficiency study.
+    Features are taken from set v1, because the games of set v2 have no later positions. Only the
+    smallest networks learn from easy positions. The small networks that provide the features are
+    runs of the efficiency study.
     """
     small = {seed: _selfplay_run(scale, SMALL, seed) for seed in seeds}
     yield from small.values()

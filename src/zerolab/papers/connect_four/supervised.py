@@ -204,7 +204,7 @@ def _final_share(run: TrainedRun, measure: str) -> float:
 
 
 def _fit_shares(results: Results, measure: str) -> PerGameModels:
-    """Fit `measure` on both sets, for networks of each depth and with features."""
+    """Fit a model per set to `measure`, for networks of each depth and with features."""
     by_network: dict[str, dict[int | str, list[TrainedRun]]] = {
         name: {depth: _runs(results, name, depth) for depth in _block_counts(results)}
         for name in TABLE_1_DATASETS

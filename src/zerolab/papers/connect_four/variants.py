@@ -93,7 +93,7 @@ MERGING_WEIGHT_VARIANTS = ("merging-0.2", "merging-0.5")
 """Variants in which the newer of two equal positions has a weight other than 0.8."""
 
 SMALL, FEATURES = "small", "features"
-"""Small network, and a larger network that learns its features."""
+"""Small network, and a larger network that learns to predict its features."""
 WITHOUT_FEATURES, POLICY_FEATURES = "without features", "policy features"
 """Additional targets of networks that learn from solved positions: none, or features of the small
 network's policy head."""

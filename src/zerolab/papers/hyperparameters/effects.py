@@ -1,6 +1,6 @@
 """Effects of each hyper-parameter on time, losses and Elo, and its best value.
 
-The published values in [Wang2020a, Tables 3 and 4] are shown beside the measured ones.
+The published values in [Wang2020a, Tables 3 and 4] are shown next to the measured ones.
 """
 
 from __future__ import annotations
@@ -179,7 +179,7 @@ class HyperparameterEffect(NamedTuple):
     size: RangeEstimate
     """Range of the means over the three values."""
     adjusted_p_value: float
-    """P-value of equal means, adjusted for the number of hyper-parameters [Holm1979]."""
+    """p-value of equal means, adjusted for the number of hyper-parameters [Holm1979]."""
     best_value: SweepValue
     """Value with the highest mean."""
 
@@ -187,8 +187,8 @@ class HyperparameterEffect(NamedTuple):
 def hyperparameter_effects(sweep: Sweep, measure: RunMeasure) -> dict[str, HyperparameterEffect]:
     """Return the effects on a measure by symbol, largest first.
 
-    Hyper-parameters with a value that has no finished run are omitted. P-values are adjusted for
-    the number of remaining hyper-parameters.
+    Hyper-parameters with a value that has no finished run are omitted, and p-values are adjusted
+    for the number of remaining hyper-parameters.
     """
     by_symbol = {
         symbol: [[measure(run) for run in sweep_value.runs] for sweep_value in sweep_values]
@@ -323,7 +323,7 @@ def best_value_section(sweep: Sweep) -> Iterator[Block]:
     yield Heading("Best values")
     yield Paragraph(
         "The value of each hyper-parameter with the lowest mean final loss and with the lowest mean"
-        " time, beside the best values in Table 4 of [Wang2020a], which are based on single runs."
+        " time, next to the best values in Table 4 of [Wang2020a], which are based on single runs."
         " The p-values are for equal means, as in the table of importance: unless they are small, a"
         " best value may be due to chance. Smaller scales use other values, so compare the names."
     )

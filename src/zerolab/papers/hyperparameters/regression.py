@@ -142,7 +142,7 @@ class GridFits(NamedTuple):
 
 
 def fit_grid(grid: Grid) -> GridFits:
-    """Fit all regressions; a grid without runs raises ValueError."""
+    """Fit all regressions; raise ValueError if the grid has no runs."""
     x = _logs(grid.runs)
     counted = _log_counted(grid, grid.runs)
     measured = np.array([math.log2(run.training_seconds) for run in grid.runs])
@@ -204,7 +204,7 @@ def lead_of_iterations(
 
 
 def elo_change_at_most_epochs(grid: Grid) -> StudentEstimate:
-    """Return the Elo of the largest number of epochs minus that of the next smaller one.
+    """Return the Elo with the largest number of epochs minus that with the next smaller number.
 
     I, E and m have their largest levels.
     """
@@ -236,7 +236,7 @@ def elo_per_doubled_work(grid: Grid) -> list[StudentEstimate]:
 
 
 def leads_of_few_epochs(grid: Grid) -> list[StudentEstimate]:
-    """Return the mean Elo of each smaller number of epochs minus that of the largest.
+    """Return the mean Elo with each smaller number of epochs minus that with the largest.
 
     I and E have their largest levels; the mean is over m.
     """

@@ -172,7 +172,7 @@ class Sweep:
         }
 
     def elo_above_random(self, run: TrainedRun) -> float:
-        """Return a run's Elo relative to Random; a run without a rating raises KeyError."""
+        """Return a run's Elo relative to Random; raise KeyError if the run has no rating."""
         return self.elo_and_error_by_label[run.planned.label][0]
 
     def elo_sample_above_random(self, runs: Sequence[TrainedRun]) -> RunSample:
@@ -201,7 +201,7 @@ def loss_after_percent(percent: int) -> RunMeasure:
 
 
 def loss_change_by_epochs(run: TrainedRun) -> float:
-    """Return the mean change of the loss from the first to the last epoch of an iteration."""
+    """Return the mean change in the loss from the first to the last epoch of an iteration."""
     return fmean(_sum(epochs[-1]) - _sum(epochs[0]) for epochs in run.epoch_losses)
 
 
@@ -243,7 +243,7 @@ def screening_runs(results: Results) -> list[VariedRun]:
 def doubling_effects(runs: Sequence[VariedRun], measure: RunMeasure) -> dict[str, StudentEstimate]:
     """Return the change in a measure per doubling of each hyper-parameter, by symbol.
 
-    Effects that the runs do not determine have infinite intervals. Empty `runs` raise ValueError.
+    Effects that the runs do not determine have infinite intervals. Raises ValueError without runs.
     """
     values = np.log2([[run.values[symbol] for symbol in HYPERPARAMETERS] for run in runs])
     constants = np.hstack([
@@ -273,7 +273,7 @@ def gate_time_share(run: TrainedRun) -> float:
 
 
 def late_loss_change(scale: str, runs: Sequence[VariedRun]) -> StudentEstimate:
-    """Return the change of the loss over the last third of training, in runs with the largest I."""
+    """Return the change in the loss over the last third of training, in runs with the largest I."""
     return estimate_mean(
         [
             final_loss(run) - loss_after(run, 2 * len(run.last_epoch_losses) // 3)
@@ -283,7 +283,7 @@ def late_loss_change(scale: str, runs: Sequence[VariedRun]) -> StudentEstimate:
 
 
 def late_loss_rise(scale: str, runs: Sequence[VariedRun]) -> RankedEstimate:
-    """Return the smaller of two changes of the loss in the longest runs.
+    """Return the smaller of two changes in the loss in the longest runs.
 
     The changes are the rise from 80 to 90 % of the iterations, and the fall from there to the end.
     """

@@ -95,12 +95,11 @@ def _tournaments(results: Results) -> Iterator[Block]:
         "tournament-elo",
         draw_grouped_runs(groups, "Elo of final networks by minimised loss",
                   "tournament Elo above Random's", baseline=0.0),
-        "Round robins between Random and the final networks for each game and board size. Compare"
-        " Fig. 11 of [Wang2020a], where Elo is relative to the mean of all players and there are"
-        " more runs. Here Elo is relative to Random. The error of Random's own rating shifts all"
-        " runs of a tournament equally; the intervals include this error only if each seed has its"
-        " own tournament. The papers print no numbers."
-        f" {POOLED_VARIANCE_NOTE}",
+        "Round-robin tournaments between Random and the final networks for each game and board"
+        " size. Compare Fig. 11 of [Wang2020a], where Elo is relative to the mean of all players"
+        " and there are more runs. Here Elo is relative to Random. The error of Random's own rating"
+        " shifts all runs of a tournament equally; the intervals include this error only if each"
+        f" seed has its own tournament. The papers print no numbers. {POOLED_VARIANCE_NOTE}",
     )  # fmt: skip
     yield elo_table("elo", "Tournament Elo above Random's by loss", groups, "game", "loss")
 

@@ -214,7 +214,7 @@ def _on_board(
     smallest_mean_of: Sequence[str] = (),
     smallest_lead_of: Sequence[str] = (),
 ) -> CurveClaim:
-    """Return a claim about losses or, if `TRAINING_ELO_BIAS_CLAIM` opens it, training Elo."""
+    """Return a claim about losses, or about training Elo if opened by `TRAINING_ELO_BIAS_CLAIM`."""
     is_elo = gatekeeper is TRAINING_ELO_BIAS_CLAIM
     losses = f"losses-{part.rpartition('-')[0].replace('_', '-')}"
     claim = Claim(

@@ -375,7 +375,7 @@ def _smaller_lead_by_game(
 def correlations(
     results: Results, boards: Sequence[str]
 ) -> dict[Claim, ClaimEstimate | MissingEstimate]:
-    """Return how losses and training Elo correlate with each other and with tournament Elo."""
+    """Return correlations of losses and training Elo with each other and with tournament Elo."""
     within, between = [[target] for target in LOSS_SYMBOLS], [list(LOSS_SYMBOLS)]
 
     def with_elo(

@@ -1,6 +1,6 @@
 """Four loss functions on three games of two sizes [Wang2019], [Wang2020a, section 6.3].
 
-Measures of a run's losses and training Elo follow at the end of the module.
+The functions that measure a run's losses and training Elo are at the end of the module.
 """
 
 from __future__ import annotations
@@ -205,7 +205,7 @@ def value_loss_early_decrease_excess(run: TrainedRun) -> float:
 
 
 def value_loss_hump(run: TrainedRun) -> float:
-    """Return the mean value loss in the middle half of training minus that of first and last."""
+    """Return the mean value loss in the middle half minus the mean of its first and last value."""
     values = [losses["value"] for losses in run.last_epoch_losses]
     quarter = len(values) // 4
     return fmean(values[quarter : len(values) - quarter]) - (values[0] + values[-1]) / 2

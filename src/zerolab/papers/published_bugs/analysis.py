@@ -361,7 +361,7 @@ def _closed(results: Results) -> Iterator[Block]:
 
 
 def _spread(ratings: Sequence[Rating]) -> tuple[float, float | None, float]:
-    """Return the mean Elo, its standard deviation and the standard error of one rating."""
+    """Return the mean and standard deviation of Elo, and the standard error of one rating."""
     sample = ratings_sample(ratings)
     rms_error = sqrt(mean(error**2 for error in sample.standard_errors))
     return mean(sample.values), stdev(sample.values) if len(ratings) > 1 else None, rms_error

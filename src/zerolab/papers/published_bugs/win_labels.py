@@ -1,4 +1,4 @@
-"""Supervised learning of game outcomes from the labels of [ClausenCode] or correct labels."""
+"""Supervised learning of game outcomes from the labels of [ClausenCode] or from correct labels."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def learn_outcomes(
     - `positions`: number of all positions, including those for training.
     - `on_labels`: share for which the network predicts the label.
     - `on_outcomes`: share for which the network predicts the true outcome.
-    - `ceiling`: share whose label is the true outcome: a perfect network's accuracy on labels.
+    - `ceiling`: share whose label is the true outcome, a perfect network's accuracy on the labels.
     - `held_out`: number of held-out positions.
     - `distinct`: number of distinct held-out positions.
     - `true_labels`: number of distinct held-out positions whose label is the true outcome.

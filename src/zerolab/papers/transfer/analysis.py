@@ -154,7 +154,7 @@ def _row(by_seed: Mapping[FactorLevel, float]) -> IntervalRow:
 
 
 def _gain_row(results: Results, pair: BoardPair, method: str) -> Iterator[list[Cell]]:
-    """Yield a row with the gain of a method over training from scratch, if seeds match."""
+    """Yield a row with the gain of a method over training from scratch, if they share seeds."""
     by_measure = [accuracy_gains(results, pair, method, measure) for measure in _MEASURES.values()]
     if all(by_measure):
         boards = board_title(pair.target) if method == RANDOM_FROZEN else pair.title
@@ -163,7 +163,7 @@ def _gain_row(results: Results, pair: BoardPair, method: str) -> Iterator[list[C
 
 
 def _times(results: Results, board_pairs: Sequence[BoardPair]) -> Iterator[Block]:
-    """Yield the iterations and seconds to reach the threshold accuracy."""
+    """Yield a figure and a table of the iterations and time needed for the threshold accuracy."""
     rows: list[list[Cell]] = []
     lines: dict[str, IntervalRow] = {}
     for pair in board_pairs:
@@ -187,8 +187,9 @@ def _times(results: Results, board_pairs: Sequence[BoardPair]) -> Iterator[Block
             "saved",
             draw_intervals(lines, "Iterations saved by a fine-tuned trunk", "iterations",
                            threshold=0.0, number_format="+.1f"),
-            "Iterations saved in reaching the mean accuracy of runs from scratch after half of"
-            " their iterations. For runs that never reach it, all iterations are counted.",
+            "Iterations saved in reaching the mean accuracy that runs from scratch attain after"
+            " half of their iterations. A run that never reaches it counts with all its"
+            " iterations.",
         )  # fmt: skip
     if rows:
         columns: list[str | Column] = [
@@ -238,8 +239,8 @@ def strength_section(results: Results) -> Iterator[Block]:
         draw_curves(panels, "Tournament Elo by transfer method", "iteration",
                     "tournament Elo", columns=3),
         "Elo in a tournament, relative to the mean of its players. Mean over runs, with a"
-        " band of one standard deviation between runs. Bars show the error of"
-        " measuring the mean, 95 %.",
+        " band of one standard deviation between runs. Error bars show the 95 %"
+        " measurement error of the mean.",
     )  # fmt: skip
     yield from _intervals(results, board_pairs)
     yield from _table(results, board_pairs)

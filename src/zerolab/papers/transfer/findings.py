@@ -3,8 +3,8 @@
 [Hongcharoen2018] publishes a method without results, so its claims are expectations: training on a
 game should be faster and yield a better network if it continues from a network of another game. The
 thesis pairs only Connect Four with Othello. The primary claims state its expectations for its
-method (new heads on a fine-tuned trunk) and for all pairs of different games. The claims with
-source ``zerolab`` were fixed before any measurement.
+method (new heads on a fine-tuned trunk) and for all pairs of different games. Claims with the
+source ``zerolab`` were stated before anything was measured.
 """
 
 from __future__ import annotations
@@ -199,12 +199,12 @@ def _statistic(
         return mean_over_board_pairs([trunks.first_layer_cka_excess(pair) for pair in board_pairs])
     claimed_pairs = [pair for pair in board_pairs if _is_claimed(claim, pair)]
     if not claimed_pairs:
-        return MissingEstimate("the selected boards have no such pairs")
+        return MissingEstimate("the selected boards include no pair that this claim is about")
     return mean_over_board_pairs([_BY_PAIR[claim](results, pair) for pair in claimed_pairs])
 
 
 def _is_claimed(claim: Claim, pair: BoardPair) -> bool:
-    """Return True if a claim refers to a pair of boards."""
+    """Return whether a claim is about a pair of boards."""
     if claim in (
         HELPS_TRAINING_CLAIM,
         SAVED_ITERATIONS_CLAIM,

@@ -96,7 +96,7 @@ class GramMatrix:
     """
 
     def __init__(self, activations: ArrayLike) -> None:
-        """Compute inner products of [N, features] activations; N < 4 raises ValueError."""
+        """Compute inner products of [N, features] activations; raise ValueError if N < 4."""
         features = np.asarray(activations, np.float64)
         if len(features) < _MIN_POSITIONS:
             raise ValueError(f"{len(features)} positions: expected at least {_MIN_POSITIONS}")
@@ -164,7 +164,7 @@ class TrunkSimilarity(NamedTuple):
     The second board can be `UNTRAINED`."""
 
     def first_layer_cka_excess(self, pair: BoardPair) -> ValueBySeed:
-        """Return how much better fine-tuning keeps the first layer than the last layer, by seed.
+        """Return how much better fine-tuning preserves the first layer than the last, by seed.
 
         The result is the CKA with the source in the first layer minus the CKA in the last layer for
         the fine-tuned trunk, minus the same difference for the trunk from scratch. First layers are

@@ -94,10 +94,10 @@ def _strength(results: Results) -> Iterator[Block]:
     yield Picture(
         "elo",
         draw_grouped_runs(groups, "Elo of final networks by warm start", "tournament Elo"),
-        "Round robins between Random and the final networks of each game, with plain search. Elo is"
-        " relative to the mean of all players of a tournament. Compare Figs. 5.1 (Gobang and"
-        f" Connect Four) and 5.2 (Othello) of [Wang2020b]. {POOLED_VARIANCE_NOTE} Random, which is"
-        " not trained, has its own.",
+        "Round-robin tournaments between Random and the final networks of each game, with plain"
+        " search. Elo is relative to the mean of all players of a tournament. Compare Figs. 5.1"
+        f" (Gobang and Connect Four) and 5.2 (Othello) of [Wang2020b]. {POOLED_VARIANCE_NOTE}"
+        " Random, which is not trained, has a separate variance.",
     )
     yield elo_table("elo-by-variant", "Tournament Elo by variant", groups, "game", "variant")
 

@@ -66,7 +66,7 @@ def largest_variant_difference(
 def largest_contrast_change(
     model: PerGameModels, contrasts: Sequence[Mapping[str, float]], games: Sequence[str]
 ) -> RankedEstimate:
-    """Return the largest change of any contrast from one game to another."""
+    """Return the largest change in any contrast from one game to another."""
     return estimate_largest(
         [
             model.sum_of_contrasts({one: weights, other: {v: -w for v, w in weights.items()}})
@@ -79,7 +79,7 @@ def largest_contrast_change(
 def mean_contrast_change(
     model: PerGameModels, weights: Mapping[str, float], game: str, others: Sequence[str]
 ) -> StudentEstimate:
-    """Return the mean change of a contrast from a game to the other games."""
+    """Return the mean change in a contrast from a game to the other games."""
     shares = {game: -1.0, **dict.fromkeys(others, 1.0 / len(others))}
     return model.sum_of_contrasts(
         {each: {v: share * w for v, w in weights.items()} for each, share in shares.items()}

@@ -62,7 +62,7 @@ _INSIGNIFICANT = 20.0
 """Largest Elo lead that counts as no significant improvement.
 
 The binomial tests of [Wang2021b] compare 8 runs with 8 others in 20 games per pair. In these 1280
-games, a score rate of 52.7 % differs from half at the level of 5 %, which is a lead of 19 Elo."""
+games, a score rate of 52.7 %, a lead of 19 Elo, differs from one half at the 5 % level."""
 
 WRORA_GAIN_CLAIM = Claim(
     "wrora-gains",

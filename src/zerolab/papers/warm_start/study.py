@@ -267,7 +267,7 @@ PUBLISHED_SCORES: Mapping[str, Mapping[tuple[str, str], float]] = {
 
 The other half of the paper's matrix contains the complements."""
 MIN_PLAYOUTS = 40
-"""Smallest number of playouts that evaluates the largest first population of `PLAYER_SPECS`."""
+"""Smallest number of playouts that evaluates the largest initial population in `PLAYER_SPECS`."""
 
 
 @register_study
