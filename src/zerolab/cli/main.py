@@ -48,9 +48,9 @@ COMMANDS = {
     "dataset": Command("evaluate:dataset", "collect solved positions for evaluating agents"),
     "puzzles": Command(
         "solve:puzzles",
-        "make graded puzzles: solved positions in which only one move wins, or only one draws",
+        "make graded puzzles: solved positions in which only one move wins or holds the draw",
     ),
-    "fit": Command("train:fit", "train a network on solved positions instead of games"),
+    "fit": Command("train:fit", "train a network on solved positions instead of self-play"),
     "evaluate": Command("evaluate:evaluate", "measure an agent on solved positions and in games"),
     "tune": Command("tune:tune", "search for good settings with trial runs proposed by Optuna"),
     "study": Command(

@@ -322,7 +322,7 @@ def serve(
         print_lines(f"zerolab is running at {address}")
         if classroom is not None:
             if classroom.has_new_links:
-                print_lines("the class comes from another folder or user: all its links are new")
+                print_lines("the class was moved or written by another user: all its links are new")
             _show_links(links, class_links)
             address += f"class?token={classroom.state.teacher}"
         if token:
