@@ -213,7 +213,7 @@ class _GameInTerminal:
         ]
         print_table(self.console, Table("hint", "", columns, rows))
         value = search.root_values(_HINT_SLOT)[0]
-        self.console.print(f"value of the position for you: {value:+.2f} (+1 wins, -1 loses)")
+        self.console.print(f"value of the position for you: {value:+.2f} (+1: win, -1: loss)")
 
     def _show(self) -> None:
         self.console.print()

@@ -77,7 +77,7 @@ def solve(
         moves: Moves that lead to the position, separated by commas or spaces.
         nodes: Maximum number of positions to search; not for BitBully.
         seconds: Time limit for the search in seconds; not for BitBully.
-        memory: Size of the table of searched positions in MiB; not for BitBully.
+        memory: Size of the transposition table in MiB; not for BitBully.
         generic: Use the built-in solver instead of BitBully for connect_four:6x7.
         json: Print {"value": v, "moves": {"c2": v, ...}, ...}.
     """
@@ -235,7 +235,7 @@ def puzzles(
 
     Args:
         game: Game, such as connect_four:5x5.
-        count: Number of puzzles; no more than half may be easy, judging by estimated grades.
+        count: Number of puzzles, of which at most half are easy according to estimated grades.
         output: New file to write, ending in .jsonl; the Puzzles page reads runs/puzzles/*.jsonl.
         agents: Agents that grade the puzzles, in addition to random moves and MCTS.
         seconds: Time limit for solving a position; positions not solved in time are skipped.

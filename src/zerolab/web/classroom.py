@@ -119,8 +119,7 @@ class Classroom:
 
         Returning pupils keep their tokens and agents, even after an absence. If the folder was
         moved or written by another user, who knows its tokens, all members get new tokens, and its
-        tournament is stopped. Raises UserError if the file is damaged or cannot be
-        written.
+        tournament is stopped. Raises UserError if the file is damaged or cannot be written.
         """
         path, key = folder / "class.json", hex_digest(folder_secret(folder).encode())
         state = ClassState(key=key, teacher=_new_token(), pupils=())

@@ -56,7 +56,7 @@ class SolutionRequest(RequestModel):
 
     position: PositionRequest
     seconds: float = Field(default=5.0, gt=0, le=MAX_SOLVING_SECONDS)
-    """Time limit."""
+    """Time limit in seconds."""
 
 
 class AgentCheckRequest(RequestModel):

@@ -278,7 +278,7 @@ class LeafResponse(BaseModel):
 
 
 class BackupResponse(BaseModel):
-    """Update of a node on the path with the value of the leaf."""
+    """Update of the visit count and mean value Q of a node on the path."""
 
     path: list[str]
     """Moves from the root to the node."""

@@ -149,7 +149,7 @@ async def _puzzles_of(lab: Lab, connection: Request, game: str) -> GamePuzzles:
 
 
 async def _best_reply(lab: Lab, connection: Request, position: Position) -> list[str]:
-    """Return the opponent's best move; an empty list if the game is over or solving takes too long."""
+    """Return the opponent's best move; an empty list if the game is over or not solved in time."""
     if position.outcome is None:
         with suppress(NotSolvedError):
             scores = await lab.solver.solve(client_of(connection), position, _REPLY_SECONDS)
