@@ -69,7 +69,7 @@ def _draw_puzzle(browser: Browser, link: str) -> None:
     hardest = max(listed["puzzles"], key=lambda each: each["grade"])["key"]
     page.goto("about:blank")
     page.goto(f"{base}/puzzles#game={_GAME}&puzzle={hardest}")
-    expect(page.locator("#question")).to_contain_text("Exactly one move")
+    expect(page.locator("#question")).to_contain_text("Find the only move")
     answer = {"game": _GAME, "key": hardest}
     for target in page.locator("#board .target[data-move]").all():
         move = target.get_attribute("data-move")

@@ -68,7 +68,7 @@ _Opponents = Annotated[tuple[str, ...], tyro.conf.arg(metavar="AGENT")]
 
 
 def split_subcommand(arguments: list[str]) -> tuple[Callable[..., None], str, list[str]]:
-    """Return the function for cards or lists, the command's full name, and its arguments."""
+    """Return the function that writes a card or lists agents, its command's name, and arguments."""
     if arguments[:1] == ["card"]:
         return write_agent_and_card, "agents card", arguments[1:]
     return agents, "agents", arguments
@@ -80,9 +80,9 @@ def agents(
     """List the agents in this package, or show the card of an agent.
 
     A card says how an agent was trained and how strong it is, with the settings of every
-    measurement. With --verify, the command repeats the measurements, which takes up to an hour. It
-    reports which numbers agree, meaning that their intervals overlap, and exits with code 1 if any
-    number does not.
+    measurement. With --verify, the command repeats the measurements, which takes up to an hour, and
+    reports which numbers agree, meaning that their intervals overlap. It exits with code 1 if any
+    do not.
 
     To write an agent together with its card, use zerolab agents card RUN FILE.zerolab.
 
@@ -322,7 +322,7 @@ def write_agent_and_card(
     dataset = validate(DatasetSettings, {"seed": seed, "one_per_game": True, **parse_plies(plies)})
     stored, training = _exported(run, file, overwrite)
     agent = parse_agent(f"file:{file}")
-    # Errors are raised before the long measurements.
+    # Raise errors before the long measurements.
     parse_agents(against, agent.game)
     check_opening_length(agent.game, openings)
     if len(set(against)) < len(against):

@@ -277,7 +277,7 @@ def strength(
     set: Assignments = (),
     json: bool = False,
 ) -> None:
-    """Train presets, or variants of the strong preset, for the same time, and test them.
+    """Train presets, or variants of the strong preset, for the same length of time, and test them.
 
     The test consists of solved positions. The command writes a table and a figure, which includes
     the curves published by [Clausen2021]. Repeat the command to resume it; you can then add

@@ -48,9 +48,9 @@ COMMANDS = {
     "dataset": Command("evaluate:dataset", "collect solved positions for evaluating agents"),
     "puzzles": Command(
         "solve:puzzles",
-        "make graded puzzles: solved positions in which only one move wins, or only one draws",
+        "make graded puzzles: solved positions in which only one move wins or holds the draw",
     ),
-    "fit": Command("train:fit", "train a network on solved positions instead of games"),
+    "fit": Command("train:fit", "train a network on solved positions instead of self-play"),
     "evaluate": Command("evaluate:evaluate", "measure an agent on solved positions and in games"),
     "tune": Command("tune:tune", "search for good settings with trial runs proposed by Optuna"),
     "study": Command(
@@ -59,9 +59,7 @@ COMMANDS = {
     "findings": Command("reference:findings", "show the verdict on every published finding"),
     "report": Command("study:report", "show a study's tables, figures and claims on one page"),
     "rate": Command("tournament:rate_files", "rate the players in PGN files and games.sqlite"),
-    "agents": Command(
-        "agents:agents", "list the agents in this package; their cards state their strength"
-    ),
+    "agents": Command("agents:agents", "list the agents in this package, or show an agent's card"),
     "export": Command("runs:export", "write a network to a shareable agent file or an ONNX model"),
     "runs": Command("runs:runs", "list runs, their progress and strength"),
     "cost": Command("bench:cost", "show the costs of runs: moves, evaluations, operations, hours"),

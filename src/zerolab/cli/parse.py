@@ -240,7 +240,7 @@ def _first_paragraph(box: str) -> str:
 
 
 def option_hint(function: Callable[..., Any], arguments: Sequence[str]) -> str:
-    """Return ``; did you mean --set iterations=5?`` for ``--iterations 5``, or a similar option.
+    """Return a hint such as ``; did you mean --set iterations=5?`` for ``--iterations 5``.
 
     The hint is empty if there is no similar option or setting. `function` is the command function,
     whose keyword parameters are the options.
@@ -289,7 +289,10 @@ def check_bounds(name: str, value: int, maximum: int, minimum: int = 1) -> None:
 
 
 def parse_plies(text: str) -> dict[str, int]:
-    """Return `first_ply` and `last_ply` from ``LOW:HIGH``, omitting a bound that is not given."""
+    """Return `first_ply` and `last_ply` from ``LOW:HIGH``, without a bound that is not given.
+
+    Raises UserError if the text has another form.
+    """
     match = re.fullmatch(r"(\d{0,5}):(\d{0,5})", text)
     if match is None:
         raise UserError(f"--plies {quoted(text)}: expected LOW:HIGH, such as 20:, 8:30 or :12")

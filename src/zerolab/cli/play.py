@@ -213,7 +213,7 @@ class _GameInTerminal:
         ]
         print_table(self.console, Table("hint", "", columns, rows))
         value = search.root_values(_HINT_SLOT)[0]
-        self.console.print(f"value of the position for you: {value:+.2f} (+1 wins, -1 loses)")
+        self.console.print(f"value of the position for you: {value:+.2f} (+1: win, -1: loss)")
 
     def _show(self) -> None:
         self.console.print()
@@ -322,7 +322,7 @@ def serve(
         print_lines(f"zerolab is running at {address}")
         if classroom is not None:
             if classroom.has_new_links:
-                print_lines("the class comes from another folder or user: all its links are new")
+                print_lines("the class was moved or written by another user: all its links are new")
             _show_links(links, class_links)
             address += f"class?token={classroom.state.teacher}"
         if token:

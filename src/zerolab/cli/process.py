@@ -46,7 +46,7 @@ _grace_periods = [0.0]  # in seconds; the last entry applies
 
 @contextmanager
 def grace_period(seconds: float) -> Iterator[None]:
-    """Let work that handles signals itself stop within some seconds after the first signal."""
+    """Give work that handles signals itself `seconds` to stop after the first signal."""
     _grace_periods.append(seconds)
     try:
         yield
@@ -85,8 +85,8 @@ def run_interruptibly(work: Callable[[], int]) -> int:
     A signal raises KeyboardInterrupt in the main thread. Python handles signals only between
     bytecode instructions, not while a kernel is running. A watcher thread therefore ends the
     process if the signal is not handled within one second, if the work has not stopped two seconds
-    later or after the `grace_period`, or after another signal. Once the work is done, signals end
-    the process silently.
+    later or after the `grace_period`, or if another signal arrives. Once the work is done, signals
+    end the process silently.
     """
     _reported.clear()
     _advice[:] = [_DEFAULT_MESSAGE]
@@ -311,7 +311,7 @@ def enable_compilation_notice() -> None:
         resources.compilation_observers.append(compilation_notice)
 
 
-_MIN_COLUMNS = 20  # columns; lines are never wrapped more narrowly
+_MIN_COLUMNS = 20  # lines are never wrapped to fewer columns
 
 
 def terminal_width(stream: TextIO | None = None) -> int | None:

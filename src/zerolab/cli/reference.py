@@ -290,7 +290,7 @@ def findings(
       zerolab findings --json
 
     Args:
-        folder: Folder whose subfolders, which are studies or published reports, contain ledgers.
+        folder: Folder of studies or published reports, with a ledger in each subfolder.
         output: Write a page to this file, whose name ends in .md or .html, instead of printing
             tables.
         json: Print all findings as JSON.
@@ -313,8 +313,8 @@ def findings(
     if not folder.is_dir():
         problem = "is not a folder" if folder.exists() else "does not exist"
         raise UserError(
-            f"--folder {quoted(folder)} {problem}: expected a folder with studies, as from zerolab"
-            " study NAME, or with their ledgers, such as docs/results"
+            f"--folder {quoted(folder)} {problem}: expected a folder of studies, as created by"
+            " zerolab study NAME, or of published reports, such as docs/results"
         )
     ledgers, refused = read_ledgers(folder)
     with progress_bar("findings", len(ledgers), "ledgers") as update:
@@ -336,7 +336,7 @@ def findings(
 
 
 def _link_to_report(ledger: Path, figure: str, start: Path) -> str:
-    """Return the path from `start` to a figure or the page of a ledger's report; "" if missing."""
+    """Return the path from `start` to a figure or page of a ledger's report; "" if missing."""
     from zerolab.studies.study import REPORT_FOLDER
 
     for folder in (ledger.parent, ledger.parent / REPORT_FOLDER):

@@ -77,7 +77,7 @@ def solve(
         moves: Moves that lead to the position, separated by commas or spaces.
         nodes: Maximum number of positions to search; not for BitBully.
         seconds: Time limit for the search in seconds; not for BitBully.
-        memory: Size of the table of searched positions in MiB; not for BitBully.
+        memory: Size of the transposition table in MiB; not for BitBully.
         generic: Use the built-in solver instead of BitBully for connect_four:6x7.
         json: Print {"value": v, "moves": {"c2": v, ...}, ...}.
     """
@@ -195,7 +195,7 @@ def _show(solution: Solution, console: Console) -> None:
 
 
 def _values_text(position: Position) -> str:
-    """Return a sentence on what moves and values mean."""
+    """Return a sentence that explains the notation of moves and the values."""
     game = position.game
     moves = f"moves are {notation_of(game).move_examples_text(game)}"
     if score_is_distance(game):
@@ -235,7 +235,7 @@ def puzzles(
 
     Args:
         game: Game, such as connect_four:5x5.
-        count: Number of puzzles; no more than half may be easy, judging by estimated grades.
+        count: Number of puzzles, of which at most half are easy according to estimated grades.
         output: New file to write, ending in .jsonl; the Puzzles page reads runs/puzzles/*.jsonl.
         agents: Agents that grade the puzzles, in addition to random moves and MCTS.
         seconds: Time limit for solving a position; positions not solved in time are skipped.
@@ -269,7 +269,7 @@ def puzzles(
                 write_puzzles(output, measured)
     if not measured:
         raise UserError(
-            f"no puzzles for {name} found: expected a smaller game, or more than {seconds} seconds"
+            f"found no puzzles for {name}: expected a smaller board, or more than {seconds} seconds"
         )
     print_lines(
         f"{output}: {len(measured)} {'puzzle' if len(measured) == 1 else 'puzzles'} for {name}"
@@ -281,7 +281,7 @@ def puzzles(
 
 
 def _found(candidates: Iterable[Position], count: int, oracle: Oracle) -> Iterator[Puzzle]:
-    """Yield up to `count` puzzles among new positions that can be solved in time."""
+    """Yield up to `count` puzzles from new positions that can be solved in time."""
     collection = PuzzleCollection(count)
     for position in candidates:
         if not collection.mark_seen_if_new(position):

@@ -133,8 +133,8 @@ _OPTIONS = """Args:
     seeds: Seeds of the runs, such as 100-105, instead of all the study's seeds. Ledgers with
         different seeds can be combined; see zerolab report --help.
     hours: Add seeds in rounds until the primary claims are decided or this many hours have passed.
-        Each third of the seeds is a round, after which the claims are tested at a level that allows
-        for repeated looks. By default, all seeds are one round.
+        Each round adds a third of the seeds, and then the claims are tested at a level that allows
+        for repeated looks. By default, a single round uses all seeds.
     status: Only show the study's progress and an estimate of the remaining time.
     folder: Folder for the runs, games and reports of studies.
     storage: Folder, file:///PATH or s3://BUCKET/PATH to which finished work is copied every minute
@@ -332,7 +332,7 @@ def report(
     """Write a study's report as a standalone HTML page, Markdown, CSV tables and figures.
 
     The report leaves out unfinished work and states which data are missing for a claim. A study
-    that finishes writes the same report.
+    writes the same report when it finishes.
 
     Examples:
       zerolab report warm-start

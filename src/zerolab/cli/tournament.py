@@ -160,7 +160,7 @@ def _requested(
     game: str | None,
     options: Mapping[str, int | None],
 ) -> tuple[TournamentSettings, list[Agent]]:
-    """Return the settings and all agents of a tournament that begins or continues."""
+    """Return the settings and all agents of a new or resumed tournament."""
     requested_game = saved.settings.game if game is None and saved else game
     agents = parse_tournament_agents(
         list(saved.settings.players) if saved else [],

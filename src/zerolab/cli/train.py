@@ -181,7 +181,7 @@ def _storage(uri: str, folder: Path, console: Console) -> RunStorage | None:
 
 
 class _StorageCopier:
-    """Copies of a run to its storage, made after every iteration and at the end."""
+    """Copier of a run to its storage, after every iteration and at the end."""
 
     def __init__(self, storage: RunStorage, run: RunFolder, console: Console) -> None:
         self.uri = storage.uri
@@ -199,7 +199,7 @@ class _StorageCopier:
             self._console.print(f"not copied: {error}")
 
     def finish(self) -> None:
-        """Copy the finished run; raise UserError if the storage cannot be written."""
+        """Copy the finished run; raise UserError if the storage cannot be written to."""
         self._storage.push()
         self._console.print(f"copied to {self.uri}")
 

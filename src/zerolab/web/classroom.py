@@ -81,7 +81,7 @@ class ClassTournament(Settings):
     openings: int = Field(ge=0)
     """Random plies at the start of a game."""
     agents: Mapping[str, str]
-    """Agent specs by the name of the pupil."""
+    """Agent specs by pupil name."""
     is_playing: bool
     """True from the start of the tournament until it ends or the teacher stops it."""
 
@@ -119,8 +119,7 @@ class Classroom:
 
         Returning pupils keep their tokens and agents, even after an absence. If the folder was
         moved or written by another user, who knows its tokens, all members get new tokens, and its
-        tournament does not continue by itself. Raises UserError if the file is damaged or cannot be
-        written.
+        tournament is stopped. Raises UserError if the file is damaged or cannot be written.
         """
         path, key = folder / "class.json", hex_digest(folder_secret(folder).encode())
         state = ClassState(key=key, teacher=_new_token(), pupils=())
@@ -149,7 +148,7 @@ class Classroom:
         return self.folder / "agents"
 
     def next_tournament_number(self) -> int:
-        """Return a number higher than that of any tournament of this class or an earlier one."""
+        """Return a number higher than that of any tournament of this class or of an earlier one."""
         last = self._state.tournament
         folders = (self.folder / "tournaments").glob("*")
         taken = [int(each.name) for each in folders if each.name.isdecimal()]
@@ -171,7 +170,7 @@ class Classroom:
         """Return a pupil; raise NotFoundError if nobody has this name."""
         found = next((each for each in self._state.pupils if each.name == name), None)
         if found is None:
-            raise NotFoundError(f"{quoted(name)} is not a pupil: expected a pupil's own link")
+            raise NotFoundError(f"{quoted(name)} is not a pupil: expected a pupil's link")
         return found
 
     def set_agent(self, name: str, agent: str) -> None:
@@ -282,7 +281,7 @@ class ClassTournamentProcess:
         self._lock = threading.Lock()
         self._pool: ProcessPool | None = None
         self.problem = ""
-        """Reason why the latest tournament lacks games, or an empty string."""
+        """Reason why games of the latest tournament are missing, or an empty string."""
 
     def resume(self) -> None:
         """Continue the tournament, if any, that was being played when the server stopped."""

@@ -77,7 +77,7 @@ class Folders:
         """Return `name` if it names a run, a network RUN@N or a file inside the run folders.
 
         Raises ForbiddenError if the path is outside, with or without the part after the @. If RUN@N
-        is no path, but RUN is a run, only RUN is checked, since it can itself be a served folder.
+        is not a path, but RUN is a run, only RUN is checked, since it may itself be served.
         """
         run, _, number = name.rpartition("@")
         paths = {name, run or name}
@@ -207,7 +207,7 @@ def newest_run(folders: Folders) -> RunSummary | None:
 
 
 def latest_progress_time(run: RunSummary) -> float:
-    """Return the time of a run's most recent progress, or 0 if the run is incomplete."""
+    """Return the time of a run's most recent progress, or 0 if it has no state file."""
     return modification_time(Path(run.path) / "state.json")
 
 

@@ -3,9 +3,8 @@
 All persistent state is on disk or in the pages, so a restarted server continues where the previous
 one stopped.
 
-A process started by a page outlives the server. Next to the folder on which the process works, the
-``.server`` folder contains the output of the process and a file with which the next server
-identifies the process.
+A process started by a page outlives the server. The ``.server`` folder next to the folder that the
+process works on contains its output and a file by which the next server identifies it.
 """
 
 from __future__ import annotations
@@ -152,7 +151,7 @@ def start_command_process(
 
     `others` are the process records of similar commands in other folders. Raises UserError if a
     process already works on the folder, and BusyError if too many other commands are running. The
-    message of the latter is their number followed by `busy`, as in "4 runs are already being
+    message of the BusyError is the limit followed by `busy`, as in "4 runs are already being
     trained".
     """
     with _starting:

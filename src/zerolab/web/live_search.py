@@ -38,14 +38,14 @@ from zerolab.web.folders import Folders
 from zerolab.web.solving import oracle_with_time_limit
 
 MAX_SIMULATIONS = 100_000
-"""Maximum simulations per move or analysis. In large games, each simulation takes a few
+"""Maximum simulations per move or analysis. On large boards, each simulation takes a few
 kilobytes."""
 _MAX_SEARCH_BYTES = 512 << 20
 _MAX_CACHE = 1 << 20
 _MAX_LEAVES = 256
 _MAX_PLAYOUTS_PER_LEAF = 1000
 _MAX_PLAYOUTS = 20_000
-"""Maximum playouts per step. In large games, such a step takes a second and blocks other
+"""Maximum playouts per step. On large boards, such a step takes a second and blocks other
 searches."""
 _MAX_NETWORKS = 8
 
@@ -174,7 +174,7 @@ class TreeNode(NamedTuple):
 
 
 class LiveSearch:
-    """Step-by-step analysis of an ongoing position.
+    """Step-by-step analysis of a position in an unfinished game.
 
     An agent that searches stops at the number of simulations in its settings or at the requested
     time limit. Other agents finish in one step.
@@ -247,7 +247,7 @@ class LiveSearch:
 
 
 def _new_player(agent: Agent) -> Player:
-    """Return a player for one game; limit the time of the exact solver, which blocks all else."""
+    """Return a player for one game; limit the time of the exact solver, which blocks other work."""
     player = prepare_for_one_game(agent.new_player())
     if isinstance(player, PerfectPlayer):
         oracle = oracle_with_time_limit(game_name(agent.game), _PERFECT_SECONDS)

@@ -107,7 +107,7 @@ class PuzzleMaker:
     async def puzzles_for(self, client: Client, game: Game) -> GamePuzzles:
         """Return the puzzles for a game, and start or continue making them if there are too few.
 
-        If puzzles for too many games are already being made for the client, this game waits. Raise
+        If puzzles for too many games are already being made for the client, this game waits. Raises
         BusyError if too many other games have puzzles and this one has none.
         """
         name = game_name(game)
@@ -130,7 +130,7 @@ class PuzzleMaker:
             task.cancel()
 
     def _load(self, game: Game) -> GamePuzzles:
-        """Return the stored puzzles for a game. This user's server wrote them: they are proven."""
+        """Return the stored puzzles for a game, which are proven: this user's server wrote them."""
         path = self._folders.puzzle_file(game_name(game))
         if not path.exists():
             make_folder(path.parent)

@@ -35,7 +35,7 @@ used at most one second."""
 _TURNS = 4
 """Interval between turns that ignore levels."""
 _UPDATE_SECONDS = 0.02
-"""Minimum time between two updates of a task, per task in the queue."""
+"""Minimum time between updates of the only task; with N tasks in the queue, N times as long."""
 
 
 class TaskUpdate(NamedTuple):

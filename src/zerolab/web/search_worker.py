@@ -218,7 +218,7 @@ class SearchWorker:
 
     def _run(self) -> None:
         try:
-            with suppress(OSError):  # for example, memory is short; `_end` reports it
+            with suppress(OSError):  # for example, because memory is short; `_end` reports it
                 self._exchange(self._start())
         finally:
             self._outbox.close()

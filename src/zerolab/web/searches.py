@@ -1,4 +1,7 @@
-"""Pool of search processes, handles for searches, and work that explains games and searches."""
+"""Pool of search processes, handles for searches, and work requested by pages.
+
+The work evaluates all positions of a game, or traces a single simulation of a search.
+"""
 
 from __future__ import annotations
 
@@ -149,7 +152,7 @@ class SearchHandle:
         self.drop()
 
     async def results(self) -> AsyncIterator[Any]:
-        """Yield results, such as analyses, as they improve; slow readers receive the latest.
+        """Yield results, such as analyses, as they improve; slow readers receive only the latest.
 
         Raises the error of a failed search.
         """
@@ -268,7 +271,7 @@ class GameValuesWork:
 
 
 MAX_TRACED_SIMULATION = 200
-"""Highest number of a simulation that pages can request."""
+"""Highest simulation number that pages can request."""
 
 _MAX_RECENT = 16
 _Key = tuple[str, str, bytes, int]

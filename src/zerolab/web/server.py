@@ -94,7 +94,7 @@ _MAX_CONNECTIONS = 1000
 _MAX_WEBSOCKET_MESSAGE = 1 << 17
 _KEEP_ALIVE_SECONDS = 20
 STOP_SECONDS = 3
-"""Time for requests in progress when the server stops."""
+"""Time for requests in progress to finish when the server stops."""
 _UNUSED_ADDRESS = "192.0.2.1"  # reserved for documentation (RFC 5737)
 
 
@@ -287,7 +287,7 @@ class ServerResponse(BaseModel):
     allow_training: bool
     """True if pages can start, stop and resume runs."""
     role: Role
-    """Role of the person who sends the request: owner of a server without a class, teacher or
+    """Role of the person who sent the request: owner of a server without a class, teacher or
     pupil."""
     pupil: str
     """Name of a pupil; otherwise empty."""

@@ -86,7 +86,7 @@ def test_page_says_that_it_is_loading(page: Page) -> None:
     page.route("**/api/v1/runs/one?*", lambda route: None)  # the server never answers
     with page.expect_request("**/api/v1/runs/one?*"):
         page.goto(f"/run#run={RUN}")
-    assert page.locator("main").evaluate(shown) == '"Loading …"'
+    assert page.locator("main").evaluate(shown) == '"Loading…"'
     expect(page.locator("h1")).to_have_text(RUN)
     page.unroute("**/api/v1/runs/one?*")
     page.reload()

@@ -62,7 +62,7 @@ def test_default_opponent_is_named_run(page: Page) -> None:
     expect(page.locator("#status")).to_contain_text("It is your turn.")
     page.locator(MOVE).first.click()
     expect(heading.locator(".to-move")).to_contain_text("tiny, iteration")
-    expect(page.locator("#status")).to_contain_text(re.compile(r"tiny, iteration \d is thinking …"))
+    expect(page.locator("#status")).to_contain_text(re.compile(r"tiny, iteration \d is thinking…"))
 
 
 def test_opponent_of_other_game_gives_way_to_default(page: Page) -> None:

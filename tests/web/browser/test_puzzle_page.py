@@ -19,7 +19,7 @@ STREAK = "#streak"
 def _open_puzzle(page: Page) -> tuple[str, list[str]]:
     """Wait for a puzzle; return its answer and the other moves, according to the solver."""
     expect(page).to_have_url(re.compile("puzzle=[0-9a-f]{16}"))
-    expect(page.locator("#question")).to_contain_text("Exactly one move")
+    expect(page.locator("#question")).to_contain_text("Find the only move")
     key = page.url.split("puzzle=")[1]
     params = {"game": GAME, "key": key}
     shown = page.request.get("/api/v1/puzzles/one", params=params).json()

@@ -56,7 +56,7 @@ class SolutionRequest(RequestModel):
 
     position: PositionRequest
     seconds: float = Field(default=5.0, gt=0, le=MAX_SOLVING_SECONDS)
-    """Time limit."""
+    """Time limit in seconds."""
 
 
 class AgentCheckRequest(RequestModel):
@@ -86,7 +86,7 @@ class AnalysisResponse(BaseModel):
     chosen_move: str
     """Move that the agent chooses."""
     value: float | None
-    """Value of the position for the side to move."""
+    """Value of the position for the side to move, on the same scale as the values of moves."""
     simulations: int | None
     """Number of simulations so far; None for an agent that does not search."""
     moves: list[MoveAnalysisResponse]
@@ -130,7 +130,7 @@ class NodeResponse(BaseModel):
     """True if it is the first player's turn."""
     visits: int
     value: float
-    """Value for the side to move at the node."""
+    """Value for the side to move at the node, in [-1, 1]."""
     children: list[ChildResponse]
 
 

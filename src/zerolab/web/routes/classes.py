@@ -83,7 +83,7 @@ class TournamentState(BaseModel):
 
 
 class PupilView(BaseModel):
-    """Pupil's view of the class."""
+    """Pupil's view of the class. `max_playouts` is the maximum number of playouts per move."""
 
     name: str
     game: str
@@ -114,7 +114,7 @@ class TeacherView(BaseModel):
 
 
 class FinishedGameResponse(BaseModel):
-    """Game that has finished."""
+    """Finished game, identified by its iteration, stage and number."""
 
     iteration: int
     stage: str
@@ -153,21 +153,21 @@ _RATINGS: FileCache[list[RatingResponse]] = FileCache()
 
 
 def role_of(connection: HTTPConnection) -> Role:
-    """Return the role of the person who sends a request."""
+    """Return the role of the person who sent a request."""
     if connection.app.state.laboratory.classroom is None:
         return "owner"
     return "pupil" if pupil_of(connection) else "teacher"
 
 
 def pupil_of(connection: HTTPConnection) -> str:
-    """Return the name of the pupil who sends a request; empty for everyone else."""
+    """Return the name of the pupil who sent a request; empty for everyone else."""
     holder: TokenHolder | None = connection.scope.get(TOKEN_HOLDER_SCOPE_KEY)
     return "" if holder is None else holder.name
 
 
 def _classroom(lab: Lab) -> Classroom:
     if lab.classroom is None:
-        raise NotFoundError("this server has no class: start zerolab serve --class NAMES.txt")
+        raise NotFoundError("no class: restart the server with zerolab serve --class NAMES.txt")
     return lab.classroom
 
 
@@ -180,7 +180,7 @@ def _class_process(lab: Lab) -> ClassTournamentProcess:
 def _pupil(connection: Request) -> str:
     name = pupil_of(connection)
     if not name:
-        raise ForbiddenError("only pupils can enter agents: open a pupil's own link")
+        raise ForbiddenError("only pupils can enter agents: open a pupil's link")
     return name
 
 
@@ -193,7 +193,7 @@ PupilNameParam = Annotated[str, Depends(_pupil)]
 def pupil_view(
     lab: Lab, classroom: ClassroomParam, process: ClassProcessParam, name: PupilNameParam
 ) -> PupilView:
-    """Return the agent of the pupil who sends the request, and the state of the tournament."""
+    """Return the agent of the pupil who sent the request, and the state of the tournament."""
     game, agent = classroom.state.game, classroom.pupil(name).agent
     return PupilView(
         name=name, game=game, agent=agent,
@@ -207,7 +207,7 @@ def enter_agent(
     lab: Lab, classroom: ClassroomParam, process: ClassProcessParam,
     name: PupilNameParam, request: AgentChoice,
 ) -> PupilView:  # fmt: skip
-    """Check an agent and make it the agent of the pupil who sends the request."""
+    """Check an agent and make it the agent of the pupil who sent the request."""
     game = parse_game(classroom.state.game)
     spec = request.kind if request.kind == "random" else f"{request.kind}:{request.playouts}"
     if request.kind == "network":

@@ -60,7 +60,7 @@ class JudgeRequest(SocketRequest):
     use_solver: bool = True
     """True to judge with the solver."""
     seconds: float = Field(default=3.0, gt=0, le=MAX_SOLVING_SECONDS)
-    """Time limit for solving each position."""
+    """Time limit for solving each position, in seconds."""
     agent: str = Field(default="", max_length=400)
     """Agent to judge with, or empty for none."""
     simulations: int | None = Field(default=None, ge=1, le=MAX_SIMULATIONS)

@@ -61,7 +61,7 @@ class AnalyseRequest(SocketRequest):
     agents: list[AgentSpec] = Field(min_length=1, max_length=_MAX_AGENTS)
     simulations: Annotated[int, Field(ge=1, le=MAX_SIMULATIONS)] | None = 1000
     """Number of simulations for each agent that searches, overriding any number in its spec; None
-    for each agent's own."""
+    to keep each agent's own number."""
 
 
 class NodeRequest(SocketRequest):
@@ -278,7 +278,7 @@ class LeafResponse(BaseModel):
 
 
 class BackupResponse(BaseModel):
-    """Update of a node on the path with the value of the leaf."""
+    """Update of the visit count and mean value Q of a node on the path."""
 
     path: list[str]
     """Moves from the root to the node."""

@@ -149,7 +149,7 @@ async def _puzzles_of(lab: Lab, connection: Request, game: str) -> GamePuzzles:
 
 
 async def _best_reply(lab: Lab, connection: Request, position: Position) -> list[str]:
-    """Return the opponent's best move, or an empty list if there is none or it is not found."""
+    """Return the opponent's best move; an empty list if the game is over or not solved in time."""
     if position.outcome is None:
         with suppress(NotSolvedError):
             scores = await lab.solver.solve(client_of(connection), position, _REPLY_SECONDS)
@@ -177,5 +177,5 @@ def _verdict(puzzle: Puzzle, move: str, replies: tuple[str, ...]) -> str:
     if move == puzzle.answer:
         return f"Right: only {move} {'wins' if puzzle.is_win else 'holds the draw'}."
     result = "loses" if puzzle.scores[move] < 0 else "only draws"
-    reply = f": the best reply is {replies[0]}" if replies else ""
-    return f"Wrong: {move} {result}{reply}."
+    reply = f" The best reply is {replies[0]}." if replies else ""
+    return f"Wrong: {move} {result}.{reply}"

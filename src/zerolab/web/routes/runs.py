@@ -115,7 +115,7 @@ class BaselineResponse(BaseModel):
 
 
 class EnvironmentResponse(BaseModel):
-    """Hardware and software with which a run was trained from an iteration on."""
+    """Hardware and software used to train a run, from `first_iteration` on."""
 
     model_config = ConfigDict(from_attributes=True)
 

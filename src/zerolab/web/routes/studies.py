@@ -312,9 +312,9 @@ class ReportSummary(BaseModel):
     """Summary of a report's verdicts."""
 
     strongest_claim: ClaimResponse | None
-    """Strongest verdict on a published finding; None if all are undecided."""
+    """Published finding with the strongest verdict; None if all are undecided."""
     figure_url: str
-    """URL of the figure for that finding, or of the first figure; empty without figures."""
+    """URL of the figure for that finding, or of the first figure by name; empty without figures."""
     verdict_counts: dict[str, int]
     """Number of claims by verdict, most frequent first."""
 
@@ -345,7 +345,7 @@ def read_verdict_summary(report: Path, study: Study) -> ReportSummary | None:
 
 
 def _rows(report: Path) -> list[_Row]:
-    """Return the rows of the file of claims, or an empty list if it is missing or damaged."""
+    """Return the rows of the claims file, or an empty list if it is missing or damaged."""
     path = report / _CLAIMS
     return _ROWS.get(str(path), [path], lambda: _read_rows(path))
 

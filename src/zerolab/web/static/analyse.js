@@ -199,7 +199,7 @@ async function goTo(ply) {
   if (state.position !== null && ply !== latest().ply && !editor.isOn) await guarded(() => show({ ...latest(), ply }));
 }
 
-/** What is shown or, while the server is being asked, what will be. */
+/** State that is shown or, while the server is being asked, the requested one. */
 function latest() {
   const { game, setUp, line, ply, known, agents } = state;
   return state.wanted ?? { game, setUp, line, ply, known, agents };

@@ -64,7 +64,7 @@ function changeGame(game) {
   });
 }
 
-/** Change the tournament. */
+/** Start, continue or stop the tournament. */
 function act(action, body = {}) {
   return guarded(async () => {
     await send(action, body);

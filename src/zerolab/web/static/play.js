@@ -43,7 +43,7 @@ async function begin() {
   await show();
 }
 
-/** Turn the board so that a person who plays alone as O sees it from that side. */
+/** Flip the board if a person plays O against an agent. */
 function facePerson(first, second) {
   board.isFlipped = first !== "person" && second === "person";
 }
@@ -168,7 +168,7 @@ async function play(move) {
   await guarded(() => show({ ...withMove(move), thought: null }));
 }
 
-/** Changes by a player's move. If the move replaces a given ply that was taken back, fewer are given. */
+/** Changes to the state by a move. If it replaces a given ply that was taken back, fewer plies are given. */
 const withMove = (move) => ({
   line: [...state.line.slice(0, state.ply), move], ply: state.ply + 1, given: Math.min(state.given, state.ply),
 });

@@ -26,14 +26,14 @@ function drawTournament({ name, tournament }) {
   if (tournament) {
     const games = `${count(tournament.stored_games)} of ${count(tournament.planned_games)} games`;
     text = `Tournament ${tournament.number}: ${games}, ${stateOfTournament(tournament)}.`;
-    if (tournament.is_running) text += " A new agent will play in the next tournament.";
+    if (tournament.is_running) text += " If you choose a new agent now, it will play in the next tournament.";
     if (tournament.stored_games) links.push(linkTo("replay", { source: tournament.folder, player: name }, "View your games"));
   }
   byId("tournament").textContent = text;
   byId("links").replaceChildren(...links);
 }
 
-/** Offer the networks from runs for the game, and the pupil's file. */
+/** Offer the networks of runs of this game, and the pupil's own file. */
 async function drawNetworks(own) {
   game = own.game;
   const agents = (await agentsOf(own.game)).filter((each) => each.run);

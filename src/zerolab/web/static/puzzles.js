@@ -42,7 +42,7 @@ async function change(game, key = undefined) {
   await (key ? open(key) : next());
 }
 
-/** Hide the puzzle, invalidate earlier requests, and return the number of the next request. */
+/** Hide the puzzle, invalidate earlier requests, and return the number that the next request will have. */
 function close() {
   clearInterval(state.timer);
   state.request += 1;
@@ -152,7 +152,7 @@ function step() {
 const EMPTY = { streak: 0, best: 0, right: 0, wrong: 0, seen: [] };
 const record = () => ({ ...EMPTY, ...JSON.parse(localStorage.getItem(state.key) ?? "{}") });
 
-/** Count the first move in a puzzle. */
+/** Record the result of the first move in a puzzle. */
 function count(key, isRight) {
   const own = record();
   const streak = isRight ? own.streak + 1 : 0;
@@ -213,16 +213,16 @@ function draw() {
 function question() {
   const { puzzle } = state;
   if (!puzzle) return reason();
-  const wanted = puzzle.goal === "win" ? "wins" : "holds the draw, and all others lose";
-  return `${status(puzzle.position)} Exactly one move ${wanted}: find it. ${puzzle.position.pass_note}`.trim();
+  const wanted = puzzle.goal === "win" ? "wins" : "holds the draw; all others lose";
+  return `${status(puzzle.position)} Find the only move that ${wanted}. ${puzzle.position.pass_note}`.trim();
 }
 
 /** Explanation of why no puzzle is shown. */
 function reason() {
   const { list, isBusy } = state;
   const isAtWork = AT_WORK.includes(list?.state);
-  if (!list || isBusy || (isAtWork && !list.puzzles.length)) return "Waiting for the first puzzle …";
-  if (inLevel().length) return "There is no such puzzle.";
+  if (!list || isBusy || (isAtWork && !list.puzzles.length)) return "Waiting for the first puzzle…";
+  if (inLevel().length) return "This puzzle does not exist.";
   const level = byId("level").value;
   if (isAtWork) return `No ${level} puzzles have been made yet.`;
   return `There are no ${level} puzzles for this game.`.replace("  ", " ");

@@ -236,7 +236,7 @@ async function tryMove(move) {
   const { asked, ply, verdict } = sought;
   const isCurrent = () => state.sought === sought && sought.asked === asked;
   showError(byId("error"), "");
-  tell(`Judging ${move} …`, "");
+  tell(`Judging ${move}…`, "");
   draw();
   if (move === game.moves[ply]) {
     tell(`${move} is the move played in the game: find a better one.`, "warn");
@@ -288,7 +288,7 @@ function askJudges() {
   };
   gameValues.want({ position: request.position, agent });
   const search = agent === "random" || agent === "perfect" ? {} : { agent, simulations: Number(byId("simulations").value) };
-  byId("judging").textContent = "Judging the moves …";
+  byId("judging").textContent = "Judging the moves…";
   socket.send({ ...request, ...search });
   draw();
 }

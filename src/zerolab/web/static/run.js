@@ -179,7 +179,7 @@ async function showTraining() {
   byId("output-part").hidden = !training.output.length;
   const text = training.output.join("\n");
   if (byId("output").textContent !== text) byId("output").textContent = text;
-  if (!details) byId("latest").textContent = training.is_running ? "Starting the run …" : "The run could not be started.";
+  if (!details) byId("latest").textContent = training.is_running ? "Starting the run…" : "The run could not be started.";
   if (!details && !training.is_running) byId("output-part").open = true;
   return training.is_running;
 }

@@ -6,10 +6,11 @@ import { scoreText } from "./thoughts.js";
 const CLEARLY = 0.1; // minimum gain in expected outcome for a move to count as better
 
 /**
- * Judge a move that the user tries in place of the judged move.
+ * Judge a move that the user tries in place of the mistake.
  *
- * `position` is the request for the position before both moves. `judge` contains the agent, its
- * simulations and the solver's time limit in seconds. Return {isBetter, text}.
+ * `position` describes the position before either move, as in requests, and `judged` is the verdict on
+ * the mistake. `judge` contains the agent, its simulations and the solver's time limit in seconds.
+ * Return {isBetter, text}.
  */
 export async function judgeTry(position, tried, judged, judge) {
   if (judged.verdict_source === "exact") {

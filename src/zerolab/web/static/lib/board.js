@@ -4,7 +4,7 @@
 import { el, svg } from "./dom.js";
 import { Drawing } from "./drawing.js";
 
-let isPointed = false; // whether the focus comes from a pointer, not from Tab
+let isPointed = false; // true if the focus comes from a pointer, not from Tab
 addEventListener("pointerdown", () => (isPointed = true), true);
 addEventListener("keydown", ({ key }) => (isPointed &&= key !== "Tab"), true);
 

@@ -7,7 +7,7 @@ import { format, linearScale, logScale, textWidth, tickLabels } from "./scales.j
 const [TOP, RIGHT, BOTTOM, HEIGHT] = [26, 16, 40, 240];
 const LABEL_ROOM = 18; // pixels between two labels on the x axis
 const ROW_ROOM = 36; // pixels between two labels on the y axis
-const MOST_READ = 12; // most series that the readout lists
+const MOST_READ = 12; // maximum number of series in the readout
 const charts = new WeakMap();
 
 /**
@@ -213,7 +213,7 @@ class Chart {
     this.overlay?.replaceChildren();
   }
 
-  /** Values of the visible series at an x, or at the nearest x where a series has no value there. */
+  /** Values of the visible series at x or, for a series without a value there, at its nearest x. */
   #valuesAt(x) {
     const { isLog, smoothing } = this.options;
     return this.visible.flatMap((series) => {

@@ -125,7 +125,7 @@ export class AgentChooser {
       [...groups].map(([group, members]) =>
         el("optgroup", { label: group }, members.map((each) => el("option", { value: each.spec }, each.label))),
       ),
-      el("option", { value: "" }, "Other …"),
+      el("option", { value: "" }, "Other…"),
     );
     const typed = isListed || !selected ? "" : selected;
     this.text = el("input", {

@@ -16,7 +16,7 @@ export class AgentColumn {
   constructor({ onPick, onGo, onLine }) {
     this.onPick = onPick;
     this.heading = el("h3");
-    this.value = el("p", { class: "soft" }, "Waiting for the first simulations …");
+    this.value = el("p", { class: "soft" }, "Waiting for the first simulations…");
     this.line = new LineButtons({ onGo, onLine: (moves) => this.#preview(moves, onLine) });
     this.line.element.hidden = true;
     this.boardHost = el("div");

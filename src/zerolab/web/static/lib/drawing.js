@@ -68,7 +68,7 @@ export class Drawing {
     return labels.map(([x, y, text]) => svg("text", { class: "label", x, y, "aria-hidden": "true" }, text));
   }
 
-  /** A shape, or its copies in all cells. */
+  /** Elements of a shape: one for the board, with any holes in its cells, or one for every cell. */
   #elements(shape) {
     const cells = Array.from({ length: this.rows * this.columns }, (_, cell) => cell);
     if (shape.is_per_cell) return cells.map((cell) => element(shape, { transform: this.transform(cell) }));

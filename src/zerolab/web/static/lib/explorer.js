@@ -83,7 +83,7 @@ function selections({ selections: all, exploration_constant: c }) {
   return all.map((selection) => selectionOf(selection, c));
 }
 
-/** Table of the moves at a node, and the formula with the numbers of the best two. */
+/** Table of the moves at a node, and the formula for the chosen move and the best of the others. */
 function selectionOf({ path, first_to_move: firstToMove, visits: count, moves, chosen }, c) {
   const shown = moves.slice(0, MOST_ROWS);
   const rows = shown.map((each) => [
@@ -99,7 +99,7 @@ function selectionOf({ path, first_to_move: firstToMove, visits: count, moves, c
     {},
     el("p", {}, `${where}: the move with the highest Q + U is ${chosen}.`),
     table(["move", "N", "Q", "P", "U", "Q + U"], rows, { numbers: [1, 2, 3, 4, 5], caption: `Moves ${placeOf(path)}` }),
-    hidden > 0 ? el("p", { class: "soft" }, `and ${hidden} more moves`) : null,
+    hidden > 0 ? el("p", { class: "soft" }, `and ${hidden} more`) : null,
     formula(best, count, c),
     rival ? formula(rival, count, c) : null,
   );

@@ -21,7 +21,7 @@ export function ladderOf(agents) {
   return ["random", ...weakerThan(best, agents), ...strong].slice(0, LEVELS);
 }
 
-/** Specs of networks from earlier iterations or, without a run, of MCTS and the network, both weak. */
+/** Specs below the best network: earlier networks of its run or, without a run, weak MCTS and fewer simulations. */
 function weakerThan(best, agents) {
   if (!best.run) return [`mcts:${WEAK_PLAYOUTS}`, `${best.spec}?simulations=${FEWEST_SIMULATIONS}`];
   const trained = agents

@@ -5,7 +5,7 @@ import { colourOfRun } from "./curves.js";
 import { byId, el, hashParams, keepContent } from "./dom.js";
 import { explained } from "./help.js";
 
-const DASHES = 4; // that are easy to distinguish
+const DASHES = 4; // patterns that are easy to distinguish
 const AXES = { iterations: "iteration", games: "self-play games", hours: "training hours" };
 
 /**

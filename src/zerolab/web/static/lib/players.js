@@ -24,6 +24,6 @@ export function showPlayers(heading, [first, second], position, { isOver, winner
 
 /** Sentence saying that it is the user's turn or that an agent is thinking, or "". */
 export function turnOf(name, isThinking) {
-  if (isThinking) return `${name} is thinking …`;
+  if (isThinking) return `${name} is thinking…`;
   return name === "You" ? "It is your turn." : "";
 }

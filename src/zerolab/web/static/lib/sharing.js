@@ -28,7 +28,7 @@ export function acceptAgents(host, error, onAgent) {
     type: "file", accept: ENDING, class: "unseen", tabindex: -1, "aria-label": "Agent file",
     onchange: () => [...input.files].forEach(upload),
   });
-  const button = el("button", { type: "button", onclick: () => input.click() }, "Open an agent file …");
+  const button = el("button", { type: "button", onclick: () => input.click() }, "Open an agent file…");
   host.append(button, input);
   document.addEventListener("dragover", (event) => {
     if (event.dataTransfer.types.includes("Files")) event.preventDefault();

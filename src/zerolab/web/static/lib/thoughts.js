@@ -3,7 +3,7 @@
 import { el, percent, signed, table } from "./dom.js";
 
 const SHOWN = 8;
-const LINE = 12; // most moves shown of a best line
+const LINE = 12; // maximum number of moves shown of a best line
 
 /** Analysis of a position in one block: value, best line and moves. */
 export function thoughtTable(analysis) {
@@ -33,7 +33,7 @@ export function moveTable(analysis, solution = null, onPick = null) {
     "div",
     {},
     table(headings, rows, { numbers: [1, 2, 3, 4], caption: `Moves analysed by ${analysis.agent}`, keepsColumns: true }),
-    hidden > 0 ? el("p", { class: "soft" }, `and ${hidden} more moves`) : null,
+    hidden > 0 ? el("p", { class: "soft" }, `and ${hidden} more`) : null,
   );
 }
 
@@ -48,7 +48,7 @@ export function scoreText(score) {
 export function solutionText({ result, first_to_move: firstToMove }, solution, isRequested) {
   if (result !== null) return "";
   if (!isRequested) return "Perfect play: not requested.";
-  if (solution === null) return "Perfect play: solving …";
+  if (solution === null) return "Perfect play: solving…";
   const { unsolved_reason: reason, best_moves: best, scores } = solution;
   if (reason) return `Perfect play is unknown: ${reason}.`;
   return `Under perfect play, ${firstToMove ? "X" : "O"} ${scoreText(scores[best[0]])}. Best: ${best.join(", ")}.`;

@@ -41,7 +41,7 @@ export class Tree {
 
   #list(path) {
     const node = this.nodes.get(path.join(" "));
-    if (!node) return el("p", { class: "soft" }, "Loading …");
+    if (!node) return el("p", { class: "soft" }, "Loading…");
     if (!node.children.length) return el("p", { class: "soft" }, "The search has not expanded this node.");
     const items = node.children.slice(0, SHOWN).map((child) => this.#item([...path, child.name], child));
     const hidden = node.children.length - items.length;
