@@ -115,6 +115,7 @@ def test_invalid_search_spaces_get_one_line_errors(tmp_path, capsys, assignments
         (["--set=learn.epochs=1..3"], "the accuracy objective needs solved positions"),
         (["--set=learn.epochs=1..3", "--positions=nowhere"], "does not exist"),
         (["--set=learn.epochs=1..3", "--positions=x", "--objective=loss"], 'positions = "x"'),
+        (["--set=accuracy.every=0", "--set=learn.epochs=1..3", "--positions=x"], "at least 1"),
         (["--set=learn.epochs=1..3", "--objective=strength"], "strength"),
         (["--set=learn.epochs=1..3", "--objective=loss", "--and=size"], "size"),
         (["--set=learn.epochs=1..3", "--objective=loss", "--trials=0"], "trials = 0"),

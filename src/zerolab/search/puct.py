@@ -63,14 +63,14 @@ class AffineFpu(NamedTuple):
     offset: float
 
 
-class _LinearFpuRule(FpuRule):
+class _AffineFpuRule(FpuRule):
     @staticmethod
     def node_fpu_value(rule, tree, b, node):
         parent_value = node_value(tree.utility, tree, b, node)
         return np.float32(rule.parent_weight) * parent_value + np.float32(rule.offset)
 
 
-FPU_INTERFACE.implement(AffineFpu, _LinearFpuRule)
+FPU_INTERFACE.implement(AffineFpu, _AffineFpuRule)
 
 
 class _AffineFpuSpecialCase(FpuRule):

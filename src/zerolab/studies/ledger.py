@@ -32,7 +32,7 @@ from zerolab.studies.looks import TakenLook, check_seeds, parse_looks
 from zerolab.training.records import Record
 from zerolab.training.reporting import parse_records
 
-MAX_LEDGER_BYTES = 1 << 26
+MAX_LEDGER_BYTES = 1 << 29
 _MAX_GAMES = 1_000_000  # limit on the games of two players, per colour
 SCHEMA = 1
 LEDGER_FILE_KIND = "study ledger"
