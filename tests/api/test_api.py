@@ -117,6 +117,10 @@ def test_network_refuses_invalid_positions_and_states(run):
     for states in ("x", np.zeros((1, words)), np.zeros((1, words + 1), np.uint64), START.state):
         with pytest.raises(zerolab.UserError, match=rf"expected an array uint64\[N, {words}\]"):
             network.evaluate_states(states)
+        with pytest.raises(zerolab.UserError, match=rf"expected an array uint64\[N, {words}\]"):
+            zerolab.encode_batch(START.game, states)
+    with pytest.raises(zerolab.UserError, match="padded = 1: expected at least 2"):
+        zerolab.encode_batch(START.game, np.stack([START.state] * 2), 1)
     with pytest.raises(zerolab.UserError, match="has no network"):
         zerolab.load_network("mcts:10")
     with pytest.raises(zerolab.UserError, match="expected no options"):

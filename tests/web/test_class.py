@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import stat
+import sys
 
 import pytest
 
@@ -16,6 +17,7 @@ from tiny_laboratory import GAME, RUN
 from zerolab.agents.exporting import encode_agent_of_run
 from zerolab.cli.main import main
 from zerolab.core.errors import UserError
+from zerolab.store.folder import lock_folder
 from zerolab.store.run_folder import RunFolder
 from zerolab.web import security
 from zerolab.web.classroom import Classroom, ClassTournament, link_table, parse_pupil_names
@@ -235,6 +237,25 @@ def test_wrong_names_are_explained(tmp_path, content, expected):
 def test_wrong_options_are_explained(here, capsys, options, expected):
     assert main(["serve", *options]) == 2
     assert expected in capsys.readouterr().err
+
+
+def test_class_has_only_one_server(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "runs/.server/class"
+    folder.mkdir(parents=True)
+    with lock_folder(folder):
+        assert main(["serve", "--class", "2"]) == 2
+    assert "class is in use by another process" in capsys.readouterr().err
+    assert not (folder / "class.json").exists()
+
+
+def test_missing_websockets_are_named_before_anything_is_written(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, "websockets", None)
+    assert main(["serve", "--class", "2"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "requires websockets" in line and '"web" extra' in line
+    assert not list(tmp_path.iterdir())
 
 
 def test_only_the_owner_can_read_the_class_file(members):

@@ -199,6 +199,25 @@ def test_damaged_run_is_listed_with_problem(client, folder):
     shutil.rmtree(folder / "runs/damaged")
 
 
+def test_names_that_are_not_utf_8_are_left_out(client, folder):
+    odd = [
+        folder / "runs" / os.fsdecode(b"caf\xe9"),
+        folder / "tournaments" / os.fsdecode(b"caf\xe9"),
+    ]
+    addresses = [f"{API}/runs", f"{API}/tournaments", f"{API}/agents?game=gobang:3x3:3"]
+    before = [client.get(address).json() for address in addresses]
+    try:
+        shutil.copytree(folder / "runs/one", odd[0])
+        shutil.copytree(folder / "tournaments/first", odd[1])
+    except OSError:
+        pytest.skip("the file system accepts only UTF-8")
+    try:
+        assert [client.get(address).json() for address in addresses] == before
+    finally:
+        for path in odd:
+            shutil.rmtree(path)
+
+
 def test_tournament_ratings_agree_with_report(client, folder):
     (listed,) = get(client, "/tournaments")
     assert (listed["tournament"], listed["player_count"]) == ("tournaments/first", 3)

@@ -19,7 +19,7 @@ from zerolab.agents.specs import fixed_game, parse_agent, parse_agents
 from zerolab.core.errors import UserError, checked_whole_number, quoted, require_type
 from zerolab.oracles.solver import UNLIMITED_BUDGET, SolverBudget, oracle_for
 from zerolab.play.engine import slots_per_thread_in_memory
-from zerolab.rules import rules
+from zerolab.rules import compiled_rules, rules
 from zerolab.rules.catalogue import game_name, parse_game, registered_games
 from zerolab.rules.position import Position
 from zerolab.rules.rules import Game
@@ -152,11 +152,7 @@ class Network:
 
         See `evaluate` for the result. Raises UserError for an array of the wrong type or shape.
         """
-        words = rules.word_count(self.game)
-        is_array = isinstance(states, np.ndarray)
-        if not is_array or states.dtype != np.uint64 or states.shape[1:] != (words,):
-            description = f"{states.dtype}{list(states.shape)}" if is_array else quoted(states)
-            raise UserError(f"states = {description}: expected an array uint64[N, {words}]")
+        compiled_rules.require_states(self.game, states)
         if not len(states):
             return np.empty((0, rules.action_count(self.game)), np.float32), np.empty(0, np.float32)
         return self._evaluator.evaluate(states)

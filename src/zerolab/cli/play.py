@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 import webbrowser
 from collections.abc import Sequence
+from contextlib import nullcontext
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -21,13 +23,14 @@ from zerolab.cli.parse import AgentSpec
 from zerolab.cli.process import grace_period
 from zerolab.core import streams
 from zerolab.core.errors import MissingExtraError, UserError, quoted
-from zerolab.core.files import check_output_path, write_private_text
+from zerolab.core.files import check_output_path, make_folder, write_private_text
 from zerolab.gtp.engine import GtpEngine
 from zerolab.report.table import Cell, Column, Table
 from zerolab.report.text import print_table
 from zerolab.rules.catalogue import notation_of, parse_game, registered_games
 from zerolab.rules.position import Position
 from zerolab.rules.rules import Game
+from zerolab.store.folder import lock_folder
 
 _SLOT, _HINT_SLOT = np.zeros(1, np.int64), np.ones(1, np.int64)
 _HELP = "a move, or: hint, undo, moves, new, help, quit"
@@ -298,6 +301,7 @@ def serve(
     if class_links is not None:
         check_output_path(class_links)
     try:
+        import_module("websockets")  # uvicorn imports it only after the start
         from zerolab.web.classroom import Classroom, link_table, parse_pupil_names
         from zerolab.web.folders import Folders
         from zerolab.web.laboratory import Laboratory
@@ -306,35 +310,46 @@ def serve(
     except ModuleNotFoundError as error:
         raise MissingExtraError.for_package("zerolab serve", error.name, "web") from error
     folders = Folders(tuple(map(Path, runs)) or (Path("runs"),), Path(studies), Path(tournaments))
-    classroom = Classroom.open(folders.classroom, parse_pupil_names(class_)) if class_ else None
-    laboratory = Laboratory(
-        folders, allow_training=allow_training, workers=workers, warm_up=True, classroom=classroom
-    )
+    pupils = parse_pupil_names(class_) if class_ else []
+    if pupils:
+        make_folder(folders.classroom)
+    # Two servers would overwrite each other's changes to the class.
+    with lock_folder(folders.classroom) if pupils else nullcontext():
+        classroom = Classroom.open(folders.classroom, pupils) if pupils else None
+        laboratory = Laboratory(
+            folders,
+            allow_training=allow_training,
+            workers=workers,
+            warm_up=True,
+            classroom=classroom,
+        )
 
-    def announce(address: str, token: str | None) -> None:
-        links = ""
-        if classroom is not None:
-            base = f"https://{names[0].lower()}/" if names else address
-            links = link_table(classroom.state, base)
-            if class_links is not None:
-                # first, because a program may read the file as soon as the address is printed
-                write_private_text(class_links, links)
-        print_lines(f"zerolab is running at {address}")
-        if classroom is not None:
-            if classroom.has_new_links:
-                print_lines("the class was moved or written by another user: all its links are new")
-            _show_links(links, class_links)
-            address += f"class?token={classroom.state.teacher}"
-        if token:
-            for name in names:
-                print_lines(f"through a proxy, use https://{name.lower()}/?token={token}")
-            print("keep this URL private: anyone who has it can connect")
-        sys.stdout.flush()
-        if open:
-            webbrowser.open(address)
+        def announce(address: str, token: str | None) -> None:
+            links = ""
+            if classroom is not None:
+                base = f"https://{names[0].lower()}/" if names else address
+                links = link_table(classroom.state, base)
+                if class_links is not None:
+                    # first, because a program may read the file as soon as the address is printed
+                    write_private_text(class_links, links)
+            print_lines(f"zerolab is running at {address}")
+            if classroom is not None:
+                if classroom.has_new_links:
+                    print_lines(
+                        "the class was moved or written by another user: all its links are new"
+                    )
+                _show_links(links, class_links)
+                address += f"class?token={classroom.state.teacher}"
+            if token:
+                for name in names:
+                    print_lines(f"through a proxy, use https://{name.lower()}/?token={token}")
+                print("keep this URL private: anyone who has it can connect")
+            sys.stdout.flush()
+            if open:
+                webbrowser.open(address)
 
-    with grace_period(STOP_SECONDS):
-        serve_laboratory(laboratory, host, port, [name.lower() for name in names], announce)
+        with grace_period(STOP_SECONDS):
+            serve_laboratory(laboratory, host, port, [name.lower() for name in names], announce)
 
 
 def _show_links(table: str, path: Path | None) -> None:

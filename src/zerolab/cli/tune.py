@@ -136,7 +136,7 @@ def league(
         agent: Run or .zerolab file whose network all players use, such as runs/demo@12; no network
             by default.
         games: Total number of games, including those already in the folder.
-        set: League setting to change, such as active=20 or ranges.c=[1,4]; can be repeated.
+        set: League setting to change, such as active=60 or ranges.c=[1,4]; can be repeated.
         seed: Seed of all random streams.
         out: Folder for games and results.
         json: Print everything as JSON.

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zerolab.core.compiled import kernel
-from zerolab.core.errors import UserError
+from zerolab.core.errors import UserError, quoted
 from zerolab.core.processes import run_in_threads
 from zerolab.rules import encoding, rules
 from zerolab.rules.rules import (
@@ -192,13 +192,26 @@ def _apply_batch(game, states, rows, actions, outcomes):
         outcomes[i] = rules.outcome(game, state)
 
 
+def require_states(game: Game, states: NDArray[np.uint64]) -> None:
+    """Raise UserError unless `states` are an array uint64[N, words], as kernels assume."""
+    words = rules.word_count(game)
+    is_array = isinstance(states, np.ndarray)
+    if not is_array or states.dtype != np.uint64 or states.shape[1:] != (words,):
+        description = f"{states.dtype}{list(states.shape)}" if is_array else quoted(states)
+        raise UserError(f"states = {description}: expected an array uint64[N, {words}]")
+
+
 def encode_batch(
     game: Game, states: NDArray[np.uint64], padded: int | None = None
 ) -> NDArray[np.float32]:
     """Return float32[N, planes, rows, columns]: the planes of states, uint64[N, words].
 
-    If `padded` is given, the batch is padded to that length with zeros.
+    If `padded` is given, the batch is padded to that length, at least N, with zeros. Raises
+    UserError for states of another type or shape, and for a shorter length.
     """
+    require_states(game, states)
+    if padded is not None and padded < len(states):
+        raise UserError(f"padded = {padded}: expected at least {len(states)}, the number of states")
     cells = game[0] * game[1]
     out = np.zeros((padded or len(states), encoding.plane_count(game), cells), np.float32)
     write_planes_batch(game, states, out)

@@ -9,7 +9,7 @@ import secrets
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -86,6 +86,10 @@ class Folders:
         for path in paths:
             self.require_served_path(Path(path))
         return name
+
+    def tournament_entries(self) -> Iterator[Path]:
+        """Yield what is in the folder of tournaments and can be named in a response."""
+        return filter(has_utf8_name, self.tournaments.iterdir())
 
     def require_served_path(self, path: Path, among: Sequence[Path] | None = None) -> Path:
         """Return `path` if it is inside a folder in `among`; by default, the run folders.
@@ -198,7 +202,16 @@ _locks: dict[Path, tuple[float, bool]] = {}
 def list_runs(folders: Folders) -> list[RunSummary]:
     """Return the runs in all existing run folders."""
     existing = [each for each in folders.runs if each.is_dir()]
-    return [run_summary(path) for path in find_runs(existing)]
+    return [run_summary(path) for path in filter(has_utf8_name, find_runs(existing))]
+
+
+def has_utf8_name(path: Path) -> bool:
+    """Return whether responses, which are UTF-8, can contain a path; listings omit others."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def newest_run(folders: Folders) -> RunSummary | None:

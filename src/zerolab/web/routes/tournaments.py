@@ -167,7 +167,7 @@ def _find(folders: Folders) -> Iterator[Path]:
         matches = TOURNAMENT_FOLDER_KIND.matches
         if matches(folders.tournaments):
             yield folders.tournaments
-        candidates = folders.tournaments.iterdir()
+        candidates = folders.tournament_entries()
         yield from (each for each in candidates if matches_or_is_unreadable(matches, each))
     if folders.studies.is_dir():
         pattern = f"*/tournaments/*/{TOURNAMENT_FOLDER_KIND.settings_file}"

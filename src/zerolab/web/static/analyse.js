@@ -104,7 +104,7 @@ function showAgents() {
       onChange: (selected) => {
         state.agents[number] = selected;
         if (number === 0) state.values = new Map();
-        ask();
+        guarded(ask);
       },
     });
     menu.show(state.known, spec);
@@ -120,7 +120,7 @@ function removal(number) {
     state.agents.splice(number, 1);
     state.values = number === 0 ? new Map() : state.values;
     showAgents();
-    ask();
+    guarded(ask);
   };
   return el("button", { type: "button", onclick: remove, "aria-label": `Remove agent ${number + 1}` }, "Remove");
 }
@@ -140,7 +140,7 @@ byId("add").addEventListener("click", () => {
   showAgents();
   ask();
 });
-for (const id of ["simulations", "live", "solve", "seconds"]) byId(id).addEventListener("change", () => ask());
+for (const id of ["simulations", "live", "solve", "seconds"]) byId(id).addEventListener("change", () => guarded(ask));
 
 for (const id of ["by-visits", "ranks"]) keepChoice(byId(id), id, () => draw());
 
