@@ -35,6 +35,9 @@ def test_moves_can_be_names_or_numbers() -> None:
     start = Position.start("gobang:4x5")
     assert start.play("b3") == start.play(11) == start.play("11") == start.play(" B3 ")
     assert start.action_name(11) == "b3"
+    for action in (-1, 20, "b3"):
+        with pytest.raises(UserError, match=r"^action = .*: expected"):
+            start.action_name(action)
 
 
 def test_transpositions_are_equal_and_hash_alike() -> None:

@@ -197,6 +197,22 @@ def test_trials_must_meet_the_same_opponent(tmp_path, capsys, monkeypatch):
     assert "opponent_identity" in capsys.readouterr().err
 
 
+def test_trials_must_be_measured_on_the_same_positions(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    solve = ["dataset", GAME, "--positions", "10", "--out", "solved.parquet"]
+    assert main(solve) == 0
+    sets = [f"--set={each}" for each in (*TINY, "iterations=1")]
+    command = ["tune", GAME, "--preset", "smoke", "--positions", "solved.parquet", "--folder", "t",
+               "--trials", "1", *sets]  # fmt: skip
+    assert main(command) == 0
+    for path in tmp_path.glob("solved.parquet*"):
+        path.unlink()
+    assert main([*solve, "--seed", "1"]) == 0
+    capsys.readouterr()
+    assert main(command) == 2
+    assert "positions_identity" in capsys.readouterr().err
+
+
 def test_foreign_folder_is_not_changed(tmp_path, capsys):
     (tmp_path / "notes.txt").write_text("mine")
     arguments = ["--objective", "loss", "--set", "learn.epochs=1..3", "--folder", str(tmp_path)]

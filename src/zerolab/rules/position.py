@@ -130,8 +130,11 @@ class Position:
         return [self.action_name(action) for action in self.legal_actions]
 
     def action_name(self, action: int) -> str:
-        """Return the name of an action, such as "c2" or "pass"."""
-        return notation_of(self.game).action_name(self.game, action)
+        """Return the name of an action, such as "c2" or "pass"; raise UserError if out of range."""
+        number, count = checked_whole_number("action", action), rules.action_count(self.game)
+        if number >= count:
+            raise UserError(f"action = {quoted(number)}: expected less than {count}")
+        return notation_of(self.game).action_name(self.game, number)
 
     def parse_action(self, text: str) -> int:
         """Return the legal action with a given name; raise UserError if there is none."""

@@ -14,9 +14,11 @@ from zerolab.agents.specs import is_program_spec, parse_agents
 from zerolab.core.config import Settings
 from zerolab.core.errors import UserError, one_line, quoted
 from zerolab.core.nested_tables import Assignment, assign, flatten
+from zerolab.evaluation.positions import MAX_BYTES
 from zerolab.play.pairings import check_opening_length, require_even_games
 from zerolab.rules.catalogue import canonical_game_name, parse_game
 from zerolab.rules.rules import Game
+from zerolab.store.checks import hex_digest, read_bytes
 from zerolab.training.configure import no_effect_message, resolve_settings
 from zerolab.training.train_settings import TrainSettings
 from zerolab.training.trainer import check_new_run
@@ -154,9 +156,12 @@ class TuningPlan:
 
     def immutable_settings(self) -> dict[str, Any]:
         """Return the settings that a resumed search must not change, as nested tables."""
-        settings, match = self.settings, {}
+        settings, measured_with = self.settings, dict[str, Any]()
+        if settings.objective == "accuracy":
+            content = read_bytes(Path(self.base_settings.accuracy.positions), MAX_BYTES)
+            measured_with = {"positions_identity": hex_digest(content)}
         if self.opponent is not None:
-            match = {
+            measured_with = {
                 "games": settings.match_games, "opponent": settings.match_opponent,
                 "opponent_identity": self.opponent.identity,
             }  # fmt: skip
@@ -167,7 +172,7 @@ class TuningPlan:
         }
         return {
             "game": settings.game, "objective": settings.objective, "and_time": settings.and_time,
-            "seed": settings.seed, **match, "space": space,
+            "seed": settings.seed, **measured_with, "space": space,
             "settings": explicit_settings(self.base_settings),
         }  # fmt: skip
 
