@@ -235,7 +235,7 @@ def puzzles(
 
     Args:
         game: Game, such as connect_four:5x5.
-        count: Number of puzzles, of which at most half are easy according to estimated grades.
+        count: Number of puzzles, of which at most half (rounded up) are easy by estimated grades.
         output: New file to write, ending in .jsonl; the Puzzles page reads runs/puzzles/*.jsonl.
         agents: Agents that grade the puzzles, in addition to random moves and MCTS.
         seconds: Time limit for solving a position; positions not solved in time are skipped.

@@ -125,7 +125,7 @@ def make_puzzle(position: Position, oracle: Oracle) -> Puzzle | None:
 class PuzzleCollection:
     """Puzzles collected for a game, without repeated positions.
 
-    At most half of them are easy, judging by their grade when they are added.
+    At most half of them, rounded up, are easy, judging by their grade when they are added.
     """
 
     def __init__(self, count: int, puzzles: Iterable[Puzzle] = ()) -> None:
