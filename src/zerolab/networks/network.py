@@ -248,7 +248,7 @@ def set_weights(network: nn.Module, arrays: Mapping[str, NDArray[Any]]) -> None:
 def require_matching_arrays(
     tensors: Mapping[str, Tensor], arrays: Mapping[str, NDArray[Any]]
 ) -> None:
-    """Raise UserError for the first array that is missing or differs from its tensor in form."""
+    """Raise UserError for the first array that is missing, unexpected or unlike its tensor."""
     if unmatched := sorted(set(tensors) ^ set(arrays)):
         problem = "missing" if unmatched[0] in tensors else "unexpected"
         raise UserError(f"these weights belong to a different network: {unmatched[0]} is {problem}")
