@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 import shutil
 from pathlib import Path
@@ -20,7 +21,8 @@ from zerolab.agents.agent import (
 )
 from zerolab.agents.baselines import RandomPlayer, RheaPlayer
 from zerolab.agents.network_players import PolicyPlayer, SearchPlayer
-from zerolab.agents.specs import parse_agent, parse_agents, run_spec, with_option
+from zerolab.agents.run_agents import run_spec
+from zerolab.agents.specs import parse_agent, parse_agents, with_option
 from zerolab.cli.main import main
 from zerolab.core import streams
 from zerolab.core.errors import UserError
@@ -28,6 +30,7 @@ from zerolab.rules import compiled_rules
 from zerolab.rules.catalogue import parse_game
 from zerolab.search.rhea import RheaSettings, rhea_actions
 from zerolab.search.search_settings import SearchSettings
+from zerolab.store.run_folder import RunFolder
 
 GAME = parse_game("gobang:3x3:3")
 IDENTIFY = """
@@ -76,12 +79,30 @@ def test_names_of_runs_can_look_like_numbered_agents(runs):
 @pytest.mark.parametrize("name", ["random", "-run", "mcts:100", "other #2", "runs/new"])
 def test_spec_of_a_run_names_the_run_whatever_its_folder_is_called(runs, name):
     shutil.copytree(runs / "runs/other", runs / name)
-    agent = parse_agent(run_spec(Path(name)))
+    agent = parse_agent(run_spec(name))
     assert agent.name.removeprefix("run:") == f"{name}@1"
     assert agent.game == parse_game("gobang:4x4:3")
     assert parse_agent(agent.name) == agent
-    assert run_spec(runs / name) == str(runs / name)
+    assert run_spec(str(runs / name)) == str(runs / name)
     shutil.rmtree(runs / name)
+
+
+def test_games_do_not_depend_on_the_name_of_the_run(runs):
+    records = {}
+    for name in ("mcts:9", "runs/plain"):
+        train = ["train", "--preset", "smoke", "--set", "iterations=1", "--run", name]
+        assert main(train) == 0
+        run = RunFolder.open(Path(name))
+        lines = (json.loads(line) for line in (runs / name / "metrics.jsonl").open())
+        records[name] = (
+            [
+                {key: value for key, value in line.items() if not key.startswith("wall_")}
+                for line in lines
+            ],
+            [str(game).replace(name, "") for game in run.games.stage_games(1, "selfplay")],
+        )
+        shutil.rmtree(runs / name)
+    assert records["mcts:9"] == records["runs/plain"]
 
 
 def test_runs_determine_the_game_of_all_players():

@@ -48,6 +48,12 @@ def test_values_without_an_option_name_the_first_option(arguments, unexpected, e
     )
 
 
+def test_long_values_without_an_option_are_shortened(capsys):
+    assert main(["solve", "gobang:3x3:3", "x" * 3000]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("zerolab: unexpected xxx") and len(line) < 450
+
+
 def test_unknown_words_have_no_hint(capsys):
     assert main(["train", "--no-such-thing-zzz", "5"]) == 2
     assert "did you mean" not in capsys.readouterr().err

@@ -94,8 +94,9 @@ def test_new_run_has_initial_progress(tmp_path):
 
 
 def test_folder_name_cannot_begin_options(tmp_path):
-    with pytest.raises(UserError, match=r"run\?c=2: expected a name without \?"):
-        RunFolder.create(tmp_path / "run?c=2", CONFIG)
+    for name in ("run?c=2", "runs?c=2/new"):
+        with pytest.raises(UserError, match=r"run.*\?c=2.*: expected a name without \?"):
+            RunFolder.create(tmp_path / name, CONFIG)
     assert everything(tmp_path) == {} and not list(tmp_path.iterdir())
 
 

@@ -76,6 +76,14 @@ def test_accuracy_is_measured_in_every_third_iteration_and_in_the_last(trained, 
     assert players[1]["all_positions"]["weak"]["mean"] == measurements[-1]["search_weak"]
 
 
+def test_iteration_that_meets_the_stop_rule_is_measured(file, tmp_path):
+    rule = ["stop=spent", "stop.evaluations=1"]
+    train(tmp_path / "run", resolve_settings(None, "smoke", assignments(file, *rule)))
+    stages = [(line["iteration"], line["stage"]) for line in lines(tmp_path / "run")]
+    assert (1, "accuracy") in stages
+    assert max(iteration for iteration, _ in stages) == 1
+
+
 def interrupt(*_, **options):
     raise KeyboardInterrupt
 

@@ -33,7 +33,7 @@ from zerolab.search.methods import playouts_per_leaf
 from zerolab.search.search_settings import SearchSettings
 from zerolab.store.arrays import NamedArrays
 from zerolab.store.checks import hex_digest
-from zerolab.store.games import network_name
+from zerolab.store.games import RUN_MARK, network_name
 from zerolab.store.listing import find_runs
 from zerolab.store.run_folder import RunFolder, is_run
 
@@ -176,9 +176,7 @@ def load_run_evaluator(run: RunFolder, iteration: int) -> NetworkEvaluator:
 def agent_of_run(run: RunFolder, iteration: int, options: NetworkOptions | None = None) -> Agent:
     """Return the agent that plays with a run's network; see `network_agent`."""
     settings = read_play_settings(run)
-    name, digest = network_name(run.path, iteration), run.weights_digest(iteration)
-    if name.partition(":")[0] in AGENT_KINDS:  # mcts:9@12 would name MCTS
-        name = f"run:{name}"
+    name, digest = run_spec(network_name(run.path, iteration)), run.weights_digest(iteration)
 
     def load_weights() -> NamedArrays:
         if run.weights_digest(iteration) != digest:
@@ -215,6 +213,15 @@ class _Run(AgentKind):
             iteration,
             parse_search_options(NetworkOptions, text, read_play_settings(run).search),
         )
+
+
+def run_spec(text: str) -> str:
+    """Return a spec of the run or network named by a path, such as ``runs/demo@12``.
+
+    ``mcts:9`` would name MCTS, so the spec of a run in this folder is ``run:mcts:9``.
+    """
+    is_ambiguous = text.startswith("-") or text.partition(":")[0] in AGENT_KINDS
+    return f"{RUN_MARK}{text}" if is_ambiguous else text
 
 
 def is_run_spec(bare_spec: str) -> bool:

@@ -93,13 +93,6 @@ def named_path(spec: str) -> str | None:
     return split_options(argument)[0] if is_path else None
 
 
-def run_spec(folder: Path) -> str:
-    """Return a spec of a run's best network: ``run:random`` for a run in the folder ``random``."""
-    text = str(folder)
-    kind, _ = _kind_by_name(text)
-    return text if kind is None and not text.startswith("-") else f"run:{text}"
-
-
 def is_program_spec(spec: str) -> bool:
     """Return whether the agent named by a spec runs a program with the user's permissions."""
     kind, _ = _kind_by_name(spec)

@@ -83,12 +83,13 @@ def _plain_message(message: str, function: Callable[..., Any]) -> str:
         choices = ast.literal_eval(listed)
         hint = did_you_mean(word, choices)
         return f"{option} {quoted(word)}: expected one of {', '.join(choices)}{hint}"
+    message = _shortened(message)
     unknown = message.removeprefix(_UNKNOWN)
     if unknown != message and not any(word.startswith("-") for word in unknown.split(", ")):
         example = _option_name(next(_options(function), "help"))
         return f"unexpected {unknown}: expected the name of an option first, such as {example}"
     names = "|".join(inspect.signature(function).parameters)
-    return re.sub(rf"( ({names}))? \(required\)", "", _shortened(message))
+    return re.sub(rf"( ({names}))? \(required\)", "", message)
 
 
 def _require_utf8(arguments: Sequence[str]) -> None:

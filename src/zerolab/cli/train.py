@@ -262,7 +262,7 @@ def train_run(
     copies: _StorageCopier | None = None,
 ) -> None:
     """Train a run to completion and show the progress; `inputs` is None for a resumed run."""
-    from zerolab.agents.specs import run_spec
+    from zerolab.agents.run_agents import run_spec
     from zerolab.cli.progress import (
         PlainReporter,
         TerminalReporter,
@@ -289,7 +289,7 @@ def train_run(
         console.print(finished_message(run, settings))
     else:
         console.print(f"\ndone, with a peak memory of {peak_memory_mib()} MiB")
-    console.print(f"play against it with: zerolab play {shlex.quote(run_spec(run.path))}")
+    console.print(f"play against it with: zerolab play {shlex.quote(run_spec(str(run.path)))}")
 
 
 @contextmanager

@@ -33,7 +33,7 @@ def rectify(tensor: Tensor) -> Tensor:
     """Apply ReLU in place; return the tensor.
 
     A bfloat16 is negative if its bits are a negative integer, and torch compares integers several
-    times as fast (docs/decisions/0002). Integers have no gradients.
+    times as fast (docs/decisions/0002), but has no gradients for them. A negative NaN becomes 0.
     """
     if tensor.dtype == torch.bfloat16 and tensor.is_cpu and torch.is_inference_mode_enabled():
         tensor.view(torch.int16).clamp_min_(0)

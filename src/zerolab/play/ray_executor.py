@@ -217,8 +217,8 @@ class RayExecutor:
         if not (actors := self.actor_count):
             return PlayProgress(games, plies, latest, "waiting for actors to start")
         note = (
-            f"{actors} actor{'s' * (actors != 1)}, {games / seconds / actors:.4g} games/s each,"
-            f" {received / seconds / 1e6:.4g} MB/s"
+            f"{actors} actor{'s' * (actors != 1)}, {games / seconds / actors:,.2f} games/s each,"
+            f" {received / seconds / 1e6:,.2f} MB/s"
         )
         if not self._has_background:
             waited = self._waited + seconds

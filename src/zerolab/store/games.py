@@ -27,6 +27,8 @@ from zerolab.store.checks import (
     user_errors_on_read,
 )
 
+RUN_MARK = "run:"
+"""Beginning of the name of a network whose run could be mistaken for another agent."""
 _ITERATION_MARK = "@"
 
 
@@ -44,8 +46,8 @@ def network_name(run: Path, iteration: int) -> str:
 
 def relative_agent_name(name: str, run: Path) -> str:
     """Return the name that an agent has in files of the run: ``@12`` for ``runs/demo@12``."""
-    folder = relative_path_text(run)
-    return name.removeprefix(folder) if name.startswith(folder + _ITERATION_MARK) else name
+    folder, bare = relative_path_text(run), name.removeprefix(RUN_MARK)
+    return bare.removeprefix(folder) if bare.startswith(folder + _ITERATION_MARK) else name
 
 
 def full_agent_name(name: str, run: Path) -> str:

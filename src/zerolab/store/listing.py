@@ -81,9 +81,9 @@ def summarise_run(path: Path) -> RunSummary:
     progress, config = run.progress, run.config
     status = "finished" if progress.finished else "running" if run.is_locked else "stopped"
     game, preset = str(config.get("game", "")), str(config.get("preset", ""))
-    iteration = min(progress.iteration, iterations)
     return RunSummary(
-        str(path), game, preset, iteration, iterations, progress.stage, status, progress.elo,
+        str(path), game, preset, progress.latest_iteration, iterations, progress.stage, status,
+        progress.elo,
         _start_network(config.get("start")), _final_score_rates(metrics), _accuracy(metrics),
     )  # fmt: skip
 

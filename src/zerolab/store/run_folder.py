@@ -54,7 +54,7 @@ from zerolab.store.folder import (
     read_run_state,
     write_run_state,
 )
-from zerolab.store.games import GAMES_FILE_NAME, GameStore
+from zerolab.store.games import GAMES_FILE_NAME, GameStore, relative_path_text
 
 RUN_FOLDER_KIND = FolderKind("run", "config.toml", "--run")
 CHANGEABLE_SETTINGS = (
@@ -93,7 +93,7 @@ class RunFolder:
 
         Raises UserError if its name contains a ?, or if the folder has other files or is read-only.
         """
-        if "?" in path.name:
+        if "?" in relative_path_text(path):
             raise UserError(f"{quoted(path)}: expected a name without ?, which begins options")
         with RUN_FOLDER_KIND.locked(path):
             if is_run(path):

@@ -133,7 +133,7 @@ class TrainingContext:
         return self.progress.latest_iteration
 
     def is_over_after(self, iteration: int) -> bool:
-        """Return True for the last iteration, and if the stop rule is met."""
+        """Return True after the last iteration, and if all records so far meet the stop rule."""
         if iteration >= self.settings.iterations:
             return True
         rule: StopRule = self.settings.stop

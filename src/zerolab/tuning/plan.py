@@ -14,11 +14,10 @@ from zerolab.agents.specs import is_program_spec, parse_agents
 from zerolab.core.config import Settings
 from zerolab.core.errors import UserError, one_line, quoted
 from zerolab.core.nested_tables import Assignment, assign, flatten
-from zerolab.evaluation.positions import MAX_BYTES
+from zerolab.evaluation.positions import content_digest, read_positions
 from zerolab.play.pairings import check_opening_length, require_even_games
 from zerolab.rules.catalogue import canonical_game_name, parse_game
 from zerolab.rules.rules import Game
-from zerolab.store.checks import hex_digest, read_bytes
 from zerolab.training.configure import no_effect_message, resolve_settings
 from zerolab.training.train_settings import TrainSettings
 from zerolab.training.trainer import check_new_run
@@ -156,11 +155,12 @@ class TuningPlan:
 
     def immutable_settings(self) -> dict[str, Any]:
         """Return the settings that a resumed search must not change, as nested tables."""
-        settings, measured_with = self.settings, dict[str, Any]()
+        settings = self.settings
+        measured_with: dict[str, Any] = {}
         if settings.objective == "accuracy":
-            content = read_bytes(Path(self.base_settings.accuracy.positions), MAX_BYTES)
-            measured_with = {"positions_identity": hex_digest(content)}
-        if self.opponent is not None:
+            positions = read_positions(Path(self.base_settings.accuracy.positions), self.game)
+            measured_with = {"positions_identity": content_digest(*positions)}
+        elif self.opponent is not None:
             measured_with = {
                 "games": settings.match_games, "opponent": settings.match_opponent,
                 "opponent_identity": self.opponent.identity,

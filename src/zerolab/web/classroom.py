@@ -128,7 +128,7 @@ class Classroom:
             state = _read(path)
             if has_new_links := state.key != key:
                 state = _with_new_tokens(state, key)
-        known = {pupil.name: pupil for pupil in (*state.pupils, *state.absent)}
+        known = {normalize("NFC", pupil.name): pupil for pupil in (*state.pupils, *state.absent)}
         pupils = tuple(known.get(name) or Pupil(name=name, token=_new_token()) for name in names)
         make_folder(folder)
         classroom = cls(folder, state)

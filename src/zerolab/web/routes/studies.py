@@ -58,7 +58,7 @@ class StartedScale(BaseModel):
     """True if a process is working on the study at this scale."""
     report_url: str
     """URL of the report page; empty if no report has been written."""
-    verdict_summary: ReportSummary | None
+    verdict_summary: VerdictSummary | None
     """Verdicts in the report; None if no report with claims has been written."""
 
 
@@ -308,7 +308,7 @@ class ClaimResponse(BaseModel):
     note: str
 
 
-class ReportSummary(BaseModel):
+class VerdictSummary(BaseModel):
     """Summary of a report's verdicts."""
 
     strongest_claim: ClaimResponse | None
@@ -327,7 +327,7 @@ def read_claims(report: Path) -> list[ClaimResponse]:
     return [_claim(row) for row in _rows(report)]
 
 
-def read_verdict_summary(report: Path, study: Study) -> ReportSummary | None:
+def read_verdict_summary(report: Path, study: Study) -> VerdictSummary | None:
     """Return a summary of a report's verdicts, or None if there are no claims."""
     rows = _rows(report)
     if not rows:
@@ -337,7 +337,7 @@ def read_verdict_summary(report: Path, study: Study) -> ReportSummary | None:
     wanted = _figures_by_claim(study).get(strongest["key"], "") if strongest else ""
     figures = sorted(path.name for path in report.glob("*.svg"))
     figure = next((each for each in [f"{wanted}.svg", *figures] if each in figures), "")
-    return ReportSummary(
+    return VerdictSummary(
         strongest_claim=_claim(strongest) if strongest else None,
         figure_url=f"/reports/{report.parent.name}/{figure}" if figure else "",
         verdict_counts=dict(Counter(row["verdict"] for row in rows).most_common()),

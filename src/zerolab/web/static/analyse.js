@@ -138,7 +138,7 @@ acceptAgents(byId("bring"), byId("error"), async ({ spec, game }) => {
 byId("add").addEventListener("click", () => {
   state.agents.push(otherAgent(state.known, state.agents));
   showAgents();
-  ask();
+  guarded(ask);
 });
 for (const id of ["simulations", "live", "solve", "seconds"]) byId(id).addEventListener("change", () => guarded(ask));
 
