@@ -215,11 +215,11 @@ def test_lost_head_ends_the_jobs(dispatcher, monkeypatch):
 
 
 def test_actor_with_other_game_file_is_not_used(executor, monkeypatch):
+    use_actors(executor, 1)  # one with the same file
     software = {**executor._expected.software, "game file": "other"}
     monkeypatch.setattr(executor, "_expected", executor._expected._replace(software=software))
     messages = []
     monkeypatch.setattr(executor, "_message", messages.append)
-    use_actors(executor, 1)
     executor._count = 2
     wait_for(lambda: executor._refused and messages, 300)
     (message,) = [each for each in messages if "is not used" in each]
