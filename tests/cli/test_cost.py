@@ -90,7 +90,11 @@ def test_mistakes_print_one_line(arguments, expected, run, capsys):
 
 @pytest.mark.parametrize(
     ("iterations", "levels", "message"),
-    [([], 0.9, "levels = 0.9"), ("runs/demo", [0.9], 'iterations = "runs/demo"')],
+    [
+        ([], 0.9, "levels = 0.9"),
+        ("runs/demo", [0.9], 'iterations = "runs/demo"'),
+        ([1], [0.9], "iterations = 1"),
+    ],
 )
 def test_cost_to_reach_names_wrong_arguments(iterations, levels, message):
     with pytest.raises(zerolab.UserError, match=message):

@@ -10,6 +10,7 @@ import pytest
 from zerolab.cli import solve
 from zerolab.cli.main import main
 from zerolab.core.errors import UserError
+from zerolab.oracles import solver
 from zerolab.rules.position import Position
 
 
@@ -69,7 +70,7 @@ def test_built_in_solver_solves_standard_board(capsys):
     ],
 )
 def test_hard_positions_are_announced(game, moves, generic, is_long, monkeypatch):
-    monkeypatch.setattr(solve, "find_spec", lambda name: name)  # as if BitBully were installed
+    monkeypatch.setattr(solver, "find_spec", lambda name: name)  # as if BitBully were installed
     position = Position.start(game)
     for move in moves:
         position = position.play(str(move))
@@ -177,3 +178,17 @@ def test_limits_that_bitbully_would_ignore_are_refused(option, capsys):
     pytest.importorskip("bitbully", reason="the oracle extra is not installed")
     assert main(["solve", "connect_four:6x7", option]) == 2
     assert "has no effect with BitBully: expected --generic too" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["dataset", "connect_four:6x7", "--positions", "5", "--nodes", "9"],
+        ["evaluate", "random", "--game", "connect_four", "--against", "perfect", "--nodes", "9"],
+    ],
+    ids=["dataset", "evaluate"],
+)
+def test_nodes_that_bitbully_would_ignore_are_refused(arguments, capsys):
+    pytest.importorskip("bitbully", reason="the oracle extra is not installed")
+    assert main(arguments) == 2
+    assert "--nodes has no effect with BitBully" in capsys.readouterr().err

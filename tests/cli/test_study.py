@@ -182,6 +182,10 @@ def test_status_of_new_study_counts_all_games(capsys):
         (["table-5.1", "--ledger", "none", "--output", "out"], "expected study ledger written by"),
         (["table-5.1", "--ledger", "letter", "--output", "out"], "letter is not a Parquet file"),
         (["table-5.1", "--ledger", "a", "--ledger", "./a", "--output", "out"], "a file twice"),
+        (
+            ["table-5.1", "--ledger", "a", "--ledger", "ledger.parquet", "--output", "."],
+            "--output . contains a --ledger",
+        ),
         (["table-5.1", "--ledger", "loss", "--output", "out"], 'is a ledger of "loss-functions"'),
         (["loss-functions", "--ledger", "loss", "--output", "out"], "a different design of loss-"),
     ],

@@ -344,3 +344,9 @@ def test_lopsided_chains_of_players_are_rated():
     ratings = rate(results)
     assert [each.player for each in ratings.player_ratings] == [f"p{number}" for number in range(6)]
     assert np.isfinite([each.interval for each in ratings.player_ratings]).all()
+
+
+def test_unknown_player_is_named_with_a_similar_one():
+    rated = rate(games("anna", "bert", wins=1, losses=1))
+    with pytest.raises(UserError, match=r'player "bret".*did you mean "bert"'):
+        rated.elo_difference("anna", "bret")

@@ -144,13 +144,16 @@ def test_remaining_planned_seeds_complete_a_begun_series_of_looks(folders):
     assert with_last_look(complete, design) is complete
 
 
-@pytest.mark.parametrize(
-    "look",
-    [TakenLook([100, 101], 2, []), TakenLook([100, 101], 3, [1 / 3, 1 / 3])],
-    ids=["all that was planned", "merged ledgers"],
-)
-def test_seeds_beyond_the_plan_have_no_look(folders, look):
-    first = replace(read_ledger(folders["two"]), looks=[look])
+def test_remaining_planned_seeds_complete_looks_at_merged_ledgers(folders):
+    looks = [TakenLook([100, 101], 3, [1 / 3, 1 / 3])]
+    first = replace(read_ledger(folders["two"]), looks=looks)
+    merged = merge_ledgers({Path("first"): first, Path("rest"): read_ledger(folders["one"])})
+    complete = with_last_look(merged, STUDY.design("smoke", merged.seeds))
+    assert complete.looks == [*looks, TakenLook([100, 101, 102], 3, [])]
+
+
+def test_seeds_beyond_the_plan_have_no_look(folders):
+    first = replace(read_ledger(folders["two"]), looks=[TakenLook([100, 101], 2, [])])
     merged = merge_ledgers({Path("first"): first, Path("rest"): read_ledger(folders["one"])})
     assert with_last_look(merged, STUDY.design("smoke", merged.seeds)) is merged
 

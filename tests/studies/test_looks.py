@@ -60,6 +60,24 @@ def test_looks_at_merged_ledgers_subtract_what_the_ledgers_spent():
     assert level_at_last_look(0.05, [first, TakenLook(all_seeds, 12, [1.0, 0.5])]) == 0.0
 
 
+@pytest.mark.parametrize("share", [0.1, 0.4])
+def test_looks_after_merged_ledgers_get_the_rest_of_the_level(share):
+    """In total, two looks at `share`, the merged look and the last one spend the whole level."""
+    merged = TakenLook(list(range(8)), 12, [share, share])
+    taken = [merged, TakenLook(list(range(12)), 12, [])]
+    levels = [level_at_last_look(0.05, taken[:1]), level_at_last_look(0.05, taken)]
+    assert min(levels) > 0.0
+    assert sum(levels) + 2 * alpha_spent(0.05, share) == pytest.approx(0.05)
+
+
+def test_levels_that_merged_ledgers_spent_stay_spent():
+    """Two looks at two thirds spend more than one at two thirds does."""
+    taken = [TakenLook(list(range(8)), 12, [2 / 3, 2 / 3]), TakenLook(list(range(12)), 12, [])]
+    assert level_at_last_look(0.05, taken[:1]) == 0.0
+    rest = level_at_last_look(0.05, taken)
+    assert rest + 2 * alpha_spent(0.05, 2 / 3) == pytest.approx(0.05)
+
+
 def test_decisions_keep_their_p_values():
     """A decided claim whose p-value rises later does not hide the others."""
     taken = (TakenLook(list(range(6)), 12, []), TakenLook(list(range(12)), 12, []))

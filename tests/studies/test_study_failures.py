@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
+import re
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 
 import pytest
 from in_process import Reusing
 from tiny_studies import Small, Tiny, execution_in, planned
 
-from zerolab.core.errors import UserError
+from zerolab.core.errors import UserError, quoted
 from zerolab.store.run_folder import RunFolder
 from zerolab.studies.design import Design, PlannedComputation
 from zerolab.studies.execution import StudyExecution
@@ -188,3 +191,34 @@ def test_study_in_a_run_folder_is_refused(tmp_path):
     with pytest.raises(UserError, match="run is a run: choose another --folder"):
         execution_in(run.path, Small()).progress()
     assert sorted(run.path.rglob("*")) == before
+
+
+@pytest.mark.parametrize("spec", ["mcts:2?selection.c=2", "mcst:2"])
+def test_agent_that_is_not_its_name_is_refused_before_any_work(tmp_path, spec):
+    class Misnamed(Small):
+        def design(self, scale, seeds):
+            design = super().design(scale, seeds)
+            tournaments = [replace(design.tournaments[0], agent_specs=[spec])]
+            return replace(design, tournaments=tournaments)
+
+    execution = execution_in(tmp_path, Misnamed())
+    with pytest.raises(UserError, match=re.escape(quoted(spec))):
+        execution.perform_all(Reusing(), lambda view: None)
+    assert not (tmp_path / "runs").exists()
+
+
+def test_measurement_that_is_not_json_is_listed(tmp_path):
+    class Unmeasurable(Small):
+        measurement_version = 1
+
+        def measure(self, run):
+            return {"regret": math.nan}
+
+    execution = execution_in(tmp_path, Unmeasurable())
+    assert not execution.perform_all(Reusing(), lambda view: None)
+    results = execution.results()
+    assert not results.runs
+    messages = results.exclusion_messages
+    assert [message.partition(": Out of range")[0] for message in messages] == [
+        "a: sum/seed=100", "a: value/seed=100",
+    ]  # fmt: skip

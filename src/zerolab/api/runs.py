@@ -233,6 +233,8 @@ def cost_to_reach(
     """
     require_type("levels", levels, Iterable, "a list, such as [0.8, 0.9]")
     require_type("iterations", iterations, list, "the result of run_costs")
+    for each in iterations:
+        require_type("iterations", each, CumulativeCost, "the result of run_costs")
     checked_levels = list(levels)
     for level in checked_levels:
         if not (isinstance(level, int | float) and 0 <= level <= 1):

@@ -20,6 +20,7 @@ from zerolab.agents.file_agents import (
 from zerolab.agents.run_agents import find_run_and_iteration
 from zerolab.agents.specs import (
     agent_kind_and_argument,
+    fixed_game,
     parse_agent,
     parse_agents,
     require_public_agent,
@@ -320,15 +321,15 @@ def write_agent_and_card(
                 f"{option} = {quoted(value)}: expected an even number from {least} to {_MAX_GAMES}"
             )
     dataset = validate(DatasetSettings, {"seed": seed, "one_per_game": True, **parse_plies(plies)})
-    stored, training = _exported(run, file, overwrite)
-    agent = parse_agent(f"file:{file}")
-    # Raise errors before the long measurements.
-    parse_agents(against, agent.game)
-    check_opening_length(agent.game, openings)
+    if (game := fixed_game(run)) is not None:
+        parse_agents(against, game)
+        check_opening_length(game, openings)
     if len(set(against)) < len(against):
         raise UserError("against: expected different opponents")
     for opponent in against:
         require_public_agent(opponent)
+    stored, training = _exported(run, file, overwrite)
+    agent = parse_agent(f"file:{file}")
     result = AgentCard(
         digest=stored.agent.digest,
         game=game_name(agent.game),

@@ -17,7 +17,6 @@ from zerolab.cli.process import advise_resuming
 from zerolab.cli.progress import ProgressCallback, progress_bar
 from zerolab.core.config import validate
 from zerolab.core.errors import UserError, checked_whole_number, quoted
-from zerolab.core.files import check_output_path
 from zerolab.core.processes import available_cores
 from zerolab.evaluation.accuracy import agent_accuracy_reports
 from zerolab.evaluation.collecting import CollectedPositions, DatasetSettings
@@ -52,8 +51,8 @@ from zerolab.evaluation.solved_sets import (
     solved_set_lines,
     write_solved_set,
 )
-from zerolab.oracles.oracle import NotSolvedError, Oracle
-from zerolab.oracles.solver import SolverBudget, oracle_for
+from zerolab.oracles.oracle import NotSolvedError
+from zerolab.oracles.solver import SolverBudget, is_solved_by_bitbully, oracle_for
 from zerolab.play.pairings import check_opening_length
 from zerolab.report.figures import check_figure_path
 from zerolab.report.text import print_table
@@ -104,7 +103,8 @@ def evaluate(
         game: Game to play, for agents that can play any game.
         games: Number of games per opponent; the agent moves first in half of them.
         openings: Number of random opening plies; each opening is played with both colours.
-        nodes: Maximum number of nodes that the solver searches per position for perfect play.
+        nodes: Maximum number of nodes that the solver searches per position for perfect play; not
+            for BitBully.
         seed: Seed of all random streams.
         figure: File for a plot of accuracy by ply, such as accuracy.png.
         json: Print JSON instead of tables.
@@ -124,7 +124,6 @@ def evaluate(
                 " does not measure: expected --positions too"
             )
         check_figure_path(figure)
-        check_output_path(figure)
         if len(positions) > 1:
             raise UserError(
                 f"--figure {quoted(figure)} shows only one file: expected a single file of"
@@ -138,8 +137,7 @@ def evaluate(
     console = Console(quiet=json)
     console.print(f"{agent.name}, {result['game']}")
     if against is not None:
-        oracle = oracle_for(agent.game, SolverBudget(nodes=nodes))
-        result["against_perfect"] = _against_perfect(console, agent, oracle, games, openings, seed)
+        result["against_perfect"] = _against_perfect(console, agent, nodes, games, openings, seed)
     elif not files:
         result["matches"] = _against_baselines(console, agent, games, openings, seed)
         collection = _collect_solved_positions(console, agent.game, seed)
@@ -185,8 +183,11 @@ def _game_of(player: str) -> Game | None:
 
 
 def _against_perfect(
-    console: Console, agent: Agent, oracle: Oracle, games: int, openings: int, seed: int
+    console: Console, agent: Agent, nodes: int, games: int, openings: int, seed: int
 ) -> dict[str, Any]:
+    if is_solved_by_bitbully(agent.game):
+        _require_defaults(evaluate, {"nodes": nodes}, "with BitBully")
+    oracle = oracle_for(agent.game, SolverBudget(nodes=nodes))
     with progress_bar("against perfect play", games, "games") as update:
         played, moves = play_against_perfect(
             agent.game, agent, oracle, games, openings, seed, update
@@ -312,7 +313,7 @@ def dataset(
             random, and positions before LOW are not solved, so games that are too hard to solve
             from the start can be used.
         nodes: Maximum number of nodes for solving a position; unsolved positions are skipped. No
-            limit by default.
+            limit by default; not for BitBully.
         seed: Seed of all random streams.
         out: File to write; GAME-POSITIONS.parquet or GAME-FILE.parquet by default.
         processes: Number of processes; one per core by default.
@@ -332,6 +333,8 @@ def dataset(
         raise UserError("expected a game and --positions N, or --from FILE")
     parsed_game = parse_game(game)
     check_bounds("positions", positions, min(_MAX_POSITIONS, max_position_count(parsed_game)))
+    if is_solved_by_bitbully(parsed_game):
+        _require_defaults(dataset, {"nodes": nodes}, "with BitBully")
     options = {"seed": seed, "perfect": perfect, "one_per_game": one_per_game, "nodes": nodes}
     settings = validate(DatasetSettings, {**options, **parse_plies(plies)})
     name = game_name(parsed_game)

@@ -6,7 +6,6 @@ import json as json_format
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator
-from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 from time import perf_counter
@@ -30,13 +29,14 @@ from zerolab.evaluation.puzzles import (
     random_positions,
     write_puzzles,
 )
-from zerolab.oracles.oracle import BITBULLY_GAME, NotSolvedError, Oracle
+from zerolab.oracles.oracle import NotSolvedError, Oracle
 from zerolab.oracles.solver import (
     DEFAULT_TABLE_MIB,
     UNLIMITED_BUDGET,
     Solution,
     SolverBudget,
     SolverProgress,
+    is_solved_by_bitbully,
     oracle_for,
     solve_position,
 )
@@ -46,7 +46,7 @@ from zerolab.rules import compiled_rules
 from zerolab.rules.catalogue import board_drawing, game_name, notation_of, parse_game
 from zerolab.rules.encoding import action_layout
 from zerolab.rules.position import Position
-from zerolab.rules.rules import UNKNOWN_EMPTY_COUNT, Game, score_is_distance
+from zerolab.rules.rules import UNKNOWN_EMPTY_COUNT, score_is_distance
 
 _MAX_MEMORY = 1 << 20
 
@@ -85,7 +85,7 @@ def solve(
     position = Position.start(game)
     for move in re.split(r"[,\s]+", moves.strip(", \t")) if moves.strip(", \t") else []:
         position = position.play(move)
-    if _is_solved_by_bitbully(position.game, generic):
+    if is_solved_by_bitbully(position.game, generic):
         defaults = {"nodes": None, "seconds": None, "memory": DEFAULT_TABLE_MIB}
         given = {"nodes": nodes, "seconds": seconds, "memory": memory}
         unused = [name for name, default in defaults.items() if given[name] != default]
@@ -116,10 +116,6 @@ def _check_limits(nodes: int | None, seconds: float | None, memory: int) -> None
         )
 
 
-def _is_solved_by_bitbully(game: Game, generic: bool) -> bool:
-    return game == BITBULLY_GAME and not generic and find_spec("bitbully") is not None
-
-
 _POSITIONS_PER_SECOND = 1e6
 _GROWTH = {"columns": 1.745}
 """Factor by which each empty cell multiplies the number of positions to search, keyed by the
@@ -134,7 +130,7 @@ def _hours_warning(position: Position, generic: bool) -> str:
     """Return a warning if, judging by the empty cells, solving may take hours; otherwise ""."""
     game = position.game
     empties = compiled_rules.empty_count(game, position.state)
-    is_fast = _is_solved_by_bitbully(game, generic)
+    is_fast = is_solved_by_bitbully(game, generic)
     if is_fast or empties == UNKNOWN_EMPTY_COUNT or position.outcome is not None:
         return ""
     try:

@@ -42,11 +42,7 @@ _Ledgers = Annotated[tuple[Path, ...], tyro.conf.UseAppendAction, tyro.conf.arg(
 _Parts = Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="PART")]
 
 
-def list_studies(
-    name: tyro.conf.Positional[_Name] = "",
-    *,
-    json: bool = False,
-) -> None:
+def list_studies(name: tyro.conf.Positional[_Name] = "", *, json: bool = False) -> None:
     """Reproduce a published study, or list all studies if no name is given.
 
     Run zerolab study NAME --help to see a study's options.
@@ -386,8 +382,11 @@ def _report_from_ledgers(
 
     if output is None:
         raise UserError("--ledger needs --output: expected a folder for the report")
-    if len({os.path.realpath(file) for file in files}) < len(files):
+    paths = [os.path.realpath(file) for file in files]
+    if len(set(paths)) < len(paths):
         raise UserError("--ledger names a file twice: expected different files")
+    if len(paths) > 1 and os.path.realpath(output / LEDGER_FILE_NAME) in paths:
+        raise UserError(f"--output {quoted(output)} contains a --ledger: expected another folder")
     ledgers = {file: read_ledger(file) for file in files}
     scales = [study.scale_of_ledger(file, each.header) for file, each in ledgers.items()]
     merged = merge_ledgers(ledgers)

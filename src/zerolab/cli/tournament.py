@@ -31,6 +31,7 @@ from zerolab.play.tournament_report import MatchReport, TournamentReport
 from zerolab.ratings.bayes import rate
 from zerolab.ratings.ratings import ratings_csv, ratings_json, ratings_table
 from zerolab.ratings.sprt import Sprt
+from zerolab.report.figures import check_figure_path
 from zerolab.report.text import print_table
 from zerolab.rules.catalogue import game_name, parse_game
 from zerolab.store.checks import hex_digest
@@ -233,6 +234,8 @@ def rate_files(
         )
     if json and csv:
         raise UserError("--json and --csv: expected only one of them")
+    if figure is not None:
+        check_figure_path(figure)
     records = read_game_results(files)
     ratings = rate(records.results, advantage=advantage, draw_elo=draw_elo)
     if figure is not None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from zerolab.core.errors import UserError, quoted
 
@@ -154,6 +156,14 @@ def check_output_path(path: Path) -> None:
             raise _unwritable(path, f"no permission to write to the folder {quoted(path.parent)}")
     except OSError as error:
         raise _unwritable(path, _reason(error)) from error
+
+
+def strict_json(title: str, table: Mapping[str, Any]) -> str:
+    """Return a table as JSON; raise UserError if it contains anything else, such as NaN."""
+    try:
+        return json.dumps(table, indent=1, allow_nan=False)
+    except (ValueError, TypeError) as error:
+        raise UserError(f"{title}: {error}") from None
 
 
 def make_folder(path: Path) -> None:

@@ -273,10 +273,10 @@ def print_perfect_play(console: Console, report: PerfectPlayReport) -> None:
         (report.blunder_share_moving_first, "as first player"),
         (report.blunder_share_moving_second, "as second player"),
     ):
-        games = share.sample_count if share else 0
+        count = share.sample_count if share else 0
+        games = "1 game that was" if count == 1 else f"{count} games that were"
         console.print(
-            f"blundered {games_played}: {_percent_text(share)} of {games} games that were not"
-            " lost from the start"
+            f"blundered {games_played}: {_percent_text(share)} of {games} not lost from the start"
         )
     if report.blunders_by_ply:
         counts = ", ".join(f"{ply}: {count}" for ply, count in report.blunders_by_ply.items())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from importlib.util import find_spec
 from time import perf_counter
 from typing import Any, NamedTuple
 
@@ -217,6 +218,11 @@ class Solver(Oracle):
                 self._stack = alpha_beta.grown_stack(self._stack, 2 * len(self._stack.states))
             watch.check(self.node_count)
         return int(self._stack.scalars[alpha_beta.VALUE])
+
+
+def is_solved_by_bitbully(game: Game, generic: bool = False) -> bool:
+    """Return whether `oracle_for` returns BitBully's oracle, which has no budget."""
+    return game == BITBULLY_GAME and not generic and find_spec("bitbully") is not None
 
 
 def oracle_for(

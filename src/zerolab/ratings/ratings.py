@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from zerolab.core.errors import UserError, did_you_mean, quoted
 from zerolab.report.document import Block, Picture
 from zerolab.report.figures import new_figure, save_figure, shorten_name
 from zerolab.report.html import NotebookView
@@ -136,7 +137,13 @@ class RatingFit:
         )
 
     def elo_difference(self, player: str, other: str) -> EloDifference:
-        """Return the lead of `player` over `other`; raise ValueError for unknown names."""
+        """Return the lead of `player` over `other`; raise UserError for unknown names."""
+        for name in (player, other):
+            if name not in self.names:
+                raise UserError(
+                    f"unknown player {quoted(name)}: expected one of the rated players"
+                    f"{did_you_mean(name, self.names)}"
+                )
         i, j = self.names.index(player), self.names.index(other)
         elo = float(self.elos[i] - self.elos[j])
         c = self.covariance
@@ -169,7 +176,7 @@ class Ratings(NotebookView):
         return self.model.display_factor * self.model.first_move_advantage
 
     def elo_difference(self, player: str, other: str) -> EloDifference:
-        """Return the lead of `player` over `other`; raise ValueError for unknown names."""
+        """Return the lead of `player` over `other`; raise UserError for unknown names."""
         return self.model.elo_difference(player, other).scaled_by(self.model.display_factor)
 
     def los(self) -> Floats:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from zerolab.core.errors import UserError, escape_unprintable, quoted
-from zerolab.core.files import atomic_replace
+from zerolab.core.files import atomic_replace, check_output_path
 from zerolab.report.table import Z95, Interval
 
 if TYPE_CHECKING:
@@ -76,9 +76,13 @@ def shorten_name(name: str, max_length: int = 40) -> str:
 
 
 def check_figure_path(path: Path) -> None:
-    """Raise UserError unless a path has the extension of a supported format, such as .png."""
+    """Raise UserError if no figure can be written at `path`, or if it has no known extension.
+
+    Call this before starting work whose results will be drawn.
+    """
     if path.suffix[1:].lower() not in new_figure(1, 1).canvas.get_supported_filetypes():
         raise UserError(f"{quoted(str(path))}: expected an extension such as .png, .svg or .pdf")
+    check_output_path(path)
 
 
 def save_figure(figure: Figure, path: Path) -> None:

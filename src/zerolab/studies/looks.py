@@ -77,13 +77,21 @@ def parse_looks(tables: Any, seeds: Sequence[int]) -> list[TakenLook]:
 def level_at_last_look(level: float, looks: Sequence[TakenLook]) -> float:
     """Return the significance level of a two-sided test at the last of `looks`.
 
-    For a look at merged ledgers, the level spent up to their last looks is subtracted.
+    For a look at merged ledgers, the level spent up to their last looks is subtracted. Later looks
+    get what remains after it, without the gain from the correlation between looks: how the ledgers'
+    own looks correlate is unknown.
     """
-    *_, last = looks
-    if last.merged_seed_shares:
-        spent = sum(alpha_spent(level, share) for share in last.merged_seed_shares)
-        return max(0.0, alpha_spent(level, last.seed_share) - spent)
-    return nominal_levels(level, tuple(look.seed_share for look in looks))[-1]
+    *earlier, last = looks
+    if not any(look.merged_seed_shares for look in looks):
+        return nominal_levels(level, tuple(look.seed_share for look in looks))[-1]
+    spent = sum(alpha_spent(level, share) for share in last.merged_seed_shares)
+    if not last.merged_seed_shares:
+        spent = max(
+            alpha_spent(level, earlier[-1].seed_share),
+            *(sum(alpha_spent(level, share) for share in each.merged_seed_shares)
+              for each in earlier),
+        )  # fmt: skip
+    return max(0.0, alpha_spent(level, last.seed_share) - spent)
 
 
 @cache

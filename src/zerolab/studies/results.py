@@ -186,13 +186,13 @@ def with_last_look(ledger: Ledger, design: Design) -> Ledger:
     """Return a ledger with a look at all planned seeds if all results are finished.
 
     The ledger is returned unchanged if it already has this look, if the number of its seeds is not
-    the number planned, now and at its latest look, or if that look combined several ledgers.
+    the number planned, now and at its latest look.
     `design` must cover all seeds of the ledger.
     """
     seeds = list(ledger.seeds)
     latest = ledger.looks[-1] if ledger.looks else TakenLook([], ledger.planned_seed_count, [])
     is_planned = len(seeds) == ledger.planned_seed_count == latest.planned_seed_count
-    if not seeds or not is_planned or latest.seeds == seeds or latest.merged_seed_shares:
+    if not seeds or not is_planned or latest.seeds == seeds:
         return ledger
     if read_results(design, replace(ledger, looks=[])).unfinished_message():
         return ledger

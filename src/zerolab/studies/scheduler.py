@@ -12,10 +12,12 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
-from zerolab.core.errors import UserError
+from zerolab.agents.specs import parse_agents
+from zerolab.core.errors import UserError, quoted
 from zerolab.evaluation.dataset import is_being_made
+from zerolab.rules.catalogue import parse_game
 from zerolab.studies.cost_model import TimeCorrection
-from zerolab.studies.design import Design
+from zerolab.studies.design import Design, PlannedTournament
 from zerolab.studies.queues import ComputationQueue, RunQueue, TournamentQueue
 from zerolab.studies.study_folder import Failures, StudyFolder
 from zerolab.studies.tasks import (
@@ -99,7 +101,13 @@ class Scheduler:
     def perform_all(
         self, workers: Workers, on_progress: Callable[[StudyProgress], None]
     ) -> Failures:
-        """Perform all remaining tasks, report to `on_progress`, and return the failures."""
+        """Perform all remaining tasks, report to `on_progress`, and return the failures.
+
+        Raises UserError if the spec of an agent is invalid or not its agent's name, by which the
+        report would look for its games.
+        """
+        for tournament in self._design.tournaments:
+            _require_names_of_agents(tournament)
         self.forget_failures()
         with self._stack:
             while True:
@@ -274,3 +282,13 @@ class Scheduler:
 def _part_of(title: str) -> str:
     """Return the part of a task from its title."""
     return title.partition(":")[0]
+
+
+def _require_names_of_agents(tournament: PlannedTournament) -> None:
+    agents = parse_agents(tournament.agent_specs, parse_game(tournament.game))
+    for spec, agent in zip(tournament.agent_specs, agents, strict=True):
+        if spec != agent.name:
+            raise UserError(
+                f"{tournament.title}: agent {quoted(spec)}: expected {quoted(agent.name)} in the"
+                " design"
+            )

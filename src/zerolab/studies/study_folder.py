@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from zerolab.core.errors import UserError, quoted
-from zerolab.core.files import make_folder, write_text
+from zerolab.core.files import make_folder, strict_json, write_text
 from zerolab.play.tournament import Tournament
 from zerolab.store.checks import check_schema_version, read_bytes, user_errors_on_read
 from zerolab.store.folder import FolderKind, RunEnvironment, read_environments
@@ -207,11 +207,7 @@ class StudyFolder:
             "schema_version": SCHEMA, "function": computation.function_path,
             "arguments": dict(computation.arguments), "result": dict(result),
         }  # fmt: skip
-        try:
-            text = json.dumps(table, indent=1, allow_nan=False)
-        except (ValueError, TypeError) as error:
-            raise UserError(f"{computation.title}: {error}") from None
-        write_text(path, f"{text}\n")
+        write_text(path, strict_json(computation.title, table) + "\n")
 
     @property
     def ledger_path(self) -> Path:
@@ -380,11 +376,12 @@ def _read_run(
 
 
 def _measured(study: Study, run: FinishedRun) -> Mapping[str, Any]:
-    """Return the measurements of a run for the report, from the cache if possible."""
+    """Return the measurements of a run; raise UserError if one is not JSON, such as NaN."""
     if not study.measurement_version:
         return {}
     identity = {
         "run": run.planned.key, "weights": run.weights_digest, "version": study.measurement_version,
+        "positions": [dataset.key for dataset in run.design.report_datasets],
     }  # fmt: skip
     measurement = PlannedComputation("report", run.planned.title, study.name, identity, 0.0)
     with suppress(UserError):
@@ -392,6 +389,7 @@ def _measured(study: Study, run: FinishedRun) -> Mapping[str, Any]:
             return cached
     result = study.measure(run)
     finished = {name: each for name, each in result.items() if each is not None}
+    strict_json(run.planned.title, finished)  # before it is part of a ledger
     if len(finished) == len(result):
         with suppress(UserError):
             run.study_folder.save_computation_result(measurement, finished)
