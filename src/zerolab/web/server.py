@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import ipaddress
 import logging
+import re
 import socket
 from collections.abc import AsyncIterator, Callable, Collection, Iterable
 from contextlib import asynccontextmanager, suppress
@@ -113,6 +115,8 @@ def serve(
     a proxy. Raises UserError if the address cannot be used.
     """
     listening = _listening(host, port)
+    if re.fullmatch(r"[\d.]+", host):
+        host = listening.getsockname()[0]  # in full, since browsers reject 0 and 127.1
     has_class = laboratory.classroom is not None  # its members have separate tokens
     is_open = not has_class and (bool(names) or not _is_loopback(host))
     token = folder_secret(laboratory.folders.server_folder) if is_open else None
@@ -170,9 +174,12 @@ def _listening(host: str, port: int) -> socket.socket:
     except (OSError, OverflowError) as error:
         listening.close()
         reason = getattr(error, "strerror", None) or error
-        raise UserError(
-            f"cannot listen on {host}:{port}: {one_line(reason)}; --port 0 selects a free port"
-        ) from error
+        advice = (
+            "expected an address of this machine"
+            if getattr(error, "errno", None) == errno.EADDRNOTAVAIL
+            else "--port 0 selects a free port"
+        )
+        raise UserError(f"cannot listen on {host}:{port}: {one_line(reason)}; {advice}") from error
     return listening
 
 

@@ -8,7 +8,7 @@ import shlex
 import threading
 import time
 from collections import Counter
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Annotated
 
@@ -197,6 +197,7 @@ class _FindingsCache:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
+        self._digests: FileCache[str] = FileCache()
         self._pages: dict[Path, tuple[list[tuple[Path, str]], str]] = {}
 
     def page(self, folder: Path) -> str:
@@ -206,7 +207,10 @@ class _FindingsCache:
                 path for path in sorted(folder.glob(f"*/{LEDGER_FILE_NAME}")) if path.is_file()
             ]
             # Each report rewrites the ledger, usually with the same content.
-            state = [(path, _digest(path)) for path in paths]
+            state = [
+                (path, self._digests.get(str(path), [path], partial(_digest, path)))
+                for path in paths
+            ]
             known, page = self._pages.get(folder, ([], ""))
             if not page or known != state:
                 ledgers, refused = read_ledgers(folder)
