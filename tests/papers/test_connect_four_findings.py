@@ -226,7 +226,7 @@ def test_features_are_compared_with_networks_of_the_same_size_and_set():
         dict(zip(table.column_titles, row, strict=True)) for row in table.rows
     )
     assert with_features["published move"] - without["published move"] == pytest.approx(0.0029)
-    gain = with_features["strongest move"].value - without["strongest move"].value
+    gain = with_features["best move"].value - without["best move"].value
     assert gain == pytest.approx(found.value, abs=1e-9)
 
 
@@ -356,8 +356,8 @@ def test_other_weights_of_the_outcome_are_shown_but_not_compared():
         block for block in supervised.supervised_section(results) if isinstance(block, Table)
     )
     row = dict(zip(table.column_titles, table.rows[0], strict=True))
-    assert row["strongest move, weight 1"].value == pytest.approx(0.1)
-    assert row["strongest move"].value == pytest.approx(0.55, abs=1e-3)
+    assert row["best move, weight 1"].value == pytest.approx(0.1)
+    assert row["best move"].value == pytest.approx(0.55, abs=1e-3)
 
 
 def test_evolved_settings_search_with_the_same_network(monkeypatch, tmp_path):

@@ -300,7 +300,7 @@ def test_token_is_not_in_the_served_folder(tmp_path: Path, state_folder: Path) -
         ("0", [], 401),
         ("127.0.0.1", [], 200),
         ("127.1", [], 200),
-    ],  # fmt: skip
+    ],
 )
 def test_server_on_network_requires_token(
     here: Path, monkeypatch: pytest.MonkeyPatch, host: str, names: list[str], status: int

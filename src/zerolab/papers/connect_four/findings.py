@@ -304,9 +304,9 @@ def _depth_claim(
 _DEEPER_MOVE = _depth_claim(
     "strong",
     "deeper-chooses-better",
-    "Deeper networks choose a strongest move more often.",
+    "Deeper networks choose a best move more often.",
     "[Clausen2021, Table 1]",
-    "share of positions in which networks of one depth choose a strongest move minus that of the"
+    "share of positions in which networks of one depth choose a best move minus that of the"
     " next smaller depth",
     "",
 )
@@ -324,7 +324,7 @@ NETWORK_DEPTH_CLAIMS: Mapping[str, Claim] = {
 """Claims about depth in supervised learning, by the name of the measure."""
 
 _SMALLEST_NETWORKS = (
-    "share of positions in which the smallest networks choose a strongest move, with policy-head"
+    "share of positions in which the smallest networks choose a best move, with policy-head"
     " features (of the position and 2 plies later, the best of ten choices of [ClausenCode]; the"
     " paper has features of moves 2 and 4) minus without, on the set of all positions of each game"
 )
@@ -356,7 +356,7 @@ ONE_POSITION_PER_GAME_CLAIM = Claim(
     "Networks of every depth learn moves and outcomes better from one position per game than from"
     " all positions of each game.",
     "[Clausen2021, Table 1]",
-    "share of positions in which networks choose a strongest move, and of correctly predicted"
+    "share of positions in which networks choose a best move, and of correctly predicted"
     " outcomes, set of one position per game minus set of all positions, each on its own test"
     " positions, smallest difference over the depths and both shares",
     0.0,
@@ -370,7 +370,7 @@ RANDOM_MOVES_HARDER_CLAIM = Claim(
     "Positions from games with 50 % random moves are substantially harder to learn than those from"
     " games with 10 %.",
     "[Clausen2021, section 3.2]",
-    "share of positions in which the smallest networks choose a strongest move, trained and tested"
+    "share of positions in which the smallest networks choose a best move, trained and tested"
     " on games with 10 % random moves minus on games with 50 %, all positions of each game; the"
     " published accuracies of search on such positions differ by 0.04 [ClausenCode]",
     0.02,
@@ -386,7 +386,7 @@ LATE_POSITIONS_EASIER_CLAIM = Claim(
     "[Clausen2021, section 3.2]",
     "part of the difference between the sets with 10 % and 50 % random moves that is due to their"
     " plies minus the rest, which remains if the plies of the latter are given to both: share of"
-    " positions in which the smallest networks choose a strongest move, by seed",
+    " positions in which the smallest networks choose a best move, by seed",
     0.0,
     "above",
     0.01,

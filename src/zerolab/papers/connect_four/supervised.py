@@ -273,13 +273,13 @@ def _table(results: Results) -> Table:
             "set",
             "blocks",
             "runs",
-            Column("strongest move", ".1%"),
+            Column("best move", ".1%"),
             Column("published move", ".1%"),
             Column("result kept", ".1%"),
             Column("outcome predicted", ".1%"),
             Column("published label predicted", ".1%"),
             Column("published win", ".1%"),
-            Column("strongest move, weight 1", ".1%"),
+            Column("best move, weight 1", ".1%"),
             Column("outcome predicted, weight 1", ".1%"),
         ],
         rows,
@@ -291,7 +291,7 @@ def _cell(values: Sequence[float]) -> Cell:
 
 
 def _bars(results: Results) -> Iterator[Block]:
-    measures = {"strong": "strongest move", "result": "outcome predicted"}
+    measures = {"strong": "best move", "result": "outcome predicted"}
     moves = {key: published.move for key, published in PUBLISHED_ACCURACY.items()}
     for measure, axis in measures.items():
         groups = {
@@ -341,8 +341,8 @@ def _features(results: Results) -> Iterator[Block]:
         "supervised-features",
         draw_grouped_runs(
             samples,
-            "Test set: strongest move, with and without features",
-            "share of positions, strongest move",
+            "Test set: best move, with and without features",
+            "share of positions, best move",
         ),
         "Each dot is a run, and each line the mean with its 95 % interval over runs. All runs learn"
         " from the same positions, and those with the same seed start with the same trunk but"
@@ -366,7 +366,7 @@ def _features_table(runs: Mapping[str, Sequence[TrainedRun]]) -> Table:
         [
             "targets",
             "runs",
-            Column("strongest move", ".2%"),
+            Column("best move", ".2%"),
             Column("published move", ".2%"),
             Column("result kept", ".2%"),
             Column("outcome predicted", ".2%"),
