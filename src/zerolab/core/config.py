@@ -294,7 +294,7 @@ def _explain_unknown(model: type[BaseModel], path: Sequence[int | str]) -> str:
         alternatives = " or ".join(map(quoted, owners))
         return (
             f"{prefix}{name} belongs to {parent.key} = {alternatives}, but {parent.key} ="
-            f" {quoted(selected)} here: expected {parent.key}={owners[0]}"
+            f" {quoted(selected)} here: expected {parent.key}={' or '.join(owners)}"
         )
     suggestion = suggested_setting_key(model, prefix + name, parent.model)
     hint = f"; did you mean {quoted(suggestion)}?" if suggestion else ""
