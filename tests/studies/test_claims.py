@@ -20,6 +20,7 @@ from zerolab.studies.claims import (
     judge_claims,
     power,
 )
+from zerolab.studies.looks import TakenLook
 from zerolab.studies.statistics import BinomialEstimate, StudentEstimate, estimate_mean
 
 FAR = 1000.0  # a smallest effect that makes no statistic equal to a threshold
@@ -143,10 +144,50 @@ def test_power_and_needed_seeds_agree_with_simulation():
     assert power(exact, claim(smallest=8.0), 0.05) == pytest.approx(found, abs=0.035)
     look = Look(seed_count=20, core_hours=10.0)
     (verdict,) = judge_claims({claim(smallest=2.0): exact}, look)
-    assert verdict.needed_seeds == math.ceil((2.802 * 10.0 / 2.0) ** 2)
+    assert verdict.needed_seeds == pytest.approx((2.802 * 10.0 / 2.0) ** 2, abs=3.0)
     assert verdict.needed_hours == pytest.approx((verdict.needed_seeds - 20) / 2)
     (decided,) = judge_claims({claim(): StudentEstimate(50.0, 1.0, 19.0)}, look)
     assert (decided.needed_seeds, decided.needed_hours) == (None, None)
+
+
+@pytest.mark.parametrize("seeds", [3, 12])
+@pytest.mark.parametrize("smallest", [7.0, 2.0])
+def test_needed_seeds_are_the_fewest_with_a_power_of_80_percent(seeds, smallest):
+    """More seeds also make the standard error more certain."""
+    stated = claim(smallest=smallest)
+    now = StudentEstimate(smallest / 2.0, 10.0 / math.sqrt(seeds), seeds - 1)
+    (verdict,) = judge_claims({stated: now}, Look(seed_count=seeds))
+    before, after = (
+        power(StudentEstimate(0.0, 10.0 / math.sqrt(count), count - 1), stated, 0.05)
+        for count in (verdict.needed_seeds - 1, verdict.needed_seeds)
+    )
+    assert before < 0.8 <= after
+
+
+def test_share_of_the_trials_of_one_computation_needs_no_seeds():
+    """More seeds add no trials."""
+    look = Look(seed_count=12)
+    (verdict,) = judge_claims({claim(threshold=0.9): BinomialEstimate(734, 800)}, look)
+    assert (verdict.word, verdict.needed_seeds) == ("undecided", None)
+
+
+@pytest.mark.parametrize("seeds", [4, 8])
+def test_power_at_a_look_is_that_at_its_level(seeds):
+    looks = tuple(TakenLook(list(range(count)), 12, []) for count in range(4, seeds + 1, 4))
+    look, random = Look(looks, seeds), np.random.default_rng(4)
+    stated = claim(smallest=20.0)
+    level = look.level_at_this_look(0.05)
+    samples = map(estimate_mean, random.normal(20.0, 10.0, (3000, seeds)))
+    found = np.mean([decision_p_values(stated, each).get("holds", 1.0) < level for each in samples])
+    exact = StudentEstimate(0.0, 10.0 / math.sqrt(seeds), seeds - 1)
+    (verdict,) = judge_claims({stated: exact}, look)
+    assert verdict.power == pytest.approx(found, abs=0.05)
+
+
+def test_spent_level_leaves_no_power():
+    look = Look((TakenLook([0, 1], 2, [1.0, 1.0]),), 2)
+    (verdict,) = judge_claims({claim(): StudentEstimate(5.0, 0.1, 5.0)}, look)
+    assert (verdict.word, verdict.power, verdict.detectable_effect) == ("undecided", 0.0, None)
 
 
 @pytest.mark.parametrize("runs", [4, 20])

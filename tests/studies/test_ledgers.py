@@ -6,6 +6,7 @@ longer to fill than the tests.
 
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
 from dataclasses import replace
@@ -150,6 +151,35 @@ def test_remaining_planned_seeds_complete_looks_at_merged_ledgers(folders):
     merged = merge_ledgers({Path("first"): first, Path("rest"): read_ledger(folders["one"])})
     complete = with_last_look(merged, STUDY.design("smoke", merged.seeds))
     assert complete.looks == [*looks, TakenLook([100, 101, 102], 3, [])]
+
+
+def test_looks_do_not_depend_on_the_order_of_merging(folders):
+    """One ledger has spent the whole level, and two others a part of it."""
+    header = read_ledger(folders["all"]).header
+    ledgers = {
+        Path(name): Ledger(header, seeds, [], planned, [TakenLook(seeds, planned, [])])
+        for name, seeds, planned in (
+            ("a", [0, 1, 2, 3], 4), ("b", [4, 5, 6, 7], 12), ("c", [8, 9, 10, 11], 12)
+        )
+    }  # fmt: skip
+    levels = set()
+    for one, two, three in itertools.permutations(ledgers):
+        pair = merge_ledgers({one: ledgers[one], two: ledgers[two]})
+        nested = merge_ledgers({Path("pair"): pair, three: ledgers[three]})
+        at_once = merge_ledgers({path: ledgers[path] for path in (one, two, three)})
+        for merged in (nested, at_once):
+            assert merged.looks[-1].merged_seed_shares == [1 / 3, 1 / 3, 1.0]
+            levels.add(level_at_last_look(0.05, merged.looks))
+    assert levels == {0.0}
+
+
+def test_merging_in_any_order_keeps_the_same_looks(folders):
+    header = read_ledger(folders["all"]).header
+    one, two = (
+        (Path(f"from {seeds[0]}"), Ledger(header, seeds, [], 6, [TakenLook(seeds, 6, [])]))
+        for seeds in ([0, 1, 2], [3, 4, 5])
+    )
+    assert merge_ledgers(dict([one, two])).looks == merge_ledgers(dict([two, one])).looks
 
 
 def test_seeds_beyond_the_plan_have_no_look(folders):

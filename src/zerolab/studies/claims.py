@@ -30,12 +30,12 @@ from zerolab.studies.statistics import (
     SIGNIFICANCE_LEVEL,
     BinomialEstimate,
     ClaimEstimate,
-    StudentEstimate,
 )
 
 _POWER = 0.8
 _QUANTILES = 1000  # number of quantiles of the estimated standard error
 _MAX_DEGREES_OF_FREEDOM = 1e6  # makes Student's t distribution practically normal
+_MOST_SEEDS = 1 << 40  # ends the search for the number of seeds needed
 
 
 class MissingEstimate(NamedTuple):
@@ -144,13 +144,14 @@ def _judge_family(
         note = f"not tested: {untested_note}" if untested_note else ""
         if not note and words[claim] == "undecided" and smallest[claim] < SIGNIFICANCE_LEVEL:
             note = "not significant after correction"
-        level = SIGNIFICANCE_LEVEL / len(statistics)
+        total_level = SIGNIFICANCE_LEVEL / len(statistics)
+        level = look.level_at_this_look(total_level)
         verdict = Verdict(
             claim, estimates[claim].interval, smallest[claim], adjusted[claim], words[claim], note,
             power=power(estimates[claim], claim, level),
             detectable_effect=detectable_effect(estimates[claim], claim, level),
         )  # fmt: skip
-        verdicts[claim] = _with_needs(verdict, estimates[claim], level, look)
+        verdicts[claim] = _with_needs(verdict, estimates[claim], total_level, look)
     return verdicts
 
 
@@ -213,6 +214,8 @@ def power(estimate: ClaimEstimate, claim: Claim, level: float) -> float | None:
     error, degrees_of_freedom = _error_and_degrees_of_freedom(estimate, claim)
     if not math.isfinite(error):
         return None
+    if not level:
+        return 0.0
     if error == 0.0:
         return 1.0
     return _found(claim.smallest_effect / error, degrees_of_freedom, claim.direction, level)
@@ -223,10 +226,10 @@ def detectable_effect(estimate: ClaimEstimate, claim: Claim, level: float) -> fl
 
     For a claim of *above* or *below*, this is the smallest true difference from the threshold that
     is found with this probability; for the other relations, it is the smallest difference that is
-    excluded with this probability. Returns None if the error is unknown.
+    excluded with this probability. Returns None if the error is unknown or `level` is 0.
     """
     error, degrees_of_freedom = _error_and_degrees_of_freedom(estimate, claim)
-    if not math.isfinite(error):
+    if not math.isfinite(error) or not level:
         return None
     return error * _detectable_distance(degrees_of_freedom, claim.direction, level)
 
@@ -277,21 +280,34 @@ def _critical(degrees_of_freedom: float, direction: Direction, level: float) -> 
     from scipy.special import stdtrit  # noqa: PLC0415  slow to import
 
     tail = level if direction == "equal to" else level / 2.0
-    return float(stdtrit(degrees_of_freedom, 1.0 - tail))
+    return -float(stdtrit(degrees_of_freedom, tail))  # 1 - tail would be rounded
 
 
 def _with_needs(verdict: Verdict, estimate: ClaimEstimate, level: float, look: Look) -> Verdict:
-    """Add the seeds and core hours that would give an undecided claim a power of 80 %."""
-    error, _ = _error_and_degrees_of_freedom(estimate, verdict.claim)
+    """Add the seeds and core hours that would give an undecided claim a power of 80 %.
+
+    Shares of trials are left out: their trials come from single computations, not from seeds.
+    """
+    error, degrees_of_freedom = _error_and_degrees_of_freedom(estimate, verdict.claim)
     known = math.isfinite(error) and look.seed_count and not look.untested_note
-    if verdict.word != "undecided" or not known:
+    if verdict.word != "undecided" or not known or isinstance(estimate, BinomialEstimate):
         return verdict
-    certain = StudentEstimate(0.0, error, _MAX_DEGREES_OF_FREEDOM)
-    detectable = detectable_effect(certain, verdict.claim, level) or 0.0
-    needed = math.ceil(look.seed_count * (detectable / verdict.claim.smallest_effect) ** 2)
-    needed = max(needed, look.seed_count + 1)
-    hours = (needed - look.seed_count) * look.core_hours / look.seed_count
-    return replace(verdict, needed_seeds=needed, needed_hours=hours)
+
+    def is_enough(seeds: int) -> bool:
+        distance = verdict.claim.smallest_effect / error * math.sqrt(seeds / look.seed_count)
+        growth = (seeds - 1) / max(1, look.seed_count - 1)
+        freedom = min(degrees_of_freedom * growth, _MAX_DEGREES_OF_FREEDOM)
+        return _found(distance, freedom, verdict.claim.direction, level) >= _POWER
+
+    few = look.seed_count
+    many = few + 1
+    while error and many < _MOST_SEEDS and not is_enough(many):
+        few, many = many, 2 * many
+    while many - few > 1:
+        middle = (few + many) // 2
+        few, many = (few, middle) if is_enough(middle) else (middle, many)
+    hours = (many - look.seed_count) * look.core_hours / look.seed_count
+    return replace(verdict, needed_seeds=many, needed_hours=hours)
 
 
 def _error_and_degrees_of_freedom(estimate: ClaimEstimate, claim: Claim) -> tuple[float, float]:

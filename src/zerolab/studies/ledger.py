@@ -205,13 +205,15 @@ def _merged_looks(ledgers: Sequence[Ledger]) -> list[TakenLook]:
     looked = [ledger for ledger in ledgers if ledger.looks]
     if not looked:
         return []
-    largest = max(looked, key=lambda ledger: len(ledger.looks[-1].seeds))
+    # The order of the ledgers does not matter, nor how they were merged before.
+    largest = max(looked, key=lambda ledger: (len(ledger.looks[-1].seeds), ledger.looks[-1].seeds))
     last = [ledger.looks[-1] for ledger in looked]
     if len(last) == 1:
         return list(largest.looks)
     seeds = sorted({seed for look in last for seed in look.seeds})
     planned_count = max(len(seeds), *(look.planned_seed_count for look in last))
-    return [*largest.looks, TakenLook(seeds, planned_count, [look.seed_share for look in last])]
+    spent = sorted(share for look in last for share in look.merged_seed_shares or [look.seed_share])
+    return [*largest.looks, TakenLook(seeds, planned_count, spent)]
 
 
 def _describe(header: LedgerHeader) -> str:
