@@ -49,7 +49,20 @@ def test_there_are_three_notebooks():
     assert len(NAMES) == 3
 
 
-@pytest.mark.usefixtures("in_new_folder")
+@pytest.fixture
+def short_training(monkeypatch):
+    """Train as the notebook says, but with fewer iterations and games."""
+    train = zerolab.train
+
+    def train_briefly(*arguments, settings, **others):
+        shorter = {**settings, "iterations": 2, "selfplay.episodes": 8}
+        assert shorter.keys() == settings.keys()
+        return train(*arguments, settings=shorter, **others)
+
+    monkeypatch.setattr(zerolab, "train", train_briefly)
+
+
+@pytest.mark.usefixtures("in_new_folder", "short_training")
 @pytest.mark.parametrize("name", NAMES)
 def test_cells_run_and_show_what_is_stored(name, monkeypatch):
     names: dict = {}
