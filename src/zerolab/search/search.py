@@ -126,6 +126,8 @@ class Search:
 
     def set_root(self, trees: NDArray[np.int64], states: NDArray[np.uint64]) -> None:
         """Replace trees with bare roots; `states` are ongoing, uint64[n, words]."""
+        if len(trees) == 0:  # numba would compile the kernel again for the layout of no trees
+            return
         roots.set_root(self.game, self._tree, trees, states)
 
     def start_search(
