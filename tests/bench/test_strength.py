@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import pytest
 
@@ -11,6 +12,7 @@ from zerolab.bench.benchmarks import STRENGTH_VARIANTS, StrengthSettings
 from zerolab.bench.strength_benchmark import select_due_checkpoints, timed_checkpoints
 from zerolab.bench.strength_report import AccuracyLog, CheckpointAccuracy, TimedCheckpoint
 from zerolab.cli.main import main
+from zerolab.report import figures
 from zerolab.report.table import wilson_interval
 from zerolab.store.run_folder import RunFolder
 from zerolab.training.configure import resolve_settings
@@ -36,6 +38,12 @@ def folder(tmp_path_factory):
     return folder
 
 
+@pytest.fixture
+def no_figures(monkeypatch):
+    """Save figures as empty files, because drawing one takes most of a second."""
+    monkeypatch.setattr(figures, "figure_bytes", lambda figure, file_format: b"")
+
+
 def test_every_variant_is_valid_with_preset():
     for name, variant in STRENGTH_VARIANTS.items():
         assert resolve_settings("connect_four:6x7", variant.preset, variant.changes), name
@@ -58,6 +66,7 @@ def test_run_ends_after_iteration_that_exceeds_its_time(folder):
     assert (run.progress.iteration, run.progress.stage) == (2, "selfplay")
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_rejected_candidate_is_not_measured(tmp_path):
     strict = "gate={name='los', games=2}"  # impossible to pass with two games
     assert command(tmp_path, "plain", f"--set={strict}") == 0
@@ -70,6 +79,7 @@ def test_rejected_candidate_is_not_measured(tmp_path):
     assert second.hours >= first.hours
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_preset_whose_schedule_spans_the_run_ends_itself(tmp_path, capsys):
     progressive = "--set=selfplay.progressive.first=2"
     assert command(tmp_path, "strong-hour", progressive, "--json") == 0
@@ -96,7 +106,9 @@ def test_repeated_command_trains_and_measures_nothing(folder, capsys):
     assert [point["runs"] for point in points] == [1]
 
 
-def test_variants_can_be_added_but_settings_cannot_change(folder, capsys):
+@pytest.mark.usefixtures("no_figures")
+def test_variants_can_be_added_but_settings_cannot_change(folder, tmp_path, capsys):
+    folder = shutil.copytree(folder, tmp_path / "bench")
     assert command(folder, "plain", "root-value") == 0
     assert {each.variant for each in AccuracyLog(folder / "accuracy.jsonl").entries} == {
         "plain", "root-value",
