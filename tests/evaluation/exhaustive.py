@@ -9,6 +9,9 @@ from zerolab.oracles.solver import UNLIMITED_BUDGET
 from zerolab.rules import compiled_rules, rules
 from zerolab.rules.rules import ONGOING
 
+_VALUES: dict[tuple, dict[bytes, int]] = {}
+"""Values of states by game and largest number of moves, so that each game is solved once."""
+
 
 class Exhaustive(Oracle):
     """Plain negamax, which refuses positions with more than `max_moves` legal moves."""
@@ -16,7 +19,7 @@ class Exhaustive(Oracle):
     def __init__(self, game, max_moves=1000):
         self.game = game
         self.max_moves = max_moves
-        self.values_by_state = {}
+        self.values_by_state = _VALUES.setdefault((game, max_moves), {})
 
     def action_values(self, states):
         return np.array([self._values(state) for state in states], np.int32)
