@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from zerolab.papers.planning import OPENING_PLIES, PRESET_CHANGES, planned_dataset
@@ -88,16 +89,17 @@ class WarmStartStudy(Study):
         runs: list[PlannedRun] = []
         tournaments: list[PlannedTournament] = []
         for game in _GAMES[scale]:
-            published = [run for seed in seeds for run in _variants(scale, game, seed)]
-            runs += [*published, *(run for seed in seeds for run in _ends(scale, game, seed))]
+            blocks = [list(_variants(scale, game, seed)) for seed in seeds]
+            all_ends = [list(_ends(scale, game, seed)) for seed in seeds]
+            published = list(chain.from_iterable(blocks))
+            runs += [*published, *chain.from_iterable(all_ends)]
             if scale == "paper":  # one tournament between all runs, as published
                 tournaments.append(_tournament(scale, game, published))
-            for seed in seeds:
-                block = list(_variants(scale, game, seed))
+            for seed, block, other_ends in zip(seeds, blocks, all_ends, strict=True):
                 compared = [run for run in block if run.factors["variant"] in (BASELINE, WRORA)]
                 if scale != "paper":
                     tournaments.append(_tournament(scale, game, block, seed=seed))
-                ends = [*compared, *_ends(scale, game, seed)]
+                ends = [*compared, *other_ends]
                 tournaments.append(
                     _tournament(scale, game, ends, WARM_START_LENGTH_TOURNAMENT, seed=seed)
                 )
