@@ -6,6 +6,7 @@ The functions that measure a run's losses and training Elo are at the end of the
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -96,18 +97,16 @@ class LossFunctionsStudy(Study):
         tournaments: list[PlannedTournament] = []
         for game in _GAMES[scale]:
             for size in SIZES:
-                trained = [run for seed in seeds for run in _runs(scale, game, size, seed)]
-                runs += [
-                    *trained,
-                    *(run for seed in seeds for run in _grid(scale, game, size, seed)),
-                ]
+                blocks = [list(_runs(scale, game, size, seed)) for seed in seeds]
+                grids = [list(_grid(scale, game, size, seed)) for seed in seeds]
+                trained = list(chain.from_iterable(blocks))
+                runs += [*trained, *chain.from_iterable(grids)]
                 if scale == "paper":  # one tournament between all runs, as published
                     tournaments.append(_tournament(scale, game, size, trained))
-                for seed in seeds:
-                    block = list(_runs(scale, game, size, seed))
+                for seed, block, grid in zip(seeds, blocks, grids, strict=True):
                     if scale != "paper":
                         tournaments.append(_tournament(scale, game, size, block, seed=seed))
-                    if grid := list(_grid(scale, game, size, seed)):
+                    if grid:
                         ends = [run for run in block if run.factors["loss"] in ("policy", "value")]
                         tournaments.append(
                             _tournament(scale, game, size, [*ends, *grid], LAMBDA, seed=seed)
