@@ -101,8 +101,9 @@ def plot(
     if not runs:
         raise UserError("expected a run folder, such as runs/demo")
     target = output or (runs[0] / "curves.png" if len(runs) == 1 else Path("curves.png"))
+    folders = [RunFolder.open(path) for path in runs]
     check_figure_path(target)
-    save_figure(draw_curves([RunFolder.open(path) for path in runs], x), target)
+    save_figure(draw_curves(folders, x), target)
     print_lines(target)
 
 
