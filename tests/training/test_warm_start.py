@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+from typing import NamedTuple
 
 import pytest
+from pydantic import Field
 
 from zerolab.cli.main import main
-from zerolab.core.config import validate
+from zerolab.core.config import validate, variant_annotation, variant_settings_class
+from zerolab.core.errors import UserError
 from zerolab.play.selfplay import play_episodes
+from zerolab.search.methods import SELECTION_SETTINGS
 from zerolab.search.search_settings import SearchSettings
 from zerolab.training import selfplay_stage
+from zerolab.training import warm_start as warm_start_module
 from zerolab.training.criteria import AdaptiveRamp, ConstantRamp, EndlessRamp, LinearRamp
 from zerolab.training.warm_start import (
     WARM_START_VARIANTS,
@@ -103,6 +108,47 @@ def test_weight_of_plain_search_is_kept():
         ).leaf_evaluator.weight
         == 0.8
     )
+
+
+class WeightedPuct(NamedTuple):
+    """PUCT with a weight that a warm start sets.
+
+    weight: weight of an enhancement.
+    """
+
+    c: float = 1.0
+    weight: float = 0.5
+
+
+_SELECTIONS = {
+    **SELECTION_SETTINGS, "weighted": variant_settings_class(WeightedPuct, "weighted"),
+}  # fmt: skip
+
+
+class SearchSettingsWithAddedRule(SearchSettings):
+    """Search settings to which another package has added a selection rule."""
+
+    selection: variant_annotation(_SELECTIONS) = Field(default_factory=_SELECTIONS["puct"])
+
+
+def test_every_replaced_rule_with_a_weight_receives_it(monkeypatch):
+    monkeypatch.setattr(warm_start_module, "SearchSettings", SearchSettingsWithAddedRule)
+    plain = SearchSettingsWithAddedRule()
+    both = {"selection": "weighted", "leaf_evaluator": "mixed"}
+    warm_start = WarmStartSettings(variant="custom", search=both)
+    search = warm_start_search_settings(plain, warm_start, 0.25)
+    assert (search.selection.weight, search.leaf_evaluator.weight) == (0.25, 0.25)
+
+    plain = SearchSettingsWithAddedRule.model_validate({"selection": "weighted"})
+    leaf_alone = WarmStartSettings(variant="wro")
+    search = warm_start_search_settings(plain, leaf_alone, 0.25)
+    assert (search.selection.weight, search.leaf_evaluator.weight) == (0.5, 0.25)
+
+
+def test_weight_of_a_replaced_rule_is_refused():
+    table = {"name": "weighted", "weight": 0.3}
+    with pytest.raises(UserError, match=r"search\.selection\.weight = 0\.3: expected no weight"):
+        validate(WarmStartSettings, {"variant": "custom", "search": {"selection": table}})
 
 
 def test_variant_settings_can_be_refined():

@@ -96,12 +96,13 @@ class WarmStartSettings(Settings):
                     f"search.{part} = {quoted(name)} contradicts variant = {quoted(self.variant)},"
                     f' which uses {quoted(rule)}: expected variant = "custom"'
                 )
-        leaf = self.search.get("leaf_evaluator")
-        if isinstance(leaf, Mapping) and "weight" in leaf:
-            raise ValueError(
-                f"search.leaf_evaluator.weight = {quoted(leaf['weight'])}: expected no weight here,"
-                " since warm_start.ramp sets it"
-            )
+        for part in _RULE_SETTINGS:
+            setting = self.search.get(part)
+            if isinstance(setting, Mapping) and "weight" in setting:
+                raise ValueError(
+                    f"search.{part}.weight = {quoted(setting['weight'])}: expected no weight here,"
+                    " since warm_start.ramp sets it"
+                )
         return self
 
     @property
@@ -124,9 +125,9 @@ def warm_start_search_settings(
     """Return the self-play search for a warm-start weight; plain search for weight 0.
 
     Settings that a replaced rule shares with the new one, such as c of PUCT and RAVE, are kept. If
-    the warm start replaces the leaf evaluator with one that has a setting named weight, this
-    setting takes the value of `weight`. The leaf evaluator of plain search keeps its weight. Raises
-    UserError if `warm_start.search` is invalid.
+    the warm start replaces a rule with one that has a setting named weight, this setting takes the
+    value of `weight`. Rules that are not replaced keep their weight. Raises UserError if
+    `warm_start.search` is invalid.
     """
     if weight == 0 or not warm_start.is_active:
         return search
@@ -137,12 +138,17 @@ def warm_start_search_settings(
     for key, value in warm_start.search.items():
         _set_option(data, key, value)
     changed = validate(SearchSettings, data, source="warm_start.search")
-    replaces_leaf = variant.leaf_evaluator is not None or "leaf_evaluator" in warm_start.search
-    if not replaces_leaf or "weight" not in type(changed.leaf_evaluator).model_fields:
-        return changed
-    return changed.model_copy(
-        update={"leaf_evaluator": changed.leaf_evaluator.model_copy(update={"weight": weight})}
-    )
+    rules = {
+        part: getattr(changed, part)
+        for part in _RULE_SETTINGS
+        if part in warm_start.search or getattr(variant, part, None) is not None
+    }
+    weighted = {
+        part: rule.model_copy(update={"weight": weight})
+        for part, rule in rules.items()
+        if "weight" in type(rule).model_fields
+    }
+    return changed.model_copy(update=weighted)
 
 
 def _set_option(data: dict[str, Any], key: str, value: Any) -> None:
