@@ -97,7 +97,8 @@ class SearchFacts(ColumnTable):
     policies: Annotated[FloatArray, _ACTIONS_16]
     """[N, actions]: policy recommended by the search, such as the visit distribution."""
     root_values: Annotated[FloatArray, _NUMBER_16]
-    """[N]: expected outcome for the mover; NaN if there was no search, as for random plies."""
+    """[N]: expected outcome for the mover; NaN for plies that `selfplay.start` copies and, in modes
+    with a service, for random plies."""
     root_draws: Annotated[FloatArray, _NUMBER_16]
     """[N]: probability of a draw; NaN if the search did not estimate it."""
     action_values: Annotated[FloatArray, _ACTIONS_16]
