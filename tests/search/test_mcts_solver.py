@@ -223,6 +223,22 @@ def test_selection_avoids_lost_actions():
     assert gained.sum() == 100
 
 
+def test_simulations_end_at_proven_draws():
+    search = search_with_proofs([ONGOING] * 4)
+    tree = search._tree
+    best = 1 + int(search.root_visits(FIRST)[0].argmax())
+    below = slice(tree.first_child[0, best], tree.first_child[0, best] + tree.child_count[0, best])
+    before = tree.visits[0, best], tree.visits[0, below].copy()
+    assert before[1].any()
+    tree.proven_result[0, best] = DRAW
+    keys = np.array([7], np.uint64)
+    search.start_search(FIRST, keys, keys, 100)
+    search.run()
+    tree = search._tree
+    assert tree.visits[0, best] > before[0]
+    assert (tree.visits[0, below] == before[1]).all()
+
+
 def test_proven_root_is_not_searched():
     search = search_with_proofs([ONGOING] * 4)
     search._tree.proven_result[0, 0] = DRAW

@@ -110,8 +110,9 @@ class SearchSettings(Settings):
 
     proven_values: bool = False
     """Propagate proven wins, draws and losses up the tree with MCTS-Solver [Winands2008]. The
-    quickest proven win is played, proven losses are avoided, and no simulations are spent on proven
-    nodes. [Clausen2021] lists this option as terminal propagation."""
+    quickest proven win is played. Selection rules never choose a proven loss, and no simulation
+    descends below a proven node, although simulations can end at proven draws. [Clausen2021] lists
+    this option as terminal propagation."""
 
     root: variant_annotation(ROOT_RULE_SETTINGS) = Field(  # type: ignore[valid-type]
         default_factory=ROOT_RULE_SETTINGS["puct"]
