@@ -93,8 +93,7 @@ def _sampling_weights(
 
 
 def _reply_policies(examples: Examples) -> FloatArray:
-    """Return the policies of the opponent's next moves; NaN if there is none or its search was not
-    full."""
+    """Return the policies of the opponent's next moves; NaN where there was no full search."""
     replies = np.full_like(examples.policies, np.nan)
     follows = (np.diff(examples.games) == 0) & (np.diff(examples.plies) == 1) & examples.full[1:]
     replies[:-1][follows] = examples.policies[1:][follows]
