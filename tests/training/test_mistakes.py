@@ -14,7 +14,8 @@ from zerolab.cli.main import main
 from zerolab.core.setting_docs import describe_settings
 from zerolab.store.games import SELF_PLAY_STAGE
 from zerolab.store.run_folder import RunFolder
-from zerolab.training.configure import NO_EFFECT_RULES, saved_settings
+from zerolab.training.configure import no_effect_message, resolve_settings, saved_settings
+from zerolab.training.no_effect_rules import NO_EFFECT_RULES
 from zerolab.training.train_settings import TrainSettings
 
 BEYOND_ANY_GAME = 1000  # plies
@@ -193,6 +194,60 @@ def test_ineffective_settings_exist():
     known = [setting.key for setting in describe_settings(TrainSettings)]
     for key in (key for idle in NO_EFFECT_RULES for key in idle.keys):
         assert any(name == key or name.startswith(f"{key}.") for name in known), key
+
+
+_GUMBEL = ("search.root=gumbel", "selfplay.late_policy_target=visits")
+_BIG_TREE = ("selfplay.mode=big_tree", "selfplay.late_policy_target=visits")
+_SOFT_NOISE = ("search.noise.fraction=0.25",)
+_RAVE = "search.selection={name='rave', equivalence=0}"
+_LEAF = "search.leaf_evaluator=playout"
+
+
+@pytest.mark.parametrize(
+    ("key", "others", "change"),
+    [
+        (
+            "search.noise.inherited_visits=0.5", (*_SOFT_NOISE, "search.reuse_tree=false"),
+            "search.reuse_tree=true",
+        ),
+        (
+            "search.noise.inherited_visits=0.5", (*_SOFT_NOISE, "selfplay.mode=service"),
+            "selfplay.mode=episodic",
+        ),
+        (
+            "search.noise.inherited_visits=0.5", (*_SOFT_NOISE, "search.reuse_tree=false"),
+            "warm_start={variant='custom', ramp='never', search={reuse_tree=true}}",
+        ),
+        ("search.fpu=parent", ("search.selection=uct",), "search.selection=puct"),
+        ("search.fpu.reduction=0.5", ("search.selection=uct", "search.fpu.name=parent"),
+         "warm_start.variant=rave"),
+        ("search.fpu=parent", ("search.selection=uct",),
+         "final_evaluation.baselines=['@0?selection=puct']"),
+        ("search.selection.playout_moves=false", (_RAVE, _LEAF), "search.selection.equivalence=9"),
+        ("search.selection.all_movers=true", (_RAVE, _LEAF), "search.root=rave_values"),
+        ("search.selection.reading=literal", (_RAVE, _LEAF),
+         "warm_start={variant='custom', ramp='never', search={selection={equivalence=3}}}"),
+        ("selfplay.temperature_plies=9", _BIG_TREE, "selfplay.policy_target=values"),
+        ("selfplay.temperature_plies=9", _BIG_TREE, "selfplay.mode=retry"),
+        ("selfplay.temperature_plies=9", _GUMBEL, "selfplay.late_policy_target=move"),
+        ("selfplay.temperature_plies=9", _GUMBEL, "search.proven_values=true"),
+        ("selfplay.temperature_plies=9", _GUMBEL,
+         "selfplay.budget={name='playout_cap', simulations=2}"),
+        ("selfplay.temperature_plies=9", _GUMBEL,
+         "warm_start={variant='custom', ramp='never', search={root='puct'}}"),
+        ("learn.optimizer.beta1=0.5", ("learn.schedule={name='cycle', annealed=1}",),
+         "learn.schedule=constant"),
+        ("learn.value_target_search_weight=0.3", ("learn.loss=policy",), "learn.loss=sum"),
+        ("learn.value_target_search_weight=0.3", ("learn.loss=policy",),
+         "network.heads=['policy', 'value', 'outcome']"),
+    ],
+)  # fmt: skip
+def test_settings_without_effect_are_found(key, others, change):
+    """Without effect under the other settings, and with an effect after a single change."""
+    name = key.split("=")[0]
+    without = resolve_settings(None, "smoke", [*others, key])
+    assert f"{name} has no effect with " in no_effect_message(without, name)
+    assert no_effect_message(resolve_settings(None, "smoke", [*others, change, key]), name) == ""
 
 
 def test_actors_need_an_extra(tmp_path, monkeypatch, capsys):

@@ -8,21 +8,20 @@ assignments can give them one.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from zerolab.core.config import Settings, fill_in_variant_names, validate
-from zerolab.core.errors import UserError, quoted
+from zerolab.core.errors import UserError
 from zerolab.core.nested_tables import Assignment, assign, flatten, parse_assignments
-from zerolab.league.league_settings import SETTINGS_OF_PARAMETERS
 from zerolab.networks.network_settings import NetworkSettings
-from zerolab.networks.objectives import HEADS, Head, trained_heads
+from zerolab.networks.objectives import Head
 from zerolab.rules.catalogue import parse_game
 from zerolab.store.run_folder import CHANGEABLE_SETTINGS, RUN_FOLDER_KIND, RunFolder
 from zerolab.training.learn_settings import START_FIELDS_SET_BY_RUN
+from zerolab.training.no_effect_rules import NO_EFFECT_RULES
 from zerolab.training.shorthands import START_SOURCE_KEY, read_preset
 from zerolab.training.train_settings import TrainSettings
-from zerolab.training.warm_start import warm_start_search_settings
 
 _BOARDS = "boards"
 _ALTERNATIVES = (["learn", "epochs"], ["learn", "replay_ratio"])
@@ -217,133 +216,6 @@ def _missing_values(settings: Settings, saved: Settings, names: Iterable[str]) -
 def saved_settings(run: RunFolder) -> TrainSettings:
     """Return a run's saved settings."""
     return validate(TrainSettings, run.config, source=str(run.path / "config.toml"))
-
-
-class NoEffectRule(NamedTuple):
-    """Rule that some settings have no effect with certain values of other settings."""
-
-    keys: tuple[str, ...]
-    """Dotted keys, each including all keys below it."""
-    find_cause: Callable[[TrainSettings], str]
-    """Function that returns the cause, for messages; empty if the settings have an effect."""
-    remedy: str
-    """Settings to change instead, for messages."""
-
-
-def _when(key: str, value: object) -> Callable[[TrainSettings], str]:
-    """Return a `NoEffectRule.find_cause` for settings whose `key`, or its variant, has `value`."""
-
-    def find_cause(settings: TrainSettings) -> str:
-        actual: Any = settings
-        for part in key.split("."):
-            actual = getattr(actual, part)
-        actual = getattr(actual, "name", actual)
-        return f"{key} = {quoted(actual)}" if actual == value else ""
-
-    return find_cause
-
-
-def _learns_from_positions(settings: TrainSettings) -> str:
-    return "solved positions to learn from" if settings.supervised.positions else ""
-
-
-def _no_visit_target_cause(settings: TrainSettings) -> str:
-    play = settings.selfplay
-    has_visits = play.late_policy_target == "visits"
-    has_visits |= play.policy_target == "visits" and play.temperature_plies > 0
-    return "" if has_visits else f"selfplay.late_policy_target = {quoted(play.late_policy_target)}"
-
-
-def _no_noise_cause(settings: TrainSettings) -> str:
-    warm = warm_start_search_settings(settings.search, settings.warm_start, 1.0)
-    is_on = settings.search.noise.fraction or warm.noise.fraction
-    return "" if is_on else "search.noise.fraction = 0.0"
-
-
-def _ignored_learning_rate_cause(settings: TrainSettings) -> str:
-    name = "fresh_optimizer"
-    return f"published_bugs = {quoted(name)}" if name in settings.published_bugs else ""
-
-
-def _does_not_evolve(parameter: str) -> Callable[[TrainSettings], str]:
-    def find_cause(settings: TrainSettings) -> str:
-        league = settings.league
-        if league is None or parameter in league.parameters:
-            return ""
-        return f"league.parameters = {', '.join(league.parameters)}"
-
-    return find_cause
-
-
-def _is_not_learnt(name: str) -> Callable[[TrainSettings], str]:
-    def find_cause(settings: TrainSettings) -> str:
-        loss, heads = settings.learn.loss, settings.network.heads
-        has_weight = any(head.name == name and head.weight for head in heads)
-        is_learnt = not has_weight or name in trained_heads(loss, heads)
-        return "" if is_learnt else f"learn.loss = {quoted(loss.name)}"
-
-    return find_cause
-
-
-NO_EFFECT_RULES: tuple[NoEffectRule, ...] = (
-    NoEffectRule(
-        ("selfplay.episodes",),
-        _when("selfplay.mode", "continuous"),
-        "selfplay.mode.plies (plies per parallel game), or selfplay.mode=episodic",
-    ),
-    NoEffectRule(
-        ("selfplay.policy_target",),
-        _when("selfplay.temperature_plies", 0),
-        "selfplay.late_policy_target, or selfplay.temperature_plies above 0",
-    ),
-    NoEffectRule(
-        ("selfplay.policy_target_temperature",), _no_visit_target_cause, 'the "visits" target'
-    ),
-    NoEffectRule(
-        (
-            "selfplay", "league", "warm_start", "gate", "search.noise",
-            "learn.window", "learn.merging", "learn.value_target_search_weight",
-            "learn.surprise_weight",
-        ),
-        _learns_from_positions,
-        "settings of network and learn",
-    ),
-    NoEffectRule(
-        ("search.noise.concentration", "search.noise.inherited_visits"),
-        _no_noise_cause,
-        "search.noise.fraction above 0, such as 0.25",
-    ),
-    NoEffectRule(
-        ("warm_start.ramp",),
-        _when("warm_start.variant", "baseline"),
-        "a warm start, such as warm_start.variant=wrora",
-    ),
-    NoEffectRule(
-        ("learn.learning_rate",), _ignored_learning_rate_cause, "other published_bugs"
-    ),
-    NoEffectRule(("gate.openings",), _when("gate.games", 0), "gate.games above 0"),
-    NoEffectRule(
-        ("accuracy.positions",), _when("accuracy.every", 0), "accuracy.every of at least 1"
-    ),
-    NoEffectRule(
-        ("final_evaluation.openings", "final_evaluation.baselines"),
-        _when("final_evaluation.games", 0),
-        "final_evaluation.games above 0",
-    ),
-    *(
-        NoEffectRule((f"network.heads.{name}.weight",), _is_not_learnt(name), "a loss such as sum")
-        for name in HEADS
-    ),
-    *(
-        NoEffectRule(
-            (f"league.{key}",),
-            _does_not_evolve(parameter),
-            f"{parameter} among league.parameters",
-        )
-        for key, parameter in SETTINGS_OF_PARAMETERS.items()
-    ),
-)  # fmt: skip
-"""Rules for settings that have no effect but pass the validation of `TrainSettings`."""
 
 
 def require_effects(settings: TrainSettings, assignments: Sequence[Assignment]) -> None:
