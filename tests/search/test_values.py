@@ -11,9 +11,10 @@ from search.test_search import run, some_positions
 from zerolab.core.config import validate
 from zerolab.core.errors import UserError
 from zerolab.rules.position import Position
+from zerolab.search import roots
 from zerolab.search.evaluator import UniformEvaluator, evaluate
-from zerolab.search.methods import node_fpu_value
-from zerolab.search.puct import ParentFpu
+from zerolab.search.methods import child_fpu_value, node_fpu_value
+from zerolab.search.puct import ActionValuesFpu, ParentFpu, Puct
 from zerolab.search.search import Search
 from zerolab.search.search_settings import SearchSettings
 
@@ -59,6 +60,32 @@ def test_parent_urgency_includes_the_worth_of_draws():
     tree = Search(position.game, settings, DetailedHashEvaluator(5), 1)._tree
     tree.value[0, 0], tree.draw_probability[0, 0] = 0.25, 0.5
     assert node_fpu_value(ParentFpu(reduction=0.125), tree, 0, 0) == 0.25 + 0.5 * 0.5 - 0.125
+
+
+def detailed_search(**options):
+    """Return a finished search of four positions with draws and action values."""
+    values = {"simulations": 80, "draw_value": -0.5, "fpu": "action_values", **options}
+    settings = validate(SearchSettings, values)
+    positions = some_positions("connect_four:5x5", 4, plies=6)
+    return run(positions[0].game, settings, DetailedHashEvaluator(5), positions)
+
+
+def test_children_without_visits_keep_their_values_without_draws():
+    """Q of a child that loses all visits; the assumed Q of a child that never had any."""
+    search = detailed_search(discount=0.75, simulations=8)
+    tree, fpu = search._tree, ActionValuesFpu()
+    former = tree.visits.copy(), tree.value.copy()
+    compared = {True: 0, False: 0}
+    roots.scale_visits(Puct(), fpu, tree, SLOTS, 0.3)
+    for b in SLOTS:
+        shared = node_fpu_value(fpu, tree, b, 0)
+        for child in range(1, 1 + tree.child_count[b, 0]):
+            visits, value = former[0][b, child], former[1][b, child]
+            if tree.visits[b, child] == 0:
+                q = child_fpu_value(fpu, tree, b, child, shared) - shared
+                assert q == pytest.approx(-0.75 * value if visits else -value, abs=1e-6)
+                compared[bool(visits)] += 1
+    assert min(compared.values()) > 0
 
 
 @pytest.mark.parametrize("setting", [{"draw_value": 0.1}, {"fpu": "action_values"}])

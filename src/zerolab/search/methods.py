@@ -159,7 +159,7 @@ def init_child_values(
 
 @FPU_INTERFACE.declare
 def reset_child_value(rule: Any, tree: Any, b: int, child: int) -> None:
-    """Reset the value of a child that has lost all of its visits."""
+    """Replace the mean value of a child that has just lost all of its visits."""
     raise AssertionError
 
 

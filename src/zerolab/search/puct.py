@@ -133,15 +133,17 @@ class ActionValuesFpu(NamedTuple):
     """Q(s, a) = the network's action value, the third head of [Clausen2021].
 
     The network needs the ``action_values`` head. Draws are assumed to be as likely as at the
-    parent.
+    parent. A child that loses all of its visits keeps the value of the search before, except for
+    the share of draws.
     """
 
 
 @register_fpu("action_values", ActionValuesFpu)
 class _ActionValuesFpuRule(FpuRule):
-    """Rule that stores the network's action value as the initial mean value of a new child.
+    """Rule that stores the assumed Q of an unvisited child, negated, in place of its mean value.
 
-    The stored value is for the side to move at the child.
+    The stored number is that of the network and excludes draws. Unlike a mean value, it is one ply
+    earlier, so the discount does not apply to it again.
     """
 
     @staticmethod
@@ -164,7 +166,7 @@ class _ActionValuesFpuRule(FpuRule):
 
     @staticmethod
     def reset_child_value(rule, tree, b, child):
-        pass
+        tree.value[b, child] *= np.float32(tree.utility.discount)
 
 
 class Uct(NamedTuple):

@@ -138,7 +138,7 @@ def _scale_children(fpu, tree, b, node, total):
     """Scale the children's visits from the sum `total` to a sum of the node's visits minus 1.
 
     Rounding preserves the sum, and no child gains visits. The subtracted visit is the node's own
-    evaluation.
+    evaluation. Only children that lose visits are reset.
     """
     target = np.int64(tree.visits[b, node] - 1)
     first = tree.first_child[b, node]
@@ -146,7 +146,8 @@ def _scale_children(fpu, tree, b, node, total):
     for child in range(first, first + tree.child_count[b, node]):
         after = before + tree.visits[b, child]
         tree.visits[b, child] = after * target // total - before * target // total
-        if tree.visits[b, child] == 0 and is_unproven(tree.solver, tree, b, child):
+        lost_all = tree.visits[b, child] == 0 and after > before
+        if lost_all and is_unproven(tree.solver, tree, b, child):
             reset_child_value(fpu, tree, b, child)
         before = after
 
