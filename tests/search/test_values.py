@@ -88,6 +88,23 @@ def test_children_without_visits_keep_their_values_without_draws():
     assert min(compared.values()) > 0
 
 
+def test_node_values_are_means_of_evaluations_and_child_values_with_draws():
+    """N * V = V of the evaluator + sum over actions of N(s, a) * Q(s, a), without discount."""
+    search = detailed_search()
+    for b in SLOTS:
+        root = search.node(b, ())
+        for path in ((), (root.children[0].action,)):
+            node = search.node(b, path)
+            position = Position(search.game, search.root_states(SLOTS)[b])
+            for action in path:
+                position = position.play(action)
+            _, values, draws, _ = evaluate(search.evaluator, position.state[None], {"draws"})
+            total = values[0] - 0.5 * draws[0]
+            total += sum(child.visits * child.value for child in node.children)
+            assert node.visits * node.value == pytest.approx(total, abs=1e-4)
+        assert search.result(b).root_value != pytest.approx(root.value, abs=1e-3)
+
+
 @pytest.mark.parametrize("setting", [{"draw_value": 0.1}, {"fpu": "action_values"}])
 @pytest.mark.parametrize("evaluator", [HashEvaluator(5), UniformEvaluator(5)])
 def test_missing_evaluator_outputs_are_refused(setting, evaluator):

@@ -29,7 +29,7 @@ from zerolab.search.simulation_options import (
     is_unproven,
 )
 from zerolab.search.tree import UNSEEN_OUTCOME, TreeArrays
-from zerolab.search.values import action_value
+from zerolab.search.values import action_value, node_value
 
 _DROPPED = -2
 """Parent index of nodes that no longer belong to their tree."""
@@ -138,7 +138,7 @@ def _scale_children(fpu, tree, b, node, total):
     """Scale the children's visits from the sum `total` to a sum of the node's visits minus 1.
 
     Rounding preserves the sum, and no child gains visits. The subtracted visit is the node's own
-    evaluation. Only children that lose visits are reset.
+    evaluation.
     """
     target = np.int64(tree.visits[b, node] - 1)
     first = tree.first_child[b, node]
@@ -257,13 +257,13 @@ def _choose(weights, keys, sample, chosen):
 
 
 class SearchResult(NamedTuple):
-    """Root statistics of one tree; values are in [-1, 1], for the side to move."""
+    """Root statistics of one tree; values, for the side to move, exclude `search.draw_value`."""
 
     visits: NDArray[np.int32]  # [actions] N(s, a)
-    action_values: NDArray[np.float32]  # [actions] Q(s, a), 0 where unvisited
+    action_values: NDArray[np.float32]  # [actions] Q(s, a) without draws, 0 where unvisited
     priors: NDArray[np.float32]  # [actions] P(s, a), root noise included; 0 where illegal
     root_value: float
-    """V(s): mean of all values backed up to the root."""
+    """P(win) - P(loss): mean of all values backed up to the root."""
     principal_variation: tuple[int, ...]
     """The action chosen by the root rule, followed by the most visited action at each node."""
 
@@ -323,7 +323,7 @@ class ChildView(NamedTuple):
     prior: float
     """P(s, a)."""
     value: float
-    """Q(s, a), in [-1, 1]; 0 where unvisited."""
+    """Q(s, a), in [-1, 1], including `search.draw_value` * P(draw); 0 where unvisited."""
     bonus: float
     """Score of the selection rule minus Q; includes first-play urgency for unvisited actions."""
     outcome: int | None
@@ -335,6 +335,7 @@ class NodeView(NamedTuple):
 
     visits: int
     value: float
+    """V(s), in [-1, 1], including `search.draw_value` * P(draw); 0 before a visit."""
     children: tuple[ChildView, ...]
     """Children in descending order of visit counts; empty until the node is expanded."""
 
@@ -363,7 +364,9 @@ def node_view(
         for child, value, child_score in zip(children, values, scores, strict=True)
     ]
     views.sort(key=lambda view: (-view.visits, -view.prior))
-    return NodeView(int(tree.visits[b, node]), float(tree.value[b, node]), tuple(views))
+    visits = int(tree.visits[b, node])
+    mean = float(node_value(tree.utility, tree, b, node)) if visits else 0.0
+    return NodeView(visits, mean, tuple(views))
 
 
 def _children(tree: TreeArrays, b: int, node: int) -> range:
