@@ -109,13 +109,18 @@ def made_up_run(
 def made_up_tournament(planned, elos, error):
     """Return the tournaments of all seeds, with the given Elo by run label and -300 for Random.
 
-    There are no draws, so the BayesElo scale is that of the model.
+    There are no draws, so the BayesElo scale is that of the model. All ratings have the standard
+    error `error`; apart from their mean, which is fixed, their errors are independent.
     """
     played = PlayedTournament(planned, {})
-    model = RatingFit((), np.zeros(0), 0.0, 0.0, np.zeros((2, 2)))
     ratings = {}
     for tournament in planned:
         elo_by_name = {name: elos[name] for name in tournament.run_by_player} | {"random": -300.0}
+        names = sorted(elo_by_name, key=elo_by_name.get, reverse=True)
+        n = len(names)
+        covariance = np.zeros((n + 2, n + 2))
+        covariance[:n, :n] = error**2 * (n * np.eye(n) - 1) / (n - 1)
+        elos_of_names = np.array([elo_by_name[name] for name in names])
         ratings[tournament.key] = Ratings(
             [
                 Rating(
@@ -124,7 +129,7 @@ def made_up_tournament(planned, elos, error):
                 )
                 for name, elo in elo_by_name.items()
             ],
-            model,
+            RatingFit(tuple(names), elos_of_names, 0.0, 0.0, covariance),
         )  # fmt: skip
     played.__dict__["ratings"] = ratings
     return played

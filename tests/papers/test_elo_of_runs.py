@@ -10,15 +10,22 @@ import pytest
 from made_up_runs import alike, design_of, made_up_results, made_up_run, noise
 from scipy.stats import spearmanr
 
-from zerolab.papers.elo import correlation_with_elo, rank_correlations
+from zerolab.papers.elo_correlations import (
+    correlation_with_elo,
+    expected_rank_correlation,
+    rank_correlations,
+)
 from zerolab.papers.loss_functions.analysis import (
     RunElos,
-    attenuation_factor,
+    attainable_correlation,
     candidate_elo_standard_errors,
+    loss_report,
     rank_correlation,
+    run_elos,
     training_elo_standard_errors,
 )
 from zerolab.papers.loss_functions.study import LOSS_SYMBOLS, LossFunctionsStudy
+from zerolab.report.document import Paragraph
 from zerolab.report.table import Z95
 from zerolab.studies.block_model import fit_per_game_models, ranked_lead
 from zerolab.studies.claims import MissingEstimate
@@ -63,26 +70,67 @@ def test_rank_correlation_of_ties_agrees_with_scipy():
         assert rank_correlation(exactly(*pairs.tolist())) == pytest.approx(expected)
 
 
-def test_measurement_errors_reduce_the_correlation_to_the_attainable_one():
-    """Measurement errors as large as the strengths reduce the correlation to 0.7.
+def test_attainable_correlation_is_that_of_perfectly_correlated_strengths():
+    """Groups of 12 runs with reliabilities of 0.19 and 0.79, in many studies of 24 groups.
 
-    The rank correlation of normal variables is 6 / pi asin(r / 2). Tolerances are five standard
-    deviations over seeds.
+    A reliability that is clipped at 0 in each group would give 0.29 instead of 0.34.
     """
-    rng, count = np.random.default_rng(1), 200
-    groups = []
-    for _ in range(4):
-        strengths = rng.normal(0, 100, count)
-        first, second = (strengths + rng.normal(0, error, count) for error in (100, 10))
-        pairs = zip(first, second, strict=True)
-        groups.append([RunElos(one, 100.0, other, 10.0) for one, other in pairs])
-    measured = math.sqrt(1 / (2 * 1.01))
-    ranked = 6 / math.pi * math.asin(measured / 2)
-    observed = np.mean([rank_correlation(group) for group in groups])
-    assert observed == pytest.approx(ranked, abs=0.1)
-    assert np.mean([attenuation_factor(group) for group in groups]) == pytest.approx(
-        measured, abs=0.1
-    )
+    rng = np.random.default_rng(1)
+    training_error, tournament_error = (math.sqrt(1 / share - 1) for share in (0.19, 0.79))
+    observed, attainable = [], []
+    for _ in range(60):
+        groups = []
+        for _ in range(24):
+            strengths = rng.normal(0.0, 1.0, 12)
+            training = strengths + rng.normal(0.0, training_error, 12)
+            tournament = strengths + rng.normal(0.0, tournament_error, 12)
+            groups.append(
+                [
+                    RunElos(one, training_error, other, tournament_error)
+                    for one, other in zip(training, tournament, strict=True)
+                ]
+            )
+        observed.append(np.mean([rank_correlation(group) for group in groups]))
+        attainable.append(attainable_correlation(groups))
+    assert np.mean(attainable) == pytest.approx(np.mean(observed), abs=0.02)
+
+
+def test_attainable_correlation_without_errors_is_one():
+    assert attainable_correlation([exactly((1, 5), (2, 9), (4, 3))]) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(("correlation", "count"), [(0.4, 12), (-0.9, 3)])
+def test_expected_rank_correlation_agrees_with_simulated_samples(correlation, count):
+    rng = np.random.default_rng(4)
+    covariance = [[1.0, correlation], [correlation, 1.0]]
+    pairs = rng.multivariate_normal([0.0, 0.0], covariance, (20_000, count))
+    found = expected_rank_correlation(correlation, count)
+    assert found == pytest.approx(rank_correlations(pairs).mean(), abs=0.02)
+
+
+def test_expected_rank_correlation_has_the_sign_and_the_limits_of_the_correlation():
+    for count in (2, 3, 50):
+        assert expected_rank_correlation(1.0, count) == pytest.approx(1.0)
+        assert expected_rank_correlation(-1.0, count) == pytest.approx(-1.0)
+        assert expected_rank_correlation(0.0, count) == 0.0
+
+
+@pytest.mark.parametrize(("error", "is_noted"), [(200.0, True), (0.0, False)])
+def test_report_notes_a_limit_that_cannot_be_reached(error, is_noted):
+    design = design_of(LossFunctionsStudy, "mini")
+    report = loss_report(made_up_results("mini", design, alike, noise, error))
+    texts = [each.text for each in report.blocks if isinstance(each, Paragraph)]
+    assert any("does not show that training Elo is biased" in text for text in texts) == is_noted
+
+
+def test_errors_of_deviations_follow_from_the_covariance():
+    """Five players with equal errors: the difference from the mean of four has Var(1 - 1 / 4)."""
+    design = design_of(LossFunctionsStudy, "mini", 2).restricted_to_parts(["gobang-5x5"])
+    results = made_up_results("mini", design, alike, noise, error=20.0)
+    runs = [run for loss in LOSS_SYMBOLS for run in results.runs_where(loss=loss)]
+    independent = 20.0 * math.sqrt(5 / 4)
+    for each in run_elos(results.tournaments["gobang-5x5"], runs):
+        assert each.tournament_elo_standard_error == pytest.approx(independent * math.sqrt(3 / 4))
 
 
 def correlated(groups, seed_count=None):

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from made_up_runs import design_of, made_up_results
 
+from zerolab.papers.elo import pooled_spread
 from zerolab.papers.hyperparameters import sweep as report
 from zerolab.papers.hyperparameters.effects import (
     hyperparameter_effects,
@@ -40,7 +41,7 @@ from zerolab.papers.hyperparameters.study import (
     HyperparameterSweepStudy,
     scaled_values,
 )
-from zerolab.papers.hyperparameters.sweep import loss_curve, pooled_spread
+from zerolab.papers.hyperparameters.sweep import loss_curve
 from zerolab.report.claims import ClaimTable
 from zerolab.report.figures import RunSample
 from zerolab.report.table import time_unit

@@ -348,11 +348,6 @@ def test_unfinished_grid_does_not_affect_other_claims():
     assert not isinstance(bias(part), MissingEstimate)
 
 
-def test_elo_is_relative_to_random():
-    sample = analysis._above_random(losses_results(0.0), "othello-5x5", "sum")
-    assert np.mean(sample.values) == pytest.approx(300, abs=40)
-
-
 def test_random_training_elo_is_uncorrelated():
     found = bias(losses_results(0.0))
     assert abs(found.value) < 0.5

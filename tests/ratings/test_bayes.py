@@ -350,3 +350,18 @@ def test_unknown_player_is_named_with_a_similar_one():
     rated = rate(games("anna", "bert", wins=1, losses=1))
     with pytest.raises(UserError, match=r'player "bret".*did you mean "bert"'):
         rated.elo_difference("anna", "bret")
+
+
+def test_standard_errors_of_weighted_sums_follow_from_the_covariance():
+    ratings = rate(games("a", "b", 30, 20, 10) + games("b", "c", 25, 5, 15) + games("c", "a", 9, 1))
+    lead = ratings.elo_difference("a", "c").standard_error
+    assert lead > ratings.player_ratings[0].standard_error
+    assert ratings.standard_error({"a": 1.0, "c": -1.0}) == pytest.approx(lead)
+    assert ratings.standard_error({"a": -2.0, "c": 2.0}) == pytest.approx(2.0 * lead)
+    for rating in ratings.player_ratings:
+        single = ratings.standard_error({rating.player: 1.0})
+        assert single == pytest.approx(rating.standard_error)
+    # The sum of all Elo is fixed, so it has no error.
+    assert ratings.standard_error(dict.fromkeys("abc", 1.0)) == pytest.approx(0.0, abs=1e-3)
+    with pytest.raises(UserError, match='unknown player "d"'):
+        ratings.standard_error({"d": 1.0})

@@ -1,18 +1,16 @@
-"""Tournament Elo of runs: samples, tables, mixed models, and correlations with other measures."""
+"""Tournament Elo of runs: samples, tables and mixed models."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from statistics import fmean
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from zerolab.ratings.ratings import Rating
 from zerolab.report.figures import RunSample
-from zerolab.report.table import Z95, Cell, Column, Table
+from zerolab.report.table import Cell, Column, Table
 from zerolab.studies.block_model import (
     PerGameModels,
     fit_per_game_models,
@@ -22,18 +20,18 @@ from zerolab.studies.claims import MissingEstimate
 from zerolab.studies.design import FactorLevel
 from zerolab.studies.finished_work import PlayedTournament, TrainedRun
 from zerolab.studies.joint_estimates import (
-    bootstrap_mean_statistic,
     estimate_smallest,
     spread_ratio,
 )
 from zerolab.studies.results import Results
 from zerolab.studies.statistics import (
-    BootstrapEstimate,
     ClaimEstimate,
+    SpreadComponents,
     StudentEstimate,
     estimate_mean,
     run_sample,
     spread_components,
+    squared_deviations,
     weighted_sum,
 )
 
@@ -43,11 +41,6 @@ GAME_TITLES: Mapping[str, str] = {
 """Game titles for reports, by the name in a game spec."""
 
 
-def elo_standard_error(rating: Rating) -> float:
-    """Return the standard error of a rating, from its 95 % interval."""
-    return (rating.interval.high - rating.interval.low) / (2 * Z95)
-
-
 def elo_sample(tournament: PlayedTournament, runs: Sequence[TrainedRun]) -> RunSample:
     """Return the tournament Elo of all `runs` that play in the tournament, with standard errors."""
     return ratings_sample(
@@ -55,10 +48,23 @@ def elo_sample(tournament: PlayedTournament, runs: Sequence[TrainedRun]) -> RunS
     )
 
 
+def elo_sample_above_random(tournament: PlayedTournament, runs: Sequence[TrainedRun]) -> RunSample:
+    """Return the Elo of `runs` relative to Random, with standard errors.
+
+    The errors are those of `PlayedTournament.error_above_agent`, to be compared with the spread
+    between runs.
+    """
+    return run_sample(
+        [tournament.elo_above_agent(run) for run in runs],
+        [tournament.error_above_agent(run) for run in runs],
+    )
+
+
 def ratings_sample(ratings: Sequence[Rating]) -> RunSample:
     """Return the Elo of `ratings`, with standard errors."""
-    errors = [elo_standard_error(rating) for rating in ratings]
-    return run_sample([rating.elo for rating in ratings], errors)
+    return run_sample(
+        [rating.elo for rating in ratings], [rating.standard_error for rating in ratings]
+    )
 
 
 def elo_spread_ratio(
@@ -195,7 +201,7 @@ def weakest_elo_above_random(
     for part in parts:
         tournament = results.tournaments[part]
         randoms = tournament.ratings_of_agent("random")
-        shared_error = elo_standard_error(randoms[0]) if len(randoms) == 1 else 0.0
+        shared_error = randoms[0].standard_error if len(randoms) == 1 else 0.0
         for level in levels:
             runs = results.runs_where(part, **{factor: level})
             if not runs:
@@ -204,6 +210,23 @@ def weakest_elo_above_random(
             error = StudentEstimate(0.0, shared_error, math.inf)
             above.append(weighted_sum([(1.0, lead), (1.0, error)]))
     return estimate_smallest(above)
+
+
+def pooled_spread(samples: Sequence[RunSample]) -> SpreadComponents | None:
+    """Return the pooled spread between runs of a setting, or None if all settings have one run.
+
+    Like `spread_components`, this uses the method of moments, applied to deviations from the mean
+    of each setting.
+    """
+    repeated = [sample for sample in samples if len(sample.values) > 1]
+    squares, degrees_of_freedom = squared_deviations([sample.values for sample in repeated])
+    if not degrees_of_freedom:
+        return None
+    errors = [error**2 for sample in repeated for error in sample.standard_errors]
+    observed, measured = squares / degrees_of_freedom, float(np.mean(errors))
+    return SpreadComponents(
+        math.sqrt(observed), math.sqrt(max(0.0, observed - measured)), math.sqrt(measured)
+    )
 
 
 def elo_table(
@@ -235,75 +258,6 @@ def elo_table(
         Column("standard error of a run", ".0f"),
     ]  # fmt: skip
     return Table(name, title, columns, rows)
-
-
-def correlation_with_elo(
-    results: Results,
-    parts: Sequence[str],
-    factor: str,
-    groups: Sequence[Sequence[FactorLevel]],
-    measure: Callable[[TrainedRun], float],
-) -> BootstrapEstimate | MissingEstimate:
-    """Return the mean rank correlation between a measure and tournament Elo over parts and groups.
-
-    Each correlation is over the runs of a part with the levels of a group, so it includes
-    differences between these levels. The measure and Elo are relative to their means over the runs
-    with the same seed and any of the levels, since these runs share the error of Random's rating.
-    Bootstrap samples consist of whole seeds, each with one run per level, and are the same for all
-    groups of a part. Measurement errors attenuate the correlation.
-    """
-    if missing := missing_for_unfinished_tournaments(results, parts):
-        return missing
-    tables = []
-    compared = [level for levels in groups for level in levels]
-    for part in parts:
-        runs = [run for run in results.runs_where(part) if run.factors[factor] in compared]
-        measured = deviations_within_seeds(runs, measure)
-        elos = deviations_within_seeds(runs, results.tournaments[part].elo_above_agent)
-        by_seed: dict[FactorLevel, dict[FactorLevel, tuple[float, float]]] = {}
-        for run, *pair in zip(runs, measured, elos, strict=True):
-            by_seed.setdefault(run.seed, {})[run.factors[factor]] = pair[0], pair[1]
-        complete = [each for each in by_seed.values() if len(each) == len(compared)]
-        if not complete:
-            return missing_for_removed_runs(results, part)
-        tables.append(np.array([[each[level] for level in compared] for each in complete]))
-    if min(len(table) * len(levels) for table in tables for levels in groups) < 3:
-        return MissingEstimate("fewer than three runs per group: no correlation to compute")
-    ends = np.cumsum([len(levels) for levels in groups])[:-1]
-
-    def mean_correlation(pairs: NDArray[np.float64]) -> NDArray[np.float64]:
-        by_group = [rank_correlations(group) for group in np.split(pairs, ends, axis=2)]
-        return np.asarray(np.mean(by_group, axis=0))
-
-    return bootstrap_mean_statistic(*tables, statistic=mean_correlation)
-
-
-def deviations_within_seeds(
-    runs: Sequence[TrainedRun], measure: Callable[[TrainedRun], float]
-) -> list[float]:
-    """Return a measure of each run minus its mean over the `runs` with the same seed."""
-    values = [measure(run) for run in runs]
-    by_seed: dict[Any, list[float]] = {}
-    for run, value in zip(runs, values, strict=True):
-        by_seed.setdefault(run.seed, []).append(value)
-    return [value - fmean(by_seed[run.seed]) for run, value in zip(runs, values, strict=True)]
-
-
-def rank_correlations(pairs: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return Spearman's rank correlation in each sample, float64[samples].
-
-    `pairs` are float64[samples, runs, 2]; axes between the first and the last are merged. The
-    correlation is 0 if either quantity is constant. Ties share their mean rank.
-    """
-    from scipy.stats import rankdata
-
-    pairs = pairs.reshape(len(pairs), math.prod(pairs.shape[1:-1]), 2)
-    ranks = rankdata(pairs, axis=1) - (pairs.shape[1] + 1) / 2
-    products = np.einsum("sri,srj->sij", ranks, ranks)
-    scales = np.sqrt(products[:, 0, 0] * products[:, 1, 1])
-    correlations = np.zeros(len(pairs))
-    np.divide(products[:, 0, 1], scales, out=correlations, where=scales > 0.0)
-    return correlations
 
 
 def fit_measure_models(

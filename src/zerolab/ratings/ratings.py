@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import NormalDist
@@ -60,6 +60,11 @@ class Rating(NamedTuple):
         """Elo without its interval."""
         return self.interval.value
 
+    @property
+    def standard_error(self) -> float:
+        """Standard error of `elo`, relative to the mean over all players."""
+        return (self.interval.high - self.interval.low) / (2.0 * Z95)
+
     def __repr__(self) -> str:
         elo, low, high = self.interval
         return (
@@ -86,6 +91,11 @@ class EloDifference(NamedTuple):
     def elo(self) -> float:
         """Lead in Elo, without its interval."""
         return self.interval.value
+
+    @property
+    def standard_error(self) -> float:
+        """Standard error of `elo`."""
+        return (self.interval.high - self.interval.low) / (2.0 * Z95)
 
     def __repr__(self) -> str:
         elo, low, high = self.interval
@@ -138,18 +148,21 @@ class RatingFit:
 
     def elo_difference(self, player: str, other: str) -> EloDifference:
         """Return the lead of `player` over `other`; raise UserError for unknown names."""
-        for name in (player, other):
-            if name not in self.names:
-                raise UserError(
-                    f"unknown player {quoted(name)}: expected one of the rated players"
-                    f"{did_you_mean(name, self.names)}"
-                )
-        i, j = self.names.index(player), self.names.index(other)
+        i, j = self.row_of(player), self.row_of(other)
         elo = float(self.elos[i] - self.elos[j])
         c = self.covariance
         error = math.sqrt(max(0.0, c[i, i] + c[j, j] - 2.0 * c[i, j]))
         los = _NORMAL.cdf(elo / error) if error else 0.5
         return EloDifference(Interval(elo, elo - Z95 * error, elo + Z95 * error), los)
+
+    def row_of(self, player: str) -> int:
+        """Return the row of a player in `covariance`; raise UserError for an unknown name."""
+        if player not in self.names:
+            raise UserError(
+                f"unknown player {quoted(player)}: expected one of the rated players"
+                f"{did_you_mean(player, self.names)}"
+            )
+        return self.names.index(player)
 
     def los(self) -> Floats:
         """Return float64[n, n]: the probability that i is stronger than j; 0.5 on the diagonal."""
@@ -178,6 +191,16 @@ class Ratings(NotebookView):
     def elo_difference(self, player: str, other: str) -> EloDifference:
         """Return the lead of `player` over `other`; raise UserError for unknown names."""
         return self.model.elo_difference(player, other).scaled_by(self.model.display_factor)
+
+    def standard_error(self, weights: Mapping[str, float]) -> float:
+        """Return the standard error in Elo of a weighted sum of Elo, for weights by player.
+
+        Raises UserError for unknown names.
+        """
+        rows = [self.model.row_of(player) for player in weights]
+        vector = np.array([*weights.values()], np.float64)
+        variance = float(vector @ self.model.covariance[np.ix_(rows, rows)] @ vector)
+        return self.model.display_factor * math.sqrt(max(0.0, variance))
 
     def los(self) -> Floats:
         """Return float64[n, n]: the probability that i is stronger than j; 0.5 on the diagonal."""

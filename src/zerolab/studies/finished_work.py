@@ -190,11 +190,39 @@ class PlayedTournament:
     def elo_above_agent(self, run: TrainedRun | PlannedRun, spec: str = "random") -> float:
         """Return the Elo of a run's final network relative to an agent in the same tournament."""
         rating = self.final_rating(run)
-        for ratings in self.ratings.values():
-            by_player = {each.player: each for each in ratings.player_ratings}
-            if rating.player in by_player:
-                return rating.elo - by_player[spec].elo
-        raise KeyError(rating.player)
+        ratings = self._ratings_with(rating.player).player_ratings
+        return rating.elo - next(each.elo for each in ratings if each.player == spec)
+
+    def error_above_agent(self, run: TrainedRun | PlannedRun, spec: str = "random") -> float:
+        """Return the standard error of `elo_above_agent` in Elo, for comparing runs of a setting.
+
+        If each seed has its own tournament, it includes the error of the agent's rating, which
+        differs between seeds. In a single tournament, that error shifts all runs equally, so it
+        does not add to their spread and is left out.
+        """
+        rating = self.final_rating(run)
+        if len(self.ratings) == 1:
+            return rating.standard_error
+        ratings = self._ratings_with(rating.player)
+        return ratings.elo_difference(rating.player, spec).standard_error
+
+    def error_of_deviation(self, run: TrainedRun, runs: Sequence[TrainedRun]) -> float:
+        """Return the standard error of a run's Elo relative to the mean over `runs`.
+
+        All runs play in the same tournament.
+        """
+        player = self.final_rating(run).player
+        weights = dict.fromkeys((self.final_rating(each).player for each in runs), -1 / len(runs))
+        weights[player] = weights.get(player, 0.0) + 1.0
+        return self._ratings_with(player).standard_error(weights)
+
+    def _ratings_with(self, player: str) -> Ratings:
+        """Return the ratings of the tournament with a network."""
+        return next(
+            self.ratings[planned.key]
+            for planned in self.planned_tournaments
+            if player in planned.run_by_player
+        )
 
     def pair_total(self, player: str, opponent: str) -> PairTotal:
         """Return the score of a player against an opponent over both colours."""

@@ -15,7 +15,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from zerolab.papers.elo import elo_standard_error
 from zerolab.papers.hyperparameters.study import HYPERPARAMETERS
 from zerolab.report.claims import Claim, Direction
 from zerolab.report.table import TimeUnit
@@ -208,7 +207,7 @@ def _elo(tournament: PlayedTournament, run: TrainedRun) -> tuple[float, float]:
     (ratings,) = tournament.ratings.values()
     (random_rating,) = tournament.ratings_of_agent(RANDOM_AGENT)
     elo = rating.elo_model - random_rating.elo_model
-    return elo, elo_standard_error(rating) / ratings.model.display_factor
+    return elo, rating.standard_error / ratings.model.display_factor
 
 
 def mean_elo_point(

@@ -22,7 +22,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from zerolab.papers.elo import elo_standard_error
 from zerolab.papers.hyperparameters.study import (
     DEFAULT_HOURS,
     DEFAULT_LEVEL,
@@ -157,8 +156,8 @@ class Sweep:
     def elo_and_error_by_label(self) -> dict[str, tuple[float, float]]:
         """Elo relative to Random and its standard error, by run label.
 
-        The dictionary is empty if the tournament is not finished. The errors exclude the error of
-        Random's own rating, which is common to all runs.
+        The dictionary is empty if the tournament is not finished. The errors include the error of
+        Random's rating, which runs with the same seed share.
         """
         tournament = self.tournament
         if tournament is None:
@@ -166,7 +165,7 @@ class Sweep:
         return {
             run.planned.label: (
                 tournament.elo_above_agent(run, RANDOM_AGENT),
-                elo_standard_error(tournament.final_rating(run)),
+                tournament.error_above_agent(run, RANDOM_AGENT),
             )
             for run in self.results.runs
         }

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 
-import numpy as np
-
-from zerolab.papers.elo import elo_table
+from zerolab.papers.elo import elo_table, pooled_spread
 from zerolab.papers.hyperparameters.effects import (
     best_value_section,
     importance_section,
@@ -52,10 +49,8 @@ from zerolab.studies.results import Results, provenance, timing_caveat, verdict_
 from zerolab.studies.statistics import (
     POOLED_VARIANCE_NOTE,
     ClaimEstimate,
-    SpreadComponents,
     StudentEstimate,
     holm_adjust,
-    squared_deviations,
     with_pooled_intervals,
 )
 from zerolab.studies.study import scale_caveats
@@ -165,23 +160,6 @@ def strength_section(sweep: Sweep) -> Iterator[Block]:
     title = "Elo relative to Random by setting"
     yield elo_table("elo-by-setting", title, rows, "parameter", "value")
     yield Paragraph(_spread_note([sample for group in rows.values() for sample in group.values()]))
-
-
-def pooled_spread(samples: Sequence[RunSample]) -> SpreadComponents | None:
-    """Return the pooled spread between runs of a setting, or None if all settings have one run.
-
-    Like `spread_components`, this uses the method of moments, applied to deviations from the mean
-    of each setting.
-    """
-    repeated = [sample for sample in samples if len(sample.values) > 1]
-    squares, degrees_of_freedom = squared_deviations([sample.values for sample in repeated])
-    if not degrees_of_freedom:
-        return None
-    errors = [error**2 for sample in repeated for error in sample.standard_errors]
-    observed, measured = squares / degrees_of_freedom, float(np.mean(errors))
-    return SpreadComponents(
-        math.sqrt(observed), math.sqrt(max(0.0, observed - measured)), math.sqrt(measured)
-    )
 
 
 def _spread_note(samples: Sequence[RunSample]) -> str:

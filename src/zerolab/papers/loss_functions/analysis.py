@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from statistics import fmean
 from typing import NamedTuple
@@ -12,15 +11,18 @@ import numpy as np
 
 from zerolab.papers.elo import (
     GAME_TITLES,
-    deviations_within_seeds,
     elo_sample,
-    elo_standard_error,
+    elo_sample_above_random,
     elo_table,
-    missing_for_removed_runs,
     missing_for_unfinished_tournaments,
+    pooled_spread,
+)
+from zerolab.papers.elo_correlations import (
+    deviations_within_seeds,
+    expected_rank_correlation,
     rank_correlations,
 )
-from zerolab.papers.loss_functions.curve_claims import part_title
+from zerolab.papers.loss_functions.curve_claims import TRAINING_ELO_BIAS_CLAIM, part_title
 from zerolab.papers.loss_functions.findings import loss_statistics
 from zerolab.papers.loss_functions.study import GAMES, LAMBDA, LOSS_SYMBOLS, SIZES, candidate_elos
 from zerolab.papers.solved_accuracy import accuracy_section
@@ -30,12 +32,12 @@ from zerolab.report.interval_plots import draw_grouped_runs
 from zerolab.report.table import Z95
 from zerolab.report.xy_plots import Curve, draw_curves
 from zerolab.studies.claims import MissingEstimate
+from zerolab.studies.design import FactorLevel
 from zerolab.studies.finished_work import PlayedTournament, TrainedRun
 from zerolab.studies.results import Results, provenance, verdict_section
 from zerolab.studies.statistics import (
     POOLED_VARIANCE_NOTE,
     run_sample,
-    spread_components,
     with_pooled_intervals,
 )
 from zerolab.studies.study import scale_caveats
@@ -50,6 +52,7 @@ def loss_report(results: Results) -> Document:
     )
     blocks: list[Block] = [
         *verdict_section(results, results.judge(loss_statistics)),
+        *_attainable_correlation_note(results),
         *_tournaments(results),
         *_training_elo(results),
         *accuracy_section(results, _part_titles(results), "loss", LOSS_SYMBOLS, "search"),
@@ -68,21 +71,14 @@ def _part_titles(results: Results) -> dict[str, str]:
     return {part: part_title(part) for part in results.design.part_names}
 
 
-def _above_random(results: Results, part: str, target: str) -> RunSample:
-    """Return the Elo of runs relative to Random."""
-    tournament = results.tournaments[part]
-    runs = results.runs_where(part, loss=target)
-    return run_sample(
-        [tournament.elo_above_agent(run) for run in runs],
-        elo_sample(tournament, runs).standard_errors,
-    )
-
-
 def _tournaments(results: Results) -> Iterator[Block]:
     yield Heading("Tournament Elo")
     groups: dict[str, dict[str, RunSample]] = {
         part_title(part): {
-            symbol: _above_random(results, part, target) for target, symbol in LOSS_SYMBOLS.items()
+            symbol: elo_sample_above_random(
+                results.tournaments[part], results.runs_where(part, loss=target)
+            )
+            for target, symbol in LOSS_SYMBOLS.items()
         }
         for part in results.design.part_names
         if part in results.tournaments
@@ -98,8 +94,9 @@ def _tournaments(results: Results) -> Iterator[Block]:
         "Round-robin tournaments between Random and the final networks for each game and board"
         " size. Compare Fig. 11 of [Wang2020a], where Elo is relative to the mean of all players"
         " and there are more runs. Here Elo is relative to Random. The error of Random's own rating"
-        " shifts all runs of a tournament equally; the intervals include this error only if each"
-        f" seed has its own tournament. The papers print no numbers. {POOLED_VARIANCE_NOTE}",
+        " shifts all runs of a tournament equally; the intervals and the error bars of runs include"
+        " it only if each seed has its own tournament. The papers print no numbers."
+        f" {POOLED_VARIANCE_NOTE}",
     )  # fmt: skip
     yield elo_table("elo", "Tournament Elo above Random's by loss", groups, "game", "loss")
 
@@ -165,12 +162,26 @@ def _correlation(results: Results) -> Iterator[Block]:
     if isinstance(groups, MissingEstimate):
         return
     observed = fmean(rank_correlation(group) for group in groups)
-    attainable = fmean(attenuation_factor(group) for group in groups)
     yield Paragraph(
         "The mean rank correlation between training Elo and tournament Elo over the runs of a loss"
         f" is {observed:.2f}. Because both are measured with errors, it could be at most about"
-        f" {attainable:.2f}."
+        f" {attainable_correlation(groups):.2f}."
     )
+
+
+def _attainable_correlation_note(results: Results) -> Iterator[Block]:
+    """Yield a note on the claim about training Elo if its limit cannot be reached."""
+    groups, claim = _elos_by_loss(results), TRAINING_ELO_BIAS_CLAIM
+    if isinstance(groups, MissingEstimate):
+        return
+    attainable = attainable_correlation(groups)
+    if attainable < claim.threshold:
+        yield Paragraph(
+            "Even if training Elo reflected the true strengths of runs with the same loss, the"
+            f" correlation in the finding on their ranking would be only about {attainable:.2f},"
+            " because both kinds of Elo are measured with errors. A value below"
+            f" {claim.threshold:g} therefore does not show that training Elo is biased."
+        )
 
 
 class RunElos(NamedTuple):
@@ -185,17 +196,19 @@ class RunElos(NamedTuple):
 def run_elos(tournament: PlayedTournament, runs: Sequence[TrainedRun]) -> list[RunElos]:
     """Return training Elo and tournament Elo relative to their means over runs with the same seed.
 
-    The difference between a number and the mean of n independent numbers that include it has the
-    error of the number times sqrt(1 - 1/n).
+    Training Elo is measured independently in each run, so its difference from the mean of n runs
+    has the error of a run times sqrt(1 - 1/n), if all errors are equal. The errors of tournament
+    Elo follow from the covariance of the ratings.
     """
-    counts = Counter(run.seed for run in runs)
+    by_seed: dict[FactorLevel, list[TrainedRun]] = {}
+    for run in runs:
+        by_seed.setdefault(run.seed, []).append(run)
     return [
         RunElos(
             training_elo,
-            training_elo_standard_errors(run)[-1] * math.sqrt(1.0 - 1.0 / counts[run.seed]),
+            training_elo_standard_errors(run)[-1] * math.sqrt(1.0 - 1.0 / len(by_seed[run.seed])),
             elo,
-            elo_standard_error(tournament.final_rating(run))
-            * math.sqrt(1.0 - 1.0 / counts[run.seed]),
+            tournament.error_of_deviation(run, by_seed[run.seed]),
         )
         for run, training_elo, elo in zip(
             runs,
@@ -212,29 +225,35 @@ def rank_correlation(elos: Sequence[RunElos]) -> float:
     return float(rank_correlations(pairs[None])[0])
 
 
-def attenuation_factor(elos: Sequence[RunElos]) -> float:
-    """Return the factor by which measurement error reduces a correlation.
+def attainable_correlation(groups: Sequence[Sequence[RunElos]]) -> float:
+    """Return the mean rank correlation to expect over groups if the true correlation is 1.
 
-    The factor is the square root of the product of the two reliabilities. The reliability of a
-    measurement is the share of its variance that is not due to error.
+    Measurement errors reduce a correlation of 1 to the square root of the product of the two
+    reliabilities [Spearman1904]. The reliability of a measurement is the share of its variance that
+    is not due to error. Variances are pooled over groups first: the reliability in a group of a few
+    runs varies so much by chance that the mean of many would be too low.
     """
     training = _reliability(
-        [(each.training_elo, each.training_elo_standard_error) for each in elos]
-    )
+        [[(each.training_elo, each.training_elo_standard_error) for each in group]
+         for group in groups]
+    )  # fmt: skip
     tournament = _reliability(
-        [(each.tournament_elo, each.tournament_elo_standard_error) for each in elos]
-    )
-    return math.sqrt(training * tournament)
+        [[(each.tournament_elo, each.tournament_elo_standard_error) for each in group]
+         for group in groups]
+    )  # fmt: skip
+    measured = math.sqrt(training * tournament)
+    return fmean(expected_rank_correlation(measured, len(group)) for group in groups)
 
 
-def _reliability(measured: Sequence[tuple[float, float]]) -> float:
-    values, errors = zip(*measured, strict=True)
-    components = spread_components(values, errors)
-    return 1.0 - components.error_share if components else 0.0
+def _reliability(groups: Sequence[Sequence[tuple[float, float]]]) -> float:
+    """Return the reliability of values with standard errors."""
+    columns = (zip(*group, strict=True) for group in groups)
+    spread = pooled_spread([RunSample(values, errors) for values, errors in columns])
+    return 1.0 - spread.error_share if spread else 0.0
 
 
 def _elos_by_loss(results: Results) -> list[list[RunElos]] | MissingEstimate:
-    """Return training Elo and tournament Elo of the runs of each board and loss."""
+    """Return training Elo and tournament Elo of at least three runs of each board and loss."""
     parts = list(dict.fromkeys(run.part for run in results.design.runs))
     if missing := missing_for_unfinished_tournaments(results, parts):
         return missing
@@ -246,8 +265,8 @@ def _elos_by_loss(results: Results) -> list[list[RunElos]] | MissingEstimate:
             group = [
                 each for run, each in zip(runs, elos, strict=True) if run.factors["loss"] == target
             ]
-            if not group:
-                return missing_for_removed_runs(results, part)
+            if len(group) < 3:
+                return MissingEstimate("fewer than three runs per group: no correlation to compute")
             groups.append(group)
     return groups
 

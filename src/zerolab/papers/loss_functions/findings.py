@@ -7,7 +7,6 @@ from functools import partial
 from itertools import permutations
 
 from zerolab.papers.elo import (
-    correlation_with_elo,
     elo_spread_ratio,
     fit_elo_model,
     fit_measure_models,
@@ -16,6 +15,7 @@ from zerolab.papers.elo import (
     mean_leads,
     weakest_elo_above_random,
 )
+from zerolab.papers.elo_correlations import correlation_with_elo
 from zerolab.papers.loss_functions import curve_claims
 from zerolab.papers.loss_functions.curve_claims import (
     COMBINED_LOSS_CLAIM,

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from zerolab.papers.elo import elo_standard_error
 from zerolab.papers.transfer import findings, similarity
 from zerolab.papers.transfer.measures import (
     METHOD_TITLES,
@@ -260,7 +259,7 @@ def _elo_curves(results: Results, pair: BoardPair) -> dict[str, Curve]:
             if ratings and len(ratings) == len(runs):
                 points.append(iteration)
                 elos.append([rated.elo for rated in ratings])
-                errors.append([elo_standard_error(rated) for rated in ratings])
+                errors.append([rated.standard_error for rated in ratings])
         if points:
             by_run = [list(row) for row in zip(*elos, strict=True)]
             error_by_run = [list(row) for row in zip(*errors, strict=True)]

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from zerolab.papers.elo import (
     GAME_TITLES,
     elo_sample,
-    elo_standard_error,
     elo_table,
     mean_elo_gain,
     missing_for_unfinished_tournaments,
@@ -116,9 +115,7 @@ def _paired_gain(results: Results, game: str, variant: str, name: str) -> Interv
     if not pairs:
         return None
     differences = [one.elo - other.elo for one, other in pairs]
-    errors = [
-        math.hypot(elo_standard_error(one), elo_standard_error(other)) for one, other in pairs
-    ]
+    errors = [math.hypot(one.standard_error, other.standard_error) for one, other in pairs]
     return IntervalRow(mean_elo_gain(pairs).interval, differences, errors)
 
 
