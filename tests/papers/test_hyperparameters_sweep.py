@@ -12,9 +12,11 @@ from made_up_runs import design_of, made_up_results
 from zerolab.papers.elo import pooled_spread
 from zerolab.papers.hyperparameters import sweep as report
 from zerolab.papers.hyperparameters.effects import (
+    elo_effects,
     hyperparameter_effects,
     time_ratio,
     time_ratio_exponent,
+    without_seed_effects,
 )
 from zerolab.papers.hyperparameters.findings import (
     DEFAULT_ITERATIONS_CLAIM,
@@ -46,6 +48,7 @@ from zerolab.report.claims import ClaimTable
 from zerolab.report.figures import RunSample
 from zerolab.report.table import time_unit
 from zerolab.studies.claims import judge_claims
+from zerolab.studies.joint_estimates import range_of_means
 from zerolab.studies.looks import FIRST_SEED
 from zerolab.studies.results import Results
 
@@ -102,21 +105,58 @@ def table(document, name):
 
 def test_parameters_are_ranked_by_effect(results):
     sweep = Sweep(results)
-    elo = hyperparameter_effects(sweep, sweep.elo_above_random)
+    elo = elo_effects(sweep)
     assert list(elo)[:2] == ["m", "lr"]
     assert elo["m"].size.value == pytest.approx(600, abs=40)
     assert elo["m"].size.interval.low < 600 < elo["m"].size.interval.high
     assert {symbol for symbol, each in elo.items() if each.adjusted_p_value < 0.05} == {"m", "lr"}
     assert elo["m"].best_value.name == "m = 48"
     # The range of three normal numbers is 1.693 standard deviations; means are of three runs.
-    variances = [
-        np.var([sweep.elo_above_random(run) for run in runs], ddof=1) for runs in sweep.run_groups
-    ]
-    expected = 1.693 * math.sqrt(np.mean(variances) / 3)
+    elos = np.array([[sweep.elo_above_random(run) for run in runs] for runs in sweep.run_groups])
+    residuals = elos - elos.mean(axis=0) - elos.mean(axis=1, keepdims=True) + elos.mean()
+    assert elo["m"].size.degrees_of_freedom == 24 * 2
+    expected = 1.693 * math.sqrt((residuals**2).sum() / (24 * 2) / 3)
     assert elo["m"].size.expected_range_by_chance == pytest.approx(expected, rel=1e-3)
     loss = hyperparameter_effects(sweep, final_loss)
     assert next(iter(loss)) == "ep"
     assert loss["ep"].size.value == pytest.approx(1.0, abs=0.05)
+
+
+@pytest.mark.parametrize("removed", [(), (1, 7)])
+def test_errors_of_random_do_not_affect_elo_effects(results, removed):
+    """Adding a constant to all Elo of a seed, like the error of Random's rating, has no effect."""
+    shifts = dict(zip(results.design.seeds, (-150.0, 20.0, 310.0), strict=True))
+
+    def shifted(planned):
+        return strength(planned) + shifts[planned.factors["seed"]]
+
+    moved = made_up_results("mini", results.design, measured, shifted, error=10.0)
+    one, other = (
+        Sweep(replace(each, runs=[run for i, run in enumerate(each.runs) if i not in removed]))
+        for each in (results, moved)
+    )
+    expected, found = elo_effects(one), elo_effects(other)
+    assert [*expected] == [*found]
+    for symbol, effect in expected.items():
+        assert found[symbol].size == pytest.approx(effect.size)
+        assert found[symbol].adjusted_p_value == pytest.approx(effect.adjusted_p_value)
+    raw = hyperparameter_effects(other, other.elo_above_random)
+    assert raw["m"].size.standard_error > 3 * expected["m"].size.standard_error
+
+
+def test_effects_without_a_cause_are_rarely_significant(results):
+    """Of 200 p-values without effects, 5 % are below 0.05, whatever the effects of seeds."""
+    random, sweep = np.random.default_rng(5), Sweep(results)
+    elos, p_values = {}, []
+    for _ in range(200):
+        shifts = dict(zip(results.design.seeds, random.normal(0.0, 100.0, 3), strict=True))
+        for run in results.runs:
+            elos[run.planned.key] = shifts[run.seed] + random.normal(0.0, 50.0)
+        adjusted, constants = without_seed_effects(sweep, lambda run: elos[run.planned.key])
+        groups = [[adjusted(run) for run in group] for group in sweep.run_groups]
+        p_values.append(range_of_means(groups[:3], groups, constants).p_value(0.0))
+    share = np.mean(np.array(p_values) < 0.05)
+    assert share == pytest.approx(0.05, abs=3 * math.sqrt(0.05 * 0.95 / 200))
 
 
 def test_times_are_as_published(results):

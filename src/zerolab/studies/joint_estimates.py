@@ -192,22 +192,23 @@ def contrast_of_means(
 
 
 def range_of_means(
-    groups: Sequence[Sequence[float]], pooled: Sequence[Sequence[float]]
+    groups: Sequence[Sequence[float]], pooled: Sequence[Sequence[float]], removed_constants: int = 0
 ) -> RangeEstimate:
     """Return the range of the means of groups of runs.
 
-    The variance between runs is pooled over the groups in `pooled`, assuming that it is the same in
-    all groups. If group sizes differ, the variances of the means are averaged as in [Kramer1956].
-    Raises ValueError if a group is empty.
+    The variance between runs, assumed to be the same everywhere, is pooled over `pooled`; each
+    constant that was fitted and removed costs a degree of freedom. If group sizes differ, the
+    variances of the means are averaged as in [Kramer1956]. Raises ValueError if a group is empty.
     """
     if not groups or not all(len(group) for group in groups):
         raise ValueError("expected at least one run per group")
     means = [float(np.mean(group)) for group in groups]
-    squares, degrees_of_freedom = squared_deviations(pooled)
+    squares, unconstrained = squared_deviations(pooled)
+    degrees_of_freedom = unconstrained - removed_constants
     variance = squares / degrees_of_freedom if degrees_of_freedom else math.inf
     error = math.sqrt(variance * float(np.mean([1 / len(group) for group in groups])))
-    difference = without_rounding(max(means) - min(means), means)
-    return RangeEstimate(difference, error, len(groups), degrees_of_freedom)
+    largest_difference = without_rounding(max(means) - min(means), means)
+    return RangeEstimate(largest_difference, error, len(groups), degrees_of_freedom)
 
 
 @cache

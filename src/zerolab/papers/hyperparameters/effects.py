@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean as mean
 from typing import NamedTuple
 
+import numpy as np
+
 from zerolab.papers.hyperparameters.runs import (
     VALUE_NAMES,
     RunMeasure,
@@ -159,12 +161,14 @@ _DEFINITION = (
     " with the variation between runs of a setting pooled over all settings. The measured effect is"
     " always positive, so the table also shows the effect expected by chance. The p-value is the"
     " probability of an effect of at least this size if all three values are equivalent, adjusted"
-    " for twelve hyper-parameters [Holm1979]. All runs are independent. Runs with the same seed but"
-    " different values do not even share the initial network. Runs with default settings are shared"
-    " by all hyper-parameters, so effects of different hyper-parameters are not independent. An"
-    " effect depends on the distance between the three values. Losses are measured on the run's own"
-    " self-play positions, which depend on the hyper-parameters, so a lower loss does not imply"
-    " stronger play."
+    " for twelve hyper-parameters [Holm1979]. Runs with the same seed but"
+    " different values do not even share the initial network, so they are independent in loss and"
+    " time. In Elo, they share the error of Random's rating, because each seed has its own"
+    " tournament; the mean of each seed is therefore removed, which costs a degree of freedom for"
+    " each seed but one. Runs with default settings are shared by all hyper-parameters, so effects"
+    " of different hyper-parameters are not independent. An effect depends on the distance between"
+    " the three values. Losses are measured on the run's own self-play positions, which depend on"
+    " the hyper-parameters, so a lower loss does not imply stronger play."
 )
 
 _INTERVAL_NOTE = (
@@ -184,11 +188,46 @@ class HyperparameterEffect(NamedTuple):
     """Value with the highest mean."""
 
 
-def hyperparameter_effects(sweep: Sweep, measure: RunMeasure) -> dict[str, HyperparameterEffect]:
+def elo_effects(sweep: Sweep) -> dict[str, HyperparameterEffect]:
+    """Return the effects on Elo by symbol, largest first.
+
+    Random's rating differs between the tournaments of the seeds, so means of seeds are removed.
+    """
+    adjusted, constants = without_seed_effects(sweep, sweep.elo_above_random)
+    return hyperparameter_effects(sweep, adjusted, constants)
+
+
+def without_seed_effects(sweep: Sweep, measure: RunMeasure) -> tuple[RunMeasure, int]:
+    """Return a measure without the effects of seeds, and the degrees of freedom that this costs.
+
+    The effects come from a least-squares fit of a constant per setting and per seed. Their mean
+    over all runs is 0. If all seeds have the same settings, they are the means of seeds relative to
+    the mean over all runs.
+    """
+    groups = [group for group in sweep.run_groups if group]
+    runs = [run for group in groups for run in group]
+    seeds = list(dict.fromkeys(run.seed for run in runs))
+    settings = np.repeat(np.eye(len(groups)), [len(group) for group in groups], axis=0)
+    by_seed = np.array([[run.seed == seed for seed in seeds] for run in runs], np.float64)
+    constants = np.hstack([settings, by_seed])
+    fitted = np.linalg.lstsq(constants, np.array([measure(run) for run in runs]))[0]
+    effects = by_seed @ fitted[len(groups) :]
+    effect_by_key = {
+        run.planned.key: float(effect)
+        for run, effect in zip(runs, effects - effects.mean(), strict=True)
+    }
+    spent = int(np.linalg.matrix_rank(constants)) - len(groups)
+    return lambda run: measure(run) - effect_by_key[run.planned.key], spent
+
+
+def hyperparameter_effects(
+    sweep: Sweep, measure: RunMeasure, removed_constants: int = 0
+) -> dict[str, HyperparameterEffect]:
     """Return the effects on a measure by symbol, largest first.
 
     Hyper-parameters with a value that has no finished run are omitted, and p-values are adjusted
-    for the number of remaining hyper-parameters.
+    for the number of remaining hyper-parameters. `removed_constants` is the number of constants
+    that were fitted to the measure and removed from it.
     """
     by_symbol = {
         symbol: [[measure(run) for run in sweep_value.runs] for sweep_value in sweep_values]
@@ -196,7 +235,10 @@ def hyperparameter_effects(sweep: Sweep, measure: RunMeasure) -> dict[str, Hyper
         if all(sweep_value.runs for sweep_value in sweep_values)
     }
     pooled = [[measure(run) for run in runs] for runs in sweep.run_groups]
-    sizes = {symbol: range_of_means(groups, pooled) for symbol, groups in by_symbol.items()}
+    sizes = {
+        symbol: range_of_means(groups, pooled, removed_constants)
+        for symbol, groups in by_symbol.items()
+    }
     adjusted = holm_adjust([size.p_value(0.0) for size in sizes.values()])
     unsorted = []
     for (symbol, groups), p in zip(by_symbol.items(), adjusted, strict=True):
@@ -218,7 +260,7 @@ def importance_section(sweep: Sweep) -> Iterator[Block]:
         "time": hyperparameter_effects(sweep, lambda run: training_seconds(run) / default),
     }
     if sweep.tournament is not None:
-        by_measure = {"Elo": hyperparameter_effects(sweep, sweep.elo_above_random), **by_measure}
+        by_measure = {"Elo": elo_effects(sweep), **by_measure}
     if not by_measure["time"]:
         yield Paragraph("No hyper-parameter has a finished run for each of its values yet.")
         return
