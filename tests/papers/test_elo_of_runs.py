@@ -10,15 +10,15 @@ import pytest
 from made_up_runs import alike, design_of, made_up_results, made_up_run, noise
 from scipy.stats import spearmanr
 
-from zerolab.papers.elo_correlations import (
+from zerolab.papers.elo import (
     correlation_with_elo,
-    expected_rank_correlation,
     rank_correlations,
 )
 from zerolab.papers.loss_functions.analysis import (
     RunElos,
     attainable_correlation,
     candidate_elo_standard_errors,
+    expected_rank_correlation,
     loss_report,
     rank_correlation,
     run_elos,

@@ -202,7 +202,7 @@ def _run(arguments: Sequence[str]) -> None:
 
 
 def _help() -> str:
-    from zerolab.cli.help import wrap_list_entry, wrap_paragraph
+    from zerolab.cli.output import wrap_list_entry, wrap_paragraph
 
     width = max(map(len, COMMANDS))
     lines = ["usage: zerolab COMMAND ...", "", "A laboratory for AlphaZero-like self-play.", ""]

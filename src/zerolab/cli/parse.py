@@ -22,7 +22,7 @@ from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 import tyro
 from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, PrimitiveTypeInfo
 
-from zerolab.cli.help import (
+from zerolab.cli.output import (
     ANSI_CODE,
     DESCRIPTION_PLACEHOLDER,
     expand_placeholders,

@@ -1,12 +1,14 @@
-"""Tournament Elo of runs: samples, tables and mixed models."""
+"""Tournament Elo of runs: samples, tables, mixed models, and correlations with other measures."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from statistics import fmean
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from zerolab.ratings.ratings import Rating
 from zerolab.report.figures import RunSample
@@ -20,11 +22,13 @@ from zerolab.studies.claims import MissingEstimate
 from zerolab.studies.design import FactorLevel
 from zerolab.studies.finished_work import PlayedTournament, TrainedRun
 from zerolab.studies.joint_estimates import (
+    bootstrap_mean_statistic,
     estimate_smallest,
     spread_ratio,
 )
 from zerolab.studies.results import Results
 from zerolab.studies.statistics import (
+    BootstrapEstimate,
     ClaimEstimate,
     SpreadComponents,
     StudentEstimate,
@@ -260,31 +264,6 @@ def elo_table(
     return Table(name, title, columns, rows)
 
 
-def fit_measure_models(
-    results: Results,
-    parts: Sequence[str],
-    factor: str,
-    levels: Sequence[FactorLevel],
-    measure: Callable[[TrainedRun], float],
-) -> PerGameModels | MissingEstimate:
-    """Fit a model per part to a measure of the runs, with seeds as random blocks.
-
-    `levels` are the levels of `factor` to compare; all of them contribute to the estimate of the
-    variance.
-    """
-    values: dict[str, dict[Any, dict[Any, float]]] = {
-        part: {
-            level: {run.seed: measure(run) for run in results.runs_where(part, **{factor: level})}
-            for level in levels
-        }
-        for part in parts
-    }
-    for part, by_level in values.items():
-        if part not in results.design.part_names or not all(by_level.values()):
-            return MissingEstimate(results.unfinished_message(part) or f"no runs of {part}")
-    return fit_per_game_models(values)
-
-
 class WeightedMean(NamedTuple):
     """Term of a sum: weighted mean of a measure over a part's runs with one level of a factor."""
 
@@ -351,3 +330,71 @@ def mean_leads(
     return [
         model.contrast({level: 1.0, rival: -1.0}, parts) for level in levels for rival in rivals
     ]
+
+
+def correlation_with_elo(
+    results: Results,
+    parts: Sequence[str],
+    factor: str,
+    groups: Sequence[Sequence[FactorLevel]],
+    measure: Callable[[TrainedRun], float],
+) -> BootstrapEstimate | MissingEstimate:
+    """Return the mean rank correlation between a measure and tournament Elo over parts and groups.
+
+    Each correlation is over the runs of a part with the levels of a group, so it includes
+    differences between these levels. The measure and Elo are relative to their means over the runs
+    with the same seed and any of the levels, since these runs share the error of Random's rating.
+    Bootstrap samples consist of whole seeds, each with one run per level, and are the same for all
+    groups of a part. Measurement errors attenuate the correlation.
+    """
+    if missing := missing_for_unfinished_tournaments(results, parts):
+        return missing
+    tables = []
+    compared = [level for levels in groups for level in levels]
+    for part in parts:
+        runs = [run for run in results.runs_where(part) if run.factors[factor] in compared]
+        measured = deviations_within_seeds(runs, measure)
+        elos = deviations_within_seeds(runs, results.tournaments[part].elo_above_agent)
+        by_seed: dict[FactorLevel, dict[FactorLevel, tuple[float, float]]] = {}
+        for run, *pair in zip(runs, measured, elos, strict=True):
+            by_seed.setdefault(run.seed, {})[run.factors[factor]] = pair[0], pair[1]
+        complete = [each for each in by_seed.values() if len(each) == len(compared)]
+        if not complete:
+            return missing_for_removed_runs(results, part)
+        tables.append(np.array([[each[level] for level in compared] for each in complete]))
+    if min(len(table) * len(levels) for table in tables for levels in groups) < 3:
+        return MissingEstimate("fewer than three runs per group: no correlation to compute")
+    ends = np.cumsum([len(levels) for levels in groups])[:-1]
+
+    def mean_correlation(pairs: NDArray[np.float64]) -> NDArray[np.float64]:
+        by_group = [rank_correlations(group) for group in np.split(pairs, ends, axis=2)]
+        return np.asarray(np.mean(by_group, axis=0))
+
+    return bootstrap_mean_statistic(*tables, statistic=mean_correlation)
+
+
+def deviations_within_seeds(
+    runs: Sequence[TrainedRun], measure: Callable[[TrainedRun], float]
+) -> list[float]:
+    """Return a measure of each run minus its mean over the `runs` with the same seed."""
+    values = [measure(run) for run in runs]
+    by_seed: dict[Any, list[float]] = {}
+    for run, value in zip(runs, values, strict=True):
+        by_seed.setdefault(run.seed, []).append(value)
+    return [value - fmean(by_seed[run.seed]) for run, value in zip(runs, values, strict=True)]
+
+
+def rank_correlations(pairs: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return Spearman's rank correlation in each sample, float64[samples].
+
+    `pairs` are float64[samples, runs, 2]; axes between the first and the last are merged. The
+    correlation is 0 if either quantity is constant. Ties share their mean rank.
+    """
+    from scipy.stats import rankdata
+
+    pairs = pairs.reshape(len(pairs), math.prod(pairs.shape[1:-1]), 2)
+    ranks = rankdata(pairs, axis=1) - (pairs.shape[1] + 1) / 2
+    products = np.einsum("sri,srj->sij", ranks, ranks)
+    scales = np.sqrt(products[:, 0, 0] * products[:, 1, 1])
+    none = np.zeros(len(pairs))
+    return np.divide(products[:, 0, 1], scales, out=none, where=scales > 0.0)

@@ -11,15 +11,12 @@ import numpy as np
 
 from zerolab.papers.elo import (
     GAME_TITLES,
+    deviations_within_seeds,
     elo_sample,
     elo_sample_above_random,
     elo_table,
     missing_for_unfinished_tournaments,
     pooled_spread,
-)
-from zerolab.papers.elo_correlations import (
-    deviations_within_seeds,
-    expected_rank_correlation,
     rank_correlations,
 )
 from zerolab.papers.loss_functions.curve_claims import TRAINING_ELO_BIAS_CLAIM, part_title
@@ -362,3 +359,12 @@ def _elo_errors(run: TrainedRun) -> Iterator[tuple[float, float]]:
         if gate.accepted:
             variance = candidate_variance
         yield math.sqrt(candidate_variance), math.sqrt(variance)
+
+
+def expected_rank_correlation(correlation: float, run_count: int) -> float:
+    """Return the mean of Spearman's rank correlation over samples of at least two runs.
+
+    The two quantities are normal, with a given correlation [Moran1948].
+    """
+    pairs = math.asin(correlation) + (run_count - 2) * math.asin(correlation / 2.0)
+    return 6.0 / math.pi / (run_count + 1) * pairs

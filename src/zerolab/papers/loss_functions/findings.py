@@ -7,15 +7,14 @@ from functools import partial
 from itertools import permutations
 
 from zerolab.papers.elo import (
+    correlation_with_elo,
     elo_spread_ratio,
     fit_elo_model,
-    fit_measure_models,
     lead_over_closest_rival,
     mean_contrast,
     mean_leads,
     weakest_elo_above_random,
 )
-from zerolab.papers.elo_correlations import correlation_with_elo
 from zerolab.papers.loss_functions import curve_claims
 from zerolab.papers.loss_functions.curve_claims import (
     COMBINED_LOSS_CLAIM,
@@ -27,7 +26,7 @@ from zerolab.papers.loss_functions.curve_claims import (
     part_title,
 )
 from zerolab.papers.loss_functions.study import LOSS_SYMBOLS, final_loss, last_training_elo
-from zerolab.papers.solved_accuracy import fit_accuracy_model
+from zerolab.papers.solved_accuracy import fit_accuracy_model, fit_measure_models
 from zerolab.report.claims import Claim, Direction
 from zerolab.studies.block_model import PerGameModels, ranked_lead
 from zerolab.studies.claims import MissingEstimate

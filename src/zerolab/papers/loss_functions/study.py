@@ -214,7 +214,7 @@ def loss_elo_correlation(run: TrainedRun) -> float:
     """Return the rank correlation of the minimised loss and candidates' Elo over iterations."""
     import numpy as np
 
-    from zerolab.papers.elo_correlations import rank_correlations
+    from zerolab.papers.elo import rank_correlations
 
     target = str(run.factors["loss"])
     elos = {gate.iteration: gate.candidate_elo for gate in run.records_of(GateRecord)}
