@@ -387,8 +387,7 @@ def deviations_within_seeds(
 def rank_correlations(pairs: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return Spearman's rank correlation in each sample, float64[samples].
 
-    `pairs` are float64[samples, runs, 2]; axes between the first and the last are merged. The
-    correlation is 0 if either quantity is constant. Ties share their mean rank.
+    `pairs` are float64[samples, ..., 2]. A correlation is 0 if either quantity is constant.
     """
     from scipy.stats import rankdata
 
@@ -396,5 +395,6 @@ def rank_correlations(pairs: NDArray[np.float64]) -> NDArray[np.float64]:
     ranks = rankdata(pairs, axis=1) - (pairs.shape[1] + 1) / 2
     products = np.einsum("sri,srj->sij", ranks, ranks)
     scales = np.sqrt(products[:, 0, 0] * products[:, 1, 1])
-    none = np.zeros(len(pairs))
-    return np.divide(products[:, 0, 1], scales, out=none, where=scales > 0.0)
+    correlations = np.zeros(len(pairs))
+    np.divide(products[:, 0, 1], scales, out=correlations, where=scales > 0.0)
+    return correlations
