@@ -98,12 +98,14 @@ def test_share_of_true_labels_is_computed_from_positions():
     """One seed is enough, and results of earlier versions are rejected."""
     full = bug_results(0.0)
     shares = {"on_labels": 0.7, "on_outcomes": 0.6, "ceiling": 0.8, "held_out": 400.0}
-    found = {**shares, "distinct": 300.0, "true_labels": 240.0}
+    trials = {f"{name}_trials": 250.0 for name in ("on_labels", "on_outcomes", "ceiling")}
+    counts = {"distinct": 300.0, "true_labels": 240.0, "true_labels_trials": 200.0}
+    found = {**shares, **trials, **counts}
     labels = [f"{each.part}: {each.label}" for each in full.design.computations]
     assert labels
     with_counts = replace(full, computation_results=dict.fromkeys(labels, found))
     ceiling = analysis.true_label_share(with_counts)
-    assert (ceiling.successes, ceiling.trials) == (240, 300)
+    assert (ceiling.value, ceiling.trials) == pytest.approx((0.8, 200))
     assert words(analysis.bug_statistics(with_counts))["labels-are-no-ceiling"] == "holds"
     stale = replace(full, computation_results={label: {"ceiling": 0.8} for label in labels})
     analysis.bug_report(stale)
@@ -113,8 +115,20 @@ def test_share_of_true_labels_is_computed_from_positions():
 def test_distinct_positions_are_counted_once():
     planes = torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]])
     outcomes, given = np.array([1, -1, 1], np.int8), np.array([1, 0, 1], np.int8)
-    found = win_labels._distinct_counts(win_labels._LabelledPositions(planes, outcomes, given))
-    assert found == {"distinct": 2.0, "true_labels": 1.0}
+    positions = win_labels._LabelledPositions(planes, outcomes, given, np.arange(3))
+    found = win_labels._distinct_counts(positions)
+    assert found == {"distinct": 2.0, "true_labels": 1.0, "true_labels_trials": 2.0}
+
+
+def test_positions_of_a_game_are_not_independent():
+    """Ten positions from each of 60 games whose labels are all true or all false."""
+    planes = torch.eye(600)
+    outcomes = np.ones(600, np.int8)
+    games = np.arange(600) // 10
+    given = np.where(games % 3, 1, 0).astype(np.int8)
+    positions = win_labels._LabelledPositions(planes, outcomes, given, games)
+    trials = win_labels._distinct_counts(positions)["true_labels_trials"]
+    assert trials == pytest.approx(60, rel=0.15)
 
 
 def test_runs_without_bugs_are_shared_with_the_loss_study():

@@ -116,7 +116,13 @@ def decided(study, scale, outcome):
     results = made_up_results(
         scale, design, lambda run: outcome(run)[0], lambda run: outcome(run)[1], error=0.1
     )
-    counts = {"accuracy": 0.5, "ceiling": 0.5, "distinct": 1e4, "true_labels": 9e3}
+    counts = {
+        "accuracy": 0.5,
+        "ceiling": 0.5,
+        "distinct": 1e4,
+        "true_labels": 9e3,
+        "true_labels_trials": 1e4,
+    }
     computed = {each.title: counts for each in design.computations if each.part == WIN_LABELS_PART}
     verdicts = study().verdicts(replace(results, computation_results=computed))
     return {each.claim.key for each in verdicts if each.is_decided}, {

@@ -60,14 +60,16 @@ def proportion_estimate(hits: NDArray[Any], game_numbers: NDArray[np.int64]) -> 
     """
     if not len(hits):
         return None
+    interval = wilson_interval(float(np.mean(hits)), independent_trials(hits, game_numbers))
+    return MeanEstimate(interval, len(hits))
+
+
+def independent_trials(hits: NDArray[Any], game_numbers: NDArray[np.int64]) -> float:
+    """Return n such that rate * (1 - rate) / n is the squared standard error of the rate of hits.
+
+    `hits`, [positions], are 0 or 1 and not empty; `game_numbers` is int64[positions].
+    """
     rate = float(np.mean(hits))
-    return MeanEstimate(
-        wilson_interval(rate, _independent_trials(rate, hits, game_numbers)), len(hits)
-    )
-
-
-def _independent_trials(rate: float, hits: NDArray[Any], game_numbers: NDArray[np.int64]) -> float:
-    """Return n such that rate * (1 - rate) / n is the squared standard error."""
     _, counts = np.unique(game_numbers, return_counts=True)
     if len(counts) == len(hits):
         return len(hits)

@@ -214,13 +214,15 @@ def missing_win_label_results(results: Results) -> MissingEstimate:
 def true_label_share(results: Results) -> ClaimEstimate | MissingEstimate:
     """Return the share of true labels in the first data set.
 
-    The other data sets share positions with the first, so they cannot be pooled.
+    The other data sets share positions with the first, so they cannot be pooled. The positions of a
+    game count as the number of independent positions with the same standard error.
     """
-    counts = win_label_results(results, DEFECTIVE, ["true_labels", "distinct"])
+    names = ["true_labels", "distinct", "true_labels_trials"]
+    counts = win_label_results(results, DEFECTIVE, names)
     if not counts:
         return missing_win_label_results(results)
-    true, distinct = counts[0]
-    return BinomialEstimate(int(true), int(distinct))
+    true, distinct, trials = counts[0]
+    return BinomialEstimate(true / distinct * trials, trials)
 
 
 OWN, SHARED = "own networks", "the last run's network"
@@ -380,7 +382,7 @@ def _labelled(results: Results) -> Iterator[Block]:
             code: run_sample([100 * share for share, _ in shares],
                          [100 * sqrt(share * (1 - share) / count) for share, count in shares])
             for code in (RIGHT, DEFECTIVE)
-            if (shares := win_label_results(results, code, [name, "held_out"]))
+            if (shares := win_label_results(results, code, [name, f"{name}_trials"]))
         }
         for name, title in titles.items()
     }  # fmt: skip
@@ -392,5 +394,6 @@ def _labelled(results: Results) -> Iterator[Block]:
         draw_grouped_runs(groups, "Predicting win, draw or loss", "held-out positions, %"),
         "Accuracy of a small network trained on solved positions with either the published or the"
         " correct labels. At every scale it is smaller than the networks of [Clausen2021] and"
-        " trained with different settings, so only the limit of a perfect predictor is comparable.",
+        " trained with different settings, so only the limit of a perfect predictor is comparable."
+        " Error bars allow for the similarity of positions from one game.",
     )

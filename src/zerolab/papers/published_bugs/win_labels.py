@@ -11,6 +11,7 @@ from torch.nn.functional import cross_entropy
 
 from zerolab.evaluation.collecting import DatasetSettings
 from zerolab.evaluation.dataset import collect_in_memory
+from zerolab.evaluation.position_statistics import independent_trials
 from zerolab.networks.catalogue import NETWORKS, build_network
 from zerolab.networks.inference import limit_torch_threads
 from zerolab.oracles.solver import oracle_for
@@ -32,10 +33,14 @@ class _LabelledPositions(NamedTuple):
     """Results for the side to move under perfect play, int8[N]."""
     labels: NDArray[np.int8]
     """Training labels, int8[N]."""
+    game_numbers: NDArray[np.int64]
+    """Number of the game that contains the position, int64[N]."""
 
     def rows(self, rows: slice) -> _LabelledPositions:
         """Return a slice of the positions."""
-        return _LabelledPositions(self.planes[rows], self.outcomes[rows], self.labels[rows])
+        return _LabelledPositions(
+            self.planes[rows], self.outcomes[rows], self.labels[rows], self.game_numbers[rows]
+        )
 
 
 def learn_outcomes(
@@ -53,6 +58,8 @@ def learn_outcomes(
     - `held_out`: number of held-out positions.
     - `distinct`: number of distinct held-out positions.
     - `true_labels`: number of distinct held-out positions whose label is the true outcome.
+    - `on_labels_trials`, `on_outcomes_trials`, `ceiling_trials`, `true_labels_trials`: effective
+      number of positions behind each number, smaller because positions of a game are similar.
     """
     positions_with_labels = _collect(game, positions, bug, seed)
     held_out = round(_TEST_SHARE * len(positions_with_labels.outcomes))
@@ -62,12 +69,19 @@ def learn_outcomes(
     )
     with limit_torch_threads(1):
         predicted = _predictions(game, train, test, epochs, seed)
+    hits = {
+        "on_labels": predicted == _classes(test.labels),
+        "on_outcomes": predicted == _classes(test.outcomes),
+        "ceiling": test.labels == test.outcomes,
+    }
     return {
         "positions": float(len(positions_with_labels.outcomes)),
-        "on_labels": float((predicted == _classes(test.labels)).mean()),
-        "on_outcomes": float((predicted == _classes(test.outcomes)).mean()),
-        "ceiling": float((test.labels == test.outcomes).mean()),
         "held_out": float(held_out),
+        **{name: float(each.mean()) for name, each in hits.items()},
+        **{
+            f"{name}_trials": independent_trials(each, test.game_numbers)
+            for name, each in hits.items()
+        },
         **_distinct_counts(test),
     }
 
@@ -77,7 +91,11 @@ def _distinct_counts(test: _LabelledPositions) -> dict[str, float]:
     planes = test.planes.numpy().reshape(len(test.outcomes), -1)
     first = np.unique(planes, axis=0, return_index=True)[1]
     is_true = (test.labels == test.outcomes)[first]
-    return {"distinct": float(len(first)), "true_labels": float(is_true.sum())}
+    return {
+        "distinct": float(len(first)),
+        "true_labels": float(is_true.sum()),
+        "true_labels_trials": float(independent_trials(is_true, test.game_numbers[first])),
+    }
 
 
 def _collect(name: str, count: int, bug: bool, seed: int) -> _LabelledPositions:
@@ -88,7 +106,10 @@ def _collect(name: str, count: int, bug: bool, seed: int) -> _LabelledPositions:
     outcomes = np.sign(shuffled.position_values).astype(np.int8)
     labels = label_losses_as_draws(outcomes, shuffled.plies % 2 == 0) if bug else outcomes
     return _LabelledPositions(
-        torch.from_numpy(compiled_rules.encode_batch(game, shuffled.states)), outcomes, labels
+        torch.from_numpy(compiled_rules.encode_batch(game, shuffled.states)),
+        outcomes,
+        labels,
+        shuffled.game_numbers,
     )
 
 
