@@ -115,9 +115,8 @@ class Search:
     def work_counts(self) -> dict[str, int]:
         """Number of simulations so far, and number of leaves by the source of their values.
 
-        A leaf is evaluated, deduplicated (it equals an evaluated leaf of the same step), cached, or
-        terminal (its result is known). Evaluations of bare roots count as leaves, but not as
-        simulations. With proven values, `proven` is the number of proven nodes.
+        A leaf is evaluated, deduplicated (equal to another leaf of its step), cached, or terminal.
+        Bare roots count as leaves, but not as simulations. `proven` counts proven nodes, if any.
         """
         counts = dict(zip(WORK_COUNT_NAMES, map(int, self._search_state.work_counts), strict=True))
         if not self.settings.proven_values:
@@ -126,9 +125,8 @@ class Search:
 
     def set_root(self, trees: NDArray[np.int64], states: NDArray[np.uint64]) -> None:
         """Replace trees with bare roots; `states` are ongoing, uint64[n, words]."""
-        if len(trees) == 0:  # numba would compile the kernel again for the layout of no trees
-            return
-        roots.set_root(self.game, self._tree, trees, states)
+        if len(trees):  # numba would compile the kernel again for the layout of no trees
+            roots.set_root(self.game, self._tree, trees, states)
 
     def start_search(
         self,
