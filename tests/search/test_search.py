@@ -13,6 +13,7 @@ from zerolab.core import streams
 from zerolab.rules import compiled_rules, rules
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.position import Position
+from zerolab.rules.rules import ONGOING
 from zerolab.search import search as search_module
 from zerolab.search.evaluator import UniformEvaluator, new_evaluation_cache
 from zerolab.search.roots import choose_actions
@@ -131,6 +132,25 @@ def test_deduplication_and_cache_change_only_the_work(deduplicate, cache, leaves
     assert leaves == counts["simulations"] + 10  # including the bare roots
     if deduplicate or cache > 100:
         assert counts["evaluated"] < plain.work_counts["evaluated"]
+
+
+def test_means_of_many_simulations_are_exact():
+    """A position near a win, whose tree is small: unexpanded nodes are ends of games."""
+    (position,) = some_positions("connect_four:5x5", 1, plies=12)
+    search = run(
+        position.game, SearchSettings(simulations=300_000), UniformEvaluator(5), [position]
+    )
+    tree = search._tree
+    visits, outcomes = tree.visits[0], tree.outcome[0]
+    totals = np.zeros(tree.node_count[0])
+    for node in reversed(range(1, len(totals))):
+        if outcomes[node] != ONGOING:
+            totals[node] = float(outcomes[node]) * visits[node]
+        totals[tree.parent[0, node]] -= totals[node]
+    means = totals / np.maximum(visits[: len(totals)], 1)
+    assert means[0] > 0.9
+    assert (visits > 100_000).sum() > 1
+    assert tree.value[0, : len(means)] == pytest.approx(means, abs=1e-4)
 
 
 def test_empty_entries_of_the_cache_are_not_read(monkeypatch):

@@ -19,7 +19,7 @@ from zerolab.search.methods import (
 )
 from zerolab.search.root_rules import PuctRootRule, write_visits
 from zerolab.search.simulation_options import MOVE_WEIGHT_SCALE
-from zerolab.search.values import action_value, scalar_value, seen_from_parent
+from zerolab.search.values import action_value, moved_mean, scalar_value, seen_from_parent
 
 _COUNT, _TOTAL, _MEAN = 0, 1, 4
 _EXACT = np.float32(2**24)
@@ -94,7 +94,7 @@ def _add_rave_value(tree, b, node, action, value):
         _increment(tree, b, node, _TOTAL)
         mean = tree.statistics[b, child, _MEAN]
         count = tree.statistics[b, child, _COUNT]
-        tree.statistics[b, child, _MEAN] = mean + (value - mean) / count
+        tree.statistics[b, child, _MEAN] = moved_mean(mean, value - mean, count)
 
 
 @inlined

@@ -6,13 +6,33 @@ draw probability. At every node, the backup value is from the point of view of t
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from zerolab.core import streams
 from zerolab.core.compiled import CompiledInterface, inlined
 
 UTILITY_INTERFACE = CompiledInterface("utility")
+
+_LARGE_COUNT = 4096
+"""Number of values from which means are rounded at random, which smaller searches need not."""
+
+
+@inlined
+def moved_mean(mean, change, count):
+    """Return the float32 mean of `count` values in [-1, 1], one of which has changed the sum.
+
+    `change` / `count` is the difference to the mean before. Rounding to nearest would lose it if it
+    is small, so large counts round up or down at random, without a bias (docs/decisions/0015).
+    """
+    if count < _LARGE_COUNT or change == 0:
+        return mean + change / np.float32(count)
+    exact = np.float64(mean) + np.float64(change) / np.float64(count)
+    unit = math.ldexp(1.0, math.frexp(exact)[1] - 24)  # distance between float32 numbers
+    drawn = streams.uniform(np.uint64(count), np.int64((np.float64(mean) + 2.0) * 2.0**40))
+    return np.float32(exact + (drawn - 0.5) * unit)
 
 
 class ZeroSumUtility(NamedTuple):
@@ -113,11 +133,13 @@ class _ZeroSumUtilityRule:
 
     @staticmethod
     def update_mean(utility, tree, b, node, backup_value, visits):
-        tree.value[b, node] += (backup_value - tree.value[b, node]) / np.float32(visits)
+        mean = tree.value[b, node]
+        tree.value[b, node] = moved_mean(mean, backup_value - mean, visits)
 
     @staticmethod
     def replace_in_mean(utility, tree, b, node, previous, backup_value, visits):
-        tree.value[b, node] += (backup_value - previous) / np.float32(visits)
+        mean = tree.value[b, node]
+        tree.value[b, node] = moved_mean(mean, backup_value - previous, visits)
 
     @staticmethod
     def action_value(utility, tree, b, child):
@@ -166,16 +188,16 @@ class DrawValueUtilityRule:
 
     @staticmethod
     def update_mean(utility, tree, b, node, backup_value, visits):
-        tree.value[b, node] += (backup_value[0] - tree.value[b, node]) / np.float32(visits)
-        previous = tree.draw_probability[b, node] if visits > 1 else np.float32(0.0)
-        tree.draw_probability[b, node] = previous + (backup_value[1] - previous) / np.float32(
-            visits
-        )
+        mean = tree.value[b, node]
+        tree.value[b, node] = moved_mean(mean, backup_value[0] - mean, visits)
+        draws = tree.draw_probability[b, node] if visits > 1 else np.float32(0.0)
+        tree.draw_probability[b, node] = moved_mean(draws, backup_value[1] - draws, visits)
 
     @staticmethod
     def replace_in_mean(utility, tree, b, node, previous, backup_value, visits):
-        tree.value[b, node] += (backup_value[0] - previous[0]) / np.float32(visits)
-        tree.draw_probability[b, node] += (backup_value[1] - previous[1]) / np.float32(visits)
+        mean, draws = tree.value[b, node], tree.draw_probability[b, node]
+        tree.value[b, node] = moved_mean(mean, backup_value[0] - previous[0], visits)
+        tree.draw_probability[b, node] = moved_mean(draws, backup_value[1] - previous[1], visits)
 
     @staticmethod
     def action_value(utility, tree, b, child):
