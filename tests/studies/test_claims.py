@@ -184,6 +184,13 @@ def test_power_at_a_look_is_that_at_its_level(seeds):
     assert verdict.power == pytest.approx(found, abs=0.05)
 
 
+def test_tiny_level_of_an_early_look_has_no_detectable_effect():
+    """At 4 of 900 seeds, the level is about 1e-247."""
+    look = Look((TakenLook([0, 1, 2, 3], 900, []),), 4)
+    (verdict,) = judge_claims({claim(): StudentEstimate(5.0, 2.5, 3.0)}, look)
+    assert (verdict.power, verdict.detectable_effect) == (0.0, None)
+
+
 def test_spent_level_leaves_no_power():
     look = Look((TakenLook([0, 1], 2, [1.0, 1.0]),), 2)
     (verdict,) = judge_claims({claim(): StudentEstimate(5.0, 0.1, 5.0)}, look)

@@ -30,7 +30,7 @@ from zerolab.studies import ledger
 from zerolab.studies.design import Design, PlannedComputation, PlannedTournament
 from zerolab.studies.execution import StudyExecution
 from zerolab.studies.ledger import Ledger, merge_ledgers, read_ledger, write_ledger
-from zerolab.studies.looks import TakenLook, level_at_last_look, nominal_levels
+from zerolab.studies.looks import TakenLook, alpha_spent, level_at_last_look, nominal_levels
 from zerolab.studies.results import provenance, read_results, with_last_look
 from zerolab.studies.scheduler import Scheduler
 
@@ -153,7 +153,7 @@ def test_remaining_planned_seeds_complete_looks_at_merged_ledgers(folders):
     assert complete.looks == [*looks, TakenLook([100, 101, 102], 3, [])]
 
 
-def test_looks_do_not_depend_on_the_order_of_merging(folders):
+def test_spent_levels_stay_spent_in_any_order_of_merging(folders):
     """One ledger has spent the whole level, and two others a part of it."""
     header = read_ledger(folders["all"]).header
     ledgers = {
@@ -167,10 +167,22 @@ def test_looks_do_not_depend_on_the_order_of_merging(folders):
         pair = merge_ledgers({one: ledgers[one], two: ledgers[two]})
         nested = merge_ledgers({Path("pair"): pair, three: ledgers[three]})
         at_once = merge_ledgers({path: ledgers[path] for path in (one, two, three)})
-        for merged in (nested, at_once):
-            assert merged.looks[-1].merged_seed_shares == [1 / 3, 1 / 3, 1.0]
-            levels.add(level_at_last_look(0.05, merged.looks))
+        levels |= {level_at_last_look(0.05, each.looks) for each in (nested, at_once)}
     assert levels == {0.0}
+
+
+def test_ledgers_merged_in_two_steps_spend_at_most_the_level(folders):
+    """The look at the first two is a test as well, and its decisions are kept."""
+    header = read_ledger(folders["all"]).header
+    one, two, three = (
+        Ledger(header, seeds, [], 12, [TakenLook(seeds, 12, [])])
+        for seeds in ([0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11])
+    )
+    pair = merge_ledgers({Path("one"): one, Path("two"): two})
+    merged = merge_ledgers({Path("pair"): pair, Path("three"): three})
+    levels = [level_at_last_look(0.05, each.looks) for each in (pair, merged)]
+    assert min(levels) > 0.01
+    assert 3 * alpha_spent(0.05, 1 / 3) + sum(levels) <= 0.05
 
 
 def test_merging_in_any_order_keeps_the_same_looks(folders):

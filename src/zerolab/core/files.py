@@ -1,4 +1,4 @@
-"""Atomic writes and guarded reads."""
+"""Atomic writes, guarded reads, and JSON without NaN or infinity."""
 
 from __future__ import annotations
 

@@ -213,9 +213,9 @@ HEADS.add("action_values", ActionValuesHead)
 class ReplyHead(Head):
     """The search policy for the opponent's reply to the played move [Wu2019].
 
-    There is no target after the last move of a game, or if the reply was not fully searched: a
-    random move, or one after a quick search of `playout_cap`. The head teaches the trunk to
-    anticipate the opponent's plans.
+    The last position of a game has no target, nor does a position whose reply was not fully
+    searched: a random move, or one after a quick search of `playout_cap`. The head teaches the
+    trunk to anticipate the opponent's plans.
     """
 
     name: Literal["reply"] = "reply"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -17,10 +17,9 @@ from zerolab.report.document import Block, Heading, Paragraph, Picture
 from zerolab.report.interval_plots import draw_grouped_runs
 from zerolab.report.table import Cell, Column, Table
 from zerolab.rules.catalogue import parse_game
-from zerolab.studies.block_model import PerGameModels, fit_per_game_models
+from zerolab.studies.block_model import PerGameModels, fit_measure_models
 from zerolab.studies.claims import MissingEstimate
 from zerolab.studies.design import FactorLevel
-from zerolab.studies.finished_work import TrainedRun
 from zerolab.studies.results import Results
 from zerolab.studies.statistics import (
     POOLED_VARIANCE_NOTE,
@@ -121,31 +120,6 @@ def difference_due_to_plies(hard: AccuracyByPly, easy: AccuracyByPly) -> float |
     counts = [hard[ply][0] for ply in common]
     differences = [easy[ply][1] - hard[ply][1] for ply in common]
     return easy_mean - hard_mean - 2.0 * float(np.average(differences, weights=counts))
-
-
-def fit_measure_models(
-    results: Results,
-    parts: Sequence[str],
-    factor: str,
-    levels: Sequence[FactorLevel],
-    measure: Callable[[TrainedRun], float],
-) -> PerGameModels | MissingEstimate:
-    """Fit a model per part to a measure of the runs, with seeds as random blocks.
-
-    `levels` are the levels of `factor` to compare; all of them contribute to the estimate of the
-    variance.
-    """
-    values: dict[str, dict[Any, dict[Any, float]]] = {
-        part: {
-            level: {run.seed: measure(run) for run in results.runs_where(part, **{factor: level})}
-            for level in levels
-        }
-        for part in parts
-    }
-    for part, by_level in values.items():
-        if part not in results.design.part_names or not all(by_level.values()):
-            return MissingEstimate(results.unfinished_message(part) or f"no runs of {part}")
-    return fit_per_game_models(values)
 
 
 def fit_accuracy_model(

@@ -133,8 +133,8 @@ class ActionValuesFpu(NamedTuple):
     """Q(s, a) = the network's action value, the third head of [Clausen2021].
 
     The network needs the ``action_values`` head. Draws are assumed to be as likely as at the
-    parent. A child that loses all of its visits keeps the value of the search before, except for
-    the share of draws.
+    parent. A child that loses all of its visits keeps its Q from the previous search, except that
+    draws are assumed to be as likely as at the parent.
     """
 
 

@@ -17,15 +17,17 @@ from zerolab.core.compiled import CompiledInterface, inlined
 UTILITY_INTERFACE = CompiledInterface("utility")
 
 _LARGE_COUNT = 4096
-"""Number of values from which means are rounded at random, which smaller searches need not."""
+"""Means of at least this many values are rounded at random; for fewer, rounding to nearest is
+accurate enough."""
 
 
 @inlined
 def moved_mean(mean, change, count):
-    """Return the float32 mean of `count` values in [-1, 1], one of which has changed the sum.
+    """Return the float32 mean of `count` values in [-1, 1] after one was added or replaced.
 
-    `change` / `count` is the difference to the mean before. Rounding to nearest would lose it if it
-    is small, so large counts round up or down at random, without a bias (docs/decisions/0015).
+    `change` / `count` is the difference from the previous mean. Rounding to nearest would lose it
+    if it is small, so for large counts the mean is rounded up or down at random, practically
+    without a bias (docs/decisions/0015).
     """
     if count < _LARGE_COUNT or change == 0:
         return mean + change / np.float32(count)

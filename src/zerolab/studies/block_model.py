@@ -13,7 +13,7 @@ empirical Bayes [Smyth2004], which borrows degrees of freedom from all games.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, product
 from typing import Any, NamedTuple
@@ -22,7 +22,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from zerolab.report.table import Interval
+from zerolab.studies.claims import MissingEstimate
+from zerolab.studies.design import FactorLevel
+from zerolab.studies.finished_work import TrainedRun
 from zerolab.studies.joint_estimates import RelativeSpread, SpreadRatio
+from zerolab.studies.results import Results
 from zerolab.studies.statistics import SIGNIFICANCE_LEVEL, StudentEstimate, weighted_sum
 
 # Limits the block variance to about 10^6 error variances, because the inverse of the design loses
@@ -360,3 +364,28 @@ def relative_spread_within_blocks(values: NDArray[np.float64]) -> RelativeSpread
     # The variance of the numerator is that of the others plus `count` times that of the first.
     f = count * float((values[:, 0] - means).var(ddof=1)) / (squares / degrees_of_freedom)
     return RelativeSpread(SpreadRatio(math.sqrt(f), blocks - 1, degrees_of_freedom), count)
+
+
+def fit_measure_models(
+    results: Results,
+    parts: Sequence[str],
+    factor: str,
+    levels: Sequence[FactorLevel],
+    measure: Callable[[TrainedRun], float],
+) -> PerGameModels | MissingEstimate:
+    """Fit a model per part to a measure of the runs, with seeds as random blocks.
+
+    `levels` are the levels of `factor` to compare; all of them contribute to the estimate of the
+    variance.
+    """
+    values: dict[str, dict[Any, dict[Any, float]]] = {
+        part: {
+            level: {run.seed: measure(run) for run in results.runs_where(part, **{factor: level})}
+            for level in levels
+        }
+        for part in parts
+    }
+    for part, by_level in values.items():
+        if part not in results.design.part_names or not all(by_level.values()):
+            return MissingEstimate(results.unfinished_message(part) or f"no runs of {part}")
+    return fit_per_game_models(values)

@@ -226,10 +226,13 @@ def detectable_effect(estimate: ClaimEstimate, claim: Claim, level: float) -> fl
 
     For a claim of *above* or *below*, this is the smallest true difference from the threshold that
     is found with this probability; for the other relations, it is the smallest difference that is
-    excluded with this probability. Returns None if the error is unknown or `level` is 0.
+    excluded with this probability. Returns None if the error is unknown, or if `level` is 0 or too
+    small for any decision.
     """
     error, degrees_of_freedom = _error_and_degrees_of_freedom(estimate, claim)
-    if not math.isfinite(error) or not level:
+    if not math.isfinite(error):
+        return None
+    if not level or not math.isfinite(_critical(degrees_of_freedom, claim.direction, level)):
         return None
     return error * _detectable_distance(degrees_of_freedom, claim.direction, level)
 
@@ -280,13 +283,15 @@ def _critical(degrees_of_freedom: float, direction: Direction, level: float) -> 
     from scipy.special import stdtrit  # noqa: PLC0415  slow to import
 
     tail = level if direction == "equal to" else level / 2.0
-    return -float(stdtrit(degrees_of_freedom, tail))  # 1 - tail would be rounded
+    # 1 - tail would be rounded, and scipy returns inf instead of -inf for the smallest tails.
+    return abs(float(stdtrit(degrees_of_freedom, tail)))
 
 
 def _with_needs(verdict: Verdict, estimate: ClaimEstimate, level: float, look: Look) -> Verdict:
     """Add the seeds and core hours that would give an undecided claim a power of 80 %.
 
-    Shares of trials are left out: their trials come from single computations, not from seeds.
+    Shares of trials are left out: their trials come from one computation or tournament, so more
+    seeds add none.
     """
     error, degrees_of_freedom = _error_and_degrees_of_freedom(estimate, verdict.claim)
     known = math.isfinite(error) and look.seed_count and not look.untested_note

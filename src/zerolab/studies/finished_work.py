@@ -201,7 +201,7 @@ class PlayedTournament:
         does not add to their spread and is left out.
         """
         rating = self.final_rating(run)
-        if len(self.ratings) == 1:
+        if self.planned_tournaments[0].seed is None:
             return rating.standard_error
         ratings = self._ratings_with(rating.player)
         return ratings.elo_difference(rating.player, spec).standard_error

@@ -205,15 +205,22 @@ def _merged_looks(ledgers: Sequence[Ledger]) -> list[TakenLook]:
     looked = [ledger for ledger in ledgers if ledger.looks]
     if not looked:
         return []
-    # The order of the ledgers does not matter, nor how they were merged before.
+    # Ties are broken, so that the order of the ledgers does not matter.
     largest = max(looked, key=lambda ledger: (len(ledger.looks[-1].seeds), ledger.looks[-1].seeds))
     last = [ledger.looks[-1] for ledger in looked]
     if len(last) == 1:
         return list(largest.looks)
     seeds = sorted({seed for look in last for seed in look.seeds})
     planned_count = max(len(seeds), *(look.planned_seed_count for look in last))
-    spent = sorted(share for look in last for share in look.merged_seed_shares or [look.seed_share])
+    spent = sorted(share for ledger in looked for share in _spent_shares(ledger.looks))
     return [*largest.looks, TakenLook(seeds, planned_count, spent)]
+
+
+def _spent_shares(looks: Sequence[TakenLook]) -> list[float]:
+    """Return shares of seeds at which tests would spend at least the level that `looks` spent."""
+    merged = next((look.merged_seed_shares for look in reversed(looks)
+                   if look.merged_seed_shares), [])  # fmt: skip
+    return [*merged, looks[-1].seed_share]
 
 
 def _describe(header: LedgerHeader) -> str:

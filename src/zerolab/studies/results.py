@@ -185,9 +185,8 @@ def verdict_section(results: Results, verdicts: Sequence[Verdict]) -> list[Block
 def with_last_look(ledger: Ledger, design: Design) -> Ledger:
     """Return a ledger with a look at all planned seeds if all results are finished.
 
-    The ledger is returned unchanged if it already has this look, if the number of its seeds is not
-    the number planned, now and at its latest look.
-    `design` must cover all seeds of the ledger.
+    The ledger is returned unchanged if it already has this look, or if the number of its seeds is
+    not the number planned, now or at its latest look. `design` must cover all seeds of the ledger.
     """
     seeds = list(ledger.seeds)
     latest = ledger.looks[-1] if ledger.looks else TakenLook([], ledger.planned_seed_count, [])

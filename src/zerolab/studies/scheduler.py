@@ -103,8 +103,8 @@ class Scheduler:
     ) -> Failures:
         """Perform all remaining tasks, report to `on_progress`, and return the failures.
 
-        Raises UserError if the spec of an agent is invalid or not its agent's name, by which the
-        report would look for its games.
+        Raises UserError if an agent's spec is invalid or differs from the agent's name, under which
+        the report looks for its games.
         """
         for tournament in self._design.tournaments:
             _require_names_of_agents(tournament)

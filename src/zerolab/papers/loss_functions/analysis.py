@@ -154,15 +154,15 @@ def _training_elo(results: Results) -> Iterator[Block]:
 
 
 def _correlation(results: Results) -> Iterator[Block]:
-    """Yield the correlation between both kinds of Elo, and the largest observable correlation."""
+    """Yield the correlation between both kinds of Elo, observed and for perfect training Elo."""
     groups = _elos_by_loss(results)
     if isinstance(groups, MissingEstimate):
         return
     observed = fmean(rank_correlation(group) for group in groups)
     yield Paragraph(
         "The mean rank correlation between training Elo and tournament Elo over the runs of a loss"
-        f" is {observed:.2f}. Because both are measured with errors, it could be at most about"
-        f" {attainable_correlation(groups):.2f}."
+        f" is {observed:.2f}. Because both are measured with errors, it would be only about"
+        f" {attainable_correlation(groups):.2f} even if training Elo reflected the true strengths."
     )
 
 

@@ -26,9 +26,9 @@ from zerolab.papers.loss_functions.curve_claims import (
     part_title,
 )
 from zerolab.papers.loss_functions.study import LOSS_SYMBOLS, final_loss, last_training_elo
-from zerolab.papers.solved_accuracy import fit_accuracy_model, fit_measure_models
+from zerolab.papers.solved_accuracy import fit_accuracy_model
 from zerolab.report.claims import Claim, Direction
-from zerolab.studies.block_model import PerGameModels, ranked_lead
+from zerolab.studies.block_model import PerGameModels, fit_measure_models, ranked_lead
 from zerolab.studies.claims import MissingEstimate
 from zerolab.studies.finished_work import TrainedRun
 from zerolab.studies.joint_estimates import estimate_largest, estimate_smallest
