@@ -1,4 +1,7 @@
-"""Runs, tournaments and studies through the server, and run updates over a websocket."""
+"""Runs, tournaments and studies through the server, and run updates over a websocket.
+
+The tests stay in one file because they share trained runs and a tournament.
+"""
 
 from __future__ import annotations
 

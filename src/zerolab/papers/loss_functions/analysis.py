@@ -47,11 +47,12 @@ def loss_report(results: Results) -> Document:
         "which loss is best for networks of other sizes or after longer training, because a loss"
         " that learns slowly looks weak in short runs"
     )
+    elos_by_loss = _elos_by_loss(results)
     blocks: list[Block] = [
         *verdict_section(results, results.judge(loss_statistics)),
-        *_attainable_correlation_note(results),
+        *_attainable_correlation_note(elos_by_loss),
         *_tournaments(results),
-        *_training_elo(results),
+        *_training_elo(results, elos_by_loss),
         *accuracy_section(results, _part_titles(results), "loss", LOSS_SYMBOLS, "search"),
         *_losses(results),
         *_grid(results),
@@ -98,7 +99,9 @@ def _tournaments(results: Results) -> Iterator[Block]:
     yield elo_table("elo", "Tournament Elo above Random's by loss", groups, "game", "loss")
 
 
-def _training_elo(results: Results) -> Iterator[Block]:
+def _training_elo(
+    results: Results, elos_by_loss: list[list[RunElos]] | MissingEstimate
+) -> Iterator[Block]:
     trained = {
         part_title(part): {
             symbol: runs
@@ -150,12 +153,11 @@ def _training_elo(results: Results) -> Iterator[Block]:
         "Elo of the best network, for comparison with the tournament Elo above, on which the"
         f" paper's conclusions rest. {POOLED_VARIANCE_NOTE}",
     )
-    yield from _correlation(results)
+    yield from _correlation(elos_by_loss)
 
 
-def _correlation(results: Results) -> Iterator[Block]:
+def _correlation(groups: list[list[RunElos]] | MissingEstimate) -> Iterator[Block]:
     """Yield the correlation between both kinds of Elo, observed and for perfect training Elo."""
-    groups = _elos_by_loss(results)
     if isinstance(groups, MissingEstimate):
         return
     observed = fmean(rank_correlation(group) for group in groups)
@@ -166,12 +168,13 @@ def _correlation(results: Results) -> Iterator[Block]:
     )
 
 
-def _attainable_correlation_note(results: Results) -> Iterator[Block]:
+def _attainable_correlation_note(
+    groups: list[list[RunElos]] | MissingEstimate,
+) -> Iterator[Block]:
     """Yield a note on the claim about training Elo if its limit cannot be reached."""
-    groups, claim = _elos_by_loss(results), TRAINING_ELO_BIAS_CLAIM
     if isinstance(groups, MissingEstimate):
         return
-    attainable = attainable_correlation(groups)
+    attainable, claim = attainable_correlation(groups), TRAINING_ELO_BIAS_CLAIM
     if attainable < claim.threshold:
         yield Paragraph(
             "Even if training Elo reflected the true strengths of runs with the same loss, the"
