@@ -383,6 +383,18 @@ def test_incomplete_studies_report_missing_data():
     assert all(found[claim].reason for claim in missing)
 
 
+@pytest.mark.parametrize(("loss", "word"), [("sum", "does not hold"), ("value", "holds")])
+def test_on_a_single_board_the_sum_is_best_or_not(loss, word):
+    design = design_of(LossFunctionsStudy, "mini").restricted_to_parts(["gobang-6x6"])
+
+    def elo(planned):
+        return noise(planned) + 300.0 * (planned.factors["loss"] == loss)
+
+    results = made_up_results("mini", design, alike, elo)
+    assert analysis.loss_report(results).blocks
+    assert words(findings.loss_statistics(results))["sum-seldom-best"] == word
+
+
 def test_removed_runs_are_reported_as_missing_data():
     """Run folders can be deleted to save space, while ratings are kept."""
     full = losses_results(0.0, "mini", 3)

@@ -132,6 +132,11 @@ class TrainingContext:
         """The current iteration, counted from 1; in the final evaluation, the last iteration."""
         return self.progress.latest_iteration
 
+    @property
+    def trains_candidate(self) -> bool:
+        """False if the replay window has too few examples for batch norm."""
+        return len(self.window) > 1
+
     def is_over_after(self, iteration: int) -> bool:
         """Return True after the last iteration, and if all records so far meet the stop rule."""
         if iteration >= self.settings.iterations:

@@ -40,8 +40,8 @@ class LearnStage(Stage):
     name = "learn"
 
     def is_due(self, context: TrainingContext) -> bool:
-        """Return False if the replay window has too few examples for batch norm."""
-        return len(context.window) > 1
+        """Return True if the replay window has enough examples."""
+        return context.trains_candidate
 
     def execute(self, context: TrainingContext) -> Sequence[Record]:
         """Train and save the candidate."""
@@ -165,8 +165,8 @@ class GateStage(Stage):
     name = "gate"
 
     def is_due(self, context: TrainingContext) -> bool:
-        """Return False if the iteration trained no candidate."""
-        return len(context.window) > 1
+        """Return True if the iteration has trained a candidate."""
+        return context.trains_candidate
 
     def execute(self, context: TrainingContext) -> Sequence[Record]:
         """Play the candidate against the best network; an accepted candidate replaces it."""

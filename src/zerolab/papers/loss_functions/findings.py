@@ -246,7 +246,7 @@ def loss_statistics(results: Results) -> dict[Claim, ClaimEstimate | MissingEsti
         POLICY_BEST_GOBANG_6X6_CLAIM: lead("policy", "gobang-6x6"),
         POLICY_BEST_GOBANG_5X5_CLAIM: lead("policy", "gobang-5x5"),
         VALUE_MOSTLY_BEST_CLAIM: lead_on("value", boards, len(boards) // 2 + 1),
-        SUM_SELDOM_BEST_CLAIM: lead_on("sum", boards, len(boards) // 2),
+        SUM_SELDOM_BEST_CLAIM: lead_on("sum", boards, max(1, len(boards) // 2)),
         VALUE_TRAINING_ELO_CLAIM: lead_over_closest_rival(
             _fit(results, boards, last_training_elo), "value", _rivals("value"), ()
         ),
