@@ -102,7 +102,9 @@ def test_text_is_not_a_parquet_file(command, content, tmp_path, capsys):
     path.write_bytes(content)
     assert main([*command, str(path)]) == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert "is not a Parquet file: expected solved positions written by zerolab dataset" in line
+    assert (
+        "is not a Parquet file: expected a solved positions file written by zerolab dataset" in line
+    )
 
 
 def test_settings_without_effect_in_own_presets_are_named(tmp_path):

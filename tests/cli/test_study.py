@@ -179,7 +179,10 @@ def test_status_of_new_study_counts_all_games(capsys):
         (["tabel-5.1"], 'did you mean "table-5.1"?'),
         (["table-5.1", "--scale", "papre"], "papre"),
         (["table-5.1", "--ledger", "none"], "--ledger needs --output"),
-        (["table-5.1", "--ledger", "none", "--output", "out"], "expected study ledger written by"),
+        (
+            ["table-5.1", "--ledger", "none", "--output", "out"],
+            "expected a study ledger file written by",
+        ),
         (["table-5.1", "--ledger", "letter", "--output", "out"], "letter is not a Parquet file"),
         (["table-5.1", "--ledger", "a", "--ledger", "./a", "--output", "out"], "a file twice"),
         (

@@ -312,7 +312,7 @@ def test_files_of_other_iteration_kind_or_game_are_reported(folder, tmp_path):
     with pytest.raises(UserError, match=r"othello:4x4, iteration 0: expected .* iteration 1"):
         run.load_weights(1)
     shutil.copy(folder / "checkpoints" / "0001.optimizer.safetensors", run.weights_path(1))
-    with pytest.raises(UserError, match="optimizer state: expected weights"):
+    with pytest.raises(UserError, match='"optimizer state": expected "weights"'):
         run.load_weights(1)
     other = RunFolder.create(tmp_path / "other", CONFIG | {"game": "gobang:3x3:3"})
     shutil.copy(folder / "examples" / "0001.npz", other.path / "examples")

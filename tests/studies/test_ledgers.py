@@ -303,7 +303,7 @@ def changed_header(path, target, **changes):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"kind": "letters"}, 'has the content "letters": expected study ledger'),
+        ({"kind": "letters"}, 'contains "letters": expected "study ledger"'),
         ({"schema": 99}, "newer than the supported version"),
         ({"seeds": [5]}, "from 100 to 999"),
         ({"seeds": [101, 100]}, "repeated"),
@@ -365,7 +365,7 @@ def test_foreign_and_damaged_files_are_reported(folders, tmp_path):
     pq.write_table(pa.table({"x": [1]}), foreign)
     with pytest.raises(UserError, match="was not written by zerolab study"):
         read_ledger(foreign)
-    with pytest.raises(UserError, match="does not exist: expected study ledger"):
+    with pytest.raises(UserError, match="does not exist: expected a study ledger file"):
         read_ledger(tmp_path / "none.parquet")
     content = folders["two"].read_bytes()
     for position in range(0, len(content), len(content) // 40):

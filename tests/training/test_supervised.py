@@ -318,7 +318,7 @@ def test_invalid_settings_get_one_line_errors_and_create_no_run(
 
 def test_missing_and_small_files_are_refused(tmp_path, capsys):
     assert fit(tmp_path / "none.parquet", tmp_path / "run") == 2
-    assert "does not exist: expected solved positions" in capsys.readouterr().err
+    assert "does not exist: expected a solved positions file" in capsys.readouterr().err
     few = tmp_path / "few.parquet"
     make_dataset(GAME, 5, DatasetSettings(), few, make_oracle=exhaustive)
     assert fit(few, tmp_path / "run") == 2

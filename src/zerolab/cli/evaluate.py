@@ -118,21 +118,13 @@ def evaluate(
         unused = {"nodes": nodes, **({"games": games, "openings": openings} if positions else {})}
         _require_defaults(evaluate, unused, "here: expected --against perfect too")
     if figure is not None:
-        if against is not None and not positions:
-            raise UserError(
-                f"--figure {quoted(figure)} shows accuracy on solved positions, which --against"
-                " does not measure: expected --positions too"
-            )
-        check_figure_path(figure)
-        if len(positions) > 1:
-            raise UserError(
-                f"--figure {quoted(figure)} shows only one file: expected a single file of"
-                " positions"
-            )
+        _check_figure(figure, positions, measured=against is None or bool(positions))
     files = _read_files(positions, player, game)
     file_game = files[0].game if files else None
     agent = parse_agent(player, parse_game(game) if game is not None else file_game)
     check_opening_length(agent.game, openings)
+    if against is not None and is_solved_by_bitbully(agent.game):
+        _require_defaults(evaluate, {"nodes": nodes}, "with BitBully")
     result: dict[str, Any] = {"player": agent.name, "game": game_name(agent.game), "seed": seed}
     console = Console(quiet=json)
     console.print(f"{agent.name}, {result['game']}")
@@ -152,6 +144,19 @@ def evaluate(
         result["sets"] = _errors(console, agent, positions, files, seed, figure)
     if json:
         print_json(result)
+
+
+def _check_figure(figure: Path, positions: Sequence[Path], *, measured: bool) -> None:
+    if not measured:
+        raise UserError(
+            f"--figure {quoted(figure)} shows accuracy on solved positions, which --against does"
+            " not measure: expected --positions too"
+        )
+    check_figure_path(figure)
+    if len(positions) > 1:
+        raise UserError(
+            f"--figure {quoted(figure)} shows only one file: expected a single file of positions"
+        )
 
 
 def _read_files(
@@ -185,8 +190,6 @@ def _game_of(player: str) -> Game | None:
 def _against_perfect(
     console: Console, agent: Agent, nodes: int, games: int, openings: int, seed: int
 ) -> dict[str, Any]:
-    if is_solved_by_bitbully(agent.game):
-        _require_defaults(evaluate, {"nodes": nodes}, "with BitBully")
     oracle = oracle_for(agent.game, SolverBudget(nodes=nodes))
     with progress_bar("against perfect play", games, "games") as update:
         played, moves = play_against_perfect(

@@ -81,8 +81,7 @@ def load_arrays(path: Path, kind: str) -> tuple[NamedArrays, dict[str, Any]]:
         arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     if header.pop("digest", None) != _arrays_digest(header, arrays):
         raise damaged_file_error(path, "its digest does not match")
-    if header.get("kind") != kind:
-        raise UserError(f"{path} contains {header.get('kind')}: expected {kind}")
+    _check_kind(path, header, kind)
     return arrays, header
 
 
@@ -94,9 +93,15 @@ def read_digest(path: Path, kind: str) -> str:
     """
     with _open_safetensors(path) as file:
         header = _header(path, file.metadata() or {})
-    if header.get("kind") != kind:
-        raise UserError(f"{path} contains {header.get('kind')}: expected {kind}")
+    _check_kind(path, header, kind)
     return str(header.get("digest"))
+
+
+def _check_kind(path: Path, header: Mapping[str, Any], kind: str) -> None:
+    if header.get("kind") != kind:
+        raise UserError(
+            f"{quoted(path)} contains {quoted(header.get('kind'))}: expected {quoted(kind)}"
+        )
 
 
 @contextmanager

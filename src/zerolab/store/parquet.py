@@ -67,18 +67,18 @@ def read_table(
     check_valid_path(path)
     if not path.is_file():
         problem = "is not a file" if path.exists() else "does not exist"
-        raise UserError(f"{quoted(path)} {problem}: expected {kind} written by {written_by}")
+        raise UserError(f"{quoted(path)} {problem}: expected a {kind} file written by {written_by}")
     content = pa.py_buffer(read_bytes(path, max_bytes))
     if _MAGIC not in (bytes(content[: len(_MAGIC)]), bytes(content[-len(_MAGIC) :])):
         raise UserError(
-            f"{quoted(path)} is not a Parquet file: expected {kind} written by {written_by}"
+            f"{quoted(path)} is not a Parquet file: expected a {kind} file written by {written_by}"
         )
     with user_errors_on_read(path):
         try:
             with pq.ParquetFile(content, page_checksum_verification=True) as file:
                 header = _checked_header(path, file, kind, schema_version, written_by)
                 if not file.schema_arrow.equals(columns):
-                    raise damaged_file_error(path, f"its columns are not those of {kind}")
+                    raise damaged_file_error(path, f"its columns are not those of a {kind} file")
                 sizes = declared_sizes(memoryview(content))
                 if sizes.value_count > _FREE_VALUES + _VALUES_PER_BYTE * content.size:
                     raise damaged_file_error(path, f"it contains {sizes.value_count:,} values")
@@ -101,11 +101,11 @@ def _checked_header(
     header = dict(json.loads(metadata[_METADATA]))
     if isinstance(header.get("kind"), str) and header["kind"] != kind:
         raise UserError(
-            f"{quoted(path)} has the content {quoted(header['kind'])}: expected {kind} written by"
+            f"{quoted(path)} contains {quoted(header['kind'])}: expected {quoted(kind)} written by"
             f" {written_by}"
         )
     if header.get("kind") != kind:
-        raise damaged_file_error(path, f"its metadata is not that of {kind}")
+        raise damaged_file_error(path, f"its metadata is not that of a {kind} file")
     check_schema_version(path, header.get("schema"), schema_version)
     return header
 
