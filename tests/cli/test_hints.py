@@ -10,7 +10,7 @@ from zerolab.core.errors import UserError
 from zerolab.rules.catalogue import canonical_game_name, parse_game, registered_games
 from zerolab.studies.study import registered_studies
 from zerolab.studies.study_folder import STUDY_FOLDER_KIND
-from zerolab.training.configure import ineffective_preset_settings, resolve_settings
+from zerolab.training.configure import no_effect_preset_messages, resolve_settings
 
 
 @pytest.mark.parametrize(
@@ -111,14 +111,14 @@ def test_settings_without_effect_in_own_presets_are_named(tmp_path):
     preset = tmp_path / "own.toml"
     preset.write_text('[selfplay]\nmode = "continuous"\nepisodes = 20\n')
     settings = resolve_settings("gobang:3x3:3", str(preset))
-    (message,) = ineffective_preset_settings(settings, str(preset))
+    (message,) = no_effect_preset_messages(settings, str(preset))
     assert message.startswith(
         f'{preset}: selfplay.episodes has no effect with selfplay.mode = "continuous": expected '
     )
     preset.write_text("[selfplay]\nepisodes = 20\n")
     settings = resolve_settings("gobang:3x3:3", str(preset))
-    assert ineffective_preset_settings(settings, str(preset)) == []
-    assert ineffective_preset_settings(resolve_settings(None, "mini"), "mini") == []
+    assert no_effect_preset_messages(settings, str(preset)) == []
+    assert no_effect_preset_messages(resolve_settings(None, "mini"), "mini") == []
 
 
 def test_training_prints_settings_without_effect(tmp_path, monkeypatch, capsys):

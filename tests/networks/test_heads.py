@@ -139,6 +139,21 @@ def test_outcome_targets_agree_with_hand_computed_mixtures(outcome, root, weight
     assert probabilities[0] - probabilities[2] == pytest.approx(value)
 
 
+@pytest.mark.parametrize("name", HEADS)
+def test_heads_state_if_their_target_depends_on_the_search_weight(name):
+    facts = example_facts(
+        1, values=[1.0], draws=[0.0], root_values=[0.5], root_draws=[0.25], policies=[[0.5, 0.5]],
+        action_values=[[0.5, -0.5]], played_actions=[[1.0, 0.0]], replies=[[0.5, 0.5]],
+        features=[[0.5]],
+    )  # fmt: skip
+    head = HEADS[name]()
+    plain, mixed = (
+        head.compute_targets(facts, VISITS._replace(value_target_search_weight=weight))
+        for weight in (0.0, 0.5)
+    )
+    assert (not np.array_equal(plain, mixed, equal_nan=True)) == head.uses_search_weight
+
+
 def test_outcome_error_and_evaluator_outputs():
     logits = [[0.0, math.log(2), math.log(5)], [0.0, 0.0, 0.0]]  # 1/8, 2/8, 5/8
     errors, gradient = error_and_gradient("outcome", logits, [[0.0, 1.0, 0.0], [0.5, 0.0, 0.5]])

@@ -35,7 +35,10 @@ def test_run_waits_for_its_source(tmp_path):
     head = features_head(saved_settings(learner))
     assert head.source == Sourced().planned_design("smoke").runs[1].key
     assert (head.digest, head.width) == (stored.digest, 2 * 9)
-    assert learner.source_copy_path(FEATURE_NETWORK_FILE_NAME).read_bytes() == stored.content
+    assert (
+        learner.path_of_copy_from_source_run(FEATURE_NETWORK_FILE_NAME).read_bytes()
+        == stored.content
+    )
 
 
 def test_damaged_source_fails_only_runs_that_need_it(tmp_path):

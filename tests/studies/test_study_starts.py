@@ -77,8 +77,8 @@ def test_network_0_has_transferred_weights(finished_execution):
     assert start.source == scratch().key
     assert start.digest == source.weights_digest(source.progress.best)
     assert (start.iteration, start.game) == (source.progress.best, "gobang:3x3:3")
-    assert run.source_copy_path(START_NETWORK_FILE_NAME).is_file()
-    assert not run.source_copy_path(START_OPTIMIZER_FILE_NAME).exists()
+    assert run.path_of_copy_from_source_run(START_NETWORK_FILE_NAME).is_file()
+    assert not run.path_of_copy_from_source_run(START_OPTIMIZER_FILE_NAME).exists()
 
 
 def test_frozen_trunk_stays_that_of_the_source(finished_execution):
@@ -89,7 +89,7 @@ def test_frozen_trunk_stays_that_of_the_source(finished_execution):
 
 def test_full_transfer_within_a_game_includes_optimizer_state(finished_execution):
     source, run = opened(finished_execution, "scratch"), opened(finished_execution, "all")
-    assert run.source_copy_path(START_OPTIMIZER_FILE_NAME).is_file()
+    assert run.path_of_copy_from_source_run(START_OPTIMIZER_FILE_NAME).is_file()
     best = source.progress.best
     former, first = source.load_weights(best), run.load_weights(0)
     assert all(np.array_equal(former[name], first[name]) for name in former)

@@ -92,11 +92,11 @@ def test_run_records_its_source_network(trained):
     assert head.digest == small.weights_digest(2)
     assert (head.source, head.width, head.plies) == ("small", 18, (0, 2, 4))
     assert (
-        large.source_copy_path(inputs.FEATURE_NETWORK_FILE_NAME).read_bytes()
+        large.path_of_copy_from_source_run(inputs.FEATURE_NETWORK_FILE_NAME).read_bytes()
         == small.weights_path(2).read_bytes()
     )
     assert large.load_weights(3)["heads.features.head.output.weight"].shape == (3 * 18, 2 * 9)
-    assert not small.source_copy_path(inputs.FEATURE_NETWORK_FILE_NAME).exists()
+    assert not small.path_of_copy_from_source_run(inputs.FEATURE_NETWORK_FILE_NAME).exists()
 
 
 def test_iteration_without_examples_has_no_targets():
@@ -179,7 +179,7 @@ def test_source_of_a_run_cannot_change(trained, here):
             UserError, match=f"^network.heads.features.{change} differs from {former}"
         ):
             resume_settings(run, [HEADS, f"network.heads.features.{change.replace(' ', '')}"])
-    run.save_source_copy(
+    run.save_copy_from_source_run(
         inputs.FEATURE_NETWORK_FILE_NAME,
         RunFolder.open(here / "small").weights_path(1).read_bytes(),
     )

@@ -14,7 +14,7 @@ from zerolab.core.errors import UserError
 from zerolab.core.nested_tables import flatten
 from zerolab.core.processes import fork_server_context
 from zerolab.report.table import Interval
-from zerolab.training.configure import ineffective_preset_settings, resolve_settings
+from zerolab.training.configure import no_effect_preset_messages, resolve_settings
 from zerolab.tuning.search import work_on_trials
 from zerolab.tuning.space import Alternatives, Range, SearchSpace
 from zerolab.tuning.trials import TrialJournal, TrialStore
@@ -139,7 +139,7 @@ def test_presets_of_trials_contain_no_setting_without_effect(tmp_path):
     preset.write_text(chosen.trial_preset(chosen.space.corner_values(0), 3))
     assert "warm_start" not in preset.read_text()
     settings = resolve_settings(None, str(preset))
-    assert ineffective_preset_settings(settings, str(preset)) == []
+    assert no_effect_preset_messages(settings, str(preset)) == []
     trial = chosen.trial_settings(chosen.space.corner_values(0), 3)
     expected = dict(flatten(trial.model_dump()))
     for key, value in flatten(settings.model_dump()):

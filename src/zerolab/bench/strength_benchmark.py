@@ -172,7 +172,7 @@ class BenchmarkDisplay(NamedTuple):
 
     show_message: Callable[[str], None]
     """Function that displays a line of text."""
-    training_reporter: Callable[[], AbstractContextManager[Reporter]]
+    new_training_reporter: Callable[[], AbstractContextManager[Reporter]]
     """Function that creates a reporter for a training run."""
     progress_bar: Callable[[str, int, str], AbstractContextManager[ProgressCallback]]
     """Function that creates a progress bar from a title, a total and a unit."""
@@ -197,7 +197,7 @@ def run_strength_benchmark(
             for variant in settings.variants:
                 path = folder / "runs" / f"{variant}-{seed}"
                 display.show_message(f"{variant}, seed {seed}: {settings.hours:g} h")
-                with display.training_reporter() as reporter:
+                with display.new_training_reporter() as reporter:
                     train_for_hours(path, variant, seed, settings, reporter)
                 _measure(path, variant, seed, settings, positions, accuracy_log, display)
         curves = strength_report.strength_curves(accuracy_log.entries, all_settings)
@@ -250,11 +250,11 @@ def _positions(
         title = f"solving {settings.game}"
         with display.progress_bar(title, settings.positions, "positions") as update:
 
-            def report(collected: CollectionProgress) -> None:
+            def show_progress(collected: CollectionProgress) -> None:
                 update(collected.position_count, "")
 
             make_dataset(
-                game, settings.positions, dataset_settings, path, available_cores(), report
+                game, settings.positions, dataset_settings, path, available_cores(), show_progress
             )
     positions, _ = read_positions(path, game)
     return positions

@@ -236,7 +236,7 @@ def print_run_header(
 
 def finished_message(run: RunFolder, settings: TrainSettings) -> str:
     """Return the message for a finished run, including how to continue it if possible."""
-    done = run.progress.latest_iteration
+    done = run.progress.current_iteration
     message = f"{run.path}: already finished after {done} iteration{'s' * (done != 1)}"
     if done < settings.iterations:
         return f'{message} of {settings.iterations}, because of stop = "{settings.stop.name}"'

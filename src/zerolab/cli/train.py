@@ -206,9 +206,9 @@ class _StorageCopier:
 
 def _warn_of_preset(settings: TrainSettings, preset: str) -> None:
     """Print a line for each setting in the user's own preset file that has no effect."""
-    from zerolab.training.configure import ineffective_preset_settings
+    from zerolab.training.configure import no_effect_preset_messages
 
-    for message in ineffective_preset_settings(settings, preset):
+    for message in no_effect_preset_messages(settings, preset):
         print_lines(f"zerolab: {message}", error=True)
 
 

@@ -99,6 +99,7 @@ class ValueHead(Head):
     name: Literal["value"] = "value"
 
     evaluator_outputs: ClassVar[tuple[EvaluatorOutputName, ...]] = ("values",)
+    uses_search_weight: ClassVar[bool] = True
     prediction_meaning: ClassVar[str] = "expected outcome for the side to move, in [-1, 1]"
 
     def apply_activation(self, outputs: Tensor) -> Tensor:
@@ -135,6 +136,7 @@ class OutcomeHead(Head):
     """Weight of this head's error in the loss. [Clausen2021]: 0.01. [AlphaZeroArcade]: 1.5."""
 
     evaluator_outputs: ClassVar[tuple[EvaluatorOutputName, ...]] = ("values", "draws")
+    uses_search_weight: ClassVar[bool] = True
     prediction_meaning: ClassVar[str] = "logits of win, draw and loss for the side to move"
 
     def output_size(self, action_count: int) -> int:

@@ -70,6 +70,8 @@ class Head(VariantSettings):
     is_equivariant: ClassVar[bool] = True
     """True if a symmetry of the board maps the target of a position to the target of its image. A
     run with a head that is not equivariant uses positions only as they were played."""
+    uses_search_weight: ClassVar[bool] = False
+    """True if the target depends on `learn.value_target_search_weight`."""
     prediction_meaning: ClassVar[str] = ""
     """Meaning of the prediction, written into exported models."""
     fields_set_by_run: ClassVar[tuple[str, ...]] = ()

@@ -201,7 +201,7 @@ class RunProgress(Settings):
     """True if all stages, including the final evaluation, are finished."""
 
     @property
-    def latest_iteration(self) -> int:
+    def current_iteration(self) -> int:
         """Latest iteration begun, counted from 1; after the last iteration, that one."""
         return self.iteration - (self.stage == FINAL_STAGE_NAME)
 

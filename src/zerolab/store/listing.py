@@ -82,7 +82,7 @@ def summarise_run(path: Path) -> RunSummary:
     status = "finished" if progress.finished else "running" if run.is_locked else "stopped"
     game, preset = str(config.get("game", "")), str(config.get("preset", ""))
     return RunSummary(
-        str(path), game, preset, progress.latest_iteration, iterations, progress.stage, status,
+        str(path), game, preset, progress.current_iteration, iterations, progress.stage, status,
         progress.elo,
         _start_network(config.get("start")), _final_score_rates(metrics), _accuracy(metrics),
     )  # fmt: skip

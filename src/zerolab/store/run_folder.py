@@ -192,13 +192,13 @@ class RunFolder:
             make_folder(path.parent)
             write_bytes(path, content)
 
-    def source_copy_path(self, file_name: str) -> Path:
+    def path_of_copy_from_source_run(self, file_name: str) -> Path:
         """Return the path of the copy of a file from another run."""
         return self.path / file_name
 
-    def save_source_copy(self, file_name: str, content: bytes) -> None:
+    def save_copy_from_source_run(self, file_name: str, content: bytes) -> None:
         """Save a copy of another run's file, such as the network that a head learns to imitate."""
-        path = self.source_copy_path(file_name)
+        path = self.path_of_copy_from_source_run(file_name)
         with user_errors_on_read(path):
             is_saved = path.is_file() and path.read_bytes() == content
         if not is_saved:

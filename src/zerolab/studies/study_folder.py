@@ -145,7 +145,7 @@ class StudyFolder:
     def current_iteration(self, run: PlannedRun) -> int:
         """Return the current iteration of a run, counted from 1."""
         run_folder = self.open_run(run)
-        return run_folder.progress.latest_iteration if run_folder else 1
+        return run_folder.progress.current_iteration if run_folder else 1
 
     def finished_share(self, run: PlannedRun) -> float:
         """Return the fraction of a run's iterations completed; below 1 even for a finished run."""

@@ -140,7 +140,7 @@ class TrainTask:
             for file in map(Path, self.dataset_paths):
                 run.save_solved_positions(file.name, read_bytes(file, MAX_DATASET_BYTES))
             for name, content in self.source_files.items():
-                run.save_source_copy(name, content)
+                run.save_copy_from_source_run(name, content)
             Trainer(run, with_available_threads(settings)).train()
 
 

@@ -167,7 +167,7 @@ def resume_settings(
         except_for=CHANGEABLE_SETTINGS,
         note=f" (only these can change: {', '.join(CHANGEABLE_SETTINGS)})",
     )
-    begun = run.progress.latest_iteration
+    begun = run.progress.current_iteration
     if amended.iterations < begun:
         raise UserError(
             f"iterations = {amended.iterations}: expected at least {begun}, which the run has begun"
@@ -225,7 +225,7 @@ def require_effects(settings: TrainSettings, assignments: Sequence[Assignment]) 
             raise UserError(message)
 
 
-def ineffective_preset_settings(settings: TrainSettings, preset: str) -> list[str]:
+def no_effect_preset_messages(settings: TrainSettings, preset: str) -> list[str]:
     """Return a message for each setting that a user's preset file changes without effect.
 
     Installed presets are not checked: they contain settings for several modes.

@@ -130,7 +130,7 @@ class TrainingContext:
     @property
     def iteration(self) -> int:
         """The current iteration, counted from 1; in the final evaluation, the last iteration."""
-        return self.progress.latest_iteration
+        return self.progress.current_iteration
 
     @property
     def trains_candidate(self) -> bool:

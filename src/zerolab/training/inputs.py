@@ -197,7 +197,7 @@ def read_feature_network(
     head = features_head(settings)
     if head is None:
         return None
-    copy = None if run is None else run.source_copy_path(FEATURE_NETWORK_FILE_NAME)
+    copy = None if run is None else run.path_of_copy_from_source_run(FEATURE_NETWORK_FILE_NAME)
     is_copied = copy is not None and head.digest and copy.is_file()
     path = copy if copy is not None and is_copied else _feature_network_path(head, run)
     network_file = read_network_file(path)
@@ -362,10 +362,10 @@ class _Files(NamedTuple):
 
 def _copied_files(run: RunFolder | None) -> _Files | None:
     """Return the copies in a run folder, if any, from which the run starts."""
-    network = None if run is None else run.source_copy_path(START_NETWORK_FILE_NAME)
+    network = None if run is None else run.path_of_copy_from_source_run(START_NETWORK_FILE_NAME)
     if run is None or network is None or not network.is_file():
         return None
-    optimizer = run.source_copy_path(START_OPTIMIZER_FILE_NAME)
+    optimizer = run.path_of_copy_from_source_run(START_OPTIMIZER_FILE_NAME)
     return _Files(network, optimizer if optimizer.is_file() else None)
 
 

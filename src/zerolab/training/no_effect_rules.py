@@ -103,13 +103,10 @@ def _no_temperature_cause(settings: TrainSettings) -> str:
     return f'search.root = "gumbel" and {targets}' if has_noise else ""
 
 
-_HEADS_WITHOUT_SEARCH_WEIGHT = {"policy", "reply", "action_values", "plies_left", "features"}
-
-
 def _no_search_weight_cause(settings: TrainSettings) -> str:
-    loss = settings.learn.loss
-    trained = trained_heads(loss, settings.network.heads)
-    has_effect = not _HEADS_WITHOUT_SEARCH_WEIGHT.issuperset(trained)
+    loss, heads = settings.learn.loss, settings.network.heads
+    trained = trained_heads(loss, heads)
+    has_effect = any(head.uses_search_weight for head in heads if head.name in trained)
     return "" if has_effect else f"learn.loss = {quoted(loss.name)} and no trained outcome head"
 
 

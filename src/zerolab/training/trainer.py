@@ -170,7 +170,7 @@ class Trainer:
             context.update_progress(stage=self.stages[0].name)
             self._save_first_network()
         if context.inputs.feature_network is not None:
-            run.save_source_copy(
+            run.save_copy_from_source_run(
                 FEATURE_NETWORK_FILE_NAME, context.inputs.feature_network.network_file.content
             )
         run.prune()

@@ -64,7 +64,7 @@ class TrialDisplay(NamedTuple):
 
     show_message: Callable[[str], None]
     """Function that displays a line of text."""
-    training_reporter: Callable[[RunClock], AbstractContextManager[Reporter]]
+    new_training_reporter: Callable[[RunClock], AbstractContextManager[Reporter]]
     """Function that creates a reporter for a training run with a given clock."""
     progress_bar: ProgressBarFactory
 
@@ -133,7 +133,7 @@ def _train(run: RunFolder, claimed: ClaimedTrial, plan: TuningPlan, display: Tri
     with run.locked():
         for record in read_records(run):  # written by a stopped process
             check(record)
-        with display.training_reporter(RunClock.of_run(run, settings)) as reporter:
+        with display.new_training_reporter(RunClock.of_run(run, settings)) as reporter:
             Trainer(run, settings, reporter, check).train()
 
 
