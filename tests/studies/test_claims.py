@@ -87,8 +87,8 @@ def test_verdict_depends_on_value_p_and_direction(value, p, direction, word):
         (20.0, "below", "does not hold"),
     ],
 )
-def test_differences_smaller_than_worth_knowing_are_equal(value, direction, word):
-    """The standard error is 1.5 and the smallest effect worth knowing is 10."""
+def test_differences_smaller_than_the_effect_of_interest_are_equal(value, direction, word):
+    """The standard error is 1.5 and the smallest effect of interest is 10."""
     estimate = StudentEstimate(value, 1.5, 50.0)
     assert words({claim(direction=direction, smallest=10.0): estimate}) == {"better": word}
 
@@ -204,7 +204,7 @@ def test_spent_level_leaves_no_power():
      ("not below", 0.0, "holds"), ("equal to", 0.0, "holds")],
 )  # fmt: skip
 def test_power_is_the_rate_of_correct_decisions(direction, true_effect, word, runs):
-    """The smallest effect worth knowing is 15, and runs differ with a standard deviation of 10."""
+    """The smallest effect of interest is 15, and runs differ with a standard deviation of 10."""
     stated, random = claim(direction=direction, smallest=15.0), np.random.default_rng(2)
     exact = StudentEstimate(0.0, 10.0 / math.sqrt(runs), runs - 1)
     samples = map(estimate_mean, random.normal(true_effect, 10.0, (3000, runs)))
@@ -247,7 +247,7 @@ def test_small_p_values_without_a_verdict_are_explained():
 def test_wrong_verdicts_are_rare_in_simulated_studies(true_effect):
     """At most 5 % of families have any wrong verdict; the margin is three standard deviations.
 
-    A family has six claims with equal true effects: none, or exactly the smallest worth knowing.
+    A family has six claims with equal true effects: none, or the smallest effect of interest.
     """
     random = np.random.default_rng(1)
     wrong, families = 0, 400

@@ -107,10 +107,8 @@ def test_verdicts_at_two_scales(tmp_path):
         "2 published findings, of which 1 are primary. Verdicts on the primary ones: holds 0,"
     ) in text
     assert "1 questions of our own, with the source zerolab, of which 0 are primary" in text
-    assert "rows that repeat a finding of another study: 1. Such" in text
-    assert (
-        "| worth knowing | primary | verdict at mini | found at mini | p (Holm) at mini |" in text
-    )
+    assert "Findings repeated from another study (1) count" in text
+    assert "| smallest effect of interest | primary | verdict at mini | found at mini |" in text
     assert "not measured yet" in text
     assert html_page(page, {}).count("equal within 1<") == 1
 

@@ -143,6 +143,11 @@ def test_curves_agree_with_metrics(client, folder):
     assert memory[0] > 20  # MiB, at least an interpreter with torch
     hours = get(client, "/runs/curves", run="runs/one", x="hours")["runs/one"]
     ends = list(accumulate(each.wall_seconds / 3600 for each in records))
+    last_of_iterations = {each.iteration: end for end, each in zip(ends, records, strict=True)}
+    (memory,) = [each for each in hours if each["key"] == "memory"]
+    assert [x for x, _ in memory["series"][0]["points"]] == pytest.approx(
+        list(last_of_iterations.values())
+    )
     (loss,) = [each for each in hours if each["key"] == "loss"]
     assert [x for x, _ in loss["series"][0]["points"]] == pytest.approx(
         [x for x, each in zip(ends, records, strict=True) if isinstance(each, LearnRecord)]

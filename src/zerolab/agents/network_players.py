@@ -148,7 +148,7 @@ class SearchPlayer:
         return self.search.choose(slots, self._keys[slots], self.is_sampled(slots))
 
     def is_sampled(self, slots: Slots) -> NDArray[np.bool_]:
-        """Return, for each slot, whether to sample the next move by the move weights, bool[n]."""
+        """Return, for each slot, whether to sample the next move from the move weights, bool[n]."""
         return self._plies[slots] < self._temperature_plies
 
     def advance(self, slots: Slots, actions: Actions) -> None:

@@ -218,7 +218,7 @@ class _Run(AgentKind):
 def run_spec(text: str) -> str:
     """Return a spec of the run or network named by a path, such as ``runs/demo@12``.
 
-    ``mcts:9`` would name MCTS, so the spec of a run in this folder is ``run:mcts:9``.
+    ``mcts:9`` would name MCTS, so the spec of a run in a folder named mcts:9 is ``run:mcts:9``.
     """
     is_ambiguous = text.startswith("-") or text.partition(":")[0] in AGENT_KINDS
     return f"{RUN_MARK}{text}" if is_ambiguous else text

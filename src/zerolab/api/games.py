@@ -95,9 +95,9 @@ def play_sprt(
 ) -> TestedMatch:
     """Play until a sequential test decides whether `a` leads `b` by `elo1` or only by `elo0` Elo.
 
-    Each of the two wrong decisions has a probability of 5 %. At most `games` games are played. See
-    `play_match` for the other arguments. Raises UserError in the same cases, and also for invalid
-    bounds and for deterministic agents without openings.
+    Each of the two wrong decisions has a probability of about 5 %. At most `games` games are
+    played. See `play_match` for the other arguments. Raises UserError in the same cases, and also
+    for invalid bounds and for deterministic agents without openings.
     """
     require_callable("progress", progress)
     for name, value in (("elo0", elo0), ("elo1", elo1)):
@@ -162,8 +162,9 @@ def rate(
 
     A game can also be a tuple (first player, second player, result), where the result is 1, 0 or -1
     for the first player. Repeated games widen intervals if their moves are known. The parameters
-    `advantage` and `draw_elo`, in Elo, are fitted unless given. Raises UserError for invalid games,
-    an empty list, or groups of players that have not played each other.
+    `advantage` and `draw_elo`, in Elo on the scale of the model, are fitted unless given. Raises
+    UserError for invalid games, an empty list, or groups of players that have not played each
+    other.
     """
     if isinstance(games, str) or not isinstance(games, Iterable):
         raise UserError(f"games = {quoted(games)}: expected a list of games")

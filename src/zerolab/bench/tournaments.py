@@ -39,7 +39,7 @@ _SAMPLED_PLIES = 14  # the default of self-play, so that games are similar
 
 
 def measure_tournament(rounds: int) -> Iterator[BenchmarkResult]:
-    """Compare a tournament with self-play, first without deduplication and a cache, then with."""
+    """Compare a tournament with self-play, without deduplication and cache, then with both."""
     evaluators = [untrained_evaluator(_GAME_NAME, _NETWORK, seed) for seed in range(_NETWORKS)]
     for saving in (False, True):
         cache = {} if saving else {"cache": 0}
@@ -233,7 +233,7 @@ def measure_cluster(rounds: int) -> Iterator[BenchmarkResult]:
 
 
 def _measure_sizes() -> Iterator[BenchmarkResult]:
-    """Measure the bytes sent for the network, and for the examples per position."""
+    """Measure the size of a sent network, and the bytes sent per position for the examples."""
     evaluator = untrained_evaluator(_GAME_NAME, _NETWORK)
     settings = SelfPlaySettings(episodes=64)
     played = play_episodes(parse_game(_GAME_NAME), settings, _CLUSTER_SEARCH, evaluator, 0, 0)

@@ -46,7 +46,7 @@ _grace_periods = [0.0]  # in seconds; the last entry applies
 
 @contextmanager
 def grace_period(seconds: float) -> Iterator[None]:
-    """Give work that handles signals itself `seconds` to stop after the first signal."""
+    """Allow work with its own signal handling `seconds` to stop after the first signal."""
     _grace_periods.append(seconds)
     try:
         yield

@@ -297,7 +297,10 @@ _PLY_LIMIT = 1 << 15  # plies are stored as int16
 
 
 class DatasetSettings(Settings):
-    """Settings of a data set; a game's positions depend only on these and on the game's number."""
+    """Settings of a data set, which with a game's number determine its positions.
+
+    `collect_positions` states the exception.
+    """
 
     seed: int = Field(default=0, ge=0, lt=1 << 63)
     """Seed of all random streams."""

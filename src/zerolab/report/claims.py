@@ -12,8 +12,8 @@ from zerolab.report.table import P_VALUE_FORMAT, Cell, Column, Interval, Table
 Direction = Literal["above", "below", "equal to", "not below", "not above"]
 """Relation between the true statistic and the threshold of a claim.
 
-A statistic is *equal to* the threshold if it differs by less than the smallest effect worth
-knowing, and *not below* or *not above* it if it is on the wrong side by at most that effect."""
+A statistic is *equal to* the threshold if it differs by less than the smallest effect of
+interest, and *not below* or *not above* it if it is on the wrong side by at most that effect."""
 
 VerdictWord = Literal["holds", "does not hold", "equal", "undecided", "no data"]
 
@@ -34,9 +34,9 @@ class Claim:
     threshold: float
     """Value with which the claim compares the statistic."""
     direction: Direction
-    """Relation to the threshold for which the claim holds."""
+    """Relation of the statistic to the threshold that the claim asserts."""
     smallest_effect: float
-    """Smallest difference from the threshold that is worth knowing, above 0."""
+    """Smallest difference from the threshold that is of interest, above 0."""
     gatekeeper: str = ""
     """Key of the primary claim that must be decided before this claim is tested; empty for a
     primary claim."""
@@ -163,8 +163,8 @@ class ClaimTable:
         columns: list[str | Column] = [
             "key", "claim", "source", "statistic", "claimed", "primary", "found",
             Column("p", P_VALUE_FORMAT), Column("adjusted p", P_VALUE_FORMAT), "verdict", "note",
-            Column("worth knowing", "g"), Column("power to decide it", ".0%"),
-            Column("effect decided with power 80 %", ".2g"), "seeds needed",
+            Column("smallest effect of interest", "g"), Column("power", ".0%"),
+            Column("effect detectable with 80 % power", ".2g"), "seeds needed",
             Column("core hours needed", ".3g"),
         ]  # fmt: skip
         rows: list[list[Cell]] = [

@@ -88,7 +88,7 @@ def _ranges(numbers: Iterable[int]) -> str:
         else:
             ranges.append([number])
     if len(ranges) > _MAX_RANGES:
-        return f"{len(distinct)} between {distinct[0]} and {distinct[-1]}"
+        return f"{distinct[0]} to {distinct[-1]} ({len(distinct)} of them)"
     texts = (f"{each[0]} to {each[-1]}" if len(each) > 1 else str(each[0]) for each in ranges)
     return ", ".join(texts) or "none"
 

@@ -162,7 +162,7 @@ def _group_legend_handles(
 
 _ROW, _ROW_WITH_RUNS = 0.34, 0.62  # inches
 _LETTER = 0.075
-_RUN_OFFSETS = (0.15, 0.37)  # ends of the range of runs below the estimate, in rows
+_RUN_OFFSETS = (0.15, 0.37)  # range of the dots for runs below the estimate, in row heights
 
 
 class IntervalRow(NamedTuple):
@@ -173,7 +173,7 @@ class IntervalRow(NamedTuple):
     run_values: Sequence[float] = ()
     """Values of the individual runs, if they are on the same scale as the estimate."""
     standard_errors: Sequence[float] = ()
-    """Standard error of measuring the value of each run; empty if the values are exact."""
+    """Standard error of each run's measured value; empty if the values are exact."""
 
 
 def draw_intervals(

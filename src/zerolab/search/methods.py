@@ -202,7 +202,7 @@ def empty_root_rule_state(rule: Any, trees: int, actions: int) -> Any:
 
 @ROOT_RULE_INTERFACE.declare
 def plans_ahead(rule: Any) -> bool:
-    """Return whether the rule plans all simulations in advance from a bare root.
+    """Return whether the rule plans all simulations in advance from an unexpanded root.
 
     Such a rule also adds its own noise.
     """

@@ -31,7 +31,7 @@ class GumbelRoot(NamedTuple):
     the logarithm of the prior [Danihelka2022, Algorithms 1 and 2]. The move with the highest score
     among the most visited actions is played; in searches without noise, sampled moves follow the
     policy instead. Policies are softmax(logits + sigma(completed Q)), where unvisited actions have
-    the value v_mix [Danihelka2022, Eq. 33]. Searches start from bare roots, so
+    the value v_mix [Danihelka2022, Eq. 33]. Searches start from unexpanded roots, so
     trees are not kept between moves, even with `reuse_tree`. Below the root, the selection rule
     applies.
 

@@ -37,7 +37,7 @@ _DROPPED = -2
 
 @kernel
 def set_root(game, tree, trees, states):
-    """Replace each of n trees with a bare root; `states` is uint64[n, words]."""
+    """Replace each of n trees with an unexpanded root; `states` is uint64[n, words]."""
     for i in range(trees.shape[0]):
         _set_root(game, tree, trees[i], states[i])
 

@@ -124,7 +124,7 @@ class Search:
         return counts
 
     def set_root(self, trees: NDArray[np.int64], states: NDArray[np.uint64]) -> None:
-        """Replace trees with bare roots; `states` are ongoing, uint64[n, words]."""
+        """Replace trees with unexpanded roots; `states` are ongoing, uint64[n, words]."""
         if len(trees):  # numba would compile the kernel again for the layout of no trees
             roots.set_root(self.game, self._tree, trees, states)
 

@@ -124,7 +124,7 @@ def gather_trees(tree, search_state, begin, end, workspace):
 
 @inlined
 def descend(methods, tree, search_state, workspace, options, begin, end):
-    """Descend along the best children to unexpanded nodes in trees `begin` to `end` - 1.
+    """Descend along the best children to unexpanded or proven nodes in trees `begin` to `end` - 1.
 
     While other trees take their turns, the next nodes of a tree are prefetched.
     """
@@ -239,7 +239,8 @@ def backup(methods, tree, search_state, b, leaf, backup_value, playout_moves, wa
     """Add a backup value to the mean of every node on the path to the root.
 
     At each node, the value is converted to the point of view of the side to move. Returns the
-    number of simulations: 1, or 0 for the evaluation of a bare root, which is not a simulation.
+    number of simulations: 1, or 0 for the evaluation of an unexpanded root, which is not a
+    simulation.
     """
     node = leaf
     child = -1
@@ -267,10 +268,10 @@ def expand_and_backup_leaf(
 ):
     """Expand an evaluated node and back up its value; return the result of `backup`.
 
-    The leaf evaluator provides the value. A bare root keeps the value of the evaluator, so that N
-    simulations of plain MCTS use N playouts. The leaf evaluator is called at bare roots too, but
-    its result is ignored: a branch around the call would make all simulations up to two thirds
-    slower (docs/decisions/0010).
+    The leaf evaluator provides the value. An unexpanded root keeps the value of the evaluator, so
+    that N simulations of plain MCTS use N playouts. The leaf evaluator is called at unexpanded
+    roots too, but its result is ignored: a branch around the call would make all simulations up to
+    two thirds slower (docs/decisions/0010).
     """
     priors, evaluator_value, draw = evaluation
     playout_moves = workspace.playout_moves

@@ -2,7 +2,7 @@
 
 Claims are constants. A threshold chosen after seeing the data would be meaningless, so claims are
 fixed before the runs that test them; docs/decisions/0079 lists the exceptions. Each claim also
-states the smallest effect worth knowing, so a study can conclude that two methods are equal, and a
+states the smallest effect of interest, so a study can conclude that two methods are equal, and a
 report can state how large a study would have to be.
 
 The primary claims of a study form one family. A secondary claim, for example about a single game,
@@ -204,10 +204,10 @@ def _decision(p_values: Mapping[VerdictWord, float], level: float) -> VerdictWor
 
 
 def power(estimate: ClaimEstimate, claim: Claim, level: float) -> float | None:
-    """Return the probability of a correct decision if the true effect is barely worth knowing.
+    """Return the probability of a correct decision if the true effect is the smallest of interest.
 
     For a claim of *above* or *below*, the true statistic differs from the threshold by the smallest
-    effect worth knowing; for the other relations it equals the threshold. The test is two-sided and
+    effect of interest; for the other relations it equals the threshold. The test is two-sided and
     has significance level `level`, except that equality is decided by two one-sided tests. The
     variability is taken from the estimate. Returns None if it is unknown.
     """
@@ -222,7 +222,7 @@ def power(estimate: ClaimEstimate, claim: Claim, level: float) -> float | None:
 
 
 def detectable_effect(estimate: ClaimEstimate, claim: Claim, level: float) -> float | None:
-    """Return the smallest effect worth knowing that would give a power of 80 %.
+    """Return the smallest effect of interest that would give a power of 80 %.
 
     For a claim of *above* or *below*, this is the smallest true difference from the threshold that
     is found with this probability; for the other relations, it is the smallest difference that is

@@ -22,7 +22,7 @@ _MAX_MEMORABLE = 10
 _COUNTED: Mapping[VerdictWord, str] = {
     "holds": "holds",
     "does not hold": "does not hold",
-    "equal": "equal within the smallest effect worth knowing",
+    "equal": "equal within the smallest effect of interest",
     "undecided": "undecided",
     "no data": "not measured yet",
 }
@@ -149,10 +149,10 @@ def findings_document(
         " for the number of findings tested together, so the interval of an undecided finding can"
         " lie beyond its threshold. The power is the probability that this number of runs decides"
         " a finding if the true statistic differs from the threshold by the number in the column"
-        " titled worth knowing or, for findings of equality and of no loss or gain, equals the"
-        " threshold. In brackets is the effect for which the power would be 80 %. Larger effects"
-        " can be found even with a low power. The smallest of several differences is biased"
-        " downwards and the largest upwards; their tests are not biased.",
+        " titled smallest effect of interest or, for findings of equality and of no loss or gain,"
+        " equals the threshold. The effect for which the power would be 80 % is given in brackets."
+        " Even where the power is low, much larger effects can be detected. The smallest of several"
+        " differences is biased downwards and the largest upwards; their tests are not biased.",
         blocks,
         provenance(_all_results(judged)),
     )
@@ -200,8 +200,8 @@ def _summary(studies: Sequence[JudgedStudy]) -> str:
         f"{len(published)} published findings, of which {counts.total()} are primary. Verdicts on"
         f" the primary ones: {parts}. The tables also have {len(ours)} questions of our own, with"
         f" the source zerolab, of which {sum(claim.is_primary for claim in ours)} are primary."
-        f" Number of rows that repeat a finding of another study: {repeated}. Such a finding counts"
-        " once here, with the verdict that has the greater power."
+        f" Findings repeated from another study ({repeated}) count once here, with the verdict that"
+        " has the greater power."
     )
 
 
@@ -246,7 +246,8 @@ def _sentence(verdict: Verdict, judged: JudgedScale, scale: Scale) -> str:
 def _table(judged: JudgedStudy, link: FigureLinker) -> Table:
     """Return a table with a row for each finding of a study and the verdict at each scale."""
     columns: list[str | Column] = [
-        "finding", "source", "statistic", "claimed", Column("worth knowing", "g"), "primary"
+        "finding", "source", "statistic", "claimed", Column("smallest effect of interest", "g"),
+        "primary",
     ]  # fmt: skip
     for scale in judged.scales:
         columns += [

@@ -53,7 +53,7 @@ class TakenLook(NamedTuple):
 def parse_looks(tables: Any, seeds: Sequence[int]) -> list[TakenLook]:
     """Parse the looks in a file; raise one of the `DECODING_ERRORS` if they are invalid.
 
-    Each look must include the seeds of the previous look, and `seeds` those of all looks.
+    Each look must add seeds to those of the previous look, and `seeds` those of all looks.
     """
     looks = [
         TakenLook(
@@ -65,7 +65,7 @@ def parse_looks(tables: Any, seeds: Sequence[int]) -> list[TakenLook]:
     ]
     for earlier, later in pairwise([[], *(look.seeds for look in looks)]):
         if not set(earlier) < set(later):
-            raise ValueError("a look does not include the one before")
+            raise ValueError("a look does not add seeds to the previous one")
     if looks and not set(looks[-1].seeds) <= set(seeds):
         raise ValueError("a look includes seeds that are not planned")
     shares = [share for look in looks for share in (look.seed_share, *look.merged_seed_shares)]
@@ -78,8 +78,8 @@ def level_at_last_look(level: float, looks: Sequence[TakenLook]) -> float:
     """Return the significance level of a two-sided test at the last of `looks`.
 
     For a look at merged ledgers, the level spent up to their last looks is subtracted. Later looks
-    get what remains after it, without the gain from the correlation between looks: how the ledgers'
-    own looks correlate is unknown.
+    may spend only what remains. They do not benefit from the correlation between looks, because
+    that between the ledgers' own looks is unknown.
     """
     *earlier, last = looks
     if not any(look.merged_seed_shares for look in looks):

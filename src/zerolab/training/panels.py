@@ -254,7 +254,8 @@ def _distinct(placed: Sequence[_Placed]) -> Panel:
 
 def _memory(placed: Sequence[_Placed]) -> Panel:
     """Return the peak memory so far, after the last stage of each iteration."""
-    last = {x: record.wall_memory for x, record in placed}
+    ends = {record.iteration: x for x, record in placed}
+    last = {ends[record.iteration]: record.wall_memory for _, record in placed}
     title = "Peak memory so far"
     series = [Series(name=title.lower(), points=list(last.items()))]
     return Panel(key="memory", title=title, unit="MiB", series=series)

@@ -116,7 +116,7 @@ class SelfPlayRecord(Record):
     """Positions searched by the search service for the remaining requests."""
     resignations: dict[str, float] | None = None
     """Numbers of games: `resigned` ended in a resignation, `played_on` continued although a player
-    would have resigned, and `false` are those of `played_on` that this player did not lose.
+    would have resigned, and `false` counts those of `played_on` that this player did not lose.
     `false_rate` is `false` / `played_on`, if defined. Absent without `selfplay.resignation`."""
     warm_start_weight: Share | None = None
     """Weight of the warm start in this iteration; absent without a warm start."""

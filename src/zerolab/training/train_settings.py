@@ -128,7 +128,7 @@ class TrainSettings(Settings):
     stop: Annotated[variant_annotation(STOP_RULES), BeforeValidator(expand_hours)] = Field(  # type: ignore[valid-type]
         default_factory=STOP_RULES["never"]
     )
-    """Rule that ends a run before its last iteration; a time such as 1.5h is a number of hours.
+    """Rule that ends a run before its last iteration. `1.5h` sets a limit of 1.5 hours.
     [Clausen2021]: no_gain."""
     final_evaluation: FinalEvaluationSettings = FinalEvaluationSettings()
     """Games against baseline opponents after training."""

@@ -118,7 +118,7 @@ JOURNAL_FILE_NAME = "journal.jsonl"
 _NAME = "tuning"
 _LOCK_TIMEOUT = 60.0  # seconds; locks are held for a fraction of a second
 _MIN_COMPLETE = 5  # number of complete trials before pruning begins
-_EXEMPT_SHARE = 0.25  # share of a trial before which it is not pruned
+_EXEMPT_SHARE = 0.25  # a trial is not pruned until this share of it is complete
 _REFUSED = "refused"
 
 
@@ -288,8 +288,8 @@ class TrialStore:
     def _suggest(self, number: int, trial: Trial) -> TrialValues:
         """Return the values of a trial, drawing those that were not drawn before.
 
-        Each value has a separate random stream, so it depends neither on which process draws it nor
-        on when an earlier process was killed.
+        Each value has a separate random stream, so it depends on the complete trials, but not on
+        which process draws it, nor on the values that a killed process drew before.
         """
 
         def before_draw(key: str) -> None:

@@ -44,8 +44,8 @@ _PUBLISHED_EASY = {BASELINE: 94.6, EXTENDED: 95.3}
 
 EASY_POSITIONS_EASIER_CLAIM = Claim(
     "easy-positions-are-easier",
-    "Positions from games with 50 % random moves are also harder for networks that learnt by"
-    " self-play than those from games with 10 %.",
+    "For networks trained by self-play, too, positions from games with 50 % random moves are harder"
+    " than positions from games with 10 %.",
     "zerolab, on [Clausen2021, section 3.2]",
     "strong accuracy of search on easy positions (10 %) minus that on hard ones (50 %), mean over"
     " the final networks of the baseline and the extended version, by seed",
@@ -112,7 +112,7 @@ DROP_RECOVERY_CLAIM = Claim(
     "The drops in accuracy after steps to a larger network are temporary.",
     "[Clausen2021, Fig. 11]",
     "strong accuracy of search before the next growth, or at the end, minus that before a growth,"
-    " smallest over the growth steps",
+    " minimum over the growth steps",
     0.0,
     "not below",
     0.01,

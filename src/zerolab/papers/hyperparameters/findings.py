@@ -65,7 +65,7 @@ TIME_SENSITIVE_CLAIM = Claim(
     "Larger values of I, E, m, rs, ep and n cost more training time, and larger batches (bs) less"
     " (according to the text, ep makes no significant difference).",
     "[Wang2020a, Table 3]",
-    f"smallest of seven exponents b in time ~ value^b, with the sign reversed for bs, {_FIT}",
+    f"minimum of seven exponents b in time ~ value^b, with the sign reversed for bs, {_FIT}",
     0.0,
     "above",
     0.1,
@@ -234,8 +234,8 @@ def _important_claim(key: str, measure: str, figure: str, note: str) -> Claim:
         f" {measure.removeprefix('log2 of ')} the most{note}.",
         "zerolab, on [Wang2020a, abstract]",
         f"change in {measure} from the smallest to the largest value of each of the four, in its"
-        f" published direction, minus the size of that of each other one, {_FIT}, smallest of 32"
-        " differences",
+        f" published direction, minus the absolute change caused by each of the other eight,"
+        f" {_FIT}, minimum of the 32 differences",
         0.0,
         "above",
         0.1,

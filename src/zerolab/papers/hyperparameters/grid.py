@@ -257,7 +257,7 @@ MORE_OF_ALL_CLAIM = _grid_claim(
     " strength.",
     "[Wang2020a, conclusion]",
     "Elo per doubling of a hyper-parameter with the others unchanged, from a fit over all runs,"
-    " smallest of four",
+    " minimum of four",
     "doubling",
 )
 ITERATIONS_SUBSUME_CLAIM = _grid_claim(
@@ -341,7 +341,7 @@ ITERATIONS_AND_GAMES_CLAIM = _grid_claim(
     "Iterations and games per iteration are more important for Elo than simulations and epochs.",
     _FIG_4,
     "Elo per doubling of I and of E minus Elo per doubling of m and of ep, with the others"
-    " unchanged, smallest of four differences",
+    " unchanged, minimum of four differences",
     "doubling",
     MORE_OF_ALL_CLAIM,
 )

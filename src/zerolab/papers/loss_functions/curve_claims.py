@@ -104,7 +104,7 @@ LARGER_BOARDS_CLAIM = Claim(
     " [Wang2019] calls the value loss with the sum a contrast).",
     "[Wang2019, section V-A, Connect Four], [Wang2020a, section 6.3.1]",
     "decrease in a loss from the first iteration to the middle or to the last, absolute difference"
-    " between 6x6 and 5x5 boards, largest of both points, the three games, and the eight"
+    " between 6x6 and 5x5 boards, maximum over both points, the three games and the eight"
     " combinations of policy loss or value loss and loss function",
     0.2, "below", SMALLEST_LOSS_DIFFERENCE, COMBINED_LOSS_CLAIM.key, "losses-othello",
 )  # fmt: skip
@@ -257,7 +257,7 @@ CURVE_CLAIMS: Sequence[CurveClaim] = [
     _on_board("combined-rise-faster", "othello-6x6",
               "training Elo rises much faster with the sum and the product than with either single"
               " loss (tested by the final training Elo).", "final training Elo of l_+ and of l_x"
-              " minus that of l_p and of l_v, smallest of four differences (the limit is ours)",
+              " minus that of l_p and of l_v, minimum of four differences (the limit is ours)",
               study.last_training_elo, {}, "above", TRAINING_ELO_BIAS_CLAIM,
               threshold=100.0, smallest_lead_of=[*_COMBINED]),
     _on_board("policy-rises-fastest", "othello-5x5",
@@ -377,7 +377,7 @@ CURVE_CLAIMS: Sequence[CurveClaim] = [
     *(
         _on_board("minimised-loss-lowest", part,
                   "the minimised loss is the lowest of the four, except when the sum is minimised.",
-                  "lowest other loss minus the minimised loss at the end, smallest of l_p, l_v and"
+                  "lowest other loss minus the minimised loss at the end, minimum of l_p, l_v and"
                   " l_x", study.minimised_loss_margin, {}, "above", source=_CAPTIONS[part],
                   smallest_mean_of=[target for target in LOSS_SYMBOLS if target != "sum"])
         for part in ("othello-5x5", "othello-6x6")
@@ -385,14 +385,14 @@ CURVE_CLAIMS: Sequence[CurveClaim] = [
     *(
         _on_board("value-loss-lowest", part,
                   "the value loss is the lowest of the four, whichever is minimised.",
-                  "lowest other loss minus the value loss at the end, smallest of the four losses",
+                  "lowest other loss minus the value loss at the end, minimum of the four losses",
                   partial(study.loss_margin, "value"), {}, "above", source=_CAPTIONS[part],
                   smallest_mean_of=[*LOSS_SYMBOLS])
         for part in ("connect_four-5x5", "gobang-5x5")
     ),
     *(
         _on_board("rises", part, "training Elo rises with every loss.",
-                  f"{_LAST_MINUS} first, smallest of the four losses", study.training_elo_change,
+                  f"{_LAST_MINUS} first, minimum of the four losses", study.training_elo_change,
                   {}, "above", TRAINING_ELO_BIAS_CLAIM, smallest_mean_of=[*LOSS_SYMBOLS])
         for part in ("othello-5x5", "othello-6x6")
     ),

@@ -135,7 +135,7 @@ SMALL_DIFFERENCES_CLAIM = _claim(
 LOSS_MATTERS_MUCH_CLAIM = _claim(
     "loss-can-matter-much", "The choice of the loss can have a huge impact on strength.",
     "[Wang2019, section VI]",
-    "largest difference between the mean tournament Elo of two losses on a board, largest of the"
+    "largest difference between the mean tournament Elo of two losses on a board, maximum over the"
     " four boards of Othello and Connect Four (twice the limit of a small difference)",
     "above", SMALLEST_ELO_DIFFERENCE, VALUE_BEST_CLAIM, threshold=2.0 * _SMALL,
 )  # fmt: skip
@@ -161,14 +161,15 @@ SUM_COMPROMISE_CLAIM = _claim(
     "sum-is-a-compromise",
     "If nothing is known about the game, the sum may be a good compromise: on no board does it lose"
     " much strength against the best loss.", "[Wang2020a, sections 1 and 7]",
-    "tournament Elo of l_p, l_v, l_x minus that of l_+, largest difference, largest of the boards"
+    "tournament Elo of l_p, l_v, l_x minus that of l_+, largest difference, maximum over the boards"
     " (the limit is that of a small difference)",
     "below", SMALLEST_ELO_DIFFERENCE, VALUE_ABOVE_SUM_CLAIM, threshold=_SMALL,
 )  # fmt: skip
 PRODUCT_GAINS_CLAIM = _claim(
     "product-above-sum-in-some-games",
     "In some games, minimising the product trains stronger players than the sum.",
-    "[Wang2020a, section 6.3.3]", "tournament Elo of l_x minus that of l_+, largest of the boards",
+    "[Wang2020a, section 6.3.3]",
+    "tournament Elo of l_x minus that of l_+, maximum over the boards",
     smallest=SMALLEST_ELO_DIFFERENCE, gatekeeper=VALUE_ABOVE_SUM_CLAIM,
 )  # fmt: skip
 PRODUCT_IN_BOTH_CLAIM = _claim(
@@ -185,7 +186,7 @@ PRODUCT_LIKE_SUM_CLAIM = Claim(
     "Minimising the product or the sum leads to similar policy losses and value losses in 5x5 and"
     " 6x6 Othello, and to the same in 5x5 Connect Four.",
     "[Wang2019, section V-A], [Wang2020a, section 6.3.1, without 6x6 Othello]",
-    "absolute difference between l_x and l_+ in final policy loss or final value loss, largest of"
+    "absolute difference between l_x and l_+ in final policy loss or final value loss, maximum over"
     " both losses on the three boards",
     SMALLEST_LOSS_DIFFERENCE,
     "below",

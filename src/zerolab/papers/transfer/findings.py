@@ -57,7 +57,7 @@ HELPS_TRAINING_CLAIM = Claim(
 )
 SAVED_ITERATIONS_CLAIM = Claim(
     "saves-iterations",
-    "Training is hoped to be faster from the network of another game: starting from its trunk, it"
+    "Training is expected to be faster if it starts from another game's network: from its trunk, it"
     " takes fewer iterations to reach the accuracy attained halfway by training from scratch"
     f" {_EXPECTED}.",
     "[Hongcharoen2018, abstract, expectation]",

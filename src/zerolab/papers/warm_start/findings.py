@@ -75,7 +75,7 @@ WRORA_BEST_CLAIM = Claim(
     "wrora-best",
     "In all three games, WRoRa is the best variant.",
     _SECTION,
-    "tournament Elo of WRoRa minus that of another variant, smallest of the five differences in"
+    "tournament Elo of WRoRa minus that of another variant, minimum of the five differences in"
     " each of the three games",
     0.0, "above", _SINGLE, figure="elo",
 )  # fmt: skip
@@ -99,7 +99,7 @@ NETWORK_VALUE_BY_GAME_CLAIM = Claim(
     "How much the combination with the network's value helps depends on the game.",
     _SUMMARY,
     "mean tournament Elo of WRo, WRoRa minus that of Rollout, RoRa, in one game minus in another,"
-    " largest of the differences between any two games",
+    " maximum of the differences between any two games",
     0.0, "above", _SINGLE, WRORA_BEST_CLAIM.key, "elo",
 )  # fmt: skip
 BEST_VARIANT_BY_GAME_CLAIM = Claim(
@@ -107,9 +107,8 @@ BEST_VARIANT_BY_GAME_CLAIM = Claim(
     "For different games, different methods work best (section 5.5.2 says that WRoRa is the best in"
     " all three).",
     _SUMMARY,
-    "tournament Elo of another variant minus that of a variant, largest over the other variants and"
-    " the three games, smallest over the six variants (the lead over the variant closest to being"
-    " best in all games)",
+    "largest Elo deficit of a variant to any other variant in any of the three games, minimum over"
+    " the six variants (the deficit of the variant closest to being best in all games)",
     0.0, "above", _SINGLE, WRORA_BEST_CLAIM.key, "elo",
 )  # fmt: skip
 SINGLE_GAINS_LITTLE_CLAIM = Claim(
@@ -126,14 +125,14 @@ WRORA_ALWAYS_GAINS_CLAIM = Claim(
     "wrora-gains-in-every-game",
     "Combined with the network's value, Rollout and RAVE (WRoRa) always beat the baseline.",
     _INTRODUCTION,
-    "tournament Elo of WRoRa minus that of the baseline, smallest over the three games",
+    "tournament Elo of WRoRa minus that of the baseline, minimum over the three games",
     0.0, "above", _SINGLE, WRORA_GAIN_CLAIM.key, "gain",
 )  # fmt: skip
 GAIN_IN_EVERY_GAME_CLAIM = Claim(
     "warm-start-can-gain-in-every-game",
     "In all three games, a warm start can train stronger players than the baseline.",
     _INTRODUCTION,
-    "tournament Elo of the best of the five warm starts minus that of the baseline, smallest over"
+    "tournament Elo of the best of the five warm starts minus that of the baseline, minimum over"
     " the three games",
     0.0, "above", _SINGLE, WRORA_GAIN_CLAIM.key, "gain",
 )  # fmt: skip
@@ -141,7 +140,7 @@ COMBINATION_CLAIM = Claim(
     "combination-gains-in-every-game",
     "In each game, at least one combination trains stronger players than the baseline.",
     _SUMMARY,
-    "tournament Elo of the best of RoRa, WRo, WRoRa minus that of the baseline, smallest over the"
+    "tournament Elo of the best of RoRa, WRo, WRoRa minus that of the baseline, minimum over the"
     " three games",
     0.0, "above", _SINGLE, WRORA_GAIN_CLAIM.key, "gain",
 )  # fmt: skip
@@ -175,7 +174,7 @@ GAIN_BY_GAME_CLAIM = Claim(
     "The improvement by a warm start depends on the game.",
     "[Wang2021b, sections 5.5.2 and 5.6]",
     "tournament Elo of a warm start minus that of the baseline, in one game minus in another,"
-    " largest of the differences between any two games",
+    " maximum of the differences between any two games",
     0.0, "above", _SINGLE, WARM_STARTS_GAIN_CLAIM.key, "gain",
 )  # fmt: skip
 
@@ -275,7 +274,7 @@ WRORA_BEST_IN_GAME_CLAIMS = {
         f"wrora-best-{game.replace('_', '-')}",
         f"In {GAME_TITLES[game]}, WRoRa is the best variant.",
         _SECTION,
-        "tournament Elo of WRoRa minus that of another variant, smallest of the five differences",
+        "tournament Elo of WRoRa minus that of another variant, minimum of the five differences",
         0.0, "above", _SINGLE, WRORA_BEST_CLAIM.key, "elo",
     )
     for game in GAMES
@@ -285,7 +284,7 @@ RAVE_WORST_CLAIM = Claim(
     "rave-alone-worst-gobang",
     "In Gobang, Rollout and the combinations train stronger players than RAVE alone.",
     _SECTION,
-    "tournament Elo of Rollout, RoRa, WRo or WRoRa minus that of RAVE, smallest of the four"
+    "tournament Elo of Rollout, RoRa, WRo or WRoRa minus that of RAVE, minimum of the four"
     " differences",
     0.0, "above", _SINGLE, WRORA_BEST_CLAIM.key, "elo",
 )  # fmt: skip

@@ -314,8 +314,8 @@ STRENGTH_ORDER_CLAIM = Claim(
     "table-order",
     "RAVE is stronger than MCTS, MCTS than RHEA, and RHEA than Random, in nearly all cases.",
     "[Wang2021b, section 5.4, Table 5.1]",
-    "share of decisive games that the stronger player won, smallest over the seven pairs of"
-    " players adjacent in this order for which the table shows this",
+    "share of decisive games that the stronger player won, minimum over the seven pairs of"
+    " neighbours in this ranking for which the table reports this result",
     0.5,
     "above",
     _SHARE,
@@ -333,9 +333,9 @@ RHEA_INSENSITIVE_CLAIM = Claim(
     "rhea-is-not-sensitive",
     "RHEA is not sensitive to its parameters, except to the number of playouts.",
     _RHEA_SECTION,
-    "share of decisive games that RHEA won against itself with half or twice the mutation rate,"
-    " population or horizon, or half the playouts per individual, or that the changed one won,"
-    " smallest over these and the games",
+    "RHEA plays against a variant with half or twice the mutation rate, population or horizon, or"
+    " with half the playouts per individual; smaller of the two sides' shares of decisive games,"
+    " minimum over all variants and games",
     0.4,
     "above",
     _SHARE,

@@ -139,7 +139,7 @@ class GameFamily(BaseModel):
     sizes: dict[str, tuple[int, int]]
     """Lower and upper bound of each size parameter, in the order used in game names."""
     defaults: dict[str, int]
-    """Value of each size parameter in a game whose name omits it, such as the 4 in gobang:6x6:4."""
+    """Default of each size parameter: with the length 4, gobang:6x6 means gobang:6x6:4."""
     example: str
     """Name with sizes, such as gobang:6x6."""
 

@@ -89,7 +89,7 @@ class NetworkResponse(BaseModel):
     """Saved network of a run."""
 
     iteration: int
-    """Iteration that trained the network; 0 is the untrained network."""
+    """Iteration that trained the network; 0 is the initial network."""
     training_elo: float | None
     """Training Elo; None if no gate has measured it."""
     is_best: bool
@@ -279,7 +279,7 @@ class StageProgress(BaseModel):
     seconds_left: float | None
     """Estimated time left for the task; None before its first unit is finished."""
     run_seconds_left: float | None
-    """Estimated time left for the run; None if unknown, for example in the first iteration of the
+    """Estimated time left for the run; None if unknown, for example in the first iteration of
     training if there is no time limit."""
     latest_game: LiveGameResponse | None
     """Latest finished game of self-play in this iteration; None if there is none."""

@@ -1,4 +1,4 @@
-"""Training that pages start, stop and resume, in separate `zerolab train` processes.
+"""Starting, stopping and resuming training from pages, in separate `zerolab train` processes.
 
 The lock in the run folder shows whether the run is being trained.
 """
@@ -204,7 +204,7 @@ def _new_folder(folders: Folders, name: str) -> Path:
     path = new_folder_path(folders, name, parent, "demo-2")
     if path in (folders.agents, folders.puzzles):
         raise UserError(
-            f"name = {quoted(name)} is the name of the server's folder: use another name"
+            f"name = {quoted(name)} is reserved for a folder of the server: use another name"
         )
     return path
 
