@@ -149,7 +149,28 @@ def test_adaptive_end_is_compared_in_the_tournament_of_ends():
     assert [row[0] for row in gains] == ["Gobang", "Connect Four", "Othello"]
     assert all(row[2].value == pytest.approx(300, abs=80) for row in gains)
     ends = list(dict.fromkeys(row[0] for row in tables["switch-elo"].rows))
-    assert ends == [*(f"I' = {end}" for end in (0, 2, 5, 20)), "adaptive"]
+    assert ends == [*(f"I' = {end}" for end in (2, 5, 20)), "adaptive"]
+
+
+def test_lengths_are_compared_within_seeds():
+    """Only three of four seeds have runs with I' = 20, which are weak."""
+    results = warm_results({"wrora-until-20": -600.0}, "mini", 4)
+    document = analysis.warm_start_report(results)
+    table = next(each for each in document.tables if each.name == "switch-elo")
+    rows = {(end, game): (pairs, gain) for end, game, pairs, gain in table.rows}
+    tournament = results.tournaments["gobang-switch"]
+    elos = {
+        variant: {
+            run.seed: tournament.final_rating(run).elo
+            for run in results.runs_where("gobang", variant=variant)
+        }
+        for variant in ("baseline", "wrora-until-20")
+    }
+    expected = [elo - elos["baseline"][seed] for seed, elo in elos["wrora-until-20"].items()]
+    pairs, gain = rows["I' = 20", "Gobang"]
+    assert (pairs, gain.value) == (3, pytest.approx(np.mean(expected)))
+    assert gain.value == pytest.approx(-600, abs=60)
+    assert rows["I' = 2", "Gobang"][1].value == pytest.approx(0, abs=60)
 
 
 def test_networks_with_several_names_are_counted():
@@ -172,8 +193,8 @@ def test_pairs_have_equal_seeds_if_a_run_is_missing():
     full = warm_results({"wrora": 200.0}, "mini", 3)
     first = full.runs_where("gobang", variant="baseline")[0]
     part = replace(full, runs=[run for run in full.runs if run is not first])
-    line = analysis._paired_gain(part, "gobang", "wrora", "")
-    assert len(line.run_values) == len(line.standard_errors) == 2
+    gains = analysis._paired_gains(part, "gobang", "wrora", "")
+    assert len(gains.values) == len(gains.standard_errors) == 2
     analysis.warm_start_report(part)
 
 

@@ -37,6 +37,7 @@ from zerolab.studies.statistics import (
     POOLED_VARIANCE_NOTE,
     holm_adjust,
     pooled_intervals,
+    run_sample,
     sign_test,
     signed_rank_test,
     with_pooled_intervals,
@@ -101,10 +102,11 @@ def _strength(results: Results) -> Iterator[Block]:
     yield elo_table("elo-by-variant", "Tournament Elo by variant", groups, "game", "variant")
 
 
-def _paired_gain(results: Results, game: str, variant: str, name: str) -> IntervalRow | None:
-    """Return the gain over baseline runs with the same seed, or None if there are no such pairs.
+def _paired_gains(results: Results, game: str, variant: str, name: str) -> RunSample:
+    """Return the Elo of a variant's runs relative to baseline runs with the same seed.
 
-    The ratings are from the game's tournament called `name`.
+    The ratings are from the game's tournament called `name`, and their errors are treated as
+    independent.
     """
     tournament = results.tournaments["-".join(filter(None, (game, name)))]
     warm, base = (
@@ -112,11 +114,10 @@ def _paired_gain(results: Results, game: str, variant: str, name: str) -> Interv
         for level in (variant, BASELINE)
     )
     pairs = pair_by_seed(warm, base)
-    if not pairs:
-        return None
-    differences = [one.elo - other.elo for one, other in pairs]
-    errors = [math.hypot(one.standard_error, other.standard_error) for one, other in pairs]
-    return IntervalRow(mean_elo_gain(pairs).interval, differences, errors)
+    return run_sample(
+        [one.elo - other.elo for one, other in pairs],
+        [math.hypot(one.standard_error, other.standard_error) for one, other in pairs],
+    )
 
 
 def _tests(results: Results) -> Iterator[Block]:
@@ -132,9 +133,10 @@ def _tests(results: Results) -> Iterator[Block]:
         for variant, name in comparisons:
             if missing_for_unfinished_tournaments(results, ["-".join(filter(None, (game, name)))]):
                 continue
-            line = _paired_gain(results, game, variant, name)
-            if line is None:
+            gains = _paired_gains(results, game, variant, name)
+            if gains.mean is None:
                 continue
+            line = IntervalRow(gains.mean, gains.values, gains.standard_errors)
             rows.append([GAME_TITLES[game], VARIANT_TITLES[variant], line.estimate])
             signs.append(sign_test(line.run_values))
             ranks.append(signed_rank_test(line.run_values))
@@ -243,36 +245,44 @@ def _network_after(run: TrainedRun, iteration: int) -> tuple[str, int, int]:
 
 
 def _switches(results: Results) -> Iterator[Block]:
+    """Yield the gain of WRoRa by I'.
+
+    Only some seeds have runs with further values of I', and their tournaments have more players.
+    So only differences between runs with the same seed can be compared.
+    """
     groups: dict[str, dict[str, RunSample]] = {}
     for game in GAMES:
         if f"{game}-{WARM_START_LENGTH_TOURNAMENT}" not in results.tournaments:
             continue
-        levels = {0: BASELINE, _default_switch(results): WRORA} | {
+        levels = {_default_switch(results): WRORA} | {
             int(str(level).removeprefix(WARM_START_LENGTH_PREFIX)): str(level)
             for level in results.planned_levels("variant", game)
             if str(level).startswith(WARM_START_LENGTH_PREFIX)
         }
-        for switch, level in sorted(levels.items()):
-            sample = _elos(results, game, level, WARM_START_LENGTH_TOURNAMENT)
-            groups.setdefault(f"I' = {switch}", {})[GAME_TITLES[game]] = sample
-        adaptive = _elos(results, game, ADAPTIVE_VARIANT, WARM_START_LENGTH_TOURNAMENT)
-        groups.setdefault(_ADAPTIVE_END, {})[GAME_TITLES[game]] = adaptive
+        ends = {f"I' = {switch}": level for switch, level in sorted(levels.items())}
+        for end, level in (ends | {_ADAPTIVE_END: ADAPTIVE_VARIANT}).items():
+            gains = _paired_gains(results, game, level, WARM_START_LENGTH_TOURNAMENT)
+            groups.setdefault(end, {})[GAME_TITLES[game]] = gains
     if not groups:
         return
     yield Heading("Length of the warm start")
-    fixed_ends = [name for name in groups if name != _ADAPTIVE_END]
-    order = [*sorted(fixed_ends, key=lambda name: int(name.rpartition(" ")[2])), _ADAPTIVE_END]
-    ordered = {name: groups[name] for name in order}
     yield Picture(
         "switch",
-        draw_grouped_runs(ordered, "Elo by the last iteration of the warm start", "tournament Elo"),
-        "WRoRa in iterations 1 to I', with I' = 0 for the baseline. The adaptive variant ends the"
-        " warm start when plain search wins a match. Its weights fall as with the default I' and"
-        " then stay at 1 / I'. One tournament per game and seed.",
-    )
-    yield elo_table(
-        "switch-elo", "Tournament Elo by last iteration of the warm start", ordered, "I'", "game"
-    )
+        draw_grouped_runs(
+            groups, "Elo gained by last iteration of the warm start",
+            "Elo relative to the baseline with the same seed", baseline=0.0,
+        ),
+        "WRoRa in iterations 1 to I'. Each dot is a pair of runs with the same seed, which play one"
+        " tournament. The adaptive variant ends the warm start when plain search wins a match. Its"
+        " weights fall as with the default I' and then stay at 1 / I'.",
+    )  # fmt: skip
+    columns: list[str | Column] = ["I'", "game", "pairs", Column("gain", "+.0f")]
+    rows: list[list[Cell]] = [
+        [end, game, len(gains.values), gains.mean]
+        for end, by_game in groups.items()
+        for game, gains in by_game.items()
+    ]
+    yield Table("switch-elo", "Elo gain by last iteration of the warm start", columns, rows)
     yield _adaptive_ends(results)
 
 
