@@ -179,6 +179,8 @@ def test_status_of_new_study_counts_all_games(capsys):
         (["tabel-5.1"], 'did you mean "table-5.1"?'),
         (["table-5.1", "--scale", "papre"], "papre"),
         (["table-5.1", "--ledger", "none"], "--ledger needs --output"),
+        (["table-5.1", "--ledger", "a", "--scale", "mini"], "--scale has no effect with --ledger"),
+        (["table-5.1", "--ledger", "a", "--folder", "b"], "--folder has no effect with --ledger"),
         (
             ["table-5.1", "--ledger", "none", "--output", "out"],
             "expected a study ledger file written by",
@@ -226,6 +228,6 @@ def test_report_from_an_empty_ledger_has_no_data(capsys):
 def test_cited_command_names_seeds_that_are_not_the_planned_ones(name, seeds, options):
     planned = registered_studies()[name]
     command = f"zerolab study {name} --scale smoke"
-    assert study.repeat_command(planned, "smoke", list(seeds)) == command + options
+    assert planned.repeat_command("smoke", list(seeds)) == command + options
     own = planned.planned_seeds("smoke")
-    assert study.repeat_command(planned, "smoke", own) == command
+    assert planned.repeat_command("smoke", own) == command

@@ -184,6 +184,17 @@ def test_curves_are_means_with_standard_deviations():
     assert "error of measuring the mean, 95 %" in legend(curves())
 
 
+def test_single_panel_keeps_its_heading():
+    curves = {"a": Curve([1, 2], [[1, 3]])}
+    cell = HeatMap(("1",), ("2",), np.array([[1.0]]))
+    for heading in ("Gobang 6x6", ""):
+        figures = (
+            draw_curves({heading: curves}, "", "iteration", "Elo"),
+            draw_heat_maps({heading: cell}, "", "rows", "columns", "Elo"),
+        )
+        assert [figure.axes[0].get_title() for figure in figures] == [heading, heading]
+
+
 def test_errors_of_runs_combine_in_mean():
     """Errors of 3 and 4 on two runs give an error of 2.5 on their mean."""
     figure = draw_curves(

@@ -12,6 +12,7 @@ from scipy.stats import norm
 from zerolab.core.errors import UserError
 from zerolab.report.claims import Claim
 from zerolab.studies.claims import Look, judge_claims
+from zerolab.studies.design import Design
 from zerolab.studies.looks import (
     TakenLook,
     alpha_spent,
@@ -21,6 +22,7 @@ from zerolab.studies.looks import (
     nominal_levels,
     parse_seeds,
 )
+from zerolab.studies.results import Results, verdict_section
 from zerolab.studies.statistics import estimate_mean
 
 THIRDS = (1 / 3, 2 / 3, 1.0)
@@ -202,3 +204,13 @@ def test_seeds_are_numbers_and_ranges(text, seeds):
 def test_wrong_seeds_are_explained(text, message):
     with pytest.raises(UserError, match=message):
         parse_seeds(text)
+
+
+def test_reports_of_early_looks_say_so():
+    def paragraphs(seeds):
+        results = Results("mini", Design([]), [], {}, looks=[TakenLook(seeds, 3, [])])
+        return [block.text for block in verdict_section(results, []) if hasattr(block, "text")]
+
+    note, heading = paragraphs([100, 101])
+    assert "after 2 of 3 planned seeds" in note
+    assert paragraphs([100, 101, 102]) == [heading]

@@ -23,7 +23,7 @@ from zerolab.core.files import check_not_symlink, write_bytes
 from zerolab.core.processes import available_cores
 from zerolab.report.table import Cell, Column, Table
 from zerolab.report.text import print_table
-from zerolab.studies.looks import format_seeds, parse_seeds
+from zerolab.studies.looks import parse_seeds
 from zerolab.studies.study import LEDGER_FILE_NAME, SCALES, Scale, Study, registered_studies
 
 if TYPE_CHECKING:
@@ -294,7 +294,7 @@ def _show_document(
     from zerolab.report.html import save_document
     from zerolab.report.text import print_document
 
-    command = repeat_command(study, scale, results.design.seeds)
+    command = study.repeat_command(scale, results.design.seeds)
     citation = ReportCitation(study.name, command, date.today().isoformat(), __version__)
     document = dataclasses.replace(document, citation=citation)
     for message in results.exclusion_messages:
@@ -306,14 +306,6 @@ def _show_document(
     console = Console()
     print_document(document, console)
     console.print(f"\nfull report: {output / 'index.html'}")
-
-
-def repeat_command(study: Study, scale: Scale, seeds: Sequence[int]) -> str:
-    """Return the command that repeats a study with given seeds, in ascending order."""
-    command = ["zerolab", "study", study.name, "--scale", scale]
-    if seeds and list(seeds) != study.planned_seeds(scale):
-        command += ["--seeds", format_seeds(seeds)]
-    return shlex.join(command)
 
 
 def report(
@@ -351,6 +343,9 @@ def report(
 
     study = registered_studies()[name]
     if ledger:
+        for option, is_given in (("--scale", scale), ("--folder", folder != STUDIES_FOLDER)):
+            if is_given:
+                raise UserError(f"{option} has no effect with --ledger: expected one of the two")
         _report_from_ledgers(study, ledger, output, json)
         return
     execution = StudyExecution.plan(study, scale or _only_scale(study, folder), folder)

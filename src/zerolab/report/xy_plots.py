@@ -80,7 +80,7 @@ def draw_curves(
         for number, name in enumerate(series):
             if name in curves and len(curves[name].run_values):
                 _draw_curve(axes, curves[name], number, len(series))
-        style_axes(axes, heading if len(panels) > 1 else "")
+        style_axes(axes, heading)
         axes.set_xlabel(x_label, parse_math=False)
         if all(float(x).is_integer() for curve in curves.values() for x in curve.x):
             axes.xaxis.get_major_locator().set_params(integer=True)
@@ -312,7 +312,7 @@ def draw_heat_maps(
     norm = _scale(maps)
     for axes, (heading, heat) in zip(grid.flat, maps.items(), strict=False):
         _draw_map(axes, heat, norm, number_format)
-        axes.set_title(heading if len(maps) > 1 else "", fontsize=10, parse_math=False)
+        axes.set_title(heading, fontsize=10, parse_math=False)
     for axes in grid.flat[len(maps) :]:
         axes.set_axis_off()
     figure.supxlabel(column_axis_label, fontsize=10, parse_math=False)

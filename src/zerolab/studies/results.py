@@ -176,10 +176,20 @@ def read_results(design: Design, ledger: Ledger) -> Results:
 
 
 def verdict_section(results: Results, verdicts: Sequence[Verdict]) -> list[Block]:
-    """Return the first section of a report: a note on unfinished work, if any, and the verdicts."""
-    unfinished = results.unfinished_message()
-    note = [Paragraph(f"The study is not finished: {unfinished}.")] if unfinished else []
-    return [*note, Heading("Findings"), ClaimTable(verdicts)]
+    """Return the first section of a report: notes on incomplete work, if any, and the verdicts."""
+    notes = []
+    if unfinished := results.unfinished_message():
+        notes.append(Paragraph(f"The study is not finished: {unfinished}."))
+    if results.looks and len(results.looks[-1].seeds) < results.looks[-1].planned_seed_count:
+        look = results.looks[-1]
+        notes.append(
+            Paragraph(
+                f"The findings were tested early, after {len(look.seeds)} of"
+                f" {look.planned_seed_count} planned seeds. A study of these seeds alone repeats"
+                " the measurements, but tests nothing before all planned seeds are finished."
+            )
+        )
+    return [*notes, Heading("Findings"), ClaimTable(verdicts)]
 
 
 def with_last_look(ledger: Ledger, design: Design) -> Ledger:

@@ -9,6 +9,7 @@ text of ``zerolab study NAME``, and its first line appears in the list printed b
 from __future__ import annotations
 
 import inspect
+import shlex
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 from zerolab.core.errors import UserError, quoted
 from zerolab.core.registry import Registry, load_plugins
-from zerolab.studies.looks import FIRST_SEED
+from zerolab.studies.looks import FIRST_SEED, format_seeds
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -74,6 +75,13 @@ class Study(ABC):
         """
         own = set(self.planned_seeds(scale))
         return len(own | set(seeds)) if own & set(seeds) else len(seeds)
+
+    def repeat_command(self, scale: Scale, seeds: Sequence[int]) -> str:
+        """Return the command that repeats the measurements with given seeds, in ascending order."""
+        command = ["zerolab", "study", self.name, "--scale", scale]
+        if seeds and list(seeds) != self.planned_seeds(scale):
+            command += ["--seeds", format_seeds(seeds)]
+        return shlex.join(command)
 
     def planned_design(self, scale: Scale) -> Design:
         """Return the design for all planned seeds."""
