@@ -6,6 +6,8 @@ import json
 import math
 import string
 import tempfile
+import zipfile
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -113,6 +115,16 @@ def test_examples_can_be_read_with_numpy(tmp_path):
     with np.load(tmp_path / "a.npz", allow_pickle=False) as archive:
         assert np.array_equal(archive["states"], examples(1).states)
         assert json.loads(archive["zerolab.json"])["game"] == "othello:4x4"
+
+
+def test_examples_are_compressed_at_level_1(tmp_path):
+    repeated = examples(1).take(np.zeros(500, np.int64))
+    save_examples(tmp_path / "a.npz", repeated)
+    with zipfile.ZipFile(tmp_path / "a.npz") as archive:
+        for entry in archive.infolist():
+            content, compressor = archive.read(entry), zlib.compressobj(1, zlib.DEFLATED, -15)
+            compressed = compressor.compress(content) + compressor.flush()
+            assert entry.compress_size == len(compressed), entry.filename
 
 
 _GAMES = st.lists(

@@ -148,6 +148,22 @@ def test_diverged_learning_is_reported():
         learner.learn(small_window(), 0, 7)
 
 
+def test_weights_that_diverge_in_the_last_step_are_reported(monkeypatch):
+    learner = new_learner(epochs=1)
+    step = learner._step
+
+    def diverging_step(batch):
+        losses = step(batch)
+        for name, statistics in learner.network.named_buffers():
+            if name.endswith("running_var"):  # training does not read it, so losses stay finite
+                statistics.fill_(float("inf"))
+        return losses
+
+    monkeypatch.setattr(learner, "_step", diverging_step)
+    with pytest.raises(UserError, match=r"iteration 7.* a weight is not finite"):
+        learner.learn(small_window(), 0, 7)
+
+
 def test_weight_average_follows_its_formula():
     """The latest step has share 1, 4/5, 4/6, ..., down to 1 - decay."""
     torch.manual_seed(0)

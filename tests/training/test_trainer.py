@@ -209,7 +209,8 @@ def test_baseline_games_have_paired_openings_and_equal_settings(tmp_path):
     records = records_of_kind(run, BaselineRecord)
     assert [record.opponent for record in records] == ["random", "mcts:100?tie_break=random", "@0"]
     for record in records:
-        games = run.games.stage_games(3, f"final_evaluation {record.opponent}")
+        assert record.iteration == 2
+        games = run.games.stage_games(2, f"final_evaluation {record.opponent}")
         assert len(games) == 8
         for even, odd in zip(games[::2], games[1::2], strict=True):
             assert even.actions[:3] == odd.actions[:3]
@@ -281,6 +282,9 @@ def test_resuming_in_another_environment_is_reported(tmp_path, monkeypatch):
     assert (tmp_path / "run" / "environment.json").read_bytes() == first
     monkeypatch.setattr(context, "available_cores", lambda: 77)
     monkeypatch.setattr(code_digests, "version", lambda name: f"{name}-99")
+    resume(3)  # it is finished
+    assert messages == []
+    assert (tmp_path / "run" / "environment.json").read_bytes() == first
     resume(4)
     (message,) = messages
     assert "-> 77" in message and "-> torch-99" in message and "python" not in message

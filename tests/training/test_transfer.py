@@ -111,6 +111,18 @@ def test_frozen_trunk_is_bitwise_equal_after_training(here):
     assert {"heads.policy.head.output.weight", "heads.value.reduce.norm.running_mean"} <= set(moved)
 
 
+def test_frozen_trunk_is_not_averaged_with_the_latest_weights_of_its_source(here):
+    """The optimiser state of a source with weight averaging contains its latest weights."""
+    averaged = ["start.transfer=all", "learn.ema_decay=0.9", "gate=always"]
+    train(here / "averaged", settings_with_source(*averaged, "iterations=1"))
+    source = "start.source='averaged'"
+    run = train(here / "run", settings_with_source(*averaged, "learn.frozen=trunk", source))
+    first = run.load_weights(0)
+    for iteration in (1, 2):
+        same = equal_names(first, run.load_weights(iteration), "trunk.")
+        assert same == names_with_prefix(first, "trunk.")
+
+
 def test_random_trunk_can_be_frozen_without_a_source(here):
     settings = resolve_settings("gobang:3x3:3", "smoke", [*QUICK, NETWORK, "learn.frozen=trunk"])
     run = train(here / "run", settings)

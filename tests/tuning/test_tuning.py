@@ -75,6 +75,26 @@ def test_settings_of_an_alternative_apply_only_with_it(tmp_path):
     assert networks == {"conv", "resnet"}
 
 
+def test_keys_with_name_select_alternatives_too():
+    conditions = [
+        {each.key: each.condition for each in plan(*assignments).space.all_settings}
+        for assignments in (
+            ("learn.optimizer=adam|sgd", "learn.optimizer.momentum=0.5..0.9"),
+            ("learn.optimizer.name=adam|sgd", "learn.optimizer.momentum=0.5..0.9"),
+        )
+    ]
+    assert conditions[0] == conditions[1]
+    assert conditions[0]["learn.optimizer.momentum"].value_texts == ("sgd",)
+
+
+@pytest.mark.parametrize("games", ["final_evaluation={games=4}", "final_evaluation.games=4"])
+def test_games_against_baselines_are_played_if_set(games):
+    chosen = plan("learn.epochs=1..2", games)
+    assert chosen.trial_settings({"learn.epochs": 1}, 0).final_evaluation.games == 4
+    without = plan("learn.epochs=1..2").trial_settings({"learn.epochs": 1}, 0)
+    assert without.final_evaluation.games == 0
+
+
 MISTAKES = {
     ("search.selektion.c=1..2",): 'did you mean "search.selection"',
     ("learn.epoch=1..2",): 'unknown setting "learn.epoch"; did you mean "learn.epochs"',
@@ -95,6 +115,7 @@ MISTAKES = {
     ("seed=1..3",): '"seed" cannot be set here',
     ("game=gobang:3x3:3|gobang:4x4:3",): '"game" cannot be set here',
     ("learn.epochs=1..3", "learn.epochs=2"): "is set 2 times",
+    ("network=conv|resnet", "network.name=conv"): '"network" is set 2 times',
     ("learn.epochs=2",): "nothing to search",
     (): "nothing to search",
     ("network=conv", "network.blocks=1..3"): "network.blocks belongs to network",

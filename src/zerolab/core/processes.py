@@ -261,12 +261,16 @@ def process_pool(
 
 @contextmanager
 def map_in_processes(
-    function: Callable[[_MappedItem], _MappedResult], items: Iterator[_MappedItem], processes: int
+    function: Callable[[_MappedItem], _MappedResult],
+    items: Iterator[_MappedItem],
+    processes: int,
+    *,
+    option: str = "--processes",
 ) -> Iterator[Iterator[_MappedResult]]:
     """Yield an iterator over the results of `function`; leaving the context ends all processes.
 
-    If `processes` is 1, the function runs in the current process. Raises UserError if a process
-    dies.
+    If `processes` is 1, the function runs in the current process. `option` sets their number. If a
+    process dies, raises UserError with the advice to use fewer.
     """
     if processes == 1:
         yield map(function, items)
@@ -279,7 +283,7 @@ def map_in_processes(
     except (BrokenProcessPool, ProcessExpired):
         raise UserError(
             "a process ended unexpectedly, perhaps because memory ran out: repeat the command with"
-            " fewer --processes to resume"
+            f" fewer {option} to resume"
         ) from None
     finally:
         pool.stop()  # type: ignore[no-untyped-call]

@@ -209,11 +209,11 @@ def save_examples(
     """
     with (
         atomic_replace(path) as temporary,
-        zipfile.ZipFile(temporary, "w", compresslevel=1) as archive,
+        zipfile.ZipFile(temporary, "w") as archive,
     ):
         for name, content in _members(examples, features, metadata):
             entry = zipfile.ZipInfo(name, _TIMESTAMP)
-            archive.writestr(entry, content, zipfile.ZIP_DEFLATED)
+            archive.writestr(entry, content, zipfile.ZIP_DEFLATED, compresslevel=1)
 
 
 def _members(

@@ -69,15 +69,15 @@ def processor_model(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
     return next(filter(None, models), platform.machine())
 
 
-def record_environment(run: RunFolder, learner: Learner) -> str:
-    """Record the current environment in a run, unless it equals the latest recorded one.
+def record_environment(run: RunFolder, learner: Learner, iteration: int) -> str:
+    """Record the environment from an iteration on, unless it equals the latest recorded one.
 
     Equal environments produce equal results. A different environment can change the last bits of
     numbers and, as a consequence, all later results. The returned message lists the changes; it is
     empty if there are none. Raises UserError if environment.json is damaged or cannot be written.
     """
     recorded = read_environments(run.path)
-    current = _current_environment(run.progress.iteration, learner)
+    current = _current_environment(iteration, learner)
     changes = [
         f"{name} {getattr(recorded[-1], name)} -> {getattr(current, name)}"
         for name in RunEnvironment.model_fields
@@ -205,7 +205,7 @@ class TrainingContext:
 
     def save_games(self, stage: str, games: Sequence[GameRecord]) -> None:
         """Save games of this iteration under the name of a stage."""
-        self.run.games.write_stage(self.progress.iteration, stage, games)
+        self.run.games.write_stage(self.iteration, stage, games)
 
     def play_match(
         self,

@@ -380,7 +380,11 @@ def _source_files(settings: TrainSettings, source: RunFolder, iteration: int) ->
 def _can_keep_optimizer(
     settings: TrainSettings, source: RunFolder, network_file: NetworkFile
 ) -> bool:
-    """Return True if all weights are transferred between equal games, networks and optimisers."""
+    """Return True if all weights are transferred between equal games, networks and optimisers.
+
+    A frozen trunk keeps the transferred weights. With weight averaging, these are the source's
+    average, while its optimiser state contains other, latest weights.
+    """
     start, learn = settings.start, source.config.get("learn", {})
     source_optimizer = learn.get("optimizer") if isinstance(learn, dict) else None
     return (
@@ -389,4 +393,5 @@ def _can_keep_optimizer(
         and network_file.game_name == settings.game
         and stored_network_settings(network_file) == settings.network_settings_at(0)
         and source_optimizer == settings.learn.optimizer.model_dump()
+        and not (settings.learn.frozen == "trunk" and settings.learn.ema_decay)
     )

@@ -106,9 +106,10 @@ class LearningResult(NamedTuple):
         return self.epoch_losses[-1]
 
     @property
-    def has_finite_losses(self) -> bool:
-        """True if every loss is finite."""
-        return all(np.isfinite(list(means.values())).all() for means in self.epoch_losses)
+    def is_finite(self) -> bool:
+        """True if every loss and the gradient norm are finite."""
+        losses = (loss for means in self.epoch_losses for loss in means.values())
+        return np.isfinite([*losses, self.mean_gradient_norm or 0.0]).all().item()
 
 
 class _LossSums:
@@ -154,7 +155,7 @@ class _LossSums:
 
 
 class DivergedError(UserError):
-    """Error for a loss that is no longer finite."""
+    """Error for a loss or a weight that is no longer finite."""
 
 
 class Learner:
@@ -225,7 +226,8 @@ class Learner:
         The result depends only on the arguments and on the state of the learner. `report` is called
         with the number of finished steps. Schedules that span the run use its maximum length,
         `iterations` (by default `iteration`), and the shares of the run that are done before and
-        after the iteration, `completed_shares`. Raises DivergedError if a loss is no longer finite.
+        after the iteration, `completed_shares`. Raises DivergedError if a loss or a weight is no
+        longer finite.
         """
         settings = self.settings
         torch.manual_seed(int(streams.stream_key(seed, iteration, 0, 1, streams.LEARNING)) >> 1)
@@ -245,10 +247,12 @@ class Learner:
             log.add_step(losses, len(batch.planes), rate, norm)
             report(number + 1)
         result = log.result(self._gradients.loss_names)
-        if not result.has_finite_losses:
+        # The losses are computed before each step, so the last step can still diverge.
+        tensors = self.network.state_dict().values()
+        if not (result.is_finite and all(bool(each.isfinite().all()) for each in tensors)):
             raise DivergedError(
-                f"training diverged in iteration {iteration} (a loss is not finite): start another"
-                f" run with a learn.learning_rate below {settings.learning_rate}"
+                f"training diverged in iteration {iteration} (a loss or a weight is not finite):"
+                f" start another run with a learn.learning_rate below {settings.learning_rate}"
             )
         return result
 

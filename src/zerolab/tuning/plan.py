@@ -18,7 +18,7 @@ from zerolab.evaluation.positions import content_digest, read_positions
 from zerolab.play.pairings import check_opening_length, require_even_games
 from zerolab.rules.catalogue import canonical_game_name, parse_game
 from zerolab.rules.rules import Game
-from zerolab.training.configure import no_effect_message, resolve_settings
+from zerolab.training.configure import assigned_keys, no_effect_message, resolve_settings
 from zerolab.training.train_settings import TrainSettings
 from zerolab.training.trainer import check_new_run
 from zerolab.tuning.space import SearchSpace, TrialValues
@@ -178,7 +178,7 @@ class TuningPlan:
 
     @property
     def _plays_baselines(self) -> bool:
-        return any(setting.key == "final_evaluation.games" for setting in self.space.all_settings)
+        return "final_evaluation.games" in assigned_keys(self.space.possible_assignments)
 
     def _as_trained(self, settings: TrainSettings) -> TrainSettings:
         """Disable the final evaluation unless the assignments set `final_evaluation.games`."""

@@ -270,7 +270,9 @@ def _work_together(
         )
         with (
             _progress_shown(store, plan, trial_count, progress_bar),
-            map_in_processes(_run_worker, repeat(job, workers), workers) as finished,
+            map_in_processes(
+                _run_worker, repeat(job, workers), workers, option="--workers"
+            ) as finished,
         ):
             for _ in finished:
                 pass

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from optuna.trial import Trial
 
 from zerolab.core.errors import UserError, quoted
-from zerolab.core.nested_tables import parse_assignments
+from zerolab.core.nested_tables import parse_assignments, selection_path
 from zerolab.core.setting_docs import SettingDescription, describe_settings
 from zerolab.training.train_settings import TrainSettings
 
@@ -137,6 +137,19 @@ class SearchSpace:
             if setting.domain is not None
         }
 
+    @property
+    def possible_assignments(self) -> list[str]:
+        """``KEY=VALUE`` texts of all settings, with one for each alternative of a setting."""
+        return [
+            f"{setting.key}={text}"
+            for setting in self.all_settings
+            for text in (
+                setting.domain.value_texts
+                if isinstance(setting.domain, Alternatives)
+                else [setting.value_text]
+            )
+        ]
+
     def suggest(self, trial: Trial, before_draw: Callable[[str], None]) -> TrialValues:
         """Return the values of a trial, drawing those that were not drawn before.
 
@@ -193,7 +206,7 @@ def _documented_settings() -> dict[str, list[SettingDescription]]:
 
 def _split(assignment: str) -> tuple[str, str]:
     ((path, _),) = parse_assignments([assignment])
-    key = ".".join(part.strip() for part in path)
+    key = ".".join(part.strip() for part in selection_path(path))
     if key in _OWN_KEYS:
         raise UserError(f"{quoted(key)} cannot be set here: {_OWN_KEYS[key]}")
     return key, assignment.partition("=")[2].strip()
