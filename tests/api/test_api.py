@@ -40,11 +40,12 @@ def test_names_for_type_checkers_agree():
     assert typed == zerolab._MODULES
 
 
-def test_import_does_not_load_torch():
+def test_imports_of_api_and_server_do_not_load_torch():
     light = (
         "zerolab.Position, zerolab.parse_game, zerolab.analyse, zerolab.solve, zerolab.list_games"
     )
-    code = f"import sys, zerolab; {light}; print('torch' in sys.modules)"
+    modules = "import sys, zerolab, zerolab.web.server"
+    code = f"{modules}; {light}; print('torch' in sys.modules)"
     assert Fork(code=code).finish() == ("False\n", "")
 
 

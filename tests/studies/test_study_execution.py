@@ -14,6 +14,7 @@ from tiny_studies import GAME, Small, Tiny, execution_in, finished_run, planned
 from promised import contents, differences
 from zerolab.core.code_digests import software_versions
 from zerolab.core.errors import UserError
+from zerolab.core.resources import processor_model
 from zerolab.store.run_folder import RunFolder
 from zerolab.studies import execution, scheduler
 from zerolab.studies.cost_model import estimate_work
@@ -22,7 +23,6 @@ from zerolab.studies.execution import StudyExecution, StudyStorage
 from zerolab.studies.queues import RunQueue
 from zerolab.studies.results import provenance, timing_caveat
 from zerolab.studies.tasks import CompileTask, TaskOutcome, TrainTask
-from zerolab.training.context import processor_model
 
 
 def test_finished_study_is_read_from_disk(undisturbed):

@@ -7,6 +7,7 @@ numba.
 from __future__ import annotations
 
 import math
+import platform
 import re
 import sys
 import threading
@@ -170,3 +171,13 @@ def checked_device_name(name: str) -> str:
     if not re.fullmatch(r"auto|cpu|mps|cuda(:(0|[1-9][0-9]{0,3}))?", name):
         raise ValueError(f"{quoted(name)} is unknown: expected auto, cpu, cuda, cuda:N or mps")
     return name
+
+
+def processor_model(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
+    """Return the processor model on Linux, or the architecture on other systems."""
+    try:
+        lines = cpuinfo.read_text(errors="replace").splitlines()
+    except OSError:
+        lines = []
+    models = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(filter(None, models), platform.machine())

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from zerolab.core.errors import UserError, quoted
+from zerolab.core.processes import available_cores
 from zerolab.core.resources import DEVICE_VARIABLE, ThreadSetting, checked_device_name
 from zerolab.networks.network import Network, fold_batch_norms, folded_copy
 from zerolab.networks.objectives import EvaluatorOutputName
@@ -376,14 +377,15 @@ class FeatureExtractor:
     def extract(self, states: NDArray[np.uint64]) -> NDArray[np.float32]:
         """Return the features of states uint64[N, words] as float32[N, feature_count].
 
-        Features are ordered by head. Duplicate states are computed once. The last bits of a feature
-        depend on the batch.
+        Features are ordered by head. Duplicate states are computed once, with torch on all cores.
+        The last bits of a feature depend on the batch.
         """
         distinct, indices = np.unique(states, axis=0, return_inverse=True)
         features = np.empty((len(distinct), self.feature_count), np.float32)
-        for begin in range(0, len(distinct), _FEATURE_BATCH):
-            batch = slice(begin, begin + _FEATURE_BATCH)
-            features[batch] = self._compute_batch(distinct[batch])
+        with limit_torch_threads(available_cores()):
+            for begin in range(0, len(distinct), _FEATURE_BATCH):
+                batch = slice(begin, begin + _FEATURE_BATCH)
+                features[batch] = self._compute_batch(distinct[batch])
         return features[indices.reshape(-1)]
 
     def _compute_batch(self, states: NDArray[np.uint64]) -> NDArray[np.float32]:

@@ -9,12 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-import torch
-
 from zerolab.core.code_digests import software_versions
 from zerolab.core.errors import UserError
 from zerolab.core.processes import available_cores
-from zerolab.networks.inference import default_device
+from zerolab.core.resources import processor_model
 from zerolab.report.claims import ClaimTable, Verdict
 from zerolab.report.document import Block, Heading, Paragraph, Provenance
 from zerolab.store.folder import RunEnvironment
@@ -23,7 +21,6 @@ from zerolab.studies.design import Design, FactorLevel, PlannedRun
 from zerolab.studies.finished_work import PlayedTournament, TrainedRun, finished_tournaments
 from zerolab.studies.ledger import FinishedWorkRow, Ledger, PairScore
 from zerolab.studies.looks import TakenLook, format_seeds
-from zerolab.training.context import processor_model
 
 
 @dataclass(frozen=True)
@@ -260,6 +257,10 @@ def timing_caveat(results: Results) -> str:
 
 def gpu_name() -> str:
     """Return the name of the GPU that this process would use, or an empty string."""
+    import torch  # noqa: PLC0415  slow
+
+    from zerolab.networks.inference import default_device  # noqa: PLC0415
+
     device = default_device()
     return torch.cuda.get_device_name(device) if device.type == "cuda" else ""
 

@@ -37,7 +37,6 @@ from zerolab.core.processes import (
 from zerolab.evaluation.collecting import DatasetSettings
 from zerolab.evaluation.dataset import make_dataset
 from zerolab.networks.catalogue import build_network
-from zerolab.networks.inference import NetworkEvaluator, use_gpu_of_worker
 from zerolab.play.pairings import Pairing
 from zerolab.play.selfplay import play_episodes
 from zerolab.play.tournament import play_slice
@@ -58,7 +57,6 @@ from zerolab.training.inputs import (
 )
 from zerolab.training.reporting import best_network_after, read_records
 from zerolab.training.train_settings import TrainSettings
-from zerolab.training.trainer import Trainer, check_new_run
 from zerolab.training.warm_start import warm_start_search_settings
 from zerolab.training.window_facts import solved_file_settings
 
@@ -123,6 +121,8 @@ class TrainTask:
     """Content by name of the files that the run copies from its source runs."""
 
     def perform(self) -> None:
+        from zerolab.training.trainer import Trainer, check_new_run  # noqa: PLC0415  slow: torch
+
         path = Path(self.run_path)
         settings = _with_digest(self.settings, self.dataset_paths)
         if FEATURE_NETWORK_FILE_NAME in self.source_files:
@@ -266,6 +266,8 @@ class CompileTask:
     settings: TrainSettings
 
     def perform(self) -> None:
+        from zerolab.networks.inference import NetworkEvaluator  # noqa: PLC0415  slow: imports torch
+
         settings, game = self.settings, parse_game(self.settings.game)
         evaluator = NetworkEvaluator(build_network(settings.network, game, settings.seed), game)
         play = settings.selfplay.model_copy(update={"episodes": 2, "threads": 1})
@@ -384,6 +386,8 @@ class LocalWorkers:
 
 
 def _start_worker(locks: Path, shares: Sequence[Sequence[int]]) -> None:
+    from zerolab.networks.inference import use_gpu_of_worker  # noqa: PLC0415  slow: imports torch
+
     exit_with_parent()
     use_gpu_of_worker(claim_cores(locks, shares))
 

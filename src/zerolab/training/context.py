@@ -6,7 +6,6 @@ import platform
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -18,6 +17,7 @@ from zerolab.agents.agent import Agent, NetworkOptions
 from zerolab.agents.run_agents import agent_of_run, load_run_evaluator
 from zerolab.core.code_digests import software_versions
 from zerolab.core.processes import available_cores
+from zerolab.core.resources import processor_model
 from zerolab.league.league import ReconstructedLeague
 from zerolab.play.executors import THREAD_EXECUTOR, Executor
 from zerolab.play.match import Match, play_match
@@ -57,16 +57,6 @@ def _current_environment(iteration: int, learner: Learner) -> RunEnvironment:
         threads=available_cores(),
         **software_versions(),
     )
-
-
-def processor_model(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
-    """Return the processor model on Linux, or the architecture on other systems."""
-    try:
-        lines = cpuinfo.read_text(errors="replace").splitlines()
-    except OSError:
-        lines = []
-    models = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return next(filter(None, models), platform.machine())
 
 
 def record_environment(run: RunFolder, learner: Learner, iteration: int) -> str:

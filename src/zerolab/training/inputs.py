@@ -19,12 +19,9 @@ from numpy.typing import NDArray
 from zerolab.agents.run_agents import find_run_and_iteration
 from zerolab.core.config import validate
 from zerolab.core.errors import UserError, quoted
-from zerolab.core.processes import available_cores
 from zerolab.evaluation.positions import SolvedPositions
 from zerolab.networks.catalogue import NETWORKS, NetworkSettings, build_network
 from zerolab.networks.heads import FeaturesHead
-from zerolab.networks.inference import FeatureExtractor, limit_torch_threads
-from zerolab.networks.network import set_weights
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.rules import Game
 from zerolab.store.arrays import NamedArrays, NetworkFile, read_network_file, read_optimizer_state
@@ -136,6 +133,9 @@ class FeatureNetwork:
 
     def __init__(self, network_file: NetworkFile, head: FeaturesHead) -> None:
         """Build the network; raise UserError if a head named by `head` has no convolutions."""
+        from zerolab.networks.inference import FeatureExtractor  # slow: imports torch
+        from zerolab.networks.network import set_weights
+
         game = parse_game(network_file.game_name)
         network = build_network(stored_network_settings(network_file), game, seed=0)
         set_weights(network, network_file.weights)
@@ -150,8 +150,7 @@ class FeatureNetwork:
 
     def features(self, states: NDArray[np.uint64]) -> NDArray[np.float16]:
         """Return the features of states uint64[N, words] as float16[N, feature_count]."""
-        with limit_torch_threads(available_cores()):
-            return self._extractor.extract(states).astype(np.float16)
+        return self._extractor.extract(states).astype(np.float16)
 
     def feature_targets(
         self, examples: Examples, features: NDArray[np.float16]
@@ -255,6 +254,8 @@ def with_planned_features(settings: TrainSettings, source: TrainSettings) -> Tra
     This network is the last one of the planned run with the settings `source`. Raises UserError if
     the heads whose features are to be predicted have no convolutions.
     """
+    from zerolab.networks.inference import FeatureExtractor  # slow: imports torch
+
     head = features_head(settings)
     assert head is not None
     game = parse_game(source.game)

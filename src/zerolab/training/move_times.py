@@ -25,6 +25,7 @@ from zerolab.core.config import Settings, validate
 from zerolab.core.errors import UserError, quoted
 from zerolab.core.files import write_text
 from zerolab.core.processes import available_cores
+from zerolab.core.resources import processor_model
 from zerolab.evaluation.positions import check_recorded_games
 from zerolab.networks.catalogue import build_network
 from zerolab.networks.inference import NetworkEvaluator, default_device, default_precision
@@ -47,7 +48,6 @@ from zerolab.store.checks import (
 from zerolab.store.games import SELF_PLAY_STAGE
 from zerolab.store.run_folder import RunFolder
 from zerolab.training.configure import saved_settings
-from zerolab.training.context import processor_model
 from zerolab.training.train_settings import TrainSettings
 
 _COST_FREE = frozenset({"tie_break", "discount", "draw_value"})

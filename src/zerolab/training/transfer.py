@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from zerolab.core.errors import UserError, quoted
 from zerolab.networks.catalogue import build_network
-from zerolab.networks.network import weights_to_arrays
 from zerolab.networks.network_settings import NetworkSettings, WeightArrays
 from zerolab.rules import encoding
 from zerolab.rules.catalogue import game_name
@@ -46,6 +45,8 @@ class TransferredWeights(NamedTuple):
 
 def untrained_network(network: NetworkSettings, game: Game, seed: int) -> NetworkWithGame:
     """Return an untrained network and its game."""
+    from zerolab.networks.network import weights_to_arrays  # slow: imports torch
+
     return NetworkWithGame(game, network, weights_to_arrays(build_network(network, game, seed)))
 
 

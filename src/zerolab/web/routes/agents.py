@@ -12,7 +12,6 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel
 from starlette.concurrency import run_in_threadpool
 
-from zerolab.agents.exporting import encode_agent_of_run
 from zerolab.agents.file_agents import default_opponent_spec, save_uploaded_agent, shipped_agents
 from zerolab.agents.run_agents import find_run_and_iteration
 from zerolab.agents.specs import fixed_game
@@ -116,6 +115,8 @@ async def upload_agent(request: Request, lab: Lab) -> UploadedAgent:
 @router.get("/agents/file", response_class=Response)
 def download_agent(network: str, lab: Lab) -> Response:
     """Return a run's network, RUN or RUN@N, as an agent file."""
+    from zerolab.agents.exporting import encode_agent_of_run  # slow: imports torch
+
     run, iteration = find_run_and_iteration(lab.folders.require_served_network_path(network))
     stem = f"{run.path.name}-{iteration}"
     ascii_stem = "".join(each if each.isascii() and each.isalnum() else "-" for each in stem)

@@ -29,7 +29,6 @@ from zerolab.training.shorthands import (
     require_frozen_trunk,
     start_assignments,
 )
-from zerolab.training.trainer import check_new_run
 from zerolab.web.folders import Folders, is_running, list_runs, new_folder_path, open_run
 from zerolab.web.laboratory import (
     Lab,
@@ -115,6 +114,8 @@ def training_process(
 @router.post("/start")
 def start(lab: Lab, request: TrainingRequest) -> TrainingProcessResponse:
     """Check all settings of a new run and start training in a separate process."""
+    from zerolab.training.trainer import check_new_run  # slow: imports torch
+
     require_training_allowed(lab, "starting, stopping and resuming runs")
     path = _new_folder(lab.folders, request.name)
     if request.preset not in (names := preset_names()):
