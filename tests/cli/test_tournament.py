@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from zerolab.agents import baselines
 from zerolab.cli.main import main
+from zerolab.oracles.solver import SolverBudget
 from zerolab.play.tournament import Tournament
 from zerolab.store.games import GameStore
 
@@ -34,6 +36,10 @@ def tiny_run(tmp_path_factory):
     options = [part for each in settings for part in ("--set", each)]
     assert main(["train", "--preset", "smoke", "--run", str(folder), *options]) == 0
     return folder
+
+
+def interrupt(*_):
+    raise KeyboardInterrupt
 
 
 def output(capsys, *arguments):
@@ -238,11 +244,8 @@ def test_players_added_by_another_command_are_not_reported_unplayed(capsys, monk
     load = Tournament.load
     before = iter([load(Path("t"))])  # read before the other command, and again when locked
 
-    def killed(*_):
-        raise KeyboardInterrupt
-
     with monkeypatch.context() as patch:
-        patch.setattr(Tournament, "play", killed)
+        patch.setattr(Tournament, "play", interrupt)
         assert main(["tournament", "--folder", "t", "mcts:6"]) == 130
     capsys.readouterr()
     with monkeypatch.context() as patch:
@@ -250,6 +253,22 @@ def test_players_added_by_another_command_are_not_reported_unplayed(capsys, monk
         assert main(["tournament", "--folder", "t"]) == 2
     assert "another command has added players to t" in capsys.readouterr().err
     assert "mcts:6" in output(capsys, "tournament", "--folder", "t")
+
+
+@pytest.mark.usefixtures("no_figures")
+def test_tournament_ends_without_perfect_play_that_is_too_hard(capsys, monkeypatch):
+    """The command that adds the players is interrupted before the solver gives up."""
+    players = ["random", "mcts:2", "perfect", "perfect"]
+    with monkeypatch.context() as patch:
+        patch.setattr(Tournament, "play", interrupt)
+        options = ["--game", "gobang:8x8:5", "--games", "2", "--folder", "t"]
+        assert main(["tournament", *players, *options]) == 130
+    monkeypatch.setattr(baselines, "_SOLVER_BUDGET", SolverBudget(nodes=1000))
+    assert main(["tournament", "--folder", "t"]) == 2
+    assert "too hard for perfect play" in capsys.readouterr().err
+    report = json.loads(output(capsys, "tournament", "--folder", "t", "--json"))
+    assert {player["player"] for player in report["players"]} == {"random", "mcts:2"}
+    assert report["games_played"] == 2
 
 
 @pytest.mark.usefixtures("no_figures")

@@ -193,6 +193,9 @@ def _unchecked(playouts: int) -> RheaSettings:
 
 AGENT_KINDS.add("rhea", _Rhea())
 
+PERFECT_IDENTITY = "perfect"
+"""Identity of all agents of the kind ``perfect``, including ``perfect #2``."""
+
 _SOLVER_BUDGET = SolverBudget(nodes=50_000_000)
 """Solver budget of about 20 seconds per position."""
 
@@ -229,7 +232,7 @@ class _Perfect(AgentKind):
 def perfect_agent(game: Game, oracle: Oracle) -> Agent:
     """Return an agent that plays an oracle's best moves; all its players share the oracle."""
     shared = _SharedOracle(game, oracle)
-    return Agent("perfect", lambda: PerfectPlayer(shared), game=game, identity="perfect")
+    return Agent("perfect", lambda: PerfectPlayer(shared), game=game, identity=PERFECT_IDENTITY)
 
 
 class _SharedOracle(Oracle):

@@ -18,6 +18,7 @@ from typing import Any
 from pydantic import Field, field_validator
 
 from zerolab.agents.agent import Agent, check_program_starts
+from zerolab.agents.baselines import PERFECT_IDENTITY
 from zerolab.agents.specs import GAME_OPTION_EXAMPLE, is_program_spec, parse_agents
 from zerolab.core.config import Settings, validate
 from zerolab.core.errors import UserError, quoted
@@ -104,7 +105,8 @@ class Tournament:
 
         Raises UserError if the tournament is in use by another process, if other settings differ,
         or if the folder contains anything other than a tournament. After a NotSolvedError, which
-        means that perfect play is too hard, new players without stored games are removed again.
+        means that perfect play is too hard, new players without stored games are removed again, and
+        so is `perfect`, even if an interrupted command added it.
         """
         if not TOURNAMENT_FOLDER_KIND.matches(path):  # before the folder is created
             check_opening_length(parse_game(settings.game), settings.openings)
@@ -119,8 +121,13 @@ class Tournament:
                 yield tournament
             except NotSolvedError:
                 known = saved.settings.players if saved else {}
+                removable = {
+                    name
+                    for name, identity in settings.players.items()
+                    if name not in known or identity == PERFECT_IDENTITY
+                }
                 with suppress(UserError, OSError):  # the first error is the one to report
-                    tournament._remove_players_without_games(settings.players.keys() - known)
+                    tournament._remove_players_without_games(removable)
                 raise
 
     def _remove_players_without_games(self, names: Collection[str]) -> None:
