@@ -23,23 +23,30 @@ from zerolab.studies.tasks import TrainTask
 from zerolab.training.configure import resolve_settings, saved_settings
 
 
+def saved_tournament(*players):
+    """Return a tournament of these players in the folder `t`, as if it had been loaded."""
+    settings = TournamentSettings(game="gobang:3x3:3", players=dict.fromkeys(players, ""))
+    return Tournament(Path("t"), settings)
+
+
 def test_folder_does_not_start_its_programs(tmp_path):
-    saved = ["random", f'gtp:"touch {tmp_path / "started"}"']
-    with pytest.raises(UserError, match="the folder names the program"):
-        parse_tournament_agents(saved, ["mcts:2"], parse_game("gobang:3x3:3"))
+    program = f'gtp:"touch {tmp_path / "started"}"'
+    with pytest.raises(UserError, match="the folder names the program") as error:
+        parse_tournament_agents(saved_tournament("random", program), ["mcts:2"], None)
+    assert str(error.value).endswith(f"expected zerolab tournament '{program}' --folder t")
     assert not (tmp_path / "started").exists()
 
 
 @pytest.mark.parametrize("blank", ["", " "])
-def test_saved_program_with_leading_blank_is_refused(tmp_path, blank):
+def test_saved_program_with_leading_blank_is_refused(blank):
     with pytest.raises(UserError, match="the folder names the program"):
-        parse_tournament_agents([f'{blank}gtp:"touch x"'], ["random"], parse_game("gobang:3x3:3"))
+        parse_tournament_agents(saved_tournament(f'{blank}gtp:"touch x"'), ["random"], None)
 
 
-def test_programs_are_compared_as_agents_and_not_as_text(tmp_path):
+def test_programs_are_compared_as_agents_and_not_as_text():
     (program,) = parse_agents(['gtp:"touch x"?timeout=10'], parse_game("gobang:3x3:3"))
     again = parse_tournament_agents(
-        [program.name, "random"], ['  gtp:"touch x"?timeout=10.0 '], parse_game("gobang:3x3:3")
+        saved_tournament(program.name, "random"), ['  gtp:"touch x"?timeout=10.0 '], None
     )
     assert [agent.name for agent in again] == ["random", program.name]
 

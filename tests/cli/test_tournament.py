@@ -256,6 +256,24 @@ def test_players_added_by_another_command_are_not_reported_unplayed(capsys, monk
 
 
 @pytest.mark.usefixtures("no_figures")
+def test_repeated_command_plays_games_of_players_added_to_its_folder(capsys, monkeypatch, tiny_run):
+    shutil.copytree(tiny_run, "runs/demo")
+    command = ["tournament", "random", "mcts:2", "--game", "gobang:3x3:3", "--games", "2", "--json"]
+    output(capsys, *command)
+    (folder,) = Path("tournaments").iterdir()
+    with monkeypatch.context() as patch:
+        patch.setattr(Tournament, "play", interrupt)
+        assert main(["tournament", "runs/demo", "--folder", str(folder)]) == 130
+    capsys.readouterr()
+    printed = output(capsys, *command)
+    names = {player["player"] for player in json.loads(printed)["players"]}
+    assert names == {"random", "mcts:2", "runs/demo@1"}
+    assert json.loads(printed)["games_played"] == 6
+    shutil.rmtree("runs")  # a finished tournament does not need its players
+    assert output(capsys, *command) == printed
+
+
+@pytest.mark.usefixtures("no_figures")
 def test_tournament_ends_without_perfect_play_that_is_too_hard(capsys, monkeypatch):
     """The command that adds the players is interrupted before the solver gives up."""
     players = ["random", "mcts:2", "perfect", "perfect"]

@@ -137,12 +137,9 @@ def play_tournament(
     options = {"games": games, "openings": openings, "seed": seed}
     if saved is not None and needs_only_report(saved, agents, (game, *options.values())):
         return TournamentReport.from_tournament(saved)
-    names = [] if saved is None else list(saved.settings.players)
-    parsed_game = game_from_name(
-        saved.settings.game if game is None and saved is not None else game
-    )
+    specs = require_spec_strings(agents)
     parsed = parse_tournament_agents(
-        names, require_spec_strings(agents), parsed_game, game_example=GAME_OPTION_EXAMPLE
+        saved, specs, game_from_name(game), game_example=GAME_OPTION_EXAMPLE
     )
     settings = tournament_settings(saved, parsed, options)
     with tempfile.TemporaryDirectory(prefix="zerolab-") as temporary:

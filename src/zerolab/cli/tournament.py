@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import tyro
 
 from zerolab.agents.agent import Agent
-from zerolab.agents.specs import is_program_spec, parse_agents
+from zerolab.agents.specs import parse_agents
 from zerolab.cli.output import Console, print_csv, print_json, print_lines
 from zerolab.cli.process import advise_resuming
 from zerolab.cli.progress import progress_bar
@@ -25,6 +25,7 @@ from zerolab.play.tournament import (
     TournamentSettings,
     needs_only_report,
     parse_tournament_agents,
+    resume_command,
     tournament_settings,
 )
 from zerolab.play.tournament_report import MatchReport, TournamentReport
@@ -146,7 +147,12 @@ def tournament(
         report = _play(saved.path, saved.settings, [])
     else:
         settings, agents = _requested(saved, players, game, options)
-        report = _play(folder or _default_folder(settings), settings, agents)
+        if folder is None:
+            folder = _default_folder(settings)
+            saved = Tournament.load(folder)
+            if saved is not None and saved.remaining_blocks():  # perhaps of players added later
+                settings, agents = _requested(saved, players, game, options)
+        report = _play(folder, settings, agents)
     if json:
         print_json(report.as_dict())
         return
@@ -162,12 +168,8 @@ def _requested(
     options: Mapping[str, int | None],
 ) -> tuple[TournamentSettings, list[Agent]]:
     """Return the settings and all agents of a new or resumed tournament."""
-    requested_game = saved.settings.game if game is None and saved else game
-    agents = parse_tournament_agents(
-        list(saved.settings.players) if saved else [],
-        players,
-        None if requested_game is None else parse_game(requested_game),
-    )
+    requested_game = None if game is None else parse_game(game)
+    agents = parse_tournament_agents(saved, players, requested_game)
     return tournament_settings(saved, agents, options), agents
 
 
@@ -192,12 +194,6 @@ def _play(folder: Path, settings: TournamentSettings, agents: Sequence[Agent]) -
         report = TournamentReport.from_tournament(tournament)
         report.save()
     return report
-
-
-def resume_command(folder: Path, settings: TournamentSettings) -> str:
-    """Return the command that resumes a tournament; it must name the agents that run programs."""
-    programs = [name for name in settings.players if is_program_spec(name)]
-    return shlex.join(["zerolab", "tournament", *programs, "--folder", str(folder)])
 
 
 def rate_files(

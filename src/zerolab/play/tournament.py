@@ -257,26 +257,36 @@ def _block_of(game: Pairing | GameRecord) -> PairBlock:
     return PairBlock.containing(game.first, game.second, game.number)
 
 
+def resume_command(folder: Path, settings: TournamentSettings) -> str:
+    """Return the command that resumes a tournament; it must name the agents that run programs."""
+    programs = [name for name in settings.players if is_program_spec(name)]
+    return shlex.join(["zerolab", "tournament", *programs, "--folder", str(folder)])
+
+
 def parse_tournament_agents(
-    stored: Sequence[str],
+    saved: Tournament | None,
     specs: Sequence[str],
     game: Game | None,
     *,
     game_example: str = GAME_OPTION_EXAMPLE,
 ) -> list[Agent]:
-    """Return the agents stored in a tournament folder, and those named by `specs`.
+    """Return the agents of a saved tournament, if there is one, and those named by `specs`.
 
-    Raises UserError for fewer than two agents, and for new programs that do not start. Also raises
-    UserError for programs named only in the folder, because an untrusted folder must not be able to
-    start programs.
+    The default of `game` is the saved one. Raises UserError for fewer than two agents, and for new
+    programs that do not start. Also raises UserError for programs named only in the folder, because
+    an untrusted folder must not be able to start programs.
     """
+    stored: Collection[str] = ()
+    if saved is not None:
+        stored = saved.settings.players
+        game = parse_game(saved.settings.game) if game is None else game
     parse = partial(parse_agents, game_example=game_example)
     named = {agent.name: agent for agent in parse(specs, game)} if specs else {}
     for name in stored:
-        if is_program_spec(name) and name not in named:
+        if saved is not None and is_program_spec(name) and name not in named:
             raise UserError(
                 f"the folder names the program {name}, which runs only if the command line names it"
-                f" too: expected zerolab tournament {shlex.quote(name)} --folder FOLDER"
+                f" too: expected {resume_command(saved.path, saved.settings)}"
             )
     unnamed = [name for name in stored if name not in named]
     agents = {agent.name: agent for agent in parse(unnamed, game)} if unnamed else {}
