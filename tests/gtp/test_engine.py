@@ -270,6 +270,42 @@ def test_unsupported_size_keeps_current_game():
     assert " 1 . . . . . 1" in send(engine, "showboard")
 
 
+class _Program(RandomPlayer):
+    """Player whose program refuses to start on boards of 5x5."""
+
+    def __init__(self, game):
+        super().__init__(game)
+        self.game = game
+        self.is_closed = False
+
+    def start(self, games):
+        if self.game[:2] == (5, 5):
+            raise UserError("the program cannot play gobang:5x5")
+
+    def interrupt(self):
+        raise NotImplementedError
+
+    def close(self):
+        self.is_closed = True
+
+
+def test_size_refused_by_program_keeps_current_game():
+    players = []
+
+    def make_player(game):
+        players.append(_Program(game))
+        return players[-1]
+
+    engine, undisturbed = make_engine("gobang:4x4", make_player), make_engine("gobang:4x4")
+    assert send(engine, "play b a1", "boardsize 5") == "? unacceptable size"
+    send(undisturbed, "play b a1")
+    for command in ("zerolab-game", "showboard", "genmove w", "reg_genmove b"):
+        assert send(engine, command) == send(undisturbed, command)
+    assert [player.is_closed for player in players] == [False, True, False]
+    assert send(engine, "boardsize 6") == "="
+    assert [player.is_closed for player in players] == [True, True, True, False]
+
+
 class _FailingPlayer(RandomPlayer):
     def choose(self, slots, states, keys):
         if len(self.names) == 1:

@@ -380,5 +380,10 @@ def check_program_starts(agent: Agent) -> None:
     try:
         player.start(1)
     finally:
-        if isinstance(player, ProgramPlayer):
-            player.close()
+        close_player(player)
+
+
+def close_player(player: Player) -> None:
+    """Terminate the external program of a player, if it runs one."""
+    if isinstance(player, ProgramPlayer):
+        player.close()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from zerolab.agents.agent import FORFEIT_ACTION, Agent, CustomStartPlayer, Player, ProgramPlayer
+from zerolab.agents.agent import FORFEIT_ACTION, Agent, CustomStartPlayer, Player, close_player
 from zerolab.agents.baselines import PerfectPlayer
 from zerolab.agents.network_players import PolicyPlayer, SearchPlayer, prepare_for_one_game
 from zerolab.core import streams
@@ -89,8 +89,7 @@ def analyse_with_seeds(agent: Agent, position: Position, seeds: Iterable[int]) -
     try:
         return [replay_and_analyse(player, [position], seed)[0] for seed in seeds]
     finally:
-        if isinstance(player, ProgramPlayer):
-            player.close()
+        close_player(player)
 
 
 def require_analysable(agent: Agent, position: Position) -> None:

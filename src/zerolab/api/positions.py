@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from zerolab.agents.agent import Agent, ProgramPlayer
+from zerolab.agents.agent import Agent, close_player
 from zerolab.agents.analysis import Analysis, MoveAnalysis, replay_and_analyse, require_analysable
 from zerolab.agents.network_players import prepare_for_one_game
 from zerolab.agents.specs import fixed_game, parse_agent, parse_agents
@@ -223,8 +223,7 @@ class LoadedAgent:
     def close(self) -> None:
         """Terminate the agent's external program, if any; the next analysis starts it again."""
         with self._lock:
-            if isinstance(self._player, ProgramPlayer):
-                self._player.close()
+            close_player(self._player)
 
     def _analyse(self, positions: list[Position], seed: int) -> list[Analysis]:
         for number, position in enumerate(positions):

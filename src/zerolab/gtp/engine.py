@@ -10,7 +10,7 @@ from typing import BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from zerolab.agents.agent import FORFEIT_ACTION, Player
+from zerolab.agents.agent import FORFEIT_ACTION, Player, close_player
 from zerolab.agents.analysis import MoveAnalysis, analyse_with_player, replay_moves
 from zerolab.agents.baselines import PerfectPlayer
 from zerolab.agents.network_players import SearchPlayer, prepare_for_one_game
@@ -68,17 +68,18 @@ class GtpEngine:
     """Engine that executes the commands of a controller.
 
     `make_player` creates a new player for a game. It is called again for a second player at the
-    first analysis or `reg_genmove`, and when the board size changes; it raises UserError for
-    unsupported sizes. Random streams depend on `seed`, the number of games since the engine
-    started, and the ply.
+    first analysis or `reg_genmove`, and when the board size changes; it, or the player's `start`,
+    raises UserError for unsupported sizes. Random streams depend on `seed`, the number of games
+    since the engine started, and the ply.
     """
 
     def __init__(self, game: Game, make_player: Callable[[Game], Player], seed: int = 0) -> None:
         self.is_running = True
         self._make_player = make_player
-        self._set_player(game)
         self._seed = seed
         self._games = 0
+        self._player = self._new_player(game)
+        self._analyst: Player | None = None
         self._begin(game)
 
     def serve(self, reader: BinaryIO, writer: BinaryIO) -> None:
@@ -104,14 +105,20 @@ class GtpEngine:
             logger.error("%s failed: %r", command.name, error)
             return format_response(command, f"internal error: {type(error).__name__}", False)
 
-    def _set_player(self, game: Game) -> None:
-        self._player = prepare_for_one_game(self._make_player(game))
-        self._analyst: Player | None = None
+    def _new_player(self, game: Game) -> Player:
+        """Return a new player that has begun a game."""
+        player = prepare_for_one_game(self._make_player(game))
+        try:
+            player.start(1)
+        except BaseException:
+            close_player(player)
+            raise
+        return player
 
     def _begin(self, game: Game) -> None:
+        """Return to the start position of a game; the player must also begin a new game."""
         self._positions = [Position.start(game)]
         self._games += 1
-        self._player.start(1)
         self._reported: tuple[int, ...] = ()
 
     @property
@@ -157,21 +164,26 @@ class GtpEngine:
         if len(arguments) not in (1, 2):
             raise GtpCommandError(SYNTAX_ERROR)
         sides = [parse_integer(word) for word in arguments]
-        game = self._position.game
         size = sides[0], sides[-1]
-        if size != game[:2]:
-            try:
-                name, _, options = game_name(game).partition(":")
-                board = ":".join([f"{size[0]}x{size[1]}", *options.split(":")[1:]])
-                game = parse_game(f"{name}:{board}")
-                self._set_player(game)
-            except UserError:
-                raise GtpCommandError(_UNACCEPTABLE_SIZE) from None
+        if size == self._position.game[:2]:
+            return self._clear_board()
+        name, _, options = game_name(self._position.game).partition(":")
+        board = ":".join([f"{size[0]}x{size[1]}", *options.split(":")[1:]])
+        try:
+            game = parse_game(f"{name}:{board}")
+            player = self._new_player(game)
+        except UserError:  # the current game continues
+            raise GtpCommandError(_UNACCEPTABLE_SIZE) from None
+        for replaced in (self._player, self._analyst):
+            if replaced is not None:
+                close_player(replaced)
+        self._player, self._analyst = player, None
         self._begin(game)
         return ""
 
     def _clear_board(self, *_: str) -> str:
         self._begin(self._position.game)
+        self._player.start(1)
         return ""
 
     def _komi(self, komi: str = "", *_: str) -> str:

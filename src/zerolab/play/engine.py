@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from zerolab.agents.agent import FORFEIT_ACTION, Actions, Agent, Player, ProgramPlayer
+from zerolab.agents.agent import FORFEIT_ACTION, Actions, Agent, Player, ProgramPlayer, close_player
 from zerolab.core import streams
 from zerolab.play.observers import ChosenMoves, GameHistories, GameObserver, MoveObserver
 from zerolab.play.pairings import (
@@ -109,8 +109,7 @@ class EngineThread:
         finally:
             for player in self._players:
                 self._release_player(player)
-                if isinstance(player, ProgramPlayer):
-                    player.close()
+                close_player(player)
             self._players, self._pools = [], []  # frees the networks
 
     def interrupt_programs(self) -> None:
