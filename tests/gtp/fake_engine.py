@@ -1,7 +1,8 @@
 """A tic-tac-toe engine, independent of zerolab, that misbehaves in a chosen way.
 
-The fault occurs once C3 has been played, or from the first command if the second argument is
-"always". Every start appends a line to the file named by the third argument.
+The fault occurs once C3 has been played. If the second argument is "always", it occurs at every
+move, and if it is "early", at every move of the first three processes. Every start appends a line
+to the file named by the third argument.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ def misbehave():
 
 
 def serve():
+    is_faulty = WHEN == "always" or (WHEN == "early" and starts <= 3)
     board = []
     for line in sys.stdin:
         command, *arguments = line.split()
@@ -52,7 +54,7 @@ def serve():
             board.append(arguments[1])
             reply = "="
         elif command == "genmove":
-            if "C3" in board or WHEN == "always":
+            if "C3" in board or is_faulty:
                 reply = misbehave()
             else:
                 board.append(next(cell for cell in CELLS if cell not in board))
@@ -71,4 +73,5 @@ with Path(LOG).open("a") as log:
         log.write(f"{child.pid}\n")
     else:
         log.write("started\n")
+starts = Path(LOG).read_text().count("started")
 serve()

@@ -17,6 +17,7 @@ from gtp.test_client import command
 from play.scripted import agent_of
 from zerolab.agents.agent import FORFEIT_ACTION
 from zerolab.agents.baselines import RandomPlayer
+from zerolab.api.positions import load_agent
 from zerolab.core.errors import UserError
 from zerolab.gtp.program_agent import MAX_CONSECUTIVE_FAILURES, GtpPlayer
 from zerolab.gtp.protocol import GtpClient, GtpEngineError
@@ -120,6 +121,17 @@ def test_repeated_failures_end_restarts(tmp_path, caplog):
     assert set(chosen_actions(player, *[[]] * 10)) == {FORFEIT_ACTION}
     assert (tmp_path / "log").read_text().count("started") == MAX_CONSECUTIVE_FAILURES
     assert "it failed 3 times in a row" in caplog.records[-1].message
+
+
+def test_closed_agent_restarts_a_program_that_failed_repeatedly(tmp_path):
+    start = Position.start(TIC_TAC_TOE)
+    agent = load_agent(f'gtp:"{command("crash", tmp_path / "log", "early")}"', "gobang:3x3:3")
+    for _ in range(MAX_CONSECUTIVE_FAILURES + 1):
+        with pytest.raises(UserError, match="forfeits"):
+            agent.move(start)
+    agent.close()
+    assert agent.move(start) == "a1"
+    agent.close()
 
 
 def test_engine_that_cannot_list_its_games_plays(tmp_path):

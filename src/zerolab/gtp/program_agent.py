@@ -50,7 +50,8 @@ class GtpPlayer:
     game are replayed. An engine that crashes, does not respond within `timeout` seconds or plays an
     illegal move forfeits the current game, with a warning in the log. After a crash or a timeout,
     it is restarted for the other games, unless it has failed `MAX_CONSECUTIVE_FAILURES` times in a
-    row. If a pass is the only legal action, the player passes without the engine.
+    row; `close` resets this count. If a pass is the only legal action, the player passes without
+    the engine.
     """
 
     def __init__(
@@ -89,8 +90,12 @@ class GtpPlayer:
             self._games[slot] = _Game(position.play(int(action)), (*moves, move))
 
     def close(self) -> None:
-        """Terminate the process; this also happens when the player is garbage-collected."""
+        """Terminate the process and forget its failures, so that `choose` can start it again.
+
+        The process also ends when the player is garbage-collected.
+        """
         self._program.stop()
+        self._program.consecutive_failures = 0
 
     def interrupt(self) -> None:
         self._program.interrupt()
@@ -131,7 +136,7 @@ class _Program:
         self._interrupted = False
         self._board_moves: tuple[str, ...] | None = None
         self._accepts_passes = True
-        self._failures = 0
+        self.consecutive_failures = 0
 
     def start(self) -> GtpClient:
         """Return a client for the running engine; start and set up the engine if necessary.
@@ -170,7 +175,7 @@ class _Program:
         """
         if self._interrupted:
             raise GtpEngineError("it was interrupted")
-        if self._failures >= MAX_CONSECUTIVE_FAILURES:
+        if self.consecutive_failures >= MAX_CONSECUTIVE_FAILURES:
             raise _ForfeitError(f"it failed {MAX_CONSECUTIVE_FAILURES} times in a row")
         try:
             client = self.start()
@@ -179,12 +184,12 @@ class _Program:
         except GtpResponseError as error:
             raise _ForfeitError(str(error)) from None
         except GtpEngineError as error:
-            self._failures += 1
+            self.consecutive_failures += 1
             self.stop()
             if self._interrupted:
                 raise
             raise _ForfeitError(str(error)) from None
-        self._failures = 0
+        self.consecutive_failures = 0
         return self._parse_move(game, text)
 
     def _replay(self, client: GtpClient, moves: tuple[str, ...]) -> None:
