@@ -17,6 +17,7 @@ from gtp.test_client import command
 from play.scripted import agent_of
 from zerolab.agents.agent import FORFEIT_ACTION
 from zerolab.agents.baselines import RandomPlayer
+from zerolab.agents.specs import parse_agent
 from zerolab.api.positions import load_agent
 from zerolab.core.errors import UserError
 from zerolab.gtp.program_agent import MAX_CONSECUTIVE_FAILURES, GtpPlayer
@@ -197,6 +198,30 @@ def test_engines_of_other_games_are_refused(engine_game, game, reason):
 def test_engines_of_other_sizes_are_refused(tmp_path):
     with pytest.raises(UserError, match='"\\? unacceptable size" to "boardsize 4"'):
         GtpPlayer(parse_game("gobang:4x4:3"), command("none", tmp_path / "log")).start(1)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('"python3" "my prog.py"', ["python3", "my prog.py"]),
+        ('""python3" "my prog.py""', ["python3", "my prog.py"]),
+        ("'python3' 'my prog.py'", ["python3", "my prog.py"]),
+        ('"my prog" -l --book="a b"', ["my prog", "-l", "--book=a b"]),
+        (r'"my \" prog" "a"', ['my " prog', "a"]),
+        ('"sh -c "x y""', ["sh", "-c", "x y"]),
+        ('"sh -c "x y" "z w""', ["sh", "-c", "x y", "z w"]),
+        ("""'sh -c "x y"'""", ["sh", "-c", "x y"]),
+        ("""\"prog 'a" b'\"""", ["prog", 'a" b']),
+        ('prog a" b"', ["prog", "a b"]),
+        (r'"prog a\" b\" c"', ["prog", 'a"', 'b"', "c"]),
+    ],
+)
+def test_quotes_can_surround_words_or_the_whole_command(text, words):
+    name = parse_agent(f"gtp:{text}", TIC_TAC_TOE).name
+    command_line = name.removeprefix('gtp:"').removesuffix('"')
+    assert shlex.split(command_line) == words
+    for spec in (f"gtp:{text}?timeout=5", f"{name}?timeout=5"):
+        assert parse_agent(spec, TIC_TAC_TOE).name == f"{name}?timeout=5.0"
 
 
 RHINO = shutil.which("gtp-rhino", path="/usr/games:/usr/bin:/usr/local/bin")

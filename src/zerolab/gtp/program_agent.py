@@ -266,6 +266,17 @@ def _request_optional(client: GtpClient, command: str) -> str:
 
 
 _MAX_GAMES = 16  # per engine, which has only one board and must replay a game to resume it
+_WORDS = re.compile(  # quotes around the first word and the end, as in "a program" --file "b c"
+    r"""
+    (?P<command>
+        (["']) (\\.|(?!\2)[^\\])* \2  # up to the first closing quote
+        \s (.*[\s=])?
+        (["']) (\\.|(?!\5)[^\\])* \5
+    )
+    (\?(?P<options>.*))?
+    """,
+    re.DOTALL | re.VERBOSE,
+)
 _QUOTED = re.compile(r"""(["'])(?P<command>.*)\1(\?(?P<options>.*))?""", re.DOTALL)
 _UNQUOTED = re.compile(  # in case a shell has removed the quotes
     r"(?P<command>.*?)(\?(?P<options>timeout=.*))?", re.DOTALL
@@ -287,7 +298,7 @@ class _Gtp(AgentKind):
 
     def new_agent(self, argument: str, game: Game) -> Agent:
         text = argument.strip()
-        match = _QUOTED.fullmatch(text) or _UNQUOTED.fullmatch(text)
+        match = _WORDS.fullmatch(text) or _QUOTED.fullmatch(text) or _UNQUOTED.fullmatch(text)
         command = match["command"].strip() if match else ""
         if match is None or not command:
             raise UserError(f'"gtp:{argument}": expected a command, as in gtp:"gtp-rhino -l 2"')
