@@ -114,8 +114,12 @@ def test_notation_and_values_are_explained(arguments, texts, capsys):
         (["othello:6x6", "--nodes", "1000"], "not solved within 1,00"),
         (["othello:6x6", "--seconds", "0.01"], "not solved within"),
         (["othello:4x4", "--nodes", "0"], "nodes = 0: expected at least 1"),
-        (["othello:4x4", "--seconds", "-1"], "seconds = -1.0: expected more than 0"),
-        (["othello:4x4", "--seconds", "nan"], "seconds = nan: expected more than 0"),
+        (
+            ["othello:4x4", "--seconds", "-1"],
+            "seconds = -1.0: expected a finite number of seconds, more than 0",
+        ),
+        (["othello:4x4", "--seconds", "nan"], "seconds = nan: expected a finite number"),
+        (["othello:4x4", "--seconds", "inf"], "seconds = inf: expected a finite number"),
         (["othello:4x4", "--memory", "0"], "memory = 0: expected at least 1"),
     ],
 )

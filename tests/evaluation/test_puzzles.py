@@ -184,6 +184,7 @@ def test_existing_files_are_kept(tmp_path, capsys):
     [
         (["--count", "0"], "count = 0"),
         (["--count", "2", "--seconds", "0"], "seconds = 0"),
+        (["--count", "2", "--seconds", "inf"], "seconds = inf: expected a finite number"),
         (["--count", "2", "--seed", "-1"], "seed = -1"),
         (["--count", "2", "--agents", "mtcs:100"], "did you mean"),
     ],

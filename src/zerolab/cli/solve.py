@@ -108,12 +108,17 @@ def solve(
 def _check_limits(nodes: int | None, seconds: float | None, memory: int) -> None:
     if nodes is not None and not 1 <= nodes < 1 << 63:
         raise UserError(f"nodes = {quoted(nodes)}: expected at least 1 and less than 2**63")
-    if seconds is not None and not 0 < seconds < float("inf"):
-        raise UserError(f"seconds = {seconds}: expected more than 0")
+    if seconds is not None:
+        _check_seconds(seconds)
     if not 1 <= memory <= _MAX_MEMORY:
         raise UserError(
             f"memory = {quoted(memory)}: expected at least 1 and at most {_MAX_MEMORY} MiB"
         )
+
+
+def _check_seconds(seconds: float) -> None:
+    if not 0 < seconds < float("inf"):
+        raise UserError(f"seconds = {seconds}: expected a finite number of seconds, more than 0")
 
 
 _POSITIONS_PER_SECOND = 1e6
@@ -295,7 +300,6 @@ def _found(candidates: Iterable[Position], count: int, oracle: Oracle) -> Iterat
 def _check(count: int, seconds: float, seed: int) -> None:
     if not 1 <= count <= _MAX_PUZZLES:
         raise UserError(f"count = {quoted(count)}: expected at least 1 and at most {_MAX_PUZZLES}")
-    if not 0 < seconds < float("inf"):
-        raise UserError(f"seconds = {seconds}: expected more than 0")
+    _check_seconds(seconds)
     if not 0 <= seed < _SEED_BOUND:
         raise UserError(f"seed = {quoted(seed)}: expected at least 0 and less than 2**63")
