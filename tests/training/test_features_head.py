@@ -12,6 +12,7 @@ from tiny_training import KilledError, Killing, learn_lines, train
 
 from zerolab.cli.main import main
 from zerolab.core.errors import UserError
+from zerolab.networks import inference
 from zerolab.networks.catalogue import build_network
 from zerolab.networks.network import set_weights, weights_to_arrays
 from zerolab.rules import compiled_rules
@@ -46,7 +47,7 @@ HEADS = "network.heads=['policy', 'value', {name='features', source='small', wei
 @pytest.fixture(autouse=True)
 def one_core(monkeypatch):
     """Use one thread, because parallel test processes share the cores."""
-    for module in (stages, inputs):
+    for module in (stages, inference):
         monkeypatch.setattr(module, "available_cores", lambda: 1)
 
 
@@ -56,7 +57,7 @@ def trained(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        for module in (stages, inputs):
+        for module in (stages, inference):
             patch.setattr(module, "available_cores", lambda: 1)
         train(folder / "small", resolve_settings(None, "smoke", [*SMALL, "iterations=2"]))
         train(folder / "large", resolve_settings(None, "smoke", [*LARGE, HEADS]))
