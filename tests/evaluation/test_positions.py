@@ -88,6 +88,28 @@ def test_join_is_the_inverse_of_take():
     )
 
 
+def test_negative_rows_count_from_the_end():
+    count = len(POSITIONS)
+    assert POSITIONS.move_sequence(-1) == POSITIONS.move_sequence(count - 1) != ()
+    taken, last = POSITIONS.take(np.array([-1, 0])), POSITIONS.take(np.array([count - 1, 0]))
+    assert are_equal(taken, last)
+    assert taken.move_sequence(0) == POSITIONS.move_sequence(count - 1)
+
+
+def test_masks_select_positions():
+    mask = POSITIONS.plies % 2 == 0
+    assert are_equal(POSITIONS.take(mask), POSITIONS.take(np.flatnonzero(mask)))
+
+
+@pytest.mark.parametrize("row", [len(POSITIONS), -len(POSITIONS) - 1, 0.5, "x", None])
+def test_missing_rows_are_refused(row):
+    with pytest.raises(UserError, match=r"row = .*: expected a number of at least -"):
+        POSITIONS.move_sequence(row)
+    for rows in (np.array([row]), row, np.ones(len(POSITIONS) + 1, np.bool_), [[0]]):
+        with pytest.raises(UserError, match=r"rows = .*: expected a mask, or numbers of at least"):
+            POSITIONS.take(rows)
+
+
 def test_positions_of_another_game_are_refused(path):
     with pytest.raises(UserError, match="has positions for gobang:3x3:3, not for othello:6x6"):
         read_positions(path, parse_game("othello:6x6"))

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
+from operator import index
 from pathlib import Path
 from typing import Any
 
@@ -199,19 +200,41 @@ class SolvedPositions:
         return np.asarray(self.action_values.max(axis=1))
 
     def move_sequence(self, row: int) -> tuple[int, ...]:
-        """Return the moves from the start of the game to the position in a row."""
-        return tuple(self.moves[self.offsets[row] : self.offsets[row + 1]].tolist())
+        """Return the moves from the start of the game to the position in a row.
 
-    def take(self, rows: NDArray[np.int64]) -> SolvedPositions:
-        """Return the positions in `rows`, int64[k], in this order."""
-        parts = [self.moves[self.offsets[row] : self.offsets[row + 1]] for row in rows]
+        Negative rows count from the end. Raises UserError for a row that does not exist.
+        """
+        try:
+            number = range(len(self))[index(row)]
+        except (TypeError, IndexError):
+            raise self._row_error("row", row, "a number") from None
+        return tuple(self.moves[self.offsets[number] : self.offsets[number + 1]].tolist())
+
+    def take(self, rows: NDArray[np.int64] | NDArray[np.bool_]) -> SolvedPositions:
+        """Return the positions in `rows`, int64[k], in this order, or those in a mask, bool[n].
+
+        Negative rows count from the end. Raises UserError for rows that do not exist.
+        """
+        numbers = None
+        with suppress(TypeError, ValueError, IndexError):
+            numbers = np.arange(len(self))[rows]
+        if numbers is None or numbers.ndim != 1:
+            raise self._row_error("rows", rows, "a mask, or numbers")
+        parts = [self.moves[self.offsets[row] : self.offsets[row + 1]] for row in numbers]
         return SolvedPositions(
             self.game,
-            self.game_numbers[rows],
+            self.game_numbers[numbers],
             np.concatenate([np.empty(0, np.int16), *parts]),
-            np.concatenate([[0], np.cumsum(self.plies[rows])]),
-            self.states[rows],
-            self.action_values[rows],
+            np.concatenate([[0], np.cumsum(self.plies[numbers])]),
+            self.states[numbers],
+            self.action_values[numbers],
+        )
+
+    def _row_error(self, name: str, value: object, expected: str) -> UserError:
+        count = len(self)
+        return UserError(
+            f"{name} = {quoted(value)}: expected {expected} of at least {-count} and less than"
+            f" {count}"
         )
 
 
