@@ -182,7 +182,8 @@ class Agent:
     network_settings: NetworkSettings | None = field(default=None, compare=False, repr=False)
     """Network settings, or None if there is no network."""
     is_stochastic: bool = field(default=True, compare=False)
-    """True if moves or playouts are random, so that games can differ even without openings."""
+    """False if at most ties between best moves are random, so that most games without openings
+    repeat. True if more is random, such as sampled moves, playouts or ties within a search."""
     rebuild: Callable[[], Agent] | None = field(default=None, compare=False, repr=False)
     """Picklable function that creates the agent in another process, if its name is not enough."""
 

@@ -97,7 +97,7 @@ def play_sprt(
 
     Each of the two wrong decisions has a probability of about 5 %. At most `games` games are
     played. See `play_match` for the other arguments. Raises UserError in the same cases, and also
-    for invalid bounds and for deterministic agents without openings.
+    for invalid bounds and, without openings, for agents that play almost without randomness.
     """
     require_callable("progress", progress)
     for name, value in (("elo0", elo0), ("elo1", elo1)):

@@ -167,11 +167,11 @@ class TestedMatch(NamedTuple):
 
 
 def _require_variety(a: Agent, b: Agent, openings: int) -> None:
-    """Raise UserError if a match would repeat the same two games."""
+    """Raise UserError if a match would mostly repeat the same two games."""
     if not openings and not a.is_stochastic and not b.is_stochastic:
         raise UserError(
-            f"openings = 0: {a.name} and {b.name} play without randomness, so games would repeat;"
-            " expected at least 1, as in --openings 4"
+            f"openings = 0: {a.name} and {b.name} play almost without randomness, so most games"
+            " would repeat; expected at least 1, as in --openings 4"
         )
 
 
@@ -190,7 +190,7 @@ def play_sprt(
 
     Game pairs are evaluated one at a time, so the verdict does not depend on how many games are
     played in parallel. Repeated games add no evidence (see `ratings.sprt`). Raises UserError for
-    invalid bounds and for deterministic agents without openings.
+    invalid bounds and, without openings, for agents that play almost without randomness.
     """
     test = test.validated()
     _require_variety(a, b, openings)
