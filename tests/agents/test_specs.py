@@ -76,7 +76,7 @@ def test_names_of_runs_can_look_like_numbered_agents(runs):
         shutil.rmtree(runs / name)
 
 
-@pytest.mark.parametrize("name", ["random", "-run", "mcts:100", "other #2", "runs/new"])
+@pytest.mark.parametrize("name", ["random", "-run", " run", "mcts:100", "other #2", "runs/new"])
 def test_spec_of_a_run_names_the_run_whatever_its_folder_is_called(runs, name):
     shutil.copytree(runs / "runs/other", runs / name)
     agent = parse_agent(run_spec(name))

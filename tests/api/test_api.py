@@ -128,6 +128,30 @@ def test_network_refuses_invalid_positions_and_states(run):
         zerolab.load_network(f"{run.path}?simulations=4")
 
 
+@pytest.mark.parametrize("name", ["random", "mcts", "perfect", "mcts:9", "x@1234567890", " run"])
+def test_networks_of_runs_named_like_other_agents(run, tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(run.path, name)
+    copy = zerolab.open_run(name)
+    for iteration in (None, 1):
+        network, expected = copy.network(iteration), run.network(iteration)
+        assert network.name.removeprefix("run:").startswith(f"{name}@")
+        assert np.array_equal(network.evaluate([START])[0], expected.evaluate([START])[0])
+
+
+@pytest.mark.parametrize(
+    ("iteration", "message"),
+    [
+        (9, "has no network 9: expected one of 0, 1"),
+        (-1, "iteration = -1: expected at least 0"),
+        ("x", 'iteration = "x": expected a whole number'),
+    ],
+)
+def test_missing_networks_are_refused(run, iteration, message):
+    with pytest.raises(zerolab.UserError, match=message):
+        run.network(iteration)
+
+
 def test_finished_tournament_of_a_moved_run_is_reported(run, tmp_path):
     moved = tmp_path / "moved"
     shutil.copytree(run.path, moved)

@@ -218,9 +218,10 @@ class _Run(AgentKind):
 def run_spec(text: str) -> str:
     """Return a spec of the run or network named by a path, such as ``runs/demo@12``.
 
-    ``mcts:9`` would name MCTS, so the spec of a run in a folder named mcts:9 is ``run:mcts:9``.
+    ``mcts:9`` would name MCTS, so the spec of a run in a folder named mcts:9 is ``run:mcts:9``. A
+    leading space would be removed, and a leading hyphen would begin a command-line option.
     """
-    is_ambiguous = text.startswith("-") or text.partition(":")[0] in AGENT_KINDS
+    is_ambiguous = text[:1] in ("-", " ") or text.partition(":")[0] in AGENT_KINDS
     return f"{RUN_MARK}{text}" if is_ambiguous else text
 
 
@@ -254,12 +255,18 @@ def find_run_and_iteration(bare_spec: str) -> tuple[RunFolder, int]:
         if not (iteration.isdecimal() and len(iteration) < _MAX_DIGITS):
             raise UserError(f'"{bare_spec}": expected a whole number after @, as in {folder}@12')
     run = RunFolder.open(Path(folder))
-    chosen = int(iteration) if iteration else run.progress.best
+    return run, network_iteration(run, int(iteration) if iteration else None)
+
+
+def network_iteration(run: RunFolder, iteration: int | None) -> int:
+    """Return the iteration of a network, by default the best; raise UserError if it is missing."""
+    if iteration is None:
+        return run.progress.best
     networks = run.network_iterations()
-    if iteration and chosen not in networks:
+    if iteration not in networks:
         known = ", ".join(map(str, networks)) or "none yet"
-        raise UserError(f"{run.path} has no network {chosen}: expected one of {known}")
-    return run, chosen
+        raise UserError(f"{run.path} has no network {iteration}: expected one of {known}")
+    return iteration
 
 
 AGENT_KINDS.add("run", _Run())

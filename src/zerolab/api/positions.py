@@ -166,17 +166,22 @@ def load_network(spec: str) -> Network:
 
     Raises UserError if the run, the network or the file is missing or damaged.
     """
-    missing_network = UserError(
-        f"{quoted(spec)} has no network: expected a run, such as runs/demo@12"
-    )
     if not isinstance(spec, str) or fixed_game(spec) is None:
-        raise missing_network
+        raise _no_network_error(spec)
     if "?" in spec:
         raise UserError(f"{quoted(spec)}: expected no options, since a network does not search")
-    agent = parse_agent(spec)
+    return network_of_agent(parse_agent(spec))
+
+
+def network_of_agent(agent: Agent) -> Network:
+    """Return the network of an agent; raise UserError if it has none."""
     if agent.load_evaluator is None:
-        raise missing_network
+        raise _no_network_error(agent.name)
     return Network(agent.name, agent.game, agent.load_evaluator())
+
+
+def _no_network_error(spec: object) -> UserError:
+    return UserError(f"{quoted(spec)} has no network: expected a run, such as runs/demo@12")
 
 
 class LoadedAgent:

@@ -10,8 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from zerolab.agents import exporting
-from zerolab.api.positions import Network, load_network, require_callable, require_path
-from zerolab.core.errors import UserError, did_you_mean, quoted, require_type
+from zerolab.agents.run_agents import agent_of_run, network_iteration
+from zerolab.api.positions import Network, network_of_agent, require_callable, require_path
+from zerolab.core.errors import (
+    UserError,
+    checked_whole_number,
+    did_you_mean,
+    quoted,
+    require_type,
+)
 from zerolab.core.nested_tables import flatten
 from zerolab.core.processes import require_main_guard
 from zerolab.report.document import Block, Picture
@@ -82,9 +89,13 @@ class Run(NotebookView):
         return RunFolder.open(self.path).network_iterations()
 
     def network(self, iteration: int | None = None) -> Network:
-        """Return the network of an iteration; by default, the best network."""
-        folder = self.path.as_posix()
-        return load_network(folder if iteration is None else f"{folder}@{iteration}")
+        """Return the network of an iteration; by default, the best network.
+
+        Raises UserError if there is no such network or it is damaged.
+        """
+        chosen = None if iteration is None else checked_whole_number("iteration", iteration)
+        folder = RunFolder.open(self.path)
+        return network_of_agent(agent_of_run(folder, network_iteration(folder, chosen)))
 
     def to_pandas(self) -> DataFrame:
         """Return one row per finished stage, with a column for each numeric value in its record.
