@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     )
     from zerolab.api.positions import (
         Network as Network,
+        encode_batch as encode_batch,
         list_games as list_games,
         load_network as load_network,
         read_positions as read_positions,
@@ -73,7 +74,6 @@ if TYPE_CHECKING:
     from zerolab.oracles.oracle import NotSolvedError as NotSolvedError
     from zerolab.rules.catalogue import parse_game as parse_game
     from zerolab.rules.position import Position as Position
-    from zerolab.rules.compiled_rules import encode_batch as encode_batch
     from zerolab.rules.rules import ONGOING as ONGOING
     from zerolab.search.search import Search as Search
     from zerolab.search.search_settings import SearchSettings as SearchSettings
@@ -85,8 +85,8 @@ _NAMES_BY_MODULE = {
         "parse_pgn", "play_match", "play_sprt", "play_tournament", "rate", "read_pgn", "write_pgn",
     ),
     "zerolab.api.positions": (
-        "Analysis", "LoadedAgent", "MoveAnalysis", "Network", "analyse", "list_games",
-        "load_agent", "load_network", "read_positions", "solve",
+        "Analysis", "LoadedAgent", "MoveAnalysis", "Network", "analyse", "encode_batch",
+        "list_games", "load_agent", "load_network", "read_positions", "solve",
     ),
     "zerolab.api.runs": (
         "CumulativeCost", "Record", "ReferenceMoveTimes", "Run", "StudyReport", "cost_to_reach",
@@ -97,7 +97,6 @@ _NAMES_BY_MODULE = {
     "zerolab.oracles.oracle": ("NotSolvedError",),
     "zerolab.rules.catalogue": ("parse_game",),
     "zerolab.rules.position": ("Position",),
-    "zerolab.rules.compiled_rules": ("encode_batch",),
     "zerolab.rules.rules": ("ONGOING",),
     "zerolab.search.search": ("Search",),
     "zerolab.search.search_settings": ("SearchSettings",),

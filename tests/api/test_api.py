@@ -152,6 +152,13 @@ def test_missing_networks_are_refused(run, iteration, message):
         run.network(iteration)
 
 
+def test_encoding_accepts_names_of_games():
+    states = np.stack([START.state] * 2)
+    by_name = zerolab.encode_batch(GAME, states, 3)
+    assert np.array_equal(by_name, zerolab.encode_batch(START.game, states, 3))
+    assert by_name.shape[0] == 3
+
+
 def test_finished_tournament_of_a_moved_run_is_reported(run, tmp_path):
     moved = tmp_path / "moved"
     shutil.copytree(run.path, moved)
@@ -234,6 +241,11 @@ def test_winner_of_all_games_is_rated_higher():
     assert ratings.elo_difference("strong", "weak").interval.low > 0
 
 
+RATINGS = zerolab.rate([("a", "b", 1), ("b", "a", 1)])
+STATES = START.state[None]
+LONG = "a" * 100_000
+
+
 def play(**options):
     return zerolab.play_match("random", "random", game=GAME, **options)
 
@@ -297,6 +309,23 @@ def play(**options):
         (lambda: zerolab.train("gobng:3x3:3", run="x"), "gobang"),
         (lambda: zerolab.train(GAME, run="x", settings={"learn.epoch": 1}), "learn.epochs"),
         (lambda: zerolab.read_positions("nothing.parquet"), "nothing.parquet"),
+        (lambda: zerolab.train(GAME, run="a?b"), r"a\?b: expected a name without \?"),
+        (lambda: zerolab.train(GAME, run=LONG), "aaa: File name too long"),
+        (lambda: zerolab.study_report(LONG), "aaa: File name too long"),
+        (lambda: zerolab.read_cost_reference(LONG), "aaa: File name too long"),
+        (lambda: zerolab.run_costs("\0"), "embedded null"),
+        (lambda: zerolab.write_pgn("", [START]), r"cannot write \.: it is a folder"),
+        (lambda: zerolab.write_pgn("\0", [START]), "embedded null"),
+        (lambda: zerolab.write_pgn("x/y.pgn", [START]), "the folder x does not exist"),
+        (lambda: zerolab.encode_batch("gobng:3x3:3", STATES), "gobang"),
+        (lambda: zerolab.encode_batch(3, STATES), "game = 3: expected a name"),
+        (lambda: zerolab.encode_batch(GAME, STATES, "3"), 'padded = "3": expected a whole number'),
+        (lambda: zerolab.encode_batch(GAME, STATES, 2.5), "padded = 2.5: expected a whole number"),
+        (lambda: RATINGS.elo_difference(0, "a"), "player = 0: expected the name of a rated"),
+        (lambda: RATINGS.elo_difference("a", "c"), 'unknown player "c"'),
+        (lambda: RATINGS.standard_error(["a"]), r"weights = .*: expected a mapping, such as"),
+        (lambda: RATINGS.standard_error({0: 1.0}), "player = 0: expected the name of a rated"),
+        (lambda: RATINGS.standard_error({"a": "x"}), 'weight = "x": expected a number'),
     ],
 )
 def test_mistakes_raise_one_line_errors(call, message, tmp_path, monkeypatch):

@@ -20,7 +20,7 @@ from zerolab.api.positions import (
 )
 from zerolab.core.config import validate
 from zerolab.core.errors import UserError, checked_whole_number, quoted, require_type
-from zerolab.core.files import read_file, write_text
+from zerolab.core.files import check_output_path, read_file, write_text
 from zerolab.play.game_files import (
     MAX_PGN_BYTES,
     ExportedGame,
@@ -235,6 +235,7 @@ def format_pgn(games: Iterable[RecordedGame | Position]) -> str:
 def write_pgn(path: Path | str, games: Iterable[RecordedGame | Position]) -> None:
     """Write games to a PGN file, replacing it if it exists; see `format_pgn`."""
     require_path("path", path)
+    check_output_path(Path(path))
     write_text(Path(path), format_pgn(games))
 
 

@@ -17,10 +17,11 @@ from zerolab.agents.analysis import Analysis, MoveAnalysis, replay_and_analyse, 
 from zerolab.agents.network_players import prepare_for_one_game
 from zerolab.agents.specs import fixed_game, parse_agent, parse_agents
 from zerolab.core.errors import UserError, checked_whole_number, quoted, require_type
+from zerolab.core.files import check_valid_path
 from zerolab.oracles.solver import UNLIMITED_BUDGET, SolverBudget, oracle_for
 from zerolab.play.engine import slots_per_thread_in_memory
 from zerolab.rules import compiled_rules, rules
-from zerolab.rules.catalogue import game_name, parse_game, registered_games
+from zerolab.rules.catalogue import game_name, is_game, parse_game, registered_games
 from zerolab.rules.position import Position
 from zerolab.rules.rules import Game
 from zerolab.search.evaluator import Evaluator
@@ -29,8 +30,8 @@ if TYPE_CHECKING:
     from zerolab.evaluation.positions import SolvedPositions
 
 __all__ = [
-    "Analysis", "LoadedAgent", "MoveAnalysis", "Network", "analyse", "list_games", "load_agent",
-    "load_network", "read_positions", "solve",
+    "Analysis", "LoadedAgent", "MoveAnalysis", "Network", "analyse", "encode_batch", "list_games",
+    "load_agent", "load_network", "read_positions", "solve",
 ]  # fmt: skip
 
 GAME_OPTION_EXAMPLE = 'game=..., as in game="othello:6x6"'
@@ -43,8 +44,9 @@ def require_callable(name: str, value: object) -> None:
 
 
 def require_path(name: str, value: object) -> None:
-    """Raise UserError unless the value is a path."""
+    """Raise UserError unless the value is a valid path; the path need not exist."""
     require_type(name, value, (str, Path), "a path")
+    check_valid_path(Path(str(value)))
 
 
 def require_position(value: object) -> None:
@@ -112,6 +114,20 @@ def read_positions(path: Path | str, game: str | None = None) -> SolvedPositions
     require_path("path", path)
     positions, _ = read(Path(path), None if game is None else parse_game(game))
     return positions
+
+
+def encode_batch(
+    game: Game | str, states: NDArray[np.uint64], padded: int | None = None
+) -> NDArray[np.float32]:
+    """Return float32[N, planes, rows, columns]: the planes of states, uint64[N, words].
+
+    The game is given by name or value. If `padded` is given, the batch is padded to that length, at
+    least N, with zeros. Raises UserError for an unknown game, for states of another type or shape,
+    and for a shorter length.
+    """
+    game_value = game if is_game(game) else parse_game(game)
+    length = None if padded is None else checked_whole_number("padded", padded)
+    return compiled_rules.encode_batch(game_value, states, length)
 
 
 class Network:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from numbers import Real
 from pathlib import Path
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from zerolab.core.errors import UserError, did_you_mean, quoted
+from zerolab.core.errors import UserError, did_you_mean, quoted, require_type
 from zerolab.report.document import Block, Picture
 from zerolab.report.figures import new_figure, save_figure, shorten_name
 from zerolab.report.html import NotebookView
@@ -157,6 +158,7 @@ class RatingFit:
 
     def row_of(self, player: str) -> int:
         """Return the row of a player in `covariance`; raise UserError for an unknown name."""
+        require_type("player", player, str, "the name of a rated player")
         if player not in self.names:
             raise UserError(
                 f"unknown player {quoted(player)}: expected one of the rated players"
@@ -195,8 +197,11 @@ class Ratings(NotebookView):
     def standard_error(self, weights: Mapping[str, float]) -> float:
         """Return the standard error in Elo of a weighted sum of Elo, for weights by player.
 
-        Raises UserError for unknown names.
+        Raises UserError for unknown names, and for weights that are not numbers.
         """
+        require_type("weights", weights, Mapping, 'a mapping, such as {"random": 1.0}')
+        for weight in weights.values():
+            require_type("weight", weight, Real, "a number")
         rows = [self.model.row_of(player) for player in weights]
         vector = np.array([*weights.values()], np.float64)
         variance = float(vector @ self.model.covariance[np.ix_(rows, rows)] @ vector)
