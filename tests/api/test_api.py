@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import gc
 import re
 import shutil
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -157,6 +159,33 @@ def test_encoding_accepts_names_of_games():
     by_name = zerolab.encode_batch(GAME, states, 3)
     assert np.array_equal(by_name, zerolab.encode_batch(START.game, states, 3))
     assert by_name.shape[0] == 3
+
+
+def test_tournament_without_a_folder_keeps_its_games_until_it_is_deleted():
+    report = zerolab.play_tournament(AGENTS, game=GAME, games=2)
+    tournament = report.tournament
+    assert len(tournament.games()) == report.game_counts.game_count == 2
+    assert report.as_dict()["folder"] is None
+    with pytest.raises(zerolab.UserError, match=r"without a folder: expected folder=\.\.\."):
+        report.save()
+    path = tournament.path
+    del report
+    assert path.is_dir()
+    del tournament
+    gc.collect()
+    assert not path.parent.exists()
+
+
+def test_interrupted_tournament_without_a_folder_leaves_no_files(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+    def stop(done):
+        assert list(tmp_path.iterdir())
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        zerolab.play_tournament(AGENTS, game=GAME, games=2, progress=stop)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_finished_tournament_of_a_moved_run_is_reported(run, tmp_path):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from numbers import Real
 from pathlib import Path
@@ -124,9 +123,10 @@ def play_tournament(
 
     If `folder` is given, the games are saved there, and an interrupted tournament is resumed. You
     can add agents when you resume it; the agents and settings of the saved tournament need not be
-    repeated. A new tournament has 20 games per pair, no random opening plies and seed 0 by default.
-    Raises UserError for invalid specs, fewer than two agents, settings that differ from the saved
-    ones, or a folder with other files.
+    repeated. Without a folder, the games are deleted together with the report. A new tournament has
+    20 games per pair, no random opening plies and seed 0 by default. Raises UserError for invalid
+    specs, fewer than two agents, settings that differ from the saved ones, or a folder with other
+    files.
     """
     if isinstance(agents, str) or not isinstance(agents, Sequence):
         raise UserError(f'agents = {quoted(agents)}: expected a list such as ["random", "mcts:10"]')
@@ -142,11 +142,14 @@ def play_tournament(
         saved, specs, game_from_name(game), game_example=GAME_OPTION_EXAMPLE
     )
     settings = tournament_settings(saved, parsed, options)
-    with tempfile.TemporaryDirectory(prefix="zerolab-") as temporary:
-        path = Path(temporary) / "tournament" if folder is None else Path(folder)
-        with Tournament.open_locked(path, settings) as tournament:
-            tournament.play(parsed[0].game, parsed, lambda done, _: progress(done))
-            return TournamentReport.from_tournament(tournament)
+    opened = (
+        Tournament.open_temporary(settings)
+        if folder is None
+        else Tournament.open_locked(Path(folder), settings)
+    )
+    with opened as tournament:
+        tournament.play(parsed[0].game, parsed, lambda done, _: progress(done))
+        return TournamentReport.from_tournament(tournament)
 
 
 def rate(

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import shlex
 import time
+import weakref
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cached_property, partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import Any
 
@@ -86,6 +88,8 @@ class Tournament:
     def __init__(self, path: Path, settings: TournamentSettings) -> None:
         self.path = path
         self.settings = settings
+        self.is_temporary = False
+        """True if the folder is deleted together with this object."""
         self.store = GameStore(path / GAMES_FILE_NAME)
 
     @classmethod
@@ -129,6 +133,20 @@ class Tournament:
                 with suppress(UserError, OSError):  # the first error is the one to report
                     tournament._remove_players_without_games(removable)
                 raise
+
+    @classmethod
+    @contextmanager
+    def open_temporary(cls, settings: TournamentSettings) -> Iterator[Tournament]:
+        """Begin a tournament in a temporary folder, which exists as long as the tournament.
+
+        After an exception, the folder is deleted at once. Raises UserError like `open_locked`.
+        """
+        with ExitStack() as stack:
+            folder = stack.enter_context(TemporaryDirectory(prefix="zerolab-"))
+            with cls.open_locked(Path(folder) / "tournament", settings) as tournament:
+                tournament.is_temporary = True
+                yield tournament
+            weakref.finalize(tournament, stack.pop_all().close)
 
     def _remove_players_without_games(self, names: Collection[str]) -> None:
         """Remove those of the named players that have no stored games.

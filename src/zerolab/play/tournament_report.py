@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.text import Text
 
+from zerolab.core.errors import UserError
 from zerolab.core.files import write_text
 from zerolab.play.match import Match
 from zerolab.play.pair_results import (
@@ -205,7 +206,7 @@ class TournamentReport(NotebookView):
         """Return the fields for JSON, with ratings as in `zerolab rate --json`."""
         score_rate, low, high = _first_player_interval(self.game_counts)
         return {
-            "folder": str(self.tournament.path),
+            "folder": None if self.tournament.is_temporary else str(self.tournament.path),
             **self.tournament.settings.model_dump(exclude={"players"}),
             **ratings_json(self.ratings),
             "games_played": self.game_counts.game_count,
@@ -232,7 +233,12 @@ class TournamentReport(NotebookView):
         }
 
     def save(self) -> None:
-        """Write tables and figures to the tournament folder."""
+        """Write tables and figures to the tournament folder; raise UserError if there is none."""
+        if self.tournament.is_temporary:
+            raise UserError(
+                "the tournament was played without a folder: expected folder=..., as in"
+                ' play_tournament(..., folder="tournaments/first")'
+            )
         folder = self.tournament.path
         title = f"{self.tournament.settings.game}, {self.game_counts.game_count} games"
         write_text(folder / RATINGS_FILE_NAME, json.dumps(self.as_dict(), indent=1) + "\n")
