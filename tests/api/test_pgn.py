@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import zerolab
 from zerolab import Position, RecordedGame
+from zerolab.store.games import GameRecord
+
+START = Position.start("gobang:3x3:3")
 
 _NAMES = st.text(st.characters(exclude_categories=("C", "Z")), min_size=1, max_size=12)
 _GAMES = st.builds(
@@ -58,6 +64,52 @@ def test_comments_and_annotations_are_skipped():
         "a1", "b1", "a2", "b2", "a3",
     ]  # fmt: skip
     assert (game.first, game.second, game.result) == ("A", "B", 1)
+
+
+def _record(number, first, moves, result):
+    actions = tuple(START.parse_action(move) for move in moves.split())
+    is_resigned = len(actions) < 5
+    players = ("A", "B") if first == "A" else ("B", "A")
+    return GameRecord(number, *players, (*actions, -1) if is_resigned else actions, result)
+
+
+def _recorded(record):
+    position = START
+    for action in record.actions[: record.ply_count]:
+        position = position.play(str(action))
+    return RecordedGame(position, record.first, record.second, record.result)
+
+
+def test_ratings_of_written_games_are_those_of_the_played_games():
+    """Repeated games widen the interval, whether they were finished or resigned."""
+    win, quick_win = "a1 b1 a2 b2 a3", "c1 b1 c2 b2 c3"
+    once = [
+        _record(0, "A", win, 1), _record(1, "B", win, 1), _record(2, "A", quick_win, 1),
+        _record(3, "B", "a1 b1", 1), _record(4, "A", "a1 b1", -1), _record(5, "B", "a1 b1", -1),
+    ]  # fmt: skip
+    played = [*once, *once[:1] * 4, *once[3:4] * 6]
+    written = zerolab.parse_pgn(zerolab.format_pgn(map(_recorded, played)))
+    expected, rated = zerolab.rate(played), zerolab.rate(written)
+    assert rated.player_ratings == expected.player_ratings
+    assert rated.player_ratings[0].effective_games < len(played)
+    assert zerolab.rate([*once, *map(_recorded, once)]).elo_difference("A", "B") == zerolab.rate(
+        once
+    ).elo_difference("A", "B")
+
+
+def test_games_from_positions_set_up_differ():
+    boards = [np.array([[1, -1, 0], [0] * 3, [0] * 3]), np.array([[0] * 3, [1, -1, 0], [0] * 3])]
+    positions = [Position.set_up("gobang:3x3:3", board, first_to_move=True) for board in boards]
+    games = [RecordedGame(each.play("c3"), "A", "B", 1) for each in positions]
+    assert zerolab.rate(games).player_ratings[0].effective_games == 2
+    with pytest.raises(zerolab.UserError, match="last_position = 3: expected"):
+        zerolab.rate([RecordedGame(3, "A", "B", 1)])
+
+
+def test_objects_without_moves_are_rated():
+    games = [SimpleNamespace(first="A", second="B", result=result) for result in (1, 1, -1)]
+    tuples = [("A", "B", game.result) for game in games]
+    assert zerolab.rate(games).player_ratings == zerolab.rate(tuples).player_ratings
 
 
 TAGS = '[White "A"]\n[Black "B"]\n[Result "*"]\n[Variant "gobang:3x3:3"]\n\n'

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from numbers import Real
 from pathlib import Path
 from typing import NamedTuple, cast
 
-from zerolab.agents.agent import Agent
+from zerolab.agents.agent import FORFEIT_ACTION, Agent
 from zerolab.api.positions import (
     GAME_OPTION_EXAMPLE,
     agents_from_specs,
@@ -153,18 +153,18 @@ def play_tournament(
 
 
 def rate(
-    games: Iterable[RatedGame | tuple[str, str, int]],
+    games: Iterable[RatedGame | RecordedGame | tuple[str, str, int]],
     *,
     advantage: float | None = None,
     draw_elo: float | None = None,
 ) -> Ratings:
     """Rate players based on their games, such as those of matches, with Bayesian Elo [BayesElo].
 
-    A game can also be a tuple (first player, second player, result), where the result is 1, 0 or -1
-    for the first player. Repeated games widen intervals if their moves are known. The parameters
-    `advantage` and `draw_elo`, in Elo on the scale of the model, are fitted unless given. Raises
-    UserError for invalid games, an empty list, or groups of players that have not played each
-    other.
+    A game can also be a game from a PGN file, or a tuple (first player, second player, result) with
+    the result 1, 0 or -1 for the first player. Repeated games widen intervals if their moves are
+    known. The parameters `advantage` and `draw_elo`, in Elo on the scale of the model, are fitted
+    unless given. Raises UserError for invalid games, an empty list, or groups of players that have
+    not played each other.
     """
     if isinstance(games, str) or not isinstance(games, Iterable):
         raise UserError(f"games = {quoted(games)}: expected a list of games")
@@ -182,17 +182,18 @@ def _settings(agents: Sequence[Agent], games: int, openings: int, seed: int) -> 
 
 
 def _as_rated(game: object) -> RatedGame:
-    """Return a game, converting a tuple; raise UserError unless it is a finished game."""
+    """Return a game with its moves, if known; raise UserError unless it is a finished game."""
     if isinstance(game, tuple) and not hasattr(game, "result") and len(game) == 3:
         game = GameResult(*game)
-    names = [getattr(game, field, None) for field in ("first", "second")]
-    has_names = all(isinstance(name, str) for name in names)
-    if not has_names or getattr(game, "result", None) not in (1, 0, -1):
+    first, second, result = (getattr(game, field, None) for field in ("first", "second", "result"))
+    if not (isinstance(first, str) and isinstance(second, str)) or result not in (1, 0, -1):
         raise UserError(
             f"{quoted(game)} is not a finished game: expected (first player, second player, result)"
             " with the result 1, 0 or -1 for the first player"
         )
-    return cast(RatedGame, game)
+    if isinstance(game, RecordedGame):
+        return GameResult(first, second, result, _recorded_actions(game))
+    return cast(RatedGame, game) if hasattr(game, "actions") else GameResult(first, second, result)
 
 
 _MOVE_NUMBER = re.compile(r"^\d+\.+")
@@ -217,6 +218,19 @@ class RecordedGame(NamedTuple):
 
     def __repr__(self) -> str:
         return f"<RecordedGame {self.first} against {self.second}, {self.last_position.ply} plies>"
+
+
+def _recorded_actions(game: RecordedGame) -> tuple[Hashable, ...]:
+    """Return the moves of a finished game, in the form of `GameRecord.actions` if possible.
+
+    A game from a PGN file then counts as a repetition of the same game in a match.
+    """
+    position = game.last_position
+    require_type("last_position", position, Position, "a zerolab.Position")
+    start = position.custom_start
+    before = () if start is None else (start.state.tobytes(), start.first_to_move)
+    end = (FORFEIT_ACTION,) if position.outcome is None else ()
+    return (*before, *position.history, *end)
 
 
 def format_pgn(games: Iterable[RecordedGame | Position]) -> str:
