@@ -369,7 +369,7 @@ def test_run_does_not_write_through_links(tmp_path, name):
     [
         ({"zerolab": "[" * 5_000_000}, "its header is 5,[0-9,]* bytes long"),
         ({"zerolab": "[" * 100_000}, "recursion"),
-        ({"zerolab": json.dumps({"schema": 1})}, "float8"),
+        ({"zerolab": json.dumps({"schema": 1, "kind": "weights"})}, "float8"),
     ],
     ids=["large", "nested", "type"],
 )

@@ -297,10 +297,7 @@ _PLY_LIMIT = 1 << 15  # plies are stored as int16
 
 
 class DatasetSettings(Settings):
-    """Settings of a data set, which with a game's number determine its positions.
-
-    `collect_positions` states the exception.
-    """
+    """Settings of a data set; with a game's number, they determine its positions."""
 
     seed: int = Field(default=0, ge=0, lt=1 << 63)
     """Seed of all random streams."""

@@ -77,11 +77,10 @@ def load_arrays(path: Path, kind: str) -> tuple[NamedArrays, dict[str, Any]]:
     Raises UserError if the file is missing, damaged, or of a different kind or version.
     """
     with _open_safetensors(path) as file:
-        header = _header(path, file.metadata() or {})
+        header = _header(path, file.metadata() or {}, kind)
         arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     if header.pop("digest", None) != _arrays_digest(header, arrays):
         raise damaged_file_error(path, "its digest does not match")
-    _check_kind(path, header, kind)
     return arrays, header
 
 
@@ -92,16 +91,8 @@ def read_digest(path: Path, kind: str) -> str:
     if it is of a different kind or from a different version.
     """
     with _open_safetensors(path) as file:
-        header = _header(path, file.metadata() or {})
-    _check_kind(path, header, kind)
+        header = _header(path, file.metadata() or {}, kind)
     return str(header.get("digest"))
-
-
-def _check_kind(path: Path, header: Mapping[str, Any], kind: str) -> None:
-    if header.get("kind") != kind:
-        raise UserError(
-            f"{quoted(path)} contains {quoted(header.get('kind'))}: expected {quoted(kind)}"
-        )
 
 
 @contextmanager
@@ -117,13 +108,15 @@ def _open_safetensors(path: Path) -> Iterator[Any]:
             yield opened
 
 
-def _header(path: Path, file_metadata: Mapping[str, str]) -> dict[str, Any]:
+def _header(path: Path, file_metadata: Mapping[str, str], kind: str) -> dict[str, Any]:
     if _HEADER_KEY not in file_metadata:
         raise UserError(f"{path} was not written by zerolab")
     header = json.loads(file_metadata[_HEADER_KEY])
     if not isinstance(header, dict):
         raise damaged_file_error(path, "its header is not a table")
     check_schema_version(path, header.get("schema"), SCHEMA)
+    if (found := header.get("kind")) != kind:
+        raise UserError(f"{quoted(path)} contains {quoted(found)}: expected {quoted(kind)}")
     return header
 
 
