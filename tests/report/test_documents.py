@@ -276,6 +276,8 @@ def test_csv_has_full_precision():
         (StudentEstimate(1234.56, 100.0, 1e9).interval, "", "1235 (1039 to 1431)"),
         (StudentEstimate(5.0, math.inf, 0).interval, "", "5 (no interval)"),
         (BinomialEstimate(5, 10).interval, ".0%", "50 % (24 to 76)"),
+        (Interval(2e-6, 1e-6, 3e-6), "", "0.000002 (0.000001 to 0.000003)"),
+        (Interval(3e-7, 2e-7, 4e-7), "", "3e-07 (2e-07 to 4e-07)"),
     ],
 )
 def test_cell_text_formats_values(cell, number_format, text):

@@ -188,6 +188,9 @@ P_VALUE_FORMAT = "p"
 """Format of p-values; see `p_value_text`."""
 
 _NO_NUMBER = "\N{EN DASH}"
+_MOST_DECIMALS = 6
+_SMALLEST_MARGIN = 0.5 * 10**-_MOST_DECIMALS
+"""Margin that is 0 if it is rounded to that many decimal places."""
 
 
 def cell_text(cell: Cell, number_format: str = "") -> str:
@@ -239,11 +242,14 @@ def _number(number: float, number_format: str) -> str:
 
 
 def _interval_format(estimate: Interval) -> str:
-    """Return the format in which half the width of the interval has two significant digits."""
+    """Return the format in which half the width of the interval has two significant digits.
+
+    There are at most six decimal places; a narrower interval gets the format without an interval.
+    """
     margin = (estimate.high - estimate.low) / 2
-    if not math.isfinite(margin) or margin <= 0.0:
+    if not math.isfinite(margin) or margin < _SMALLEST_MARGIN:
         return ".4g"
-    return f".{min(6, max(0, 1 - math.floor(math.log10(margin))))}f"
+    return f".{min(_MOST_DECIMALS, max(0, 1 - math.floor(math.log10(margin))))}f"
 
 
 Z95 = NormalDist().inv_cdf(0.975)
