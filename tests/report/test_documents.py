@@ -94,6 +94,7 @@ class Page(HTMLParser):
     def __init__(self, text):
         super().__init__()
         self.open, self.tags, self.references, self.ids, self.text = [], [], [], [], ""
+        self.headings, self.parents_of_tables = [], []
         self.feed(text)
         assert not self.open
 
@@ -103,6 +104,11 @@ class Page(HTMLParser):
         self.references += [values[name] for name in ("src", "href", "srcset") if name in values]
         self.ids += [values["id"]] if "id" in values else []
         assert not any(name.startswith("on") for name in values)
+        if tag == "table":
+            self.parents_of_tables.append(self.parent)
+        if tag == "th":
+            self.headings.append("")
+        self.parent = values
         if tag not in self.VOID:
             self.open.append(tag)
 
@@ -114,6 +120,8 @@ class Page(HTMLParser):
 
     def handle_data(self, data):
         self.text += data
+        if "th" in self.open:
+            self.headings[-1] += data
 
 
 @pytest.fixture(scope="module")
@@ -139,6 +147,15 @@ def test_html_page_is_self_contained(saved):
     assert anchors == set(parsed.ids) == {"section-1", "section-2"}
     assert "@import" not in parsed.text
     assert "url(" not in parsed.text
+
+
+def test_tables_can_be_scrolled_with_the_keyboard_and_have_titles(saved):
+    parsed = Page((saved / "index.html").read_text("utf-8"))
+    labels = [each.pop("aria-label") for each in parsed.parents_of_tables]
+    assert labels == ["Claims", "1 finding without data", NASTY]
+    assert parsed.parents_of_tables == [{"class": "table", "tabindex": "0", "role": "region"}] * 3
+    assert "" not in parsed.headings
+    assert parsed.headings[5] == "drawing of the interval"
 
 
 def test_html_page_shows_names_unchanged(saved):

@@ -176,8 +176,9 @@ def _data_table(table: Table) -> str:
         for row in table.rows
     )
     caption = f"{escape(table.title)} {_download(table)}" if table.name else escape(table.title)
-    html = _table(caption, head, body)
-    return html if _has_data(table) else _folded(f"{table.title or table.name}: no data", html)
+    label = table.title or table.name
+    html = _table(label, caption, head, body)
+    return html if _has_data(table) else _folded(f"{label}: no data", html)
 
 
 def _has_data(table: Table) -> bool:
@@ -189,10 +190,12 @@ def _folded(title: str, html: str) -> str:
     return f'<details class="folded"><summary>{escape(title)}</summary>\n{html}\n</details>'
 
 
-def _table(caption: str, head: str, body: Iterable[str], css_class: str = "data") -> str:
+def _table(label: str, caption: str, head: str, body: Iterable[str], kind: str = "data") -> str:
+    """Return a table with an HTML caption, in a region that can be scrolled with the keyboard."""
     rows = "\n".join(body)
     return (
-        f'<div class="table"><table class="{css_class}"><caption>{caption}</caption>\n'
+        f'<div class="table" tabindex="0" role="region" aria-label="{escape(label or "table")}">'
+        f'<table class="{kind}"><caption>{caption}</caption>\n'
         f"<thead>{head}</thead>\n<tbody>\n{rows}\n</tbody></table></div>"
     )
 
@@ -223,21 +226,22 @@ def _cell(cell: Cell, number_format: str = "") -> str:
 def _claim_table(claims: ClaimTable) -> str:
     """Return a table of verdicts; claims without data follow in a collapsed table."""
     table = claims.as_table()
-    title = f"{escape(table.title)} {_download(table)}"
+    caption = f"{escape(table.title)} {_download(table)}"
     tested = [each for each in claims.verdicts if each.estimate is not None]
     missing = [each for each in claims.verdicts if each.estimate is None]
     if not missing:
-        return _verdict_table(title, tested)
+        return _verdict_table(table.title, caption, tested)
     count = f"{len(missing)} finding{'s' * (len(missing) != 1)} without data"
-    folded = _folded(count, _verdict_table("" if tested else title, missing))
-    return f"{_verdict_table(title, tested)}\n{folded}" if tested else folded
+    folded = _folded(count, _verdict_table(count, "" if tested else caption, missing))
+    return f"{_verdict_table(table.title, caption, tested)}\n{folded}" if tested else folded
 
 
-def _verdict_table(caption: str, verdicts: Sequence[Verdict]) -> str:
+def _verdict_table(label: str, caption: str, verdicts: Sequence[Verdict]) -> str:
     is_numeric = [False, False, False, True, True, False]
-    head = _row("th", ["verdict", "claim", "claimed", "found", "p (Holm)", ""], is_numeric)
+    drawing = '<span class="unseen">drawing of the interval</span>'
+    head = _row("th", ["verdict", "claim", "claimed", "found", "p (Holm)", drawing], is_numeric)
     body = (_row("td", _verdict(each), is_numeric) for each in verdicts)
-    return _table(caption, head, body, "claims")
+    return _table(label, caption, head, body, "claims")
 
 
 def _verdict(verdict: Verdict) -> list[str]:
