@@ -21,6 +21,7 @@ pytest.importorskip("fastapi", reason="the web extra is not installed")
 from starlette.testclient import TestClient
 from tiny_laboratory import new_client
 
+from zerolab.agents.exporting import encode_agent_of_run
 from zerolab.agents.file_agents import ShippedAgent
 from zerolab.cli.main import main
 from zerolab.play.tournament import Tournament
@@ -34,6 +35,7 @@ from zerolab.studies.study import registered_studies
 from zerolab.training.panels import MAX_TREND_VALUES, trend_of_run
 from zerolab.training.records import AccuracyRecord, GateRecord, LearnRecord
 from zerolab.training.reporting import read_records
+from zerolab.web import puzzle_maker
 from zerolab.web.folders import FileCache, Folders, newest_run
 from zerolab.web.laboratory import Laboratory
 from zerolab.web.requests import BusyError
@@ -224,6 +226,37 @@ def test_names_that_are_not_utf_8_are_left_out(client, folder):
     finally:
         for path in odd:
             shutil.rmtree(path)
+
+
+def test_what_links_lead_to_elsewhere_is_left_out(client, folder, tmp_path):
+    """Requests for it are refused, so pages could only show that it exists."""
+    game = "gobang:3x3:3"
+
+    def listed():
+        stores = list(puzzle_maker._stores(Folders(), parse_game(game)))
+        lists = get(client, "/runs"), get(client, "/tournaments"), get(client, "/agents", game=game)
+        return *lists, newest_run(Folders()), len(stores)
+
+    before = listed()
+    shutil.copytree(folder / "runs/one", tmp_path / "run")
+    (tmp_path / "run/state.json").touch()
+    shutil.copytree(folder / "tournaments/first", tmp_path / "tournament")
+    agent = tmp_path / "agent.zerolab"
+    agent.write_bytes(encode_agent_of_run(RunFolder.open(folder / "runs/one"), 0))
+    links = {
+        "runs/link": tmp_path / "run",
+        "runs/agents/link.zerolab": agent,
+        "tournaments/link": tmp_path / "tournament",
+        "studies/warm-start-smoke/tournaments/link": tmp_path / "tournament",
+    }
+    for name, target in links.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).symlink_to(target)
+    try:
+        assert listed() == before
+    finally:
+        for name in links:
+            (folder / name).unlink()
 
 
 def test_tournament_ratings_agree_with_report(client, folder):

@@ -9,7 +9,7 @@ import secrets
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -87,9 +87,23 @@ class Folders:
             self.require_served_path(Path(path))
         return name
 
-    def tournament_entries(self) -> Iterator[Path]:
-        """Yield what is in the folder of tournaments and can be named in a response."""
-        return filter(has_utf8_name, self.tournaments.iterdir())
+    @property
+    def tournament_sources(self) -> tuple[Path, Path]:
+        """Folders that contain tournaments."""
+        return self.tournaments, self.studies
+
+    def may_list(self, path: Path, among: Sequence[Path] | None = None) -> bool:
+        """Return whether a listing may show a path, because requests for it will be accepted.
+
+        Responses are UTF-8, so they can name only such paths. For the rest, see
+        `require_served_path`.
+        """
+        try:
+            str(path).encode()
+            self.require_served_path(path, among)
+        except (UnicodeEncodeError, UserError):
+            return False
+        return True
 
     def require_served_path(self, path: Path, among: Sequence[Path] | None = None) -> Path:
         """Return `path` if it is inside a folder in `among`; by default, the run folders.
@@ -200,18 +214,9 @@ _locks: dict[Path, tuple[float, bool]] = {}
 
 
 def list_runs(folders: Folders) -> list[RunSummary]:
-    """Return the runs in all existing run folders."""
+    """Return the runs in all existing run folders, without those that links lead to elsewhere."""
     existing = [each for each in folders.runs if each.is_dir()]
-    return [run_summary(path) for path in filter(has_utf8_name, find_runs(existing))]
-
-
-def has_utf8_name(path: Path) -> bool:
-    """Return whether responses, which are UTF-8, can contain a path; listings omit others."""
-    try:
-        str(path).encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+    return [run_summary(path) for path in filter(folders.may_list, find_runs(existing))]
 
 
 def newest_run(folders: Folders) -> RunSummary | None:

@@ -303,6 +303,7 @@ def _stores(folders: Folders, game: Game) -> Iterator[GameStore]:
         return
     for path in sorted([folders.tournaments, *folders.tournaments.iterdir()]):
         with suppress(UserError):
+            folders.require_served_path(path, folders.tournament_sources)
             tournament = Tournament.load(path) if TOURNAMENT_FOLDER_KIND.matches(path) else None
             if tournament is None:
                 continue

@@ -20,7 +20,7 @@ from zerolab.core.files import read_file
 from zerolab.rules.catalogue import game_name, parse_game
 from zerolab.store.arrays import AGENT_SUFFIX, MAX_AGENT_BYTES, AgentHeader, decode_agent
 from zerolab.store.run_folder import RunFolder
-from zerolab.web.folders import FileCache, Folders, has_utf8_name, latest_progress_time, list_runs
+from zerolab.web.folders import FileCache, Folders, latest_progress_time, list_runs
 from zerolab.web.laboratory import Lab
 from zerolab.web.live_search import find_agent
 from zerolab.web.requests import client_of
@@ -178,7 +178,7 @@ def _can_play(run: RunFolder, iteration: int, folders: Folders) -> bool:
 
 def _uploaded_agents(folders: Folders, game: str) -> Iterator[SuggestedAgent]:
     """Yield uploaded agents for a game."""
-    for path in filter(has_utf8_name, sorted(folders.agents.glob(f"*{AGENT_SUFFIX}"))):
+    for path in filter(folders.may_list, sorted(folders.agents.glob(f"*{AGENT_SUFFIX}"))):
         with suppress(UserError):
             header = _HEADERS.get(str(path), [path], partial(_read_header, path))
             if header.game == game:

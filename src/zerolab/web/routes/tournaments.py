@@ -133,7 +133,8 @@ def one_tournament(
 
 def list_tournaments(folders: Folders) -> list[TournamentResponse]:
     """Return the tournaments in the tournament folder and in studies."""
-    return [_summary(path) for path in sorted(_find(folders))]
+    listed = (each for each in _find(folders) if folders.may_list(each, folders.tournament_sources))
+    return [_summary(path) for path in sorted(listed)]
 
 
 def open_tournament(folders: Folders, name: str) -> Tournament:
@@ -149,7 +150,7 @@ def open_tournament(folders: Folders, name: str) -> Tournament:
 
 def tournament_path(folders: Folders, name: str) -> Path:
     """Return the folder named `name`; raise ForbiddenError if it is not a source of tournaments."""
-    return folders.require_served_path(Path(name), (folders.tournaments, folders.studies))
+    return folders.require_served_path(Path(name), folders.tournament_sources)
 
 
 def tournament_details(tournament: Tournament) -> TournamentDetails:
@@ -167,8 +168,8 @@ def _find(folders: Folders) -> Iterator[Path]:
         matches = TOURNAMENT_FOLDER_KIND.matches
         if matches(folders.tournaments):
             yield folders.tournaments
-        candidates = folders.tournament_entries()
-        yield from (each for each in candidates if matches_or_is_unreadable(matches, each))
+        entries = folders.tournaments.iterdir()
+        yield from (each for each in entries if matches_or_is_unreadable(matches, each))
     if folders.studies.is_dir():
         pattern = f"*/tournaments/*/{TOURNAMENT_FOLDER_KIND.settings_file}"
         yield from (each.parent for each in folders.studies.glob(pattern))
@@ -384,8 +385,7 @@ def _tournament_process(folders: Folders, name: str) -> TournamentProcessRespons
     started_here = is_process_alive(process_record_path(path))
     is_at_work = started_here or is_running(path)
     return TournamentProcessResponse(
-        tournament=path.as_posix(), is_running=is_at_work,
-        may_stop=started_here,
+        tournament=path.as_posix(), is_running=is_at_work, may_stop=started_here,
         may_resume=not is_at_work and _may_resume(folders, path),
         output=last_lines(process_output_path(path)),
     )  # fmt: skip
