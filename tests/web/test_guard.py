@@ -69,6 +69,25 @@ def test_errors_are_pages_for_browsers_and_json_for_programs(client: TestClient)
     assert "error" in client.get("/api/v1/nope", headers=browser).json()
 
 
+@pytest.mark.parametrize(
+    ("path", "methods"),
+    [("/", "GET, HEAD"), ("/play", "GET, HEAD"), ("/reports/findings", "GET, HEAD"),
+     ("/static/style.css", "GET, HEAD"), ("/api/v1/runs", "GET"), ("/api/v1/move", "POST")],
+)  # fmt: skip
+def test_refused_methods_get_the_allowed_ones(client: TestClient, path: str, methods: str) -> None:
+    response = client.put(path)
+    assert response.status_code == 405
+    assert set(response.headers["allow"].split(", ")) == set(methods.split(", "))
+    assert response.json() == {"error": "Method Not Allowed"}
+
+
+@pytest.mark.parametrize("path", ["/", "/play", "/static/style.css", "/static/colours.css"])
+def test_head_gets_the_headers_of_a_page(client: TestClient, path: str) -> None:
+    head, page = client.head(path), client.get(path)
+    assert (head.status_code, head.text) == (200, "")
+    assert head.headers == page.headers
+
+
 def test_same_origin_requests_are_served(client: TestClient) -> None:
     own = {"origin": "http://localhost", "sec-fetch-site": "same-origin"}
     assert client.post("/api/v1/position", json=POSITION, headers=own).status_code == 200

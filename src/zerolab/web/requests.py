@@ -221,7 +221,11 @@ async def _http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     missing = f"{quoted(request.url.path)} does not exist: expected a page linked from /"
     message = missing if error.status_code == 404 else str(error.detail)
-    return _response(request, error.status_code, message)
+    response = _response(request, error.status_code, message)
+    response.headers.update(error.headers or {})
+    if error.status_code == 405:
+        response.headers.setdefault("allow", ", ".join(PAGE_METHODS))  # missing for static files
+    return response
 
 
 async def _incomplete_request(request: Request, error: Exception) -> Response:
@@ -240,6 +244,8 @@ def _response(request: Request, status: int, message: str) -> Response:
     return error_response(status, message)
 
 
+PAGE_METHODS = ["GET", "HEAD"]
+"""Methods of routes for pages; the HTTP server leaves out the body of the response to HEAD."""
 STATIC_FOLDER = Path(__file__).parent / "static"
 HOME_PAGE = "play"
 _TITLE = re.compile(r"<!-- (?P<title>[^-]+?) -->\n")

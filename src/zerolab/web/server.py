@@ -24,7 +24,14 @@ from zerolab.core.errors import UserError, one_line, quoted
 from zerolab.report.board_colours import style_sheet
 from zerolab.web.folders import folder_secret
 from zerolab.web.laboratory import Lab, Laboratory
-from zerolab.web.requests import HOME_PAGE, STATIC_FOLDER, Role, add_error_handlers, render_page
+from zerolab.web.requests import (
+    HOME_PAGE,
+    PAGE_METHODS,
+    STATIC_FOLDER,
+    Role,
+    add_error_handlers,
+    render_page,
+)
 from zerolab.web.routes import (
     agents,
     analysis,
@@ -314,10 +321,11 @@ def server_info(lab: Lab, connection: Request) -> ServerResponse:
 
 def _add_pages(app: FastAPI) -> None:
     """Serve every file in static/pages under its name, and the home page also at /."""
-    for path in sorted((STATIC_FOLDER / "pages").glob("*.html")):
-        app.add_api_route(f"/{path.stem}", _PageRoute(path.stem), include_in_schema=False)
-    app.add_api_route("/", _PageRoute(HOME_PAGE), include_in_schema=False)
-    app.add_api_route("/static/colours.css", _colours, include_in_schema=False)
+    names = [path.stem for path in sorted((STATIC_FOLDER / "pages").glob("*.html"))]
+    routes: dict[str, Callable[..., Response]] = {f"/{name}": _PageRoute(name) for name in names}
+    routes |= {"/": _PageRoute(HOME_PAGE), "/static/colours.css": _colours}
+    for path, route in routes.items():
+        app.add_api_route(path, route, methods=PAGE_METHODS, include_in_schema=False)
     app.mount("/static", StaticFiles(directory=STATIC_FOLDER), name="static")
 
 

@@ -34,7 +34,7 @@ from zerolab.studies.study import (
 from zerolab.studies.study_folder import StudyFolder
 from zerolab.web.folders import FileCache, Folders, is_running
 from zerolab.web.laboratory import Lab
-from zerolab.web.requests import NotFoundError
+from zerolab.web.requests import PAGE_METHODS, NotFoundError
 
 router = APIRouter(tags=["studies"], prefix="/studies")
 report_router = APIRouter(include_in_schema=False, prefix="/reports")
@@ -174,14 +174,14 @@ def study_details(
     )
 
 
-@report_router.get("/findings")
+@report_router.api_route("/findings", methods=PAGE_METHODS)
 def findings_page(lab: Lab) -> HTMLResponse:
     """Return a page with the verdicts on all published findings, from the ledgers of all scales."""
     page = _findings.page(lab.folders.studies)
     return HTMLResponse(page, headers={"content-security-policy": _REPORT_POLICY})
 
 
-@report_router.get("/{study}/{name}")
+@report_router.api_route("/{study}/{name}", methods=PAGE_METHODS)
 def report_file(lab: Lab, study: str, name: str) -> FileResponse:
     """Return a file of a study's report; `study` is NAME-SCALE."""
     study_name, _, scale = study.rpartition("-")
