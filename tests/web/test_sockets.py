@@ -1,4 +1,4 @@
-"""Websockets with clients that do not read."""
+"""Websockets with clients that do not read, or that send invalid messages."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from fastapi.testclient import TestClient
 from starlette.websockets import WebSocketState
 
 from zerolab.web import requests
@@ -38,3 +39,19 @@ def test_unread_websocket_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
 
     asyncio.run(asyncio.wait_for(send_three(), 20))
     assert unread.closed_with == [1013]
+
+
+@pytest.mark.parametrize("path", ["judge", "analysis/live"])
+@pytest.mark.parametrize(
+    ("message", "number"),
+    [({"id": 5, "do": "x"}, 5), ({"id": 6, "do": "stop", "x": 1}, 6), ({"id": 0}, 0),
+     ({"id": -1, "do": "stop"}, 0), ({"id": "5", "do": "x"}, 0), ({"do": "stop"}, 0), ([], 0)],
+)  # fmt: skip
+def test_response_to_an_invalid_message_has_its_number(
+    client: TestClient, path: str, message: object, number: int
+) -> None:
+    with client.websocket_connect(f"ws://localhost/api/v1/{path}") as socket:
+        socket.send_json(message)
+        response = socket.receive_json()
+    assert len(response.pop("error").splitlines()) == 1
+    assert response == {"id": number, "done": True}

@@ -302,6 +302,7 @@ _SEND_SECONDS = 10.0
 """Time limit for a client to read a message before its connection is closed."""
 _BURST = 100
 _MESSAGES_PER_SECOND = 20.0
+_ID_LIMIT = 1 << 53  # JavaScript has no larger exact integers
 _TRY_AGAIN = 1013  # websocket status codes
 _TOO_BIG = 1009
 
@@ -309,7 +310,7 @@ _TOO_BIG = 1009
 class SocketRequest(RequestModel):
     """Base class of messages from a page; the responses have the same `id`."""
 
-    id: int = Field(ge=0, lt=1 << 53)
+    id: int = Field(ge=0, lt=_ID_LIMIT)
 
 
 class StopRequest(SocketRequest):
@@ -318,11 +319,14 @@ class StopRequest(SocketRequest):
     do: Literal["stop"]
 
 
-def first_validation_error(error: ValidationError) -> str:
-    """Return one line that describes the first invalid field of a message."""
+def invalid_message_response(message: Any, error: ValidationError) -> dict[str, Any]:
+    """Return the response to an invalid message, with its `id`; the `id` is 0 if it is invalid."""
+    number = message.get("id") if isinstance(message, dict) else None
+    is_valid = isinstance(number, int) and 0 <= number < _ID_LIMIT
     first = error.errors()[0]
     field = ".".join(str(part) for part in first["loc"][1:]) or "the message"
-    return f"{field}: {one_line(first['msg'])}"
+    text = f"{field}: {one_line(first['msg'])}"
+    return {"id": number if is_valid else 0, "error": text, "done": True}
 
 
 class _TokenBucket:

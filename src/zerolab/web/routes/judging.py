@@ -29,7 +29,7 @@ from zerolab.web.requests import (
     StopRequest,
     client_of,
     error_message,
-    first_validation_error,
+    invalid_message_response,
 )
 from zerolab.web.routes.positions import PositionRequest
 from zerolab.web.searches import SearchPool
@@ -109,7 +109,7 @@ async def judging_socket(websocket: WebSocket, lab: Lab) -> None:
             try:
                 request = _REQUEST.validate_python(message)
             except ValidationError as error:
-                await socket.send({"error": first_validation_error(error), "done": True})
+                await socket.send(invalid_message_response(message, error))
                 continue
             if task is not None:
                 task.cancel()

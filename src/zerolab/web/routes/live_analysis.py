@@ -29,7 +29,7 @@ from zerolab.web.requests import (
     StopRequest,
     client_of,
     error_message,
-    first_validation_error,
+    invalid_message_response,
 )
 from zerolab.web.routes.analysis import (
     AgentSpec,
@@ -132,7 +132,7 @@ class _Session:
         try:
             request = _REQUEST.validate_python(message)
         except ValidationError as error:
-            await self._send_error(_id_of(message), first_validation_error(error))
+            await self._socket.send(invalid_message_response(message, error))
             return
         if isinstance(request, AnalyseRequest):
             self._begin("analyse", request.id, partial(self._analyse, request))
@@ -152,10 +152,8 @@ class _Session:
         try:
             await work()
         except Exception as error:  # any error is reported to the page
-            await self._send_error(number, error_message(error))
-
-    async def _send_error(self, number: int, message: str) -> None:
-        await self._socket.send({"id": number, "error": message, "done": True})
+            message = error_message(error)
+            await self._socket.send({"id": number, "error": message, "done": True})
 
     async def _analyse(self, request: AnalyseRequest) -> None:
         self._drop_searches()
@@ -200,11 +198,6 @@ class _Session:
         node = await search.node(request.path)
         response = node_response(request.path, node).model_dump(mode="json")
         await self._socket.send({"id": request.id, "node": response, "done": True})
-
-
-def _id_of(message: Any) -> int:
-    number = message.get("id") if isinstance(message, dict) else None
-    return number if isinstance(number, int) and 0 <= number < 1 << 53 else 0
 
 
 class ValuesRequest(RequestModel):

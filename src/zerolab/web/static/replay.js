@@ -294,8 +294,7 @@ function askJudges() {
 }
 
 function receive(message) {
-  if (!state.game) return;
-  if (message.id !== undefined && message.id !== state.request) return;
+  if (!state.game || message.id !== state.request) return;
   if (message.error) state.problem = ` ${message.error}.`;
   if (message.judged) state.verdicts.add(message.judged);
   if (message.done) finished();
