@@ -99,6 +99,18 @@ def test_study_has_a_card_with_its_strongest_verdict(page: Page) -> None:
     assert serious_findings(page) == []
 
 
+def test_settings_of_a_starting_run_can_be_filtered(page: Page) -> None:
+    """The settings are unknown until the run's folder exists."""
+    state = {"run": "runs/new", "is_running": True, "may_stop": True, "output": ["starting"]}
+    page.route("**/runs/one?*", lambda route: route.fulfill(status=404, json={"error": "none"}))
+    page.route("**/training/one?*", lambda route: route.fulfill(json=state))
+    page.goto("/run#run=runs/new")
+    expect(page.locator("#latest")).to_have_text("Starting the run…")
+    page.click("text=Show settings")
+    page.fill("#filter", "learn")
+    expect(page.locator("#settings")).to_be_empty()
+
+
 def test_term_is_explained_by_keyboard(page: Page) -> None:
     page.goto(f"/run#run={RUN}")
     summary = page.get_by_role("region", name="Summary")

@@ -90,6 +90,33 @@ def test_undo_redo_resign_and_new_game_work(page: Page) -> None:
     expect(page.locator("#status")).to_contain_text("X is to move")
 
 
+@pytest.mark.parametrize(
+    ("path", "controls"),
+    [
+        ("play", ["#resign"]),
+        ("learn", ["#undo", "#hint"]),
+        ("analyse", ["#simulation-next", "#simulation-number"]),
+    ],
+)
+def test_controls_wait_for_a_position(page: Page, path: str, controls: list[str]) -> None:
+    page.goto(f"/{path}#game=chess")
+    expect(page.locator("#error")).to_contain_text("chess")
+    for control in controls:
+        expect(page.locator(control)).to_be_disabled()
+    page.goto("about:blank")
+    page.goto(f"/{path}#game={GAME}&x=person&o=person&moves=0,1")
+    expect(page.locator("#board .target").first).to_be_visible()
+    expect(page.locator(controls[-1])).to_be_enabled()
+
+
+@pytest.mark.parametrize(("path", "control"), [("play", "#new"), ("analyse", "#add")])
+def test_controls_wait_for_the_agents(page: Page, path: str, control: str) -> None:
+    page.route("**/api/v1/games", lambda route: route.abort())
+    page.goto(f"/{path}#game={GAME}")
+    expect(page.locator("#error")).to_contain_text("not responding")
+    expect(page.locator(control)).to_be_disabled()
+
+
 def test_own_moves_replace_plies_of_the_opening(page: Page) -> None:
     """A ply that a player chose after taking back the opening is judged like any other."""
     page.goto(f"/play#game={GAME}&o=person&moves=0,1,2&given=2")

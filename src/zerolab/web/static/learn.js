@@ -55,6 +55,7 @@ const nextOpponent = () => state.ladder[Number(byId("strength").value)] ?? state
 const isMine = () => state.position.first_to_move !== byId("second").checked;
 
 async function start() {
+  if (!state.game) return; // the agents have not been loaded yet
   state.waiting?.abort();
   Object.assign(state, { waiting: null, isCounted: false, opponent: nextOpponent(), seed: Math.floor(Math.random() * 2 ** 31) });
   byId("advice").textContent = "";

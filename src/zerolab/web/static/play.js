@@ -40,6 +40,7 @@ async function begin() {
   sides.first.show(agents, state.first);
   sides.second.show(agents, state.second);
   facePerson(state.first, state.second);
+  byId("new").disabled = false;
   await show();
 }
 

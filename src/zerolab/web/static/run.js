@@ -107,6 +107,7 @@ function showNetworks() {
 }
 
 function showSettings() {
+  if (!details) return; // the run is still starting
   const filter = byId("filter").value.trim().toLowerCase();
   const rows = Object.entries(details.settings)
     .map(([key, value]) => [el("code", {}, key), setting(value)])

@@ -25,8 +25,9 @@ export class Explorer {
   /** Forget the simulation if the position or the agent has changed. */
   follow() {
     const request = JSON.stringify(this.request());
-    if (request !== this.followed) this.#clear();
+    if (request === this.followed) return;
     this.followed = request;
+    this.#clear();
   }
 
   #clear() {
@@ -40,7 +41,8 @@ export class Explorer {
   #enable() {
     this.back.disabled = !this.shown;
     this.hide.disabled = this.shown === null;
-    this.next.disabled = this.shown === MOST;
+    this.next.disabled = !this.followed || this.shown === MOST;
+    this.number.disabled = !this.followed;
     this.number.value = this.shown ?? "";
   }
 
