@@ -17,13 +17,14 @@ import subprocess
 import sys
 import threading
 from collections import deque
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Generic, TypeVar
 
 from fastapi import Depends
 from pydantic import Field
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import HTTPConnection
 
 from zerolab.agents.file_agents import shipped_agents
@@ -45,6 +46,32 @@ _MAX_UPLOADS, _MAX_UPLOADS_PER_ADDRESS = 3, 2
 
 _FIRST_GAME = "connect_four"  # shown by pages at first
 _WARM_UP_DELAY = 1.0  # seconds to serve the first page before the warm-up uses all cores
+
+
+_Result = TypeVar("_Result")
+
+
+class SharedComputations(Generic[_Result]):
+    """Computations in a thread, one after another, each shared by all requests for its result.
+
+    Requests wait without holding a thread; the server has only 40 for all routes without `async`.
+    """
+
+    def __init__(self) -> None:
+        self._turn = asyncio.Lock()
+        self._tasks: dict[Hashable, asyncio.Task[_Result]] = {}
+
+    async def result(self, key: Hashable, compute: Callable[[], _Result]) -> _Result:
+        """Return the result of `compute`, or of the unfinished computation with the same key."""
+        task = self._tasks.get(key)
+        if task is None:
+            task = self._tasks[key] = asyncio.create_task(self._compute(compute))
+            task.add_done_callback(lambda _: self._tasks.pop(key))
+        return await asyncio.shield(task)  # other requests may be waiting for it too
+
+    async def _compute(self, compute: Callable[[], _Result]) -> _Result:
+        async with self._turn:
+            return await run_in_threadpool(compute)
 
 
 class Laboratory:
@@ -76,6 +103,8 @@ class Laboratory:
         self.uploads = Quota(
             "uploads", _MAX_UPLOADS, _MAX_UPLOADS_PER_ADDRESS, _MAX_UPLOADS_PER_ADDRESS
         )
+        self.findings_pages: SharedComputations[str] = SharedComputations()
+        self.study_progress: SharedComputations[dict[str, Any]] = SharedComputations()
         self._warms_up = warm_up
         self._warming_up: asyncio.Task[None] | None = None
 

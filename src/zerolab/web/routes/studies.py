@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 import shlex
-import threading
 import time
 from collections import Counter
 from functools import cache, partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Depends, Query
 from fastapi.responses import FileResponse, HTMLResponse
 from pydantic import BaseModel
+from starlette.concurrency import run_in_threadpool
 
 from zerolab.core.errors import UserError, did_you_mean, quoted
 from zerolab.core.files import read_text
@@ -33,7 +34,7 @@ from zerolab.studies.study import (
 )
 from zerolab.studies.study_folder import StudyFolder
 from zerolab.web.folders import FileCache, Folders, is_running
-from zerolab.web.laboratory import Lab
+from zerolab.web.laboratory import Lab, Laboratory
 from zerolab.web.requests import PAGE_METHODS, NotFoundError
 
 router = APIRouter(tags=["studies"], prefix="/studies")
@@ -135,11 +136,8 @@ def studies(lab: Lab) -> list[StudyResponse]:
     return responses
 
 
-@router.get("/one")
-def study_details(
-    lab: Lab, name: Annotated[str, Query(min_length=1, max_length=100)], scale: Scale
-) -> StudyDetails:
-    """Return the progress of a study and the verdicts on its claims, without starting anything."""
+def _known_study(name: Annotated[str, Query(min_length=1, max_length=100)]) -> Study:
+    """Return the study called `name`; raise NotFoundError if there is none."""
     all_studies = registered_studies()
     if name not in all_studies:
         names = ", ".join(sorted(all_studies))
@@ -147,18 +145,32 @@ def study_details(
             f"{quoted(name)} is not a study: expected one of {names}"
             f"{did_you_mean(name, all_studies)}"
         )
-    status = _progress.of(all_studies[name], scale, lab.folders.studies)
-    started = _started_scale(lab.folders, name, scale)
-    folder = StudyFolder(lab.folders.studies, name, scale)
+    return all_studies[name]
+
+
+@router.get("/one")
+async def study_details(
+    lab: Lab, study: Annotated[Study, Depends(_known_study)], scale: Scale
+) -> StudyDetails:
+    """Return the progress of a study and the verdicts on its claims, without starting anything."""
+    status = await _progress(study, scale, lab)
+    return await run_in_threadpool(_study_details, study, scale, lab.folders, status)
+
+
+def _study_details(
+    study: Study, scale: Scale, folders: Folders, status: dict[str, Any]
+) -> StudyDetails:
+    started = _started_scale(folders, study.name, scale)
+    folder = StudyFolder(folders.studies, study.name, scale)
     report = folder.report_path
-    is_default = lab.folders.studies == Path("studies")
-    option = "" if is_default else f" --folder {shlex.quote(lab.folders.studies.as_posix())}"
+    is_default = folders.studies == Path("studies")
+    option = "" if is_default else f" --folder {shlex.quote(folders.studies.as_posix())}"
     return StudyDetails(
-        name=name,
+        name=study.name,
         scale=scale,
-        description=all_studies[name].description,
+        description=study.description,
         folder=folder.path.as_posix(),
-        command=f"zerolab study {name} --scale {scale}{option}",
+        command=f"zerolab study {study.name} --scale {scale}{option}",
         has_begun=started is not None,
         is_running=started is not None and started.is_running,
         whole_study=StudyPartResponse(part="", **_progress_fields(status)),
@@ -175,9 +187,9 @@ def study_details(
 
 
 @report_router.api_route("/findings", methods=PAGE_METHODS)
-def findings_page(lab: Lab) -> HTMLResponse:
+async def findings_page(lab: Lab) -> HTMLResponse:
     """Return a page with the verdicts on all published findings, from the ledgers of all scales."""
-    page = _findings.page(lab.folders.studies)
+    page = await _findings(lab)
     return HTMLResponse(page, headers={"content-security-policy": _REPORT_POLICY})
 
 
@@ -192,36 +204,34 @@ def report_file(lab: Lab, study: str, name: str) -> FileResponse:
     return FileResponse(path, headers={"content-security-policy": _REPORT_POLICY})
 
 
-class _FindingsCache:
-    """Cache of the findings page, which is generated again when a ledger changes."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._digests: FileCache[str] = FileCache()
-        self._pages: dict[Path, tuple[list[tuple[Path, str]], str]] = {}
-
-    def page(self, folder: Path) -> str:
-        """Return the findings page, from the ledgers in the folder of studies."""
-        with self._lock:
-            paths = [
-                path for path in sorted(folder.glob(f"*/{LEDGER_FILE_NAME}")) if path.is_file()
-            ]
-            # Each report rewrites the ledger, usually with the same content.
-            state = [
-                (path, self._digests.get(str(path), [path], partial(_digest, path)))
-                for path in paths
-            ]
-            known, page = self._pages.get(folder, ([], ""))
-            if not page or known != state:
-                ledgers, refused = read_ledgers(folder)
-                judged, unfit = judge_studies(ledgers)
-                document = findings_document(judged, _report_link, [*refused, *unfit])
-                page = html_page(document, {})
-                self._pages[folder] = state, page
-            return page
+_LedgerDigests = tuple[tuple[Path, str], ...]
+_DIGESTS: FileCache[str] = FileCache()
+_FINDINGS: dict[Path, tuple[_LedgerDigests, str]] = {}
+"""Latest findings page by folder of studies, with the digests of the ledgers that it is about."""
 
 
-_findings = _FindingsCache()
+async def _findings(lab: Laboratory) -> str:
+    """Return the findings page, which is generated again when a ledger changes."""
+    folder = lab.folders.studies
+    digests = await run_in_threadpool(_ledger_digests, folder)
+    known, page = _FINDINGS.get(folder, (None, ""))
+    if known == digests:
+        return page
+    return await lab.findings_pages.result(digests, partial(_generate_findings, folder, digests))
+
+
+def _ledger_digests(folder: Path) -> _LedgerDigests:
+    """Return the digest of each ledger. A report rewrites its ledger, usually without a change."""
+    paths = [path for path in sorted(folder.glob(f"*/{LEDGER_FILE_NAME}")) if path.is_file()]
+    return tuple((path, _DIGESTS.get(str(path), [path], partial(_digest, path))) for path in paths)
+
+
+def _generate_findings(folder: Path, digests: _LedgerDigests) -> str:
+    ledgers, refused = read_ledgers(folder)
+    judged, unfit = judge_studies(ledgers)
+    page = html_page(findings_document(judged, _report_link, [*refused, *unfit]), {})
+    _FINDINGS[folder] = digests, page
+    return page
 
 
 def _digest(path: Path) -> str:
@@ -240,28 +250,26 @@ def _report_link(ledger: Path, figure: str) -> str:
     return f"/reports/{ledger.parent.name}/{name}" if is_written else ""
 
 
-class _ProgressCache:
-    """Cache of the recently computed progress of studies."""
-
-    def __init__(self) -> None:
-        self._locks: dict[tuple[Path, str, Scale], threading.Lock] = {}
-        self._cached: dict[tuple[Path, str, Scale], tuple[float, dict[str, object]]] = {}
-
-    def of(self, study: Study, scale: Scale, root: Path) -> dict:  # type: ignore[type-arg]
-        """Return the progress of a study, as printed by `zerolab study --status --json`."""
-        key = root, study.name, scale
-        with self._locks.setdefault(key, threading.Lock()):
-            when, status = self._cached.get(key, (-_PROGRESS_SECONDS, {}))
-            if time.monotonic() - when >= _PROGRESS_SECONDS or not status:
-                status = StudyExecution.plan(study, scale, root).status()
-                self._cached[key] = time.monotonic(), status
-            return status
+_PROGRESS: dict[tuple[Path, str, Scale], tuple[float, dict[str, Any]]] = {}
+"""Time and latest progress by folder of studies, study and scale."""
 
 
-_progress = _ProgressCache()
+async def _progress(study: Study, scale: Scale, lab: Laboratory) -> dict[str, Any]:
+    """Return the recent progress of a study, as printed by `zerolab study --status --json`."""
+    key = lab.folders.studies, study.name, scale
+    when, status = _PROGRESS.get(key, (-math.inf, {}))
+    if time.monotonic() - when < _PROGRESS_SECONDS:
+        return status
+    return await lab.study_progress.result(key, partial(_compute_progress, study, scale, key[0]))
 
 
-def _progress_fields(status: dict) -> dict:  # type: ignore[type-arg]
+def _compute_progress(study: Study, scale: Scale, root: Path) -> dict[str, Any]:
+    status = StudyExecution.plan(study, scale, root).status()
+    _PROGRESS[root, study.name, scale] = time.monotonic(), status
+    return status
+
+
+def _progress_fields(status: dict[str, Any]) -> dict[str, Any]:
     return {key: status[key] for key in StudyPartResponse.model_fields if key != "part"}
 
 
