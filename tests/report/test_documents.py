@@ -384,7 +384,7 @@ def test_provenance_line_summarises_runs():
     assert "seeds 0 to 2, 7" in line
     assert "2.5 hours of training" in line
     many = Provenance(**{**vars(PROVENANCE), "seeds": [2, 0, *range(1000, 9000, 1000)]}).summary()
-    assert "seeds 10 between 0 and 8000" in many
+    assert "seeds 0 to 8000 (10 of them)" in many
     without_runs = Provenance(
         **{**vars(PROVENANCE), "run_count": 0, "run_digests": [], "seeds": []}
     ).summary()
