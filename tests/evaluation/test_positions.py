@@ -103,10 +103,12 @@ def test_masks_select_positions():
 
 @pytest.mark.parametrize("row", [len(POSITIONS), -len(POSITIONS) - 1, 0.5, "x", None])
 def test_missing_rows_are_refused(row):
-    with pytest.raises(UserError, match=r"row = .*: expected a number of at least -"):
+    with pytest.raises(UserError, match=r"row = .*: expected a whole number of at least -"):
         POSITIONS.move_sequence(row)
     for rows in (np.array([row]), row, np.ones(len(POSITIONS) + 1, np.bool_), [[0]]):
-        with pytest.raises(UserError, match=r"rows = .*: expected a mask, or numbers of at least"):
+        with pytest.raises(
+            UserError, match=r"rows = .*: expected a mask of length 40, or whole numbers"
+        ):
             POSITIONS.take(rows)
 
 

@@ -103,7 +103,7 @@ def expand(leaf: Node, evaluator: HashEvaluator):
 
 
 def simulate(path: list[Node], evaluator: HashEvaluator, rules: Rules) -> None:
-    """Run one PUCT simulation from the last node of `path`; only evaluate a bare root."""
+    """Run one PUCT simulation from the last node of `path`; only evaluate an unexpanded root."""
     while path[-1].children:
         node = path[-1]
         path.append(max(node.children.values(), key=lambda child: rules.score(node, child)))

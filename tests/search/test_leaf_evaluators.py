@@ -50,7 +50,7 @@ def test_mixture_weights_network_and_playout():
     assert mixed == pytest.approx(0.25 * network + 0.75 * playout)
 
 
-def test_bare_root_has_no_playout():
+def test_unexpanded_root_has_no_playout():
     """N simulations run N playouts; the root mean also includes a zero for the root."""
     position = Position.start(GAME)
     search = searched([position], UniformEvaluator(17), "playout", simulations=1)

@@ -112,7 +112,7 @@ def test_inherited_visits_damp_the_noise():
     assert inherited < 0.85 * discarded
 
 
-def test_discarded_visits_leave_a_bare_root():
+def test_discarded_visits_leave_an_unexpanded_root():
     settings = settings_with(inherited_visits=0)
     search = second_search(settings)
     bare = Search(GAME, settings, EVALUATOR, len(SLOTS))

@@ -110,7 +110,7 @@ def test_moves_without_gumbel_noise_are_sampled_from_the_policy():
     assert shares == pytest.approx(search.policies(slots[:1])[0], abs=0.05)
 
 
-def test_gumbel_starts_from_bare_roots_and_cannot_be_extended():
+def test_gumbel_starts_from_unexpanded_roots_and_cannot_be_extended():
     position = Position.start("connect_four:5x5")
     search = searched(gumbel(4, 16), [position], True)
     search.start_search(SLOTS[:1], KEYS[:1], KEYS[:1], 8)

@@ -129,7 +129,7 @@ def test_deduplication_and_cache_change_only_the_work(deduplicate, cache, leaves
     if cache != 8:  # a small cache can evict states before they recur
         assert (counts["cached"] > 0) == (cache > 0)
     leaves = sum(counts[kind] for kind in ("evaluated", "deduplicated", "cached", "terminal"))
-    assert leaves == counts["simulations"] + 10  # including the bare roots
+    assert leaves == counts["simulations"] + 10  # including the unexpanded roots
     if deduplicate or cache > 100:
         assert counts["evaluated"] < plain.work_counts["evaluated"]
 
@@ -309,7 +309,7 @@ def test_subtree_of_the_played_move_is_kept(name):
     assert ply >= 3
 
 
-def test_moves_start_bare_roots_without_tree_reuse():
+def test_moves_start_unexpanded_roots_without_tree_reuse():
     game = parse_game("connect_four:5x5")
     settings = SearchSettings(simulations=30, reuse_tree=False)
     search = run(game, settings, HashEvaluator(5), [Position.start(game)])

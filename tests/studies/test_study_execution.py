@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import json
 import shutil
 from contextlib import ExitStack
@@ -16,7 +18,7 @@ from zerolab.core.code_digests import software_versions
 from zerolab.core.errors import UserError
 from zerolab.core.resources import processor_model
 from zerolab.store.run_folder import RunFolder
-from zerolab.studies import execution, scheduler
+from zerolab.studies import execution, scheduler, tasks
 from zerolab.studies.cost_model import estimate_work
 from zerolab.studies.design import Design, PlannedTournament
 from zerolab.studies.execution import StudyExecution, StudyStorage
@@ -43,6 +45,21 @@ def test_finished_study_is_read_from_disk(undisturbed):
     assert rated.player == "value/seed=100"
     assert len(results.runs_where(loss="value")) == 2
     assert results.planned_levels("loss") == ["sum", "value"]
+
+
+def test_workers_import_slow_modules_when_they_start():
+    """Workers are forked from a server with these modules, which tasks import in functions."""
+    functions = [
+        node for node in ast.walk(ast.parse(inspect.getsource(tasks)))
+        if isinstance(node, ast.FunctionDef)
+    ]  # fmt: skip
+    imported_by_tasks = {
+        node.module
+        for function in functions for node in ast.walk(function)
+        if isinstance(node, ast.ImportFrom)
+    }  # fmt: skip
+    assert imported_by_tasks
+    assert {tasks.__name__, *imported_by_tasks} == set(tasks._IMPORTS)
 
 
 def test_provenance_combines_environments_of_runs(tmp_path):

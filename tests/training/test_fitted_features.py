@@ -13,6 +13,7 @@ from zerolab.core.errors import UserError
 from zerolab.evaluation.collecting import DatasetSettings
 from zerolab.evaluation.dataset import make_dataset
 from zerolab.evaluation.positions import SolvedPositions, read_positions
+from zerolab.networks import inference
 from zerolab.networks.heads import FeaturesHead
 from zerolab.rules import compiled_rules
 from zerolab.rules.position import Position
@@ -37,7 +38,7 @@ def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("fitted")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        for module in (stages, inputs):
+        for module in (stages, inference):
             patch.setattr(module, "available_cores", lambda: 1)
         create_untrained_run(folder / "small", SMALL)
         for name, one_per_game in (("all", False), ("single", True)):

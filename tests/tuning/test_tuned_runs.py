@@ -110,6 +110,14 @@ def outcome(result):
     return (result.number, result.state, result.setting_values, result.objective)
 
 
+def test_measurements_of_accuracy_can_be_set_as_a_table(positions):
+    given = plan(*TINY, f"accuracy={{positions={str(positions)!r}, every=2}}", objective="accuracy")
+    added = plan(*TINY, "accuracy={every=2}", objective="accuracy", positions=positions)
+    for chosen in (given, added):
+        accuracy = chosen.trial_settings({"search.selection.c": 1.0}, 0).accuracy
+        assert (accuracy.every, accuracy.positions) == (2, str(positions))
+
+
 def test_trial_below_the_median_is_pruned(tmp_path, positions):
     chosen = plan(*TINY, objective="accuracy", positions=positions)
     store, verdicts = TrialStore(tmp_path, chosen), []

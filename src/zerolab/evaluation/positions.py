@@ -207,7 +207,7 @@ class SolvedPositions:
         try:
             number = range(len(self))[index(row)]
         except (TypeError, IndexError):
-            raise self._row_error("row", row, "a number") from None
+            raise self._row_error("row", row, "a whole number") from None
         return tuple(self.moves[self.offsets[number] : self.offsets[number + 1]].tolist())
 
     def take(self, rows: NDArray[np.int64] | NDArray[np.bool_]) -> SolvedPositions:
@@ -219,7 +219,7 @@ class SolvedPositions:
         with suppress(TypeError, ValueError, IndexError):
             numbers = np.arange(len(self))[rows]
         if numbers is None or numbers.ndim != 1:
-            raise self._row_error("rows", rows, "a mask, or numbers")
+            raise self._row_error("rows", rows, f"a mask of length {len(self)}, or whole numbers")
         parts = [self.moves[self.offsets[row] : self.offsets[row + 1]] for row in numbers]
         return SolvedPositions(
             self.game,

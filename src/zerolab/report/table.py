@@ -190,7 +190,7 @@ P_VALUE_FORMAT = "p"
 _NO_NUMBER = "\N{EN DASH}"
 _MOST_DECIMALS = 6
 _SMALLEST_MARGIN = 0.5 * 10**-_MOST_DECIMALS
-"""Margin that is 0 if it is rounded to that many decimal places."""
+"""Margins below this would be rounded to 0."""
 
 
 def cell_text(cell: Cell, number_format: str = "") -> str:

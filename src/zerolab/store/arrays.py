@@ -110,7 +110,7 @@ def _open_safetensors(path: Path) -> Iterator[Any]:
 
 def _header(path: Path, file_metadata: Mapping[str, str], kind: str) -> dict[str, Any]:
     if _HEADER_KEY not in file_metadata:
-        raise UserError(f"{path} was not written by zerolab")
+        raise UserError(f"{quoted(path)} was not written by zerolab")
     header = json.loads(file_metadata[_HEADER_KEY])
     if not isinstance(header, dict):
         raise damaged_file_error(path, "its header is not a table")

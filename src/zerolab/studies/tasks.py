@@ -277,7 +277,7 @@ class CompileTask:
             play_episodes(game, play, search, evaluator, seed=0, iteration=1)
 
 
-_IMPORTS = (perform_task.__module__,)
+_IMPORTS = perform_task.__module__, "zerolab.training.trainer", "zerolab.networks.inference"
 """Modules that workers import when they start, because importing them is slow."""
 
 _NOT_BEGUN = "its worker ended unexpectedly before the task began"
@@ -386,9 +386,9 @@ class LocalWorkers:
 
 
 def _start_worker(locks: Path, shares: Sequence[Sequence[int]]) -> None:
+    exit_with_parent()
     from zerolab.networks.inference import use_gpu_of_worker  # noqa: PLC0415  slow: imports torch
 
-    exit_with_parent()
     use_gpu_of_worker(claim_cores(locks, shares))
 
 

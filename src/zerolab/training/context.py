@@ -59,15 +59,15 @@ def _current_environment(iteration: int, learner: Learner) -> RunEnvironment:
     )
 
 
-def record_environment(run: RunFolder, learner: Learner, iteration: int) -> str:
-    """Record the environment from an iteration on, unless it equals the latest recorded one.
+def record_environment(run: RunFolder, learner: Learner) -> str:
+    """Record the current environment in a run, unless it equals the latest recorded one.
 
     Equal environments produce equal results. A different environment can change the last bits of
     numbers and, as a consequence, all later results. The returned message lists the changes; it is
     empty if there are none. Raises UserError if environment.json is damaged or cannot be written.
     """
     recorded = read_environments(run.path)
-    current = _current_environment(iteration, learner)
+    current = _current_environment(run.progress.iteration, learner)
     changes = [
         f"{name} {getattr(recorded[-1], name)} -> {getattr(current, name)}"
         for name in RunEnvironment.model_fields

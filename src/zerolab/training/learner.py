@@ -155,7 +155,7 @@ class _LossSums:
 
 
 class DivergedError(UserError):
-    """Error for a loss or a weight that is no longer finite."""
+    """Error for a loss, a gradient or a weight that is no longer finite."""
 
 
 class Learner:
@@ -226,8 +226,8 @@ class Learner:
         The result depends only on the arguments and on the state of the learner. `report` is called
         with the number of finished steps. Schedules that span the run use its maximum length,
         `iterations` (by default `iteration`), and the shares of the run that are done before and
-        after the iteration, `completed_shares`. Raises DivergedError if a loss or a weight is no
-        longer finite.
+        after the iteration, `completed_shares`. Raises DivergedError if a loss, a gradient or a
+        weight is no longer finite.
         """
         settings = self.settings
         torch.manual_seed(int(streams.stream_key(seed, iteration, 0, 1, streams.LEARNING)) >> 1)
@@ -251,8 +251,9 @@ class Learner:
         tensors = self.network.state_dict().values()
         if not (result.is_finite and all(bool(each.isfinite().all()) for each in tensors)):
             raise DivergedError(
-                f"training diverged in iteration {iteration} (a loss or a weight is not finite):"
-                f" start another run with a learn.learning_rate below {settings.learning_rate}"
+                f"training diverged in iteration {iteration} (a loss, a gradient or a weight is not"
+                " finite): start another run with a learn.learning_rate below"
+                f" {settings.learning_rate}"
             )
         return result
 

@@ -176,8 +176,9 @@ class Trainer:
         run.prune()
         self._fill_window()
         self._check_games_to_continue()
-        if not (run.progress.finished and self._is_over()):
-            self._record_environment()
+        continues = not (run.progress.finished and self._is_over())
+        if continues and (message := record_environment(run, context.learner)):
+            context.reporter.message(message)
         self._log.update()
         # Do this last, so that a finished run with damaged files stays finished.
         if context.settings != saved_settings(run):
@@ -185,12 +186,6 @@ class Trainer:
         if self._current_stage() is FINAL_STAGE and not self._is_over():
             context.update_progress(stage=self.stages[0].name, finished=False)
             run.commit(context.progress, [])
-
-    def _record_environment(self) -> None:
-        context = self.context
-        iteration = context.iteration if self._is_over() else context.progress.iteration
-        if message := record_environment(context.run, context.learner, iteration):
-            context.reporter.message(message)
 
     def _save_first_network(self) -> None:
         """Save network 0, untrained or with the weights from which the run starts."""

@@ -190,7 +190,7 @@ class TuningPlan:
     def _resolve(self, values: TrialValues, number: int | None = None) -> TrainSettings:
         """Return the settings for `values`, with the seed of trial `number` unless it is None."""
         seed = [] if number is None else [("seed", self.settings.seed + number)]
-        assignments = [*self._assignments, *self.space.assignments(values), *seed]
+        assignments = [*self.space.assignments(values), *self._assignments, *seed]
         allow_programs = self.settings.allow_programs or not self._plays_baselines
         return resolve_settings(
             self.settings.game, self.settings.preset, assignments, allow_programs=allow_programs
@@ -223,7 +223,7 @@ class TuningPlan:
                     f" to {quoted(self.settings.objective)}"
                 )
             return []
-        keys = {setting.key for setting in self.space.all_settings}
+        keys = assigned_keys(self.space.possible_assignments)
         if positions and "accuracy.positions" in keys:
             raise UserError(
                 "--positions and accuracy.positions set the same file: expected only one of them"

@@ -206,7 +206,8 @@ def _documented_settings() -> dict[str, list[SettingDescription]]:
 
 def _split(assignment: str) -> tuple[str, str]:
     ((path, _),) = parse_assignments([assignment])
-    key = ".".join(part.strip() for part in selection_path(path))
+    names = [part.strip() for part in path]
+    key = ".".join(selection_path(names) if len(names) > 1 else names)
     if key in _OWN_KEYS:
         raise UserError(f"{quoted(key)} cannot be set here: {_OWN_KEYS[key]}")
     return key, assignment.partition("=")[2].strip()

@@ -322,7 +322,7 @@ class StopRequest(SocketRequest):
 def invalid_message_response(message: Any, error: ValidationError) -> dict[str, Any]:
     """Return the response to an invalid message, with its `id`; the `id` is 0 if it is invalid."""
     number = message.get("id") if isinstance(message, dict) else None
-    is_valid = isinstance(number, int) and 0 <= number < _ID_LIMIT
+    is_valid = type(number) is int and 0 <= number < _ID_LIMIT
     first = error.errors()[0]
     field = ".".join(str(part) for part in first["loc"][1:]) or "the message"
     text = f"{field}: {one_line(first['msg'])}"

@@ -107,8 +107,8 @@ BEST_VARIANT_BY_GAME_CLAIM = Claim(
     "For different games, different methods work best (section 5.5.2 says that WRoRa is the best in"
     " all three).",
     _SUMMARY,
-    "largest Elo deficit of a variant to any other variant in any of the three games, minimum over"
-    " the six variants (the deficit of the variant closest to being best in all games)",
+    "largest Elo deficit of a variant behind any other variant in any of the three games, minimum"
+    " over the six variants (the deficit of the variant closest to being best in all games)",
     0.0, "above", _SINGLE, WRORA_BEST_CLAIM.key, "elo",
 )  # fmt: skip
 SINGLE_GAINS_LITTLE_CLAIM = Claim(
