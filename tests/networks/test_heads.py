@@ -1,4 +1,7 @@
-"""Heads: hand-computed targets, errors and gradients, and outputs for search."""
+"""Heads: hand-computed targets, errors and gradients, and outputs for search.
+
+The tests stay in one file because they share helpers and run for every registered head.
+"""
 
 from __future__ import annotations
 

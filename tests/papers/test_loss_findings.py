@@ -1,4 +1,7 @@
-"""Findings on loss functions, for invented runs with known effects."""
+"""Findings on loss functions, for invented runs with known effects.
+
+The tests stay in one file because they share invented results of the whole study.
+"""
 
 from __future__ import annotations
 

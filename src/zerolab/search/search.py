@@ -116,8 +116,7 @@ class Search:
         """Number of simulations so far, and number of leaves by the source of their values.
 
         A leaf is evaluated, deduplicated (equal to another leaf of its step), cached, or terminal.
-        Unexpanded roots count as leaves, but not as simulations. `proven` counts proven nodes, if
-        any.
+        Unexpanded roots count as leaves, not as simulations. `proven` counts proven nodes, if any.
         """
         counts = dict(zip(WORK_COUNT_NAMES, map(int, self._search_state.work_counts), strict=True))
         if not self.settings.proven_values:

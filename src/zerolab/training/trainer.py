@@ -176,14 +176,16 @@ class Trainer:
         run.prune()
         self._fill_window()
         self._check_games_to_continue()
-        continues = not (run.progress.finished and self._is_over())
+        at_end = self._current_stage() is FINAL_STAGE
+        is_over = at_end and self._is_over()
+        continues = not (is_over and run.progress.finished)
         if continues and (message := record_environment(run, context.learner)):
             context.reporter.message(message)
         self._log.update()
         # Do this last, so that a finished run with damaged files stays finished.
         if context.settings != saved_settings(run):
             run.save_settings(context.settings.model_dump())
-        if self._current_stage() is FINAL_STAGE and not self._is_over():
+        if at_end and not is_over:
             context.update_progress(stage=self.stages[0].name, finished=False)
             run.commit(context.progress, [])
 
