@@ -8,6 +8,7 @@ import shutil
 import signal
 import sys
 import tempfile
+from collections import Counter
 from functools import cached_property
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -61,7 +62,24 @@ class _FolderScheduling(LoadFileScheduling):
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadFileScheduling | None:
     """Let each worker run whole folders instead of single files."""
-    return _FolderScheduling(config, log) if config.getvalue("dist") == "loadfile" else None
+    if config.getvalue("dist") != "loadfile":
+        return None
+    config.option.loadscopereorder = False  # keep the order of the next function
+    return _FolderScheduling(config, log)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the browser tests, which wait most, and then with folders of many tests.
+
+    If a worker began with them at the end, the other worker would have nothing left to do.
+    """
+    sizes = Counter(item.path.parent for item in items)
+
+    def order(item: pytest.Item) -> tuple[bool, int, Path]:
+        folder = item.path.parent
+        return folder.name != "browser", -sizes[folder], folder
+
+    items.sort(key=order)
 
 
 def pytest_collection_finish() -> None:

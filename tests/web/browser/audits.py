@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
-from served import PHONE
+
+from browser.served import PHONE
 
 
 def serious_findings(page: Page) -> list[dict[str, object]]:

@@ -1,4 +1,8 @@
-"""Fixtures for browser tests: Chromium, pages, and a server in a separate process."""
+"""Fixtures for browser tests: Chromium, pages, and a server in a separate process.
+
+All of them end with the tests of this package, because Playwright's event loop would occupy the
+thread in which other tests start theirs.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from served import PHONE, SECONDS, Server, open_page
+
+from browser.served import PHONE, SECONDS, Server, open_page
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
@@ -27,8 +32,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.skip(reason=reason))
 
 
+@pytest.fixture(scope="package", autouse=True)
+def state_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder for the secrets of these servers, which other tests expect to be missing."""
+    with pytest.MonkeyPatch.context() as patch:
+        folder = tmp_path_factory.mktemp("browser-state")
+        patch.setenv("XDG_STATE_HOME", str(folder))
+        yield folder
+
+
 @pytest.fixture(scope="package")
-def server(tiny_folder: Path) -> Iterator[Server]:
+def server(tiny_folder: Path, state_folder: Path) -> Iterator[Server]:
     """A server for the folder with the tiny run."""
     process = Server(tiny_folder, "--allow-training")
     yield process

@@ -9,9 +9,10 @@ from tiny_laboratory import GAME, RUN
 
 pytest.importorskip("playwright", reason="playwright is not installed")
 
-from audits import serious_findings
 from playwright.sync_api import Browser, Page, expect
-from served import SECONDS, Server
+
+from browser.audits import serious_findings
+from browser.served import SECONDS, Server
 
 PIECES = "#board .piece"
 ACTIVE = '#board .target[aria-disabled="false"]'

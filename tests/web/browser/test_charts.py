@@ -11,8 +11,9 @@ import pytest
 
 pytest.importorskip("playwright", reason="playwright is not installed")
 
-from audits import fits_phone, serious_findings
 from playwright.sync_api import Page, expect
+
+from browser.audits import fits_phone, serious_findings
 
 SLIDER = "[role=slider]"
 

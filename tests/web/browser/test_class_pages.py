@@ -11,9 +11,10 @@ import pytest
 
 pytest.importorskip("playwright", reason="playwright is not installed")
 
-from audits import fits_phone, serious_findings
 from playwright.sync_api import Browser, Page, expect
-from served import PHONE, Server, open_page
+
+from browser.audits import fits_phone, serious_findings
+from browser.served import PHONE, Server, open_page
 
 GAME = "gobang:3x3:3"
 

@@ -7,8 +7,9 @@ from tiny_laboratory import GAME, RUN
 
 pytest.importorskip("playwright", reason="playwright is not installed")
 
-from audits import serious_findings
 from playwright.sync_api import Page, Route, ViewportSize, expect
+
+from browser.audits import serious_findings
 
 LAPTOP: ViewportSize = {"width": 1280, "height": 720}
 WON = "0,3,1,3,2"

@@ -9,8 +9,9 @@ from tiny_laboratory import GAME, RUN
 
 pytest.importorskip("playwright", reason="playwright is not installed")
 
-from audits import serious_findings
 from playwright.sync_api import Page, expect
+
+from browser.audits import serious_findings
 
 END = "#end"
 MOVES = "#moves button"

@@ -11,10 +11,10 @@ from tiny_laboratory import GAME, RUN
 
 pytest.importorskip("playwright", reason="playwright is not installed")
 
-from audits import serious_findings
 from playwright.sync_api import Page, Route, expect
 
 import zerolab.web
+from browser.audits import serious_findings
 
 GLOSSARY = Path(zerolab.web.__file__).parent / "static" / "glossary.json"
 CLAIM = {

@@ -12,9 +12,9 @@ from tiny_laboratory import RUN
 
 pytest.importorskip("playwright", reason="playwright is not installed")
 
-from audits import fits_phone, serious_findings
 from playwright.sync_api import Page, Route, expect
 
+from browser.audits import fits_phone, serious_findings
 from zerolab.cli.main import main
 from zerolab.play.game_files import read_game_results
 

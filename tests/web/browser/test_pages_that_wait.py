@@ -8,8 +8,9 @@ import time
 from collections.abc import Callable
 
 import pytest
-from served import SECONDS, intercept_requests
 from tiny_laboratory import GAME
+
+from browser.served import SECONDS, intercept_requests
 
 pytest.importorskip("playwright", reason="playwright is not installed")
 

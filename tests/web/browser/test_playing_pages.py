@@ -9,14 +9,15 @@ from contextlib import chdir, suppress
 from pathlib import Path
 
 import pytest
-from served import SECONDS, Server
 from tiny_laboratory import GAME, RUN
+
+from browser.served import SECONDS, Server
 
 pytest.importorskip("playwright", reason="playwright is not installed")
 
-from audits import fits_phone, serious_findings
 from playwright.sync_api import Browser, Page, Route, TimeoutError, expect
 
+from browser.audits import fits_phone, serious_findings
 from zerolab.cli.main import main
 
 MOVE = "#board .target[data-move]"

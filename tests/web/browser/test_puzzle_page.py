@@ -8,8 +8,9 @@ import pytest
 
 pytest.importorskip("playwright", reason="playwright is not installed")
 
-from audits import fits_phone, serious_findings
 from playwright.sync_api import Page, Route, expect
+
+from browser.audits import fits_phone, serious_findings
 
 GAME = "gobang:3x3:3"
 MOVE = "#board .target[data-move]"

@@ -9,10 +9,10 @@ from tiny_laboratory import GAME, RUN
 
 pytest.importorskip("playwright", reason="playwright is not installed")
 
-from audits import fits_phone, serious_findings
 from playwright.sync_api import Page, expect
-from served import intercept_requests
 
+from browser.audits import fits_phone, serious_findings
+from browser.served import intercept_requests
 from zerolab.oracles.solver import solve_position
 from zerolab.rules.position import Position
 

@@ -9,9 +9,9 @@ from tiny_laboratory import GAME, RUN
 
 pytest.importorskip("playwright", reason="playwright is not installed")
 
-from audits import fits_phone, serious_findings
 from playwright.sync_api import Page, expect
 
+from browser.audits import fits_phone, serious_findings
 from zerolab.oracles.solver import solve_position
 from zerolab.rules.position import Position
 
