@@ -73,7 +73,11 @@ def test_bench_prints_a_table(made_up, capsys):
 
 @pytest.mark.parametrize(
     ("options", "expected"),
-    [(["trees"], 'unknown suite "trees"'), (["tree", "--rounds", "0"], "rounds = 0")],
+    [
+        (["trees"], 'unknown suite "trees"'),
+        (["strenght"], 'did you mean "strength"?'),
+        (["tree", "--rounds", "0"], "rounds = 0"),
+    ],
 )
 def test_wrong_options_are_refused(options, expected, capsys):
     assert main(["bench", *options]) == 2

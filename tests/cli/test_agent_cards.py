@@ -368,7 +368,7 @@ def test_repeated_card_must_have_the_same_numbers(mine):
 
 def test_verification_without_a_card_is_refused(capsys):
     shutil.copy("mine.zerolab", "bare.zerolab")
-    assert "bare has no card" in refusal(capsys, "bare.zerolab", "--verify")
+    assert "bare.zerolab has no card" in refusal(capsys, "bare.zerolab", "--verify")
     assert "no card" in run(capsys, "bare.zerolab")
 
 

@@ -111,6 +111,7 @@ def test_notation_and_values_are_explained(arguments, texts, capsys):
         (["othelo:4x4"], 'did you mean "othello"?'),
         (["othello:4x4", "--moves", "a1"], '"a1" is not a legal move here'),
         (["gobang:3x3:3", "--moves", "1,2,9"], '"9" is not a legal move here'),
+        (["gobang:3x3:3", "--moves", "1,,2"], '"" is not a legal move here'),
         (["othello:6x6", "--nodes", "1000"], "not solved within 1,00"),
         (["othello:6x6", "--seconds", "0.01"], "not solved within"),
         (["othello:4x4", "--nodes", "0"], "nodes = 0: expected at least 1"),

@@ -115,6 +115,18 @@ def test_mistakes_are_reported_with_dotted_key(data: dict[str, Any], message: st
     assert error_lines(data) == [message]
 
 
+def test_misspelt_table_means_the_one_next_to_it() -> None:
+    class Start(Settings):
+        learn: dict[str, Any] = Field(default_factory=dict)
+
+    class WithTwoTables(Settings):
+        learn: Learn = Learn()
+        start: Start = Start()
+
+    with pytest.raises(UserError, match=r'unknown setting "lern"; did you mean "learn"\?'):
+        validate(WithTwoTables, {"lern": {}})
+
+
 def test_list_with_invalid_items_is_not_called_too_short() -> None:
     class Ranges(Settings):
         c: Annotated[list[int], Field(min_length=2)]

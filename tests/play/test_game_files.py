@@ -81,6 +81,7 @@ def test_games_without_moves_are_separated_by_tags():
         (GAME + "{ never ends" + GAME, "game 1: unclosed comment"),
         (GAME + '[White "A"] { never ends', "game 2: unclosed comment"),
         ("", "contains no games"),
+        ("\x89PNG\0\0{", "games.pgn is not a text file"),
         ("1. e4 e5 1-0", "contains no games"),
     ],
 )

@@ -259,7 +259,7 @@ def write_pgn(path: Path | str, games: Iterable[RecordedGame | Position]) -> Non
 def read_pgn(path: Path | str, game: str | None = None) -> list[RecordedGame]:
     """Return the games in a PGN file, replaying and checking every move; see `parse_pgn`."""
     require_path("path", path)
-    return _games(decode_pgn(read_file(Path(path), MAX_PGN_BYTES)), game, str(path))
+    return _games(decode_pgn(read_file(Path(path), MAX_PGN_BYTES), str(path)), game, str(path))
 
 
 def parse_pgn(text: str, game: str | None = None) -> list[RecordedGame]:

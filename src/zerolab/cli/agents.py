@@ -264,9 +264,8 @@ def _comparison_dict(compared: CardComparison) -> dict[str, Any]:
 
 def _required_card(agent: AgentWithCard) -> AgentCard:
     if agent.card is None:
-        raise UserError(
-            f"{agent.name} has no card: expected {quoted(card_path(agent.stored_agent.path))}"
-        )
+        path = agent.stored_agent.path
+        raise UserError(f"{quoted(path)} has no card: expected {quoted(card_path(path))}")
     return agent.card
 
 

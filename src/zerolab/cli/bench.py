@@ -350,8 +350,8 @@ def bench(
         if suite not in SUITES:
             known = ", ".join(SUITES)
             raise UserError(
-                f"unknown suite {quoted(suite)}: expected one of {known}"
-                f"{did_you_mean(suite, SUITES)}"
+                f"unknown suite {quoted(suite)}: expected strength, or some of {known}"
+                f"{did_you_mean(suite, [*SUITES, 'strength'])}"
             )
     if rounds < 1:
         raise UserError(f"rounds = {quoted(rounds)}: expected at least 1")

@@ -195,7 +195,7 @@ def export(
       zerolab export runs/demo small.zerolab --half
       zerolab export 'runs/demo?simulations=400' strong.zerolab
       zerolab export runs/demo@4 network.onnx
-      zerolab play agent.zerolab?simulations=400
+      zerolab play 'agent.zerolab?simulations=400'
 
     Args:
         run: Run whose best network, or network N, is exported, or another agent with a network,

@@ -83,7 +83,7 @@ def solve(
     """
     _check_limits(nodes, seconds, memory)
     position = Position.start(game)
-    for move in re.split(r"[,\s]+", moves.strip(", \t")) if moves.strip(", \t") else []:
+    for move in re.split(r"\s*,\s*|\s+", moves.strip()) if moves.strip() else []:
         position = position.play(move)
     if is_solved_by_bitbully(position.game, generic):
         defaults = {"nodes": None, "seconds": None, "memory": DEFAULT_TABLE_MIB}

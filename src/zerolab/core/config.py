@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache, reduce
-from operator import or_
+from operator import itemgetter, or_
 from types import NoneType
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar, get_args, get_type_hints
 
@@ -341,7 +341,7 @@ def suggested_setting_key(
 
     A setting whose name or initials equal the last part of the key takes precedence. Otherwise, the
     result is the most similar field of `parent`, the table that lacks the key, or a setting in
-    another table with a very similar name.
+    another table with a very similar name, if that is more similar.
     """
     prefix, _, name = key.rpartition(".")
     if named := find_setting_key(model, name):
@@ -354,7 +354,7 @@ def suggested_setting_key(
         *closest_value(key.casefold(), by_key, _MIN_SIMILARITY),
         *closest_value(name.casefold(), by_name, _MIN_SIMILARITY_ELSEWHERE),
     ]
-    return max(matches)[1] if matches else ""
+    return max(matches, key=itemgetter(0))[1] if matches else ""
 
 
 def find_setting_key(model: type[BaseModel], name: str) -> str:

@@ -174,7 +174,7 @@ def read_pgn_results(content: bytes, source: str) -> ImportedResults:
     UserError, naming `source` and the game, if a tag is missing or the result is unknown.
     """
     results, unfinished_count = [], 0
-    for where, tags, _ in split_pgn(decode_pgn(content), source):
+    for where, tags, _ in split_pgn(decode_pgn(content, source), source):
         first, second = (_tag(tags, name, where) for name in ("White", "Black"))
         result = result_of_tags(tags, where)
         if result is None:
@@ -220,8 +220,13 @@ def _tag(tags: dict[str, str], name: str, location: str) -> str:
 _SHORT = 40
 
 
-def decode_pgn(content: bytes) -> str:
-    """Return the text of a PGN file in UTF-8 or Latin-1, with line feeds as line breaks."""
+def decode_pgn(content: bytes, source: str) -> str:
+    """Return the text of a PGN file in UTF-8 or Latin-1, with line feeds as line breaks.
+
+    Raises UserError, naming `source`, for a file that is not text.
+    """
+    if b"\0" in content:
+        raise UserError(f"{source} is not a text file: expected games in PGN")
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
