@@ -214,6 +214,21 @@ def test_network_can_gain_input_planes():
     np.testing.assert_allclose(actual, expected, atol=1e-6)
 
 
+@pytest.mark.parametrize("method", ["trunk", "all"])
+def test_first_layer_is_transferred_only_to_the_same_planes(method):
+    game, planes = ("connect_four", "4x4"), ("ones", "landing")
+    source_side, here = side(*game, seed=1, planes=planes), side(*game, planes=planes[::-1])
+    message = (
+        r'planes "pieces", "ones", "landing" in the source and "pieces", "landing", "ones" in this'
+        r" run: .* different planes; expected network.planes = \['ones', 'landing'\], or start"
+    )
+    with pytest.raises(UserError, match=message):
+        transfer_weights(method, source_side, here)
+    transfer_weights("heads", source_side, here)  # they read no planes
+    transfer_weights(method, source_side, side("connect_four", "4x5", planes=planes))
+    transfer_weights("trunk", source_side, side("othello", "4x4", planes=planes))
+
+
 def with_weights(side, weights):
     return side._replace(weights=weights)
 

@@ -87,7 +87,10 @@ def _without_run_heads(source: NetworkWithGame, target: NetworkWithGame) -> Netw
 def _transfer_prefix(
     prefix: str,
 ) -> Callable[[NetworkWithGame, NetworkWithGame], TransferredWeights]:
-    """Return a function that transfers all weights whose names begin with `prefix`."""
+    """Return a function that transfers all weights whose names begin with `prefix`.
+
+    The first layer is transferred only between networks that read the same planes.
+    """
 
     def transfer(source: NetworkWithGame, target: NetworkWithGame) -> TransferredWeights:
         names = [
@@ -97,6 +100,8 @@ def _transfer_prefix(
         ]
         for name in names:
             _require_equal_shapes(name, source, target)
+        if any(name.startswith(_TRUNK) for name in names):
+            _require_equal_planes(source, target)
         return _completed({name: source.weights[name] for name in names}, target)
 
     return transfer
@@ -153,9 +158,13 @@ def _match_planes(
 
 def _all_planes(side: NetworkWithGame) -> list[str]:
     """Return the names of a network's input planes, using numbers for unnamed planes."""
-    names = plane_names(side.game)
-    unnamed = range(len(names), encoding.plane_count(side.game))
-    return [*names, *map(str, unnamed), *(plane.name for plane in side.network_settings.planes)]
+    return [*_game_planes(side.game), *(plane.name for plane in side.network_settings.planes)]
+
+
+def _game_planes(game: Game) -> list[str]:
+    """Return the names of the planes of a game's encoding, using numbers for unnamed planes."""
+    names = plane_names(game)
+    return [*names, *map(str, range(len(names), encoding.plane_count(game)))]
 
 
 def _mismatched_actions(source: NetworkWithGame, target: NetworkWithGame) -> list[str]:
@@ -191,6 +200,32 @@ def _require_equal_shapes(name: str, source: NetworkWithGame, target: NetworkWit
         )
 
 
+def _require_equal_planes(source: NetworkWithGame, target: NetworkWithGame) -> None:
+    """Raise UserError if the first layers read different planes, or the same in another order."""
+    source_planes, planes = (
+        ", ".join(quoted(name) for name in _all_planes(side)) for side in (source, target)
+    )
+    if source_planes != planes:
+        raise UserError(
+            f"the first layer reads the planes {source_planes} in the source and {planes} in this"
+            f" run: {_different_planes_reason(source, target)}"
+        )
+
+
+def _different_planes_reason(source: NetworkWithGame, target: NetworkWithGame) -> str:
+    """Return the reason why the planes differ, with settings that would fit."""
+    fits_any_board = (
+        source.network_settings.fits_any_board and target.network_settings.fits_any_board
+    )
+    first = "" if fits_any_board else 'network = "fully_convolutional" for both networks and '
+    remedy = f'{first}start.transfer = "channels", which matches planes by name'
+    if _game_planes(source.game) != _game_planes(target.game):
+        games = f"{game_name(source.game)} and {game_name(target.game)}"
+        return f"{games} have different planes; expected {remedy}"
+    names = [plane.name for plane in source.network_settings.planes]
+    return f"the networks have different planes; expected network.planes = {names}, or {remedy}"
+
+
 def _mismatch_reason(layer: str, source: NetworkWithGame, target: NetworkWithGame) -> str:
     """Return the reason why a layer's shapes differ, with settings that would fit."""
     games = f"{game_name(source.game)} and {game_name(target.game)}"
@@ -201,11 +236,7 @@ def _mismatch_reason(layer: str, source: NetworkWithGame, target: NetworkWithGam
     arrays = [side.weights.get(layer) for side in (source, target)]
     inputs = [array.shape[1] for array in arrays if array is not None and array.ndim == 4]
     if planes[0] != planes[1] and inputs == planes:
-        first = "" if fits_any_board else 'network = "fully_convolutional" for both networks and '
-        return (
-            f"{games} have different planes; expected {first}start.transfer ="
-            ' "channels", which matches planes by name'
-        )
+        return _different_planes_reason(source, target)
     source_settings, settings = (
         _shape_settings(side.network_settings, layer) for side in (source, target)
     )
