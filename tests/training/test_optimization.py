@@ -219,6 +219,19 @@ def test_cosine_schedule_warms_up_and_decays():
     assert rates_at(RATE_SCHEDULES["cosine"](), 1).learning_rate_factor == 1.0
 
 
+def test_cosine_reaches_its_end_in_runs_shorter_than_the_warm_up():
+    """The rate rises at most until half of the run is over; longer runs are unaffected."""
+    cosine = RATE_SCHEDULES["cosine"](end=0.02, warm_up=5)
+
+    def factors(expected, *done):
+        times = (TimeInRun(int(n) + 1, n % 1, 1000, n / expected) for n in done)
+        return [cosine.step_rates(time).learning_rate_factor for time in times]
+
+    assert factors(4, 1, 2, 3, 4) == pytest.approx([0.2, 0.4, 0.51, 0.02])
+    assert factors(10, 4, 5, 7.5, 10) == pytest.approx([0.8, 1, 0.51, 0.02])
+    assert rates_at(cosine, 5, 1.0, iterations=5).learning_rate_factor == pytest.approx(0.02)
+
+
 MISTAKES = [
     ({"name": "steps", "iterations": [14, 7]}, "7 follows 14: expected"),
     ({"name": "steps", "iterations": [7, 7]}, "iterations: 7"),

@@ -255,8 +255,9 @@ class CosineSchedule(RateSchedule):
     The rate changes with every step: end + (1 - end) * (1 + cos(pi * t)) / 2 for t from 0 to 1
     [Loshchilov2017, Eq. 5]. The warm-up from 0 follows [Goyal2017, Section 2.2]. t is the fraction
     of the iterations after the warm-up that are complete. The run ends after `iterations`, or
-    earlier if it is expected to reach the hours or evaluations to which `stop` limits it. A run
-    with this schedule cannot be extended later.
+    earlier if it is expected to reach the hours or evaluations to which `stop` limits it. Annealing
+    begins halfway through the run at the latest; during a longer warm-up, the smaller of the two
+    rates applies. A run with this schedule cannot be extended later.
     """
 
     name: Literal["cosine"] = "cosine"
@@ -276,11 +277,12 @@ class CosineSchedule(RateSchedule):
         return True
 
     def step_rates(self, time: TimeInRun) -> StepRates:
-        if time.iterations_done < self.warm_up:
-            return StepRates(time.iterations_done / self.warm_up)
-        annealing = max(1, time.expected_iterations - self.warm_up)
-        t = min(1.0, (time.iterations_done - self.warm_up) / annealing)
-        return StepRates(self.end + (1 - self.end) * (1 + math.cos(math.pi * t)) / 2)
+        done, expected = time.iterations_done, time.expected_iterations
+        begin = min(self.warm_up, expected / 2)
+        t = min(1.0, (done - begin) / (expected - begin)) if done > begin else 0.0
+        annealed = self.end + (1 - self.end) * (1 + math.cos(math.pi * t)) / 2
+        warmed = done / self.warm_up if self.warm_up else 1.0
+        return StepRates(min(warmed, annealed))
 
 
 RATE_SCHEDULES.add("cosine", CosineSchedule)
