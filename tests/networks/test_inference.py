@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -272,6 +273,17 @@ def test_precision_is_default_on_another_type_of_device(trained, game):
         restored = NetworkEvaluator.__new__(NetworkEvaluator)
         restored.__setstate__({**state, "device_type": device_type})
         assert restored.precision == expected
+
+
+def test_new_evaluator_waits_only_for_its_own_stream(trained, game, monkeypatch):
+    """Waiting for the device would invalidate a CUDA graph that another thread is recording."""
+    waits = []
+    stream = SimpleNamespace(synchronize=lambda: waits.append("stream"))
+    monkeypatch.setattr(torch.nn.Module, "to", lambda module, *arguments, **options: module)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: stream)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda device: waits.append("device"))
+    NetworkEvaluator(trained, game, torch.device("cuda"), torch.bfloat16)
+    assert waits == ["stream"]
 
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

@@ -173,7 +173,9 @@ class NetworkEvaluator:
         if self.device.type == "cuda":
             if self.precision == torch.float32:  # TF32 changes values by a thousandth
                 torch.backends.cudnn.allow_tf32 = False
-            torch.cuda.synchronize(self.device)  # other streams do not wait for the default one
+            # Streams of other threads do not wait for this one. Waiting for the whole device would
+            # invalidate a graph that another thread is recording.
+            torch.cuda.current_stream(self.device).synchronize()
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the game, the network on the CPU, the precision, and the type of the device."""
