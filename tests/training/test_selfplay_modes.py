@@ -292,6 +292,14 @@ def test_damaged_unfinished_games_are_reported(tmp_path, undisturbed, damage, me
         ),
         (['selfplay.budget={name = "kl_gain", least = 90, most = 60}'], "least = 90"),
         (["selfplay.mode=continuous", "selfplay.mode.every=2"], "selfplay.mode.every"),
+        (
+            ["selfplay.late_policy_target=values", "search.draw_value=0.4"],
+            '"values" ignores search.draw_value = 0.4: expected "visits", or draws worth 0',
+        ),
+        (
+            ["selfplay.policy_target=values", 'league.parameters=["draw_value"]'],
+            'policy_target = "values" ignores league.parameters = draw_value: expected "visits"',
+        ),
     ],
 )
 def test_invalid_settings_get_one_line_errors(tmp_path, capfd, settings, message):

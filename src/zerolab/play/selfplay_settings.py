@@ -239,7 +239,7 @@ class SelfPlaySettings(Settings):
     policy_target: Literal["visits", "values"] = "visits"
     """Policy target of sampled plies: the visit distribution ([Wang2019], [Wang2020a],
     [Wang2020b]), or the normalised values (Q + 1) / 2 of visited actions, one possible reading of
-    [Wang2021b, Alg. 4, line 3]."""
+    [Wang2021b, Alg. 4, line 3]. Values require draws to be worth 0 (`search.draw_value`)."""
 
     late_policy_target: Literal["move", "visits", "values"] = "move"
     """Policy target of later plies: only the move played, as in [WangCode] and [AZG], or one of the
@@ -312,6 +312,21 @@ class SelfPlaySettings(Settings):
             return search
         simulations = self.progressive.simulations_at(search.simulations, share)
         return search.model_copy(update={"simulations": simulations})
+
+    def check_search(self, search: SearchSettings) -> None:
+        """Raise ValueError, naming the settings, if self-play cannot use the search."""
+        self.budget.check(search)
+        if search.draw_value != 0:
+            self.check_draw_value(f"search.draw_value = {search.draw_value}")
+
+    def check_draw_value(self, setting: str) -> None:
+        """Raise ValueError if a policy target ignores the value of a draw, set by `setting`."""
+        for key in ("policy_target", "late_policy_target"):
+            if getattr(self, key) == "values":
+                raise ValueError(
+                    f'selfplay.{key} = "values" ignores {setting}: expected "visits", or draws'
+                    " worth 0"
+                )
 
     @model_validator(mode="after")
     def _mode_fits(self) -> SelfPlaySettings:

@@ -209,7 +209,7 @@ class TrainSettings(Settings):
         """Raise ValueError, with the prefix `where`, if a search cannot be used for self-play."""
         try:
             search.check_self_play()
-            self.selfplay.budget.check(search)
+            self.selfplay.check_search(search)
         except ValueError as error:
             raise ValueError(f"{where}{error}") from None
 
@@ -389,11 +389,11 @@ def _check_league(settings: TrainSettings, evolution: EvolutionSettings) -> None
             f"selfplay.episodes = {play.episodes} is odd: expected an even number, since"
             f" league.fitness = {evolution.fitness} compares two games"
         )
-    chosen = league_settings(settings, evolution)
-    if "draws" in chosen.extra_outputs and not any(
-        "draws" in head.evaluator_outputs for head in settings.network.heads
-    ):
-        raise ValueError(
-            "league.parameters = draw_value: no head of the network provides draw probabilities;"
-            ' expected an "outcome" head'
-        )
+    league_settings(settings, evolution)  # checks that they are consistent
+    if "draw_value" in evolution.parameters:
+        play.check_draw_value("league.parameters = draw_value")
+        if not any("draws" in head.evaluator_outputs for head in settings.network.heads):
+            raise ValueError(
+                "league.parameters = draw_value: no head of the network provides draw"
+                ' probabilities; expected an "outcome" head'
+            )
