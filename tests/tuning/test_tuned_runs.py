@@ -8,14 +8,16 @@ from pathlib import Path
 from shutil import rmtree
 
 import pytest
+import torch
 from tuning_trials import GAME, TINY, plan, settings
 
 from promised import contents
 from zerolab.cli.main import main
 from zerolab.core.errors import UserError
+from zerolab.networks.objectives import SumLoss
 from zerolab.store.run_folder import RunFolder
 from zerolab.training.learner import DivergedError
-from zerolab.training.records import AccuracyRecord
+from zerolab.training.records import AccuracyRecord, LearnRecord
 from zerolab.training.reporting import NullReporter, read_records
 from zerolab.tuning.plan import trial_run_path
 from zerolab.tuning.search import TrialDisplay, run_trial, tune, work_on_trials
@@ -187,6 +189,20 @@ def test_workers_accept_objectives_without_a_match(tmp_path):
     chosen = plan(*TINY, "iterations=1", preset="smoke", objective="loss")
     results = trial_results(TrialStore(folder, chosen))
     assert [each.state for each in results] == ["complete"] * 2
+
+
+def test_loss_is_the_sum_of_head_errors_whatever_else_is_logged(tmp_path, monkeypatch):
+    usual = SumLoss.logged_scalars
+    monkeypatch.setattr(
+        SumLoss, "logged_scalars",
+        lambda loss, errors: {**usual(loss, errors), "entropy": torch.tensor(9.0)},
+    )  # fmt: skip
+    tuning_settings = settings("loss", *TINY, "iterations=1")
+    (trial,) = tune(tmp_path, tuning_settings, 1, 1, display(NullReporter())).results
+    records = read_records(RunFolder.open(trial_run_path(tmp_path, 0)))
+    (loss,) = (record.loss for record in records if isinstance(record, LearnRecord))
+    assert loss["entropy"] == 9
+    assert trial.objective_value == loss["policy"] + loss["value"]
 
 
 def test_trials_must_meet_the_same_opponent(tmp_path, capsys, monkeypatch):

@@ -184,7 +184,7 @@ class LearnRecord(Record):
 
     @property
     def head_names(self) -> list[str]:
-        """Names of the heads in `loss`."""
+        """Names of the heads in `loss`, and of scalars that only another package's loss logs."""
         return [name for name in self.loss if name not in _COMBINED]
 
     def summary(self) -> str:

@@ -19,6 +19,7 @@ from zerolab.core.files import make_folder, write_text
 from zerolab.core.processes import claim_cores, cores_by_worker, map_in_processes
 from zerolab.core.resources import ProgressBarFactory
 from zerolab.networks.inference import use_gpu_of_worker
+from zerolab.networks.objectives import Head
 from zerolab.play.match import play_match
 from zerolab.report.figures import save_figure
 from zerolab.report.table import Interval
@@ -143,7 +144,7 @@ def _measure(run: RunFolder, plan: TuningPlan, display: TrialDisplay) -> Interva
         return _elo(run, plan, display)
     records = read_records(run)
     if plan.settings.objective == "loss":
-        return _last_loss(records)
+        return _last_loss(records, saved_settings(run).network.heads)
     return _last_accuracy(records)
 
 
@@ -155,11 +156,11 @@ def _last_accuracy(records: Sequence[Record]) -> Interval | None:
     return None
 
 
-def _last_loss(records: Sequence[Record]) -> Interval | None:
+def _last_loss(records: Sequence[Record], heads: Sequence[Head]) -> Interval | None:
     """Return the last sum of head losses, which is comparable between loss functions, or None."""
     for record in reversed(records):
         if isinstance(record, LearnRecord):
-            return Interval.unbounded(sum(record.loss[head] for head in record.head_names))
+            return Interval.unbounded(sum(record.loss[head.name] for head in heads))
     return None
 
 
