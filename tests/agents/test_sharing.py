@@ -258,6 +258,14 @@ def test_half_precision_has_digests_of_its_own(content):
     assert parse_agent_file(rounded).network_digest == half.network_digest
 
 
+def test_options_keep_half_precision():
+    options = "?simulations=7"
+    export_to_file("runs/demo@1", Path("one.zerolab"), half=True)
+    export_to_file(f"one.zerolab{options}", Path("changed.zerolab"))
+    export_to_file(f"runs/demo@1{options}", Path("direct.zerolab"), half=True)
+    assert Path("changed.zerolab").read_bytes() == Path("direct.zerolab").read_bytes()
+
+
 def test_weights_beyond_half_precision_are_refused(content):
     _, stored = table_and_arrays(content)
     name = "heads.policy.output.weight"

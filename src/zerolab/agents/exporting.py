@@ -95,7 +95,7 @@ def export_to_file(
         content = encode_agent(agent.header, to_half_precision(agent.weights))
         agent = parse_agent_file(content)
     else:
-        content = encode_agent(agent.header, agent.weights)
+        content = encode_agent(agent.header, agent.stored_weights)
     if overwrite or not _already_has(target, content):
         write_bytes(target, content)
     return ExportResult(target, len(content), agent, agreement)

@@ -64,11 +64,19 @@ class CheckedAgent(NamedTuple):
     """Search settings for play: those of training, unless others were exported."""
     weights: NamedArrays
     """Weights in float32, even if stored in half precision."""
+    half_precision_names: frozenset[str]
+    """Names of the weights that are stored in half precision."""
     header: AgentHeader
     digest: str
     """Digest of the header and of the weights as stored."""
     network_digest: str
     """Digest of the network file in the run, which identifies the network in runs and files."""
+
+    @property
+    def stored_weights(self) -> NamedArrays:
+        """Weights as stored in a file, without rounding."""
+        halves = {name: self.weights[name].astype(np.float16) for name in self.half_precision_names}
+        return self.weights | halves
 
 
 def parse_agent_file(content: bytes, source: str = _UPLOAD) -> CheckedAgent:
@@ -117,6 +125,7 @@ def checked_agent(decoded: AgentFile) -> CheckedAgent:
         network,
         search,
         weights,
+        frozenset(name for name, array in decoded.weights.items() if array.dtype == np.float16),
         header,
         decoded.digest,
         saved_arrays_digest(WEIGHTS_KIND, weights, **facts),
@@ -126,7 +135,8 @@ def checked_agent(decoded: AgentFile) -> CheckedAgent:
 def with_search_options(agent: CheckedAgent, text: str) -> CheckedAgent:
     """Return an agent whose search is changed by options such as ``simulations=400``.
 
-    Raises UserError for invalid options and for those that a file cannot contain.
+    Its weights are stored with the same precision as before. Raises UserError for invalid options
+    and for those that a file cannot contain.
     """
     options = parse_search_options(NetworkOptions, text, agent.search_settings)
     for name, allowed in (
@@ -139,7 +149,8 @@ def with_search_options(agent: CheckedAgent, text: str) -> CheckedAgent:
     require_network_outputs(options, agent.network_settings)
     search = options.search_settings.model_dump(mode="json")
     header = agent.header.model_copy(update={"search": search})
-    return checked_agent(AgentFile(header, agent.weights, agent_digest(header, agent.weights)))
+    weights = agent.stored_weights
+    return checked_agent(AgentFile(header, weights, agent_digest(header, weights)))
 
 
 def are_equal_in_half_precision(one: CheckedAgent, other: CheckedAgent) -> bool:
