@@ -164,6 +164,7 @@ def test_missing_state_loses_no_games(uninterrupted, tmp_path):
     ("assignment", "message"),
     [
         ("clock.every=9", "expected threshold among them"),
+        ("clock.threshold=-6", "expected ranges.threshold, with threshold among the parameters"),
         ("ranges.threshold=[-3.0, 0.0]", "expected threshold among them"),
         ("ranges={threshold = [-3.0, 0.0]}", "ranges.threshold has no effect"),
         ("optimum=0.5", "expected check among them"),

@@ -11,7 +11,7 @@ from zerolab.cli.main import main
 from zerolab.core.errors import UserError
 from zerolab.search.evaluator import hash_states
 from zerolab.store.run_folder import RunFolder
-from zerolab.training.configure import resolve_settings, saved_settings
+from zerolab.training.configure import require_effects, resolve_settings, saved_settings
 from zerolab.training.context import reconstruct_league
 from zerolab.training.records import SelfPlayRecord
 from zerolab.training.reporting import read_records
@@ -100,3 +100,11 @@ def test_killed_run_resumes_to_the_same_players(tmp_path, undisturbed):
 def test_incompatible_settings_are_refused(change, message):
     with pytest.raises(UserError, match=message):
         resolve_settings("gobang:3x3:3", "smoke", [*LEAGUE, change])
+
+
+@pytest.mark.parametrize("parameters", ['["check"]', '["check", "threshold"]'])
+def test_threshold_of_the_clock_is_never_used(parameters):
+    changes = [f"league.parameters={parameters}", "league.clock.threshold=-6"]
+    settings = resolve_settings("gobang:3x3:3", "smoke", [*LEAGUE, *changes])
+    with pytest.raises(UserError, match=r"expected league\.ranges\.threshold, with threshold"):
+        require_effects(settings, changes)

@@ -26,6 +26,9 @@ class ClockSettings(KlGainSettings):
     at most `most` simulations, and no more than are left.
     """
 
+    threshold: float = Field(default=-8.0, ge=-64, le=64)
+    """Without effect: every player has its own threshold, from `ranges.threshold`."""
+
     start: int = Field(default=4650, ge=0, le=1_000_000_000)
     """Simulations on a player's clock at the start of a game. [Clausen2021]: 4650."""
 
@@ -77,9 +80,15 @@ SETTINGS_OF_PARAMETERS: Mapping[str, ParameterName] = {
 }  # fmt: skip
 """Settings, with all keys below them, that have an effect only if the parameter evolves."""
 
+UNUSED_THRESHOLD = "clock.threshold"
+"""Setting without effect, which saved leagues contain: every player has its own threshold if the
+threshold evolves, and otherwise no player has a clock."""
+
+THRESHOLD_REMEDY = "ranges.threshold, with threshold among the parameters"
+"""What to set instead of `UNUSED_THRESHOLD`, for messages."""
+
 _EVOLVED_SETTINGS: Mapping[str, ParameterName] = {
     "search.selection.c": "c", "search.fpu.value": "fpu", "search.draw_value": "draw_value",
-    "clock.threshold": "threshold",
 }  # fmt: skip
 """Settings that have no effect if the parameter evolves."""
 
@@ -103,7 +112,8 @@ class ParameterRanges(Settings):
     """Range of `search.draw_value`. [Clausen2021]: 0 to 1 for Q in [0, 1]."""
 
     threshold: _Range = (-14.0, 1.0)
-    """Range of `clock.threshold`. [Clausen2021]: -14 to 1."""
+    """Range of a player's threshold: the base-2 logarithm of the divergence, in bits, at or below
+    which its search of a move ends. [Clausen2021]: -14 to 1."""
 
     check: _Range = (0.0, 1.0)
     """Range of the check parameter."""
@@ -158,9 +168,9 @@ class EvolutionSettings(Settings):
     parameters: tuple[ParameterName, ...] = Field(
         default=("c", "fpu", "threshold"), min_length=1, max_length=len(_LIMITS)
     )
-    """Parameters that evolve. Other parameters have the values in `search` and `clock`; if the
-    threshold does not evolve, moves use `search.simulations`. [Clausen2021]: c, fpu, draw_value,
-    threshold."""
+    """Parameters that evolve. Other parameters have the values in `search`; if the threshold does
+    not evolve, moves use `search.simulations` instead of `clock`. [Clausen2021]: c, fpu,
+    draw_value, threshold."""
 
     ranges: ParameterRanges = ParameterRanges()
     """Parameter ranges for initial values and wrap-around."""
@@ -300,6 +310,8 @@ def require_effects(settings: LeagueSettings, keys: Iterable[str]) -> None:
     evolving, fraction = settings.parameters, settings.search.noise.fraction
     parameters = f"parameters = {', '.join(evolving)}"
     for key in keys:
+        if key == UNUSED_THRESHOLD:
+            raise UserError(f"{key} has no effect with {parameters}: expected {THRESHOLD_REMEDY}")
         for prefix, parameter in SETTINGS_OF_PARAMETERS.items():
             if parameter not in evolving and f"{key}.".startswith(f"{prefix}."):
                 raise UserError(

@@ -6,7 +6,11 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from zerolab.core.errors import quoted
-from zerolab.league.league_settings import SETTINGS_OF_PARAMETERS
+from zerolab.league.league_settings import (
+    SETTINGS_OF_PARAMETERS,
+    THRESHOLD_REMEDY,
+    UNUSED_THRESHOLD,
+)
 from zerolab.networks.objectives import HEADS, trained_heads
 from zerolab.play.selfplay_settings import ServiceMode
 from zerolab.search.search_settings import SearchSettings
@@ -115,12 +119,18 @@ def _ignored_learning_rate_cause(settings: TrainSettings) -> str:
     return f"published_bugs = {quoted(name)}" if name in settings.published_bugs else ""
 
 
+def _league_parameters(settings: TrainSettings) -> str:
+    """Return the league's parameters as a cause, for settings that no league uses."""
+    league = settings.league
+    return "" if league is None else f"league.parameters = {', '.join(league.parameters)}"
+
+
 def _does_not_evolve(parameter: str) -> Callable[[TrainSettings], str]:
     def find_cause(settings: TrainSettings) -> str:
         league = settings.league
         if league is None or parameter in league.parameters:
             return ""
-        return f"league.parameters = {', '.join(league.parameters)}"
+        return _league_parameters(settings)
 
     return find_cause
 
@@ -208,6 +218,7 @@ NO_EFFECT_RULES: tuple[NoEffectRule, ...] = (
         NoEffectRule((f"network.heads.{name}.weight",), _is_not_learnt(name), "a loss such as sum")
         for name in HEADS
     ),
+    NoEffectRule((f"league.{UNUSED_THRESHOLD}",), _league_parameters, f"league.{THRESHOLD_REMEDY}"),
     *(
         NoEffectRule(
             (f"league.{key}",),
