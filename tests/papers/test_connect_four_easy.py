@@ -114,7 +114,7 @@ class _Measuring:
 
     name, measurement_version = "connect4-efficiency", 1
 
-    def measure(self, run):
+    def measure_run(self, run):
         return {"easy": smaller_findings.measure_easy_accuracy(run)}
 
 

@@ -322,7 +322,8 @@ def compared(tmp_path_factory):
             run.commit(run.progress, [])
         finished[planned.key] = Untrained(planned, run, None, design)
     runs = [
-        TrainedRun(run.planned, [], measurements=STUDY.measure(run)) for run in finished.values()
+        TrainedRun(run.planned, [], measurements=STUDY.measure_run(run))
+        for run in finished.values()
     ]
     return Results("smoke", design, runs, {})
 

@@ -15,7 +15,7 @@ from zerolab.rules import rules
 from zerolab.rules.position import Position
 from zerolab.rules.rules import MAX_PLIES
 from zerolab.search.methods import update_statistics, with_simulations, write_policy
-from zerolab.search.rave import Rave, RavePolicyRoot
+from zerolab.search.rave import Rave, RaveValuesRoot
 from zerolab.search.search_settings import SearchSettings
 from zerolab.search.tree import UNSEEN_OUTCOME, empty_forest, tree_arrays
 
@@ -277,7 +277,7 @@ def test_literal_reading_on_a_hand_made_tree(leaf, in_tree_only, moves, expected
 
 @kernel
 def write_root_policy(tree, weights):
-    write_policy(RavePolicyRoot(), None, tree, None, 0, weights)
+    write_policy(RaveValuesRoot(), None, tree, None, 0, weights)
 
 
 def test_policy_of_rave_values_is_proportional_to_them():

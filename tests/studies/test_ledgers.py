@@ -62,7 +62,7 @@ class Blocks(Tiny):
         function = f"{one.__module__}:{one.__name__}"
         return Design(runs, blocks, [PlannedComputation("a", "one", function, {}, 1.0)])
 
-    def measure(self, run):
+    def measure_run(self, run):
         return {"weights": run.weights_digest}
 
     def statistics(self, results):

@@ -211,7 +211,7 @@ def test_measurement_that_is_not_json_is_listed(tmp_path):
     class Unmeasurable(Small):
         measurement_version = 1
 
-        def measure(self, run):
+        def measure_run(self, run):
             return {"regret": math.nan}
 
     execution = execution_in(tmp_path, Unmeasurable())

@@ -16,7 +16,7 @@ from zerolab.studies.study import SCALES, registered_studies
 from zerolab.web.folders import Folders
 from zerolab.web.laboratory import Laboratory, SharedComputations
 from zerolab.web.routes import studies
-from zerolab.web.routes.studies import StudyPartResponse
+from zerolab.web.routes.studies import StudyProgressResponse
 from zerolab.web.server import make_app
 
 SECONDS = 60
@@ -28,7 +28,7 @@ PROGRESS = [
     for scale in SCALES
 ]
 STATUS: dict[str, Any] = {
-    **dict.fromkeys(StudyPartResponse.model_fields, 0),
+    **dict.fromkeys(StudyProgressResponse.model_fields, 0),
     "parts": [], "active_titles": [], "failures": {},
 }  # fmt: skip
 

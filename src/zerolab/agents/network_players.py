@@ -15,7 +15,7 @@ from zerolab.rules import compiled_rules, rules
 from zerolab.rules.rules import Game
 from zerolab.search.budgets import BudgetSettings, FixedBudgetSettings
 from zerolab.search.evaluator import Evaluation, Evaluator, cache_bytes
-from zerolab.search.methods import plans_ahead, playouts_per_leaf, statistics_width
+from zerolab.search.methods import has_fixed_schedule, playouts_per_leaf, statistics_width
 from zerolab.search.search import Search
 from zerolab.search.search_settings import SearchSettings
 from zerolab.search.tree import INITIAL_NODE_CAPACITY, node_bytes
@@ -65,11 +65,11 @@ class SearchPlayer:
         """Use virtual loss to fill the batches of a single game, starting at the next `start`.
 
         This applies to searches with at least 1,000 simulations, one leaf per step in their
-        settings, and a root rule that does not plan ahead. Results change but remain deterministic.
+        settings, and a root rule without a fixed schedule. Results change but remain deterministic.
         """
         settings = self._settings
         applies = settings.simulations >= _MIN_SIMULATIONS and settings.leaves_per_step == 1
-        if applies and not plans_ahead(settings.root.build()):
+        if applies and not has_fixed_schedule(settings.root.build()):
             playouts = max(1, playouts_per_leaf(settings.leaf_evaluator.build()))
             limit = min(_MAX_LEAVES, max(1, _MAX_PLAYOUTS // playouts))
             leaves = min(limit, settings.simulations // _SIMULATIONS_PER_LEAF)

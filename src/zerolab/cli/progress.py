@@ -255,7 +255,7 @@ def main_settings(settings: TrainSettings) -> dict[str, str]:
     lines = {
         "game": settings.game,
         "preset": f"{settings.preset or 'none'}, seed {settings.seed}",
-        "network": f"{_described(settings.network)}; heads {heads}",
+        "network": f"{_variant_text(settings.network)}; heads {heads}",
     }
     if settings.start is not None:
         lines["start"] = f"{settings.start.source}, transfer {settings.start.transfer}"
@@ -266,12 +266,12 @@ def main_settings(settings: TrainSettings) -> dict[str, str]:
         first = settings.selfplay.search_settings_at(0.0, search).simulations
         growth = f"{first} to " if first < search.simulations else ""
         lines["search"] = (
-            f"{growth}{search.simulations} simulations per move, {_described(search.selection)}"
+            f"{growth}{search.simulations} simulations per move, {_variant_text(search.selection)}"
         )
         lines["self-play"] = _self_play(settings)
     lines["iterations"] = str(settings.iterations)
     if settings.stop.name != "never":
-        lines["iterations"] += f" at most, stop {_described(settings.stop)}"
+        lines["iterations"] += f" at most, stop {_variant_text(settings.stop)}"
     return lines
 
 
@@ -281,11 +281,11 @@ def _self_play(settings: TrainSettings) -> str:
         positions = play.mode.plies * play.parallel_games
         text = f"{positions:,} positions per iteration, in {play.parallel_games:,} games at once"
     else:
-        text = f"{play.episodes:,} games per iteration, {_described(play.mode)}"
+        text = f"{play.episodes:,} games per iteration, {_variant_text(play.mode)}"
     return text if settings.league is None else f"{text}, in a league"
 
 
-def _described(variant: VariantSettings) -> str:
+def _variant_text(variant: VariantSettings) -> str:
     """Return the name of a variant and its values, such as ``puct (c 0.6)``."""
     values = [
         f"{name} {value}"

@@ -14,7 +14,7 @@ from zerolab.core.errors import UserError, quoted
 from zerolab.core.processes import available_cores
 from zerolab.search.budgets import KlGainBudget, KlGainSettings, SimulationAllowance
 from zerolab.search.evaluator import ExtraOutput
-from zerolab.search.methods import plans_ahead, playouts_per_leaf
+from zerolab.search.methods import has_fixed_schedule, playouts_per_leaf
 from zerolab.search.search_settings import SearchSettings
 
 
@@ -37,7 +37,7 @@ class ClockSettings(KlGainSettings):
     [Clausen2021]: 50."""
 
     def check(self, search: SearchSettings) -> None:
-        if plans_ahead(search.root.build()):
+        if has_fixed_schedule(search.root.build()):
             raise ValueError(
                 f"parameters = threshold: search.root = {quoted(search.root.name)} plans all"
                 " simulations of a move in advance; expected parameters without threshold, or a"

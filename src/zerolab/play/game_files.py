@@ -149,11 +149,11 @@ def _read(path: Path) -> ImportedResults:
     if is_store or path.name == GAMES_FILE_NAME:
         # Networks in a renamed copy of games.sqlite are named after the file instead of the run.
         run = path.parent if path.name == GAMES_FILE_NAME else path
-        return _read_store_results(GameStore(path, run))
+        return _results_of_game_store(GameStore(path, run))
     return read_pgn_results(read_file(path, MAX_PGN_BYTES), str(path))
 
 
-def _read_store_results(store: GameStore) -> ImportedResults:
+def _results_of_game_store(store: GameStore) -> ImportedResults:
     """Return the results of all stages of a game store."""
     games = store.games_of_stages(store.stages())
     for game in games:

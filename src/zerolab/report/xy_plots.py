@@ -95,7 +95,7 @@ def draw_curves(
 
 def _draw_curve(axes: Axes, curve: Curve, number: int, line_count: int) -> None:
     statistics, x, shade = (
-        _statistics(curve),
+        _statistics_by_point(curve),
         np.asarray(curve.x, np.float64),
         series_colour(number),
     )
@@ -115,7 +115,7 @@ def _draw_curve(axes: Axes, curve: Curve, number: int, line_count: int) -> None:
         )  # fmt: skip
 
 
-def _statistics(curve: Curve) -> _CurveStatistics:
+def _statistics_by_point(curve: Curve) -> _CurveStatistics:
     """Return the statistics at each point over the runs that have a value there."""
     values = np.asarray(curve.run_values, np.float64)
     is_known = ~np.isnan(values)

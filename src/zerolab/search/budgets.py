@@ -18,7 +18,7 @@ from zerolab.core.compiled import kernel
 from zerolab.core.config import VariantSettings
 from zerolab.core.errors import quoted
 from zerolab.core.registry import Registry
-from zerolab.search.methods import plans_ahead
+from zerolab.search.methods import has_fixed_schedule
 
 if TYPE_CHECKING:
     from zerolab.search.search import Search
@@ -191,7 +191,7 @@ class KlGainSettings(BudgetSettings):
         return self
 
     def check(self, search: SearchSettings) -> None:
-        if plans_ahead(search.root.build()):
+        if has_fixed_schedule(search.root.build()):
             raise ValueError(
                 f'selfplay.budget = "kl_gain": search.root = {quoted(search.root.name)} plans all'
                 ' simulations of a move in advance; expected a different budget, such as "fixed"'

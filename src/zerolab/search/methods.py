@@ -201,8 +201,8 @@ def empty_root_rule_state(rule: Any, trees: int, actions: int) -> Any:
 
 
 @ROOT_RULE_INTERFACE.declare
-def plans_ahead(rule: Any) -> bool:
-    """Return whether the rule plans all simulations in advance from an unexpanded root.
+def has_fixed_schedule(rule: Any) -> bool:
+    """Return whether the rule fixes the schedule of its simulations from an unexpanded root.
 
     Such a rule also adds its own noise.
     """

@@ -247,7 +247,7 @@ class _LiteralReadingRaveRule(_RaveRule):
 SELECTION_INTERFACE.implement(LiteralReadingRave, _LiteralReadingRaveRule)
 
 
-class RavePolicyRoot(NamedTuple):
+class RaveValuesRoot(NamedTuple):
     """Policy from the normalised Q_rave, as in line 3 of RAVE's algorithm in [Wang2020b].
 
     The policy is proportional to (Q_rave(s, a) + 1) / 2 for actions with N_rave(s, a) > 0, or to
@@ -271,8 +271,8 @@ def _write_rave_values(tree, b, weights):
     return total
 
 
-@register_root_rule("rave_values", RavePolicyRoot)
-class _RavePolicyRootRule(PuctRootRule):
+@register_root_rule("rave_values", RaveValuesRoot)
+class _RaveValuesRootRule(PuctRootRule):
     @staticmethod
     def descent_start(rule, methods, tree, search_state, b):
         return 0

@@ -172,7 +172,7 @@ class _GumbelRootRule:
         return GumbelRootState(noisy_logits, np.zeros(trees, np.float32))
 
     @staticmethod
-    def plans_ahead(rule):
+    def has_fixed_schedule(rule):
         return True
 
     @staticmethod
@@ -313,7 +313,7 @@ class PuctRootRule:
         return _NoRootRuleState()
 
     @staticmethod
-    def plans_ahead(rule):
+    def has_fixed_schedule(rule):
         return False
 
     @staticmethod

@@ -314,7 +314,7 @@ def _preferences(tree: TreeArrays, b: int, node: int) -> NDArray[Any]:
     return np.where(proven == WIN, 0, visits)
 
 
-class ChildView(NamedTuple):
+class ChildStatistics(NamedTuple):
     """Statistics of an action at a node, from the point of view of the side to move there."""
 
     action: int
@@ -330,19 +330,19 @@ class ChildView(NamedTuple):
     """Result for the side to move if the action ends the game, otherwise None."""
 
 
-class NodeView(NamedTuple):
+class NodeStatistics(NamedTuple):
     """Statistics of a tree node, from the point of view of the side to move there."""
 
     visits: int
     value: float
     """V(s), in [-1, 1], including `search.draw_value` * P(draw); 0 before a visit."""
-    children: tuple[ChildView, ...]
+    children: tuple[ChildStatistics, ...]
     """Children in descending order of visit counts; empty until the node is expanded."""
 
 
-def node_view(
+def node_statistics(
     methods: SearchMethods, tree: TreeArrays, b: int, path: Sequence[int]
-) -> NodeView | None:
+) -> NodeStatistics | None:
     """Return the node of tree `b` reached by a path of actions from the root.
 
     Returns None if the search has not visited that node yet.
@@ -359,14 +359,14 @@ def node_view(
     values, scores = np.zeros((2, len(children)), np.float32)
     if len(children):
         _write_children(methods, tree, b, node, values, scores)
-    views = [
-        _child_view(tree, b, child, float(value), float(child_score))
+    statistics = [
+        _child_statistics(tree, b, child, float(value), float(child_score))
         for child, value, child_score in zip(children, values, scores, strict=True)
     ]
-    views.sort(key=lambda view: (-view.visits, -view.prior))
+    statistics.sort(key=lambda child: (-child.visits, -child.prior))
     visits = int(tree.visits[b, node])
     mean = float(node_value(tree.utility, tree, b, node)) if visits else 0.0
-    return NodeView(visits, mean, tuple(views))
+    return NodeStatistics(visits, mean, tuple(statistics))
 
 
 def _children(tree: TreeArrays, b: int, node: int) -> range:
@@ -374,11 +374,11 @@ def _children(tree: TreeArrays, b: int, node: int) -> range:
     return range(first, first + int(tree.child_count[b, node])) if first else range(0)
 
 
-def _child_view(
+def _child_statistics(
     tree: TreeArrays, b: int, child: int, value: float, child_score: float
-) -> ChildView:
+) -> ChildStatistics:
     visits, outcome = int(tree.visits[b, child]), int(tree.outcome[b, child])
-    return ChildView(
+    return ChildStatistics(
         int(tree.action[b, child]),
         visits,
         float(tree.prior[b, child]),

@@ -27,13 +27,13 @@ from zerolab.search.evaluator import (
 from zerolab.search.methods import (
     SearchMethods,
     empty_root_rule_state,
+    has_fixed_schedule,
     leaf_evaluator_for_kernels,
-    plans_ahead,
     playouts_per_leaf,
     statistics_width,
     with_simulations,
 )
-from zerolab.search.roots import NodeView, SearchResult, node_view, principal_variation
+from zerolab.search.roots import NodeStatistics, SearchResult, node_statistics, principal_variation
 from zerolab.search.search_settings import PerTreeSettings, SearchSettings
 from zerolab.search.simulation_options import MctsSolver, NoSolver, NoVirtualLoss, VirtualLoss
 from zerolab.search.tree import (
@@ -142,7 +142,7 @@ class Search:
         int32[n]. `noise`, bool[n], selects the roots with noise if the settings enable noise.
         Proven roots receive no simulations. Raises ValueError for fewer than one simulation.
         """
-        planned = plans_ahead(self._methods.root_rule)
+        planned = has_fixed_schedule(self._methods.root_rule)
         noise_enabled = self.settings.noise.fraction > 0 or planned
         noisy = np.full(len(trees), noise_enabled) if noise is None else noise & noise_enabled
         inherited = self.settings.noise.inherited_visits
@@ -166,7 +166,7 @@ class Search:
         New random streams are derived from the current streams. Raises ValueError for fewer than
         one simulation, and if the root rule plans all simulations in advance.
         """
-        if plans_ahead(self._methods.root_rule):
+        if has_fixed_schedule(self._methods.root_rule):
             raise ValueError(
                 f'root = "{self.settings.root.name}" plans all simulations of a search in advance:'
                 " expected a single request for all of them"
@@ -274,9 +274,9 @@ class Search:
         line = principal_variation(self._tree, tree, chosen)
         return SearchResult(visits, values, priors, value, line)
 
-    def node(self, tree: int, path: Sequence[int]) -> NodeView | None:
+    def node(self, tree: int, path: Sequence[int]) -> NodeStatistics | None:
         """Return the node at the end of a path of actions from the root, or None if unvisited."""
-        return node_view(self._methods, self._tree, tree, path)
+        return node_statistics(self._methods, self._tree, tree, path)
 
     def root_visits(self, trees: NDArray[np.int64]) -> NDArray[np.int32]:
         """Return the visit counts of root actions, int32[n, actions]."""
@@ -371,9 +371,9 @@ class Search:
 
         The proofs of a discarded subtree are lost.
         """
-        settings = self.settings
+        settings, root_rule = self.settings, self._methods.root_rule
         discarded = settings.noise.fraction > 0 and settings.noise.inherited_visits == 0
-        keep = settings.reuse_tree and not discarded and not plans_ahead(self._methods.root_rule)
+        keep = settings.reuse_tree and not discarded and not has_fixed_schedule(root_rule)
         roots.advance(self.game, self._tree, trees, actions, keep)
 
 

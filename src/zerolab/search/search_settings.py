@@ -29,8 +29,8 @@ from zerolab.search.methods import (
     FpuRule,
     extra_outputs,
     fpu_for_kernels,
+    has_fixed_schedule,
     node_fpu_value,
-    plans_ahead,
     playouts_per_leaf,
 )
 from zerolab.search.puct import PuctRule
@@ -161,7 +161,7 @@ class SearchSettings(Settings):
                 f'root = "rave_values" needs Q_rave, but selection = {quoted(self.selection.name)}:'
                 ' expected selection = "rave"'
             )
-        if self.leaves_per_step > 1 and plans_ahead(self.root.build()):
+        if self.leaves_per_step > 1 and has_fixed_schedule(self.root.build()):
             raise ValueError(
                 f'leaves_per_step = {self.leaves_per_step}: root = "{self.root.name}" plans'
                 " simulations one at a time; expected 1"
@@ -174,7 +174,7 @@ class SearchSettings(Settings):
         This applies only to self-play. Players without noise can use any root rule, so a match can
         use a root rule other than the one used in training.
         """
-        if self.noise.fraction > 0 and plans_ahead(self.root.build()):
+        if self.noise.fraction > 0 and has_fixed_schedule(self.root.build()):
             raise ValueError(
                 f'search.noise.fraction = {self.noise.fraction}: search.root = "{self.root.name}"'
                 " draws its own noise; expected 0"

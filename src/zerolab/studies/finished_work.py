@@ -38,7 +38,7 @@ class TrainedRun:
     environments: Sequence[RunEnvironment] = ()
     """Hardware and software used for training."""
     measurements: Mapping[str, Any] = field(default_factory=dict)
-    """Further measurements for the report; see `Study.measure`."""
+    """Further measurements for the report; see `Study.measure_run`."""
 
     @property
     def factors(self) -> Mapping[str, FactorLevel]:

@@ -46,7 +46,7 @@ class Study(ABC):
     """Name on the command line."""
 
     measurement_version: ClassVar[int] = 0
-    """Version of `measure`, to be increased when its results change; 0 without measurements."""
+    """Version of `measure_run`, to be increased when its results change; 0 without measurements."""
 
     @property
     def description(self) -> str:
@@ -114,7 +114,7 @@ class Study(ABC):
             )
         return scale
 
-    def measure(self, run: FinishedRun) -> Mapping[str, Any]:
+    def measure_run(self, run: FinishedRun) -> Mapping[str, Any]:
         """Return the measurements of a finished run that the report needs in addition to metrics.
 
         Measurements have names and are stored as JSON. A measurement that needs unfinished runs or

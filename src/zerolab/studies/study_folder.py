@@ -387,7 +387,7 @@ def _measured(study: Study, run: FinishedRun) -> Mapping[str, Any]:
     with suppress(UserError):
         if (cached := run.study_folder.computation_result(measurement)) is not None:
             return cached
-    result = study.measure(run)
+    result = study.measure_run(run)
     finished = {name: each for name, each in result.items() if each is not None}
     strict_json(run.planned.title, finished)  # before it is part of a ledger
     if len(finished) == len(result):

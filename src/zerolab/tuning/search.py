@@ -94,7 +94,7 @@ def run_trial(claimed: ClaimedTrial, plan: TuningPlan, folder: Path, display: Tr
     except DivergedError as error:
         claimed.refuse(one_line_error(error))
         return
-    objective = _measure(run, plan, display)
+    objective = _objective_value(run, plan, display)
     if objective is None:
         claimed.refuse(f"the run ended without a measurement of the {plan.settings.objective}")
         return
@@ -138,7 +138,7 @@ def _train(run: RunFolder, claimed: ClaimedTrial, plan: TuningPlan, display: Tri
             Trainer(run, settings, reporter, check).train()
 
 
-def _measure(run: RunFolder, plan: TuningPlan, display: TrialDisplay) -> Interval | None:
+def _objective_value(run: RunFolder, plan: TuningPlan, display: TrialDisplay) -> Interval | None:
     """Return the objective of a trained run, or None if the run never measured it."""
     if plan.settings.objective == "elo":
         return _elo(run, plan, display)

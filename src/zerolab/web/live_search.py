@@ -32,7 +32,7 @@ from zerolab.rules.rules import Game
 from zerolab.search.evaluator import Evaluator
 from zerolab.search.methods import playouts_per_leaf
 from zerolab.search.rhea import RheaSettings
-from zerolab.search.roots import NodeView
+from zerolab.search.roots import NodeStatistics
 from zerolab.search.search_settings import SearchSettings
 from zerolab.web.folders import Folders
 from zerolab.web.solving import oracle_with_time_limit
@@ -170,7 +170,7 @@ class TreeNode(NamedTuple):
     """Position, with its node in the search tree if the search has reached it."""
 
     position: Position
-    node: NodeView | None
+    node: NodeStatistics | None
 
 
 class LiveSearch:

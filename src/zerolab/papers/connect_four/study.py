@@ -129,7 +129,7 @@ class Connect4EfficiencyStudy(Study):
             report_datasets=[planned_easy_dataset(_BOARD[scale], _MEASURED[scale])],
         )
 
-    def measure(self, run: FinishedRun) -> Mapping[str, Any]:
+    def measure_run(self, run: FinishedRun) -> Mapping[str, Any]:
         from zerolab.evaluation.position_statistics import diversity_of_run
         from zerolab.papers.connect_four import diversity, smaller_findings
 
@@ -218,7 +218,7 @@ class Connect4SupervisedStudy(Study):
     def design(self, scale: Scale, seeds: Sequence[int]) -> Design:
         return Design(list(_supervised_runs(scale, seeds)))
 
-    def measure(self, run: FinishedRun) -> Mapping[str, Any]:
+    def measure_run(self, run: FinishedRun) -> Mapping[str, Any]:
         from zerolab.papers.connect_four.supervised import measure_accuracy_by_ply
 
         return measure_accuracy_by_ply(run)

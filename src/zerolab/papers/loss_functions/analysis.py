@@ -112,7 +112,7 @@ def _training_elo(
     }
     panels = {
         title: {
-            symbol: _curve(
+            symbol: _padded_curve(
                 [candidate_elos(run) for run in runs],
                 [candidate_elo_standard_errors(run) for run in runs],
             )
@@ -271,7 +271,7 @@ def _elos_by_loss(results: Results) -> list[list[RunElos]] | MissingEstimate:
     return groups
 
 
-def _curve(runs: Sequence[Sequence[float]], errors: Sequence[Sequence[float]] = ()) -> Curve:
+def _padded_curve(runs: Sequence[Sequence[float]], errors: Sequence[Sequence[float]] = ()) -> Curve:
     longest = max(map(len, runs))
     padded, padded_errors = (
         [[*curve, *[float("nan")] * (longest - len(curve))] for curve in curves]
@@ -285,7 +285,9 @@ def _losses(results: Results) -> Iterator[Block]:
     for game in GAMES:
         panels = {
             f"{symbol} minimised, {size}": {
-                name: _curve([[losses[loss] for losses in run.last_epoch_losses] for run in runs])
+                name: _padded_curve(
+                    [[losses[loss] for losses in run.last_epoch_losses] for run in runs]
+                )
                 for loss, name in LOSS_SYMBOLS.items()
             }
             for size in SIZES

@@ -249,12 +249,12 @@ def bug_report(results: Results) -> Document:
     subject = "the effect of a bug on the published runs"
     blocks: list[Block] = [
         *verdict_section(results, results.judge(bug_statistics)),
-        *_trained(results, MIRRORED_POLICY_PART, "loss"),
-        *_trained(results, ABSOLUTE_WINNER_PART, "loss"),
-        *_trained(results, FRESH_OPTIMIZER_PART, "rate"),
-        *_rates(results),
-        *_closed(results),
-        *_labelled(results),
+        *_elo_blocks(results, MIRRORED_POLICY_PART, "loss"),
+        *_elo_blocks(results, ABSOLUTE_WINNER_PART, "loss"),
+        *_elo_blocks(results, FRESH_OPTIMIZER_PART, "rate"),
+        *_rate_blocks(results),
+        *_closure_blocks(results),
+        *_label_blocks(results),
     ]
     return Document(
         "Bugs in published code, switched on and off",
@@ -264,7 +264,7 @@ def bug_report(results: Results) -> Document:
     )
 
 
-def _rates(results: Results) -> Iterator[Block]:
+def _rate_blocks(results: Results) -> Iterator[Block]:
     """Yield the effects of the learning rate and of the bug, which no paper reports."""
     tournament = results.tournaments.get(FRESH_OPTIMIZER_PART)
     if tournament is None:
@@ -296,7 +296,7 @@ def _rates(results: Results) -> Iterator[Block]:
     yield Table("rate-differences", "Effects of the learning rate and of the bug", columns, rows)
 
 
-def _trained(results: Results, part: str, factor: str) -> Iterator[Block]:
+def _elo_blocks(results: Results, part: str, factor: str) -> Iterator[Block]:
     """Yield the Elo of runs with and without a bug, by level of `factor`."""
     yield Heading(_title(part))
     yield Paragraph(_BUGS[part])
@@ -330,7 +330,7 @@ def _title(part: str) -> str:
     return part.replace("-", " ").capitalize()
 
 
-def _closed(results: Results) -> Iterator[Block]:
+def _closure_blocks(results: Results) -> Iterator[Block]:
     yield Heading(_title(TOURNAMENT_CLOSURE_PART))
     yield Paragraph(_BUGS[TOURNAMENT_CLOSURE_PART])
     if missing := missing_for_unfinished_tournaments(results, CLOSURE_TOURNAMENTS):
@@ -369,7 +369,7 @@ def _spread(ratings: Sequence[Rating]) -> tuple[float, float | None, float]:
     return mean(sample.values), stdev(sample.values) if len(ratings) > 1 else None, rms_error
 
 
-def _labelled(results: Results) -> Iterator[Block]:
+def _label_blocks(results: Results) -> Iterator[Block]:
     yield Heading(_title(WIN_LABELS_PART))
     yield Paragraph(_BUGS[WIN_LABELS_PART])
     titles = {

@@ -166,7 +166,7 @@ class TransferStudy(Study):
                 tournaments.append(_tournament(scale, board, block, seed))
         return Design(runs, tournaments)
 
-    def measure(self, run: FinishedRun) -> Mapping[str, Any]:
+    def measure_run(self, run: FinishedRun) -> Mapping[str, Any]:
         from zerolab.papers.transfer.similarity import measure_similarity
 
         return measure_similarity(run)

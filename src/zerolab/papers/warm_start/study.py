@@ -110,7 +110,7 @@ class WarmStartStudy(Study):
         ]
         return Design(runs, tournaments, report_datasets=solved)
 
-    def measure(self, run: FinishedRun) -> Mapping[str, Any]:
+    def measure_run(self, run: FinishedRun) -> Mapping[str, Any]:
         from zerolab.papers.solved_accuracy import measure_final_accuracy
 
         return measure_final_accuracy(run)

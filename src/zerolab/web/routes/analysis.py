@@ -15,7 +15,7 @@ from zerolab.core.errors import UserError
 from zerolab.oracles.oracle import NotSolvedError
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.position import Position
-from zerolab.search.roots import ChildView
+from zerolab.search.roots import ChildStatistics
 from zerolab.web.laboratory import Lab
 from zerolab.web.live_search import MAX_SIMULATIONS, SearchRequest, TreeNode, find_agent
 from zerolab.web.requests import Client, RequestModel, client_of
@@ -231,7 +231,7 @@ def node_response(path: list[str], tree_node: TreeNode) -> NodeResponse:
     )
 
 
-def _child_response(position: Position, child: ChildView) -> ChildResponse:
+def _child_response(position: Position, child: ChildStatistics) -> ChildResponse:
     bonus = child.bonus if math.isfinite(child.bonus) else None
     return ChildResponse(
         name=position.action_name(child.action), **{**child._asdict(), "bonus": bonus}

@@ -73,7 +73,7 @@ class StudyResponse(BaseModel):
     """Scales at which the study has been started."""
 
 
-class StudyPartResponse(BaseModel):
+class StudyProgressResponse(BaseModel):
     """Progress of a study or one of its parts."""
 
     part: str
@@ -108,9 +108,9 @@ class StudyDetails(BaseModel):
     """True if the study has been started at this scale."""
     is_running: bool
     """True if a process is working on the study at this scale."""
-    whole_study: StudyPartResponse
+    whole_study: StudyProgressResponse
     """Progress of the whole study."""
-    parts: list[StudyPartResponse]
+    parts: list[StudyProgressResponse]
     """Progress of each part."""
     active_titles: list[str]
     """Names of the tasks in progress."""
@@ -173,9 +173,9 @@ def _study_details(
         command=f"zerolab study {study.name} --scale {scale}{option}",
         has_begun=started is not None,
         is_running=started is not None and started.is_running,
-        whole_study=StudyPartResponse(part="", **_progress_fields(status)),
+        whole_study=StudyProgressResponse(part="", **_progress_fields(status)),
         parts=[
-            StudyPartResponse(part=each["part"], **_progress_fields(each))
+            StudyProgressResponse(part=each["part"], **_progress_fields(each))
             for each in status["parts"]
         ],
         active_titles=status["active_titles"],
@@ -270,7 +270,7 @@ def _compute_progress(study: Study, scale: Scale, root: Path) -> dict[str, Any]:
 
 
 def _progress_fields(status: dict[str, Any]) -> dict[str, Any]:
-    return {key: status[key] for key in StudyPartResponse.model_fields if key != "part"}
+    return {key: status[key] for key in StudyProgressResponse.model_fields if key != "part"}
 
 
 def _started_scale(folders: Folders, name: str, scale: str) -> StartedScale | None:
