@@ -435,7 +435,7 @@ def test_deep_nesting_is_refused(content):
         ({"game": "othello:6x6"}, "it: these weights belong to a different network"),
         ({"game": 3}, "it: game = 3: expected a string"),
         ({"game": "x" * 300}, "it: game ="),
-        ({"network": {"channels": 8}}, "network: no name"),
+        ({"network": {"channels": 8}}, "the network settings have no name"),
         ({"network": {"name": "mlp"}}, 'it: unknown network "mlp"'),
         ({"network": {"name": "conv", "filters": 3}}, 'unknown setting "filters"'),
         ({"network": {"name": "resnet"}}, "it: these weights belong to a different network"),

@@ -212,7 +212,7 @@ def test_card_is_shown_by_name(capsys, shipped, mine):
         ('digest = "', 'digest = "0', "is the card of another agent"),
         ("seed = 0", f"seed = {1 << 64}", "is not a card of an agent"),
         ('options = "simulations=9"', 'options = "simulatons=9"', 'did you mean "simulations"'),
-        ('options = "', 'options = "temperature_plies=9&', "applies only to play"),
+        ('options = "', 'options = "temperature_plies=9&', "can be set only for play"),
         ("\nsimulations = 9\n", "\nsimulations = 5000\n", "its training or options differ"),
         ("\nlosses = ", "\nlosses = 1", "expected 4 games in total"),
         ("\niterations = 1\n", "\niterations = 2\n", "its training or options differ"),
@@ -262,7 +262,7 @@ def test_card_of_another_file_is_refused(capsys, shipped):
         (["card", "runs/demo", "new.zip"], "new.zip: expected a file ending in .zerolab"),
         (["card", "runs/demo", "new.onnx"], "new.onnx: expected a file ending in .zerolab"),
         (["card", "runs/demo", "new.zerolab", "--openings", "9"], "openings"),
-        (["card", "runs/demo", "new.zerolab", "--against", "random", "random"], "different oppon"),
+        (["card", "runs/demo", "new.zerolab", "--against", "random", "random"], "listed twice"),
         (["card", "runs/demo", "nowhere/new.zerolab"], "does not exist"),
         (["card", "runs/demo", "new.zerolab", "--games", "3"], "expected an even number"),
         (["card", "runs/demo", "new.zerolab", "--perfect", "-2"], "expected an even number"),
@@ -274,7 +274,7 @@ def test_card_of_another_file_is_refused(capsys, shipped):
         (["card", "runs/demo?simulatons=3", "new.zerolab"], 'did you mean "simulations"?'),
         (
             ["card", "runs/demo?simulations=0", "new.zerolab"],
-            "simulations = 0 applies only to play",
+            "simulations = 0 can be set only for play",
         ),
     ],
 )
@@ -287,7 +287,7 @@ def test_invalid_requests_get_one_line(capsys, shipped, arguments, expected):
 def test_card_of_a_file_that_is_another_agent_is_refused(capsys, other):
     assert main(["export", other, "other.zerolab", "--half", "--overwrite"]) == 0
     line = refusal(capsys, "card", "runs/demo@1", "other.zerolab")
-    assert "is not the agent of runs/demo@1" in line
+    assert "contains a different agent than runs/demo@1" in line
     assert not Path("other.toml").exists()
 
 
@@ -304,7 +304,7 @@ def test_card_of_an_extended_run_can_be_written_again(capsys):
     changes = ["--set", "gate.threshold=0", "--run", "runs/extended", "--quiet"]
     assert main([*train, *changes]) == 0
     Path("first.toml").unlink()
-    assert "is not the agent of runs/extended@1" in refusal(capsys, *made[:-1])
+    assert "contains a different agent than runs/extended@1" in refusal(capsys, *made[:-1])
 
 
 def test_damaged_and_missing_caches_do_not_prevent_measurements(capsys, monkeypatch, work, mine):

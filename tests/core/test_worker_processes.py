@@ -91,7 +91,7 @@ def test_results_of_processes_keep_order():
 
 def test_killed_process_is_reported():
     with (
-        pytest.raises(UserError, match=r"process ended unexpectedly.* with fewer --workers"),
+        pytest.raises(UserError, match=r"process ended unexpectedly.* with a smaller --workers"),
         map_in_processes(kill_itself, iter(range(20)), 2, option="--workers") as results,
     ):
         list(results)

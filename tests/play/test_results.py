@@ -24,7 +24,7 @@ GAMES = [
 def test_pair_results_count_from_first_name():
     bob, cid = pair_results(GAMES)
     assert (bob.first, bob.second, bob.score) == ("ann", "bob", MatchScore(2, 1, 1))
-    # Games 0 and 2 are equal; game 1 has reversed colours.
+    # Games 0 and 2 are identical; game 1 has reversed colours.
     assert (bob.effective_score, bob.moved_first_count) == (EffectiveScore(1, 1, 1), 2)
     assert bob.effective_games == 4**2 / (2**2 + 1 + 1)
     assert cid.score == cid.effective_score == (2, 0, 0)

@@ -207,7 +207,7 @@ def test_locked_file_times_out(store, monkeypatch):
         ("games SET movers = '[[0, [1]]]'", "expected str"),
         ("games SET movers = '[[1e999, \"a\"]]'", "inf: expected int"),
         ("games SET movers = '{\"a\": 1}'", "unpack"),
-        ("stages SET digest = 7", "were changed"),
+        ("stages SET digest = 7", "have been modified"),
         (f"games SET first = '{'x' * 300_000}'", "too big"),
     ],
     ids=lambda value: str(value)[:40],

@@ -164,7 +164,7 @@ def test_refused_ledgers_are_named(tmp_path, capsys):
     assert str(unknown) in refused[-1]
     assert main(["findings", "--folder", str(tmp_path), "--json"]) == 0
     printed = capsys.readouterr()
-    assert printed.err.count("left out: ") == 4
+    assert printed.err.count("skipped: ") == 4
     found = {(each["study"], each["key"]): each for each in json.loads(printed.out)}
     assert found["gains", "gain"]["seeds"] == 4
     assert found["others", "gain"]["verdict"] == "no data"

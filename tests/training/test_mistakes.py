@@ -277,7 +277,7 @@ def test_changed_settings_are_refused_on_resume(run, capsys):
     assert train("--run", str(run), "--set", "learn.loss=product") == 2
     assert 'learn.loss.name = "product" differs from "sum"' in capsys.readouterr().err
     assert train("--run", str(run), "--set", "iterations=1") == 2
-    assert "expected at least 2, which the run has begun" in capsys.readouterr().err
+    assert "expected at least 2, since the run has already begun" in capsys.readouterr().err
     assert (run / "state.json").read_bytes() == before
 
 

@@ -189,7 +189,7 @@ def test_run_can_be_shortened_to_the_iterations_begun(tmp_path, capsys):
         train(tmp_path / "run", settings.model_copy(update={"iterations": 300}))
     command = ["train", "--run", str(tmp_path / "run"), "--set"]
     assert main([*command, "iterations=2"]) == 2
-    assert "expected at least 3, which the run has begun" in capsys.readouterr().err
+    assert "expected at least 3, since the run has already begun" in capsys.readouterr().err
     assert main([*command, "iterations=3"]) == 0
     assert contents(tmp_path / "run") == contents(train(tmp_path / "short", settings).path)
 
@@ -202,7 +202,7 @@ def test_finished_run_cannot_be_shortened(tmp_path, capsys, stop):
     command = ["train", "--run", str(tmp_path / "run"), "--set"]
     assert main([*command, f"iterations={done - 1}"]) == 2
     if done > 1:
-        assert f"expected at least {done}, which" in capsys.readouterr().err
+        assert f"expected at least {done}, since" in capsys.readouterr().err
     assert main([*command, f"iterations={done}"]) == 0
 
 

@@ -35,9 +35,9 @@ class GameEnv(AECEnv):  # type: ignore[misc]
 
     An observation has the planes of the position, float32[planes, rows, columns], and the mask of
     legal actions, int8[actions], all 0 for the waiting player. Both players see the position from
-    the side of the player to move, whose pieces are 1 in the first plane. The final reward is 1 for
-    a win, 0 for a draw and -1 for a loss. Raises UserError for an unknown game or render mode, and
-    in `step` for an illegal action.
+    the point of view of the player to move, whose pieces are 1 in the first plane. The final reward
+    is 1 for a win, 0 for a draw and -1 for a loss. Raises UserError for an unknown game or render
+    mode, and in `step` for an illegal action.
     """
 
     def __init__(self, game: str, render_mode: str | None = None) -> None:

@@ -145,7 +145,10 @@ def with_search_options(agent: CheckedAgent, text: str) -> CheckedAgent:
         ("cache", options.cache == agent.search_settings.cache),
     ):
         if not allowed:
-            raise UserError(f"{name} = {getattr(options, name)} applies only to play, not to files")
+            raise UserError(
+                f"{name} = {getattr(options, name)} can be set only for play: an agent file cannot"
+                " contain it"
+            )
     require_network_outputs(options, agent.network_settings)
     search = options.search_settings.model_dump(mode="json")
     header = agent.header.model_copy(update={"search": search})
@@ -167,7 +170,10 @@ def are_equal_in_half_precision(one: CheckedAgent, other: CheckedAgent) -> bool:
 def _network(settings: Mapping[str, Any]) -> NetworkSettings:
     name = settings.get("name")
     if not isinstance(name, str):
-        raise UserError("network: no name; expected the settings of the network")
+        raise UserError(
+            "the network settings have no name: expected settings such as those written by zerolab"
+            " export"
+        )
     kind: type[NetworkSettings] = NETWORKS[name]
     return validate(kind, settings)
 

@@ -263,7 +263,7 @@ def read_pgn(path: Path | str, game: str | None = None) -> list[RecordedGame]:
 
 
 def parse_pgn(text: str, game: str | None = None) -> list[RecordedGame]:
-    """Return the games in a PGN text, replaying and checking every move.
+    """Return the games in PGN text, replaying and checking every move.
 
     The Variant tag names the game, such as ``othello:6x6``; `game` is required without it. Comments
     and annotations are skipped. Raises UserError, with the number of the game, for illegal moves,

@@ -69,7 +69,7 @@ _Opponents = Annotated[tuple[str, ...], tyro.conf.arg(metavar="AGENT")]
 
 
 def split_subcommand(arguments: list[str]) -> tuple[Callable[..., None], str, list[str]]:
-    """Return the function that writes a card or lists agents, its command's name, and arguments."""
+    """Return the function to call, the name of its command, and the remaining arguments."""
     if arguments[:1] == ["card"]:
         return write_agent_and_card, "agents card", arguments[1:]
     return agents, "agents", arguments
@@ -100,10 +100,8 @@ def agents(
         json: Print JSON instead of tables.
     """
     if verify:
-        _verify(
-            [read_agent_with_card(_find(each)) for each in ([name] if name else shipped_names())],
-            json,
-        )
+        names = [name] if name else shipped_names()
+        _verify([read_agent_with_card(_find(each)) for each in names], json)
         return
     listed = [read_agent_with_card(_find(name))] if name else list(listed_agents())
     if json:
@@ -136,7 +134,7 @@ def listed_agents() -> Iterator[AgentWithCard]:
         try:
             yield read_agent_with_card(_find(name))
         except UserError as error:
-            print_lines(f"left out: {error}", error=True)
+            print_lines(f"skipped: {error}", error=True)
 
 
 def agents_table(listed: Sequence[AgentWithCard]) -> Table:
@@ -176,13 +174,10 @@ def _as_json(listed: AgentWithCard) -> dict[str, Any]:
 def _show(listed: AgentWithCard) -> None:
     """Print the card of an agent in full."""
     console = Console()
-    size = f"{listed.size_bytes / 1024:,.0f} KiB"
-    console.print(
-        f"{listed.stored_agent.name}: {listed.game}, {size},"
-        f" digest {listed.stored_agent.agent.digest}"
-    )
+    stored, size = listed.stored_agent, f"{listed.size_bytes / 1024:,.0f} KiB"
+    console.print(f"{stored.name}: {listed.game}, {size}, digest {stored.agent.digest}")
     if listed.card is None:
-        console.print(f"no card: expected {quoted(card_path(listed.stored_agent.path))}")
+        console.print(f"no card: expected {quoted(card_path(stored.path))}")
         return
     card = listed.card
     for line in _training_lines(card.training):
@@ -210,7 +205,7 @@ def _training_lines(training: TrainingSummary) -> Iterator[str]:
             f"on {each.threads} cores of {hardware}, with zerolab {each.zerolab} and torch"
             f" {each.torch}"
         )
-    yield f"train such an agent with: {training.command}"
+    yield f"train a similar agent with: {training.command}"
 
 
 def _setting_lines(card: AgentCard) -> Iterator[str]:
@@ -299,7 +294,7 @@ def write_agent_and_card(
             runs/demo?simulations=400; by default, it searches as in training.
         file: File of the agent, ending in .zerolab.
         positions: Number of solved positions, one per game, for measuring accuracy; 0 for none. If
-            the game is too hard to solve, the accuracy is left out.
+            the game is too hard to solve, accuracy is not measured.
         plies: Plies from which the positions come; give a lower limit, such as 20:, for a game that
             is too hard to solve from the start.
         against: Opponents that are available to everyone, such as mcts:1000; runs, files and
@@ -323,8 +318,8 @@ def write_agent_and_card(
     if (game := fixed_game(run)) is not None:
         parse_agents(against, game)
         check_opening_length(game, openings)
-    if len(set(against)) < len(against):
-        raise UserError("against: expected different opponents")
+    if twice := [each for each in against if against.count(each) > 1]:
+        raise UserError(f"against: {quoted(twice[0])} is listed twice: expected each opponent once")
     for opponent in against:
         require_public_agent(opponent)
     stored, training = _exported(run, file, overwrite)
@@ -371,7 +366,10 @@ def _exported(run: str, file: Path, overwrite: bool) -> tuple[StoredAgent, Train
         export_to_file(run, file, half=True, overwrite=overwrite)
     stored = _find(f"file:{file}")
     if not are_equal_in_half_precision(stored.agent, agent):
-        raise UserError(f"{quoted(file)} is not the agent of {run}: expected a different file")
+        raise UserError(
+            f"{quoted(file)} contains a different agent than {run}: expected another file name, or"
+            " --overwrite"
+        )
     return stored, training_summary(folder, agent.header.origin)
 
 
@@ -382,7 +380,8 @@ def _perfect_play(agent: Agent, games: int, seed: int) -> CardPerfectPlay | None
         return measure_perfect_play(agent, games, 0, seed, _PERFECT_NODES, progress_bar)
     except NotSolvedError:
         print_lines(
-            "perfect play is left out: the game is too hard to solve from the start", error=True
+            "perfect play was not measured: the game is too hard to solve from the start",
+            error=True,
         )
         return None
 
@@ -395,5 +394,5 @@ def _accuracy(
     try:
         return measure_accuracy(agent, positions, dataset, seed, progress_bar)
     except NotSolvedError as error:
-        print_lines(f"the accuracy is left out: {error}", error=True)
+        print_lines(f"accuracy was not measured: {error}", error=True)
         return None

@@ -336,7 +336,8 @@ def serve(
             if classroom is not None:
                 if classroom.has_new_links:
                     print_lines(
-                        "the class was moved or written by another user: all its links are new"
+                        "the class folder was moved or changed by another user, so all links have"
+                        " been replaced"
                     )
                 _show_links(links, class_links)
                 address += f"class?token={classroom.state.teacher}"

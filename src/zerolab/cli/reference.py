@@ -321,7 +321,7 @@ def findings(
         studies, unfit = judge_studies(ledgers, update)
     refused += unfit
     for message in refused:
-        print_lines(f"left out: {message}", error=True)
+        print_lines(f"skipped: {message}", error=True)
     if json:
         print_json(findings_as_dict(studies))
         return

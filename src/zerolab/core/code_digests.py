@@ -5,9 +5,9 @@ compiled kernel contains the functions that it calls and the values of the globa
 from any module. A `CodeDigest` therefore covers the bytecode, closures and defaults of these
 functions, and those globals. All of these are read from memory, since an edit to a file affects
 machine code only once the file is imported again. The digest also covers functions registered with
-``numba.extending.overload`` and the syntax of every module that it encounters. It does not cover
-extensions of numba itself: constants of new types, methods and attributes added to types, and code
-generated during compilation.
+``numba.extending.overload`` and the syntax tree of every module that it encounters. It does not
+cover extensions of numba itself: constants of new types, methods and attributes added to types, and
+code generated during compilation.
 
 A `package_digest` covers the paths and contents of all of zerolab's Python files on disk.
 """

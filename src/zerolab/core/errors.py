@@ -13,7 +13,10 @@ from typing import Any
 _LONGEST_QUOTE = 80
 _LONGEST_PATH = 250
 _LONGEST_WORD = 100
-"""Maximum length of words to compare; longer ones are slow to compare and not misspelt names."""
+"""Maximum length of words to compare.
+
+Longer ones are slow to compare and unlikely to be misspelt names.
+"""
 
 
 class UserError(Exception):

@@ -269,8 +269,9 @@ def map_in_processes(
 ) -> Iterator[Iterator[_MappedResult]]:
     """Yield an iterator over the results of `function`; leaving the context ends all processes.
 
-    If `processes` is 1, the function runs in the current process. `option` sets their number. If a
-    process dies, raises UserError with the advice to use fewer.
+    If `processes` is 1, the function runs in the current process. If a process dies, raises
+    UserError with the advice to use fewer. `option` is the command-line option that sets the number
+    of processes and that the message names.
     """
     if processes == 1:
         yield map(function, items)
@@ -283,7 +284,7 @@ def map_in_processes(
     except (BrokenProcessPool, ProcessExpired):
         raise UserError(
             "a process ended unexpectedly, perhaps because memory ran out: repeat the command with"
-            f" fewer {option} to resume"
+            f" a smaller {option} to resume"
         ) from None
     finally:
         pool.stop()  # type: ignore[no-untyped-call]

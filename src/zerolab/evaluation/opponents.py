@@ -185,7 +185,7 @@ def _blunder_rate(
 ) -> MeanEstimate | None:
     """Return the share of games with a blunder, among games not lost from the start.
 
-    `line_by_game` maps equal games to the same number.
+    `line_by_game` maps identical games to the same number.
     """
     games = sorted({move.game_number for move in moves if move.best_score >= 0})
     games_with_blunder = {move.game_number for move in moves if move.is_blunder}

@@ -152,7 +152,7 @@ class Solver(Oracle):
         return _Watch(self.budget, self._report, self.node_count, move_count)
 
     def _compile(self) -> None:
-        """Search one node, so that the seconds of compilation do not count towards the budget."""
+        """Search one node, so that compilation time does not count towards the budget."""
         state = compiled_rules.start(self.game)
         self._ordered_actions(state)
         alpha_beta.start_null_window_test(self._stack, state, 1)

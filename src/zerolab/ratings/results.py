@@ -49,10 +49,10 @@ class EffectiveScore(NamedTuple):
     """Effective numbers of won, drawn and lost games [Kish1965].
 
     The effective number for N games is N^2 / sum(c^2), where the sum is over the distinct games and
-    c is the number of games with the same players, colours, actions and result. If equal games are
-    a single observation, the variance of the mean result is that of N^2 / sum(c^2) independent
-    games. Without repetitions, the number equals N; n games that are played equally often count as
-    n. Games with unknown actions count as different.
+    c is the number of games with the same players, colours, actions and result. If identical games
+    count as a single observation, the variance of the mean result is that of N^2 / sum(c^2)
+    independent games. Without repetitions, the number equals N; n distinct games, each repeated
+    equally often, count as n. Games with unknown actions count as different.
     """
 
     wins: float
@@ -101,7 +101,7 @@ class RatedGame(Protocol):
 
 
 class GameResult(NamedTuple):
-    """Result of a game whose moves may be unknown; those in PGN files are not read."""
+    """Result of a game, with its moves if they are known; the moves in PGN files are not read."""
 
     first: str
     """Name of the player who moved first."""
@@ -135,7 +135,7 @@ def distinct_games(games: Iterable[_GameT]) -> list[_GameT]:
 def repetition_key(game: RatedGame) -> Hashable:
     """Return a key shared by a game and its repetitions; None if its actions are unknown.
 
-    Games with equal moves differ if one ended early, for example by resignation.
+    Games with the same moves differ if one ended early, for example by resignation.
     """
     return None if game.actions is None else (game.first, game.second, game.actions, game.result)
 
@@ -168,7 +168,7 @@ def effective_score_of(player: str, games: Iterable[RatedGame]) -> EffectiveScor
 def _squared_repetitions(games: Iterable[RatedGame]) -> Counter[tuple[str, str, int]]:
     """Return the sum of c^2 over the distinct games, by players and result.
 
-    c is the number of equal games.
+    c is the number of times that the distinct game was played.
     """
     repetitions: Counter[Hashable] = Counter()
     squares: Counter[tuple[str, str, int]] = Counter()

@@ -28,7 +28,7 @@ from zerolab.store.checks import (
 )
 
 RUN_MARK = "run:"
-"""Beginning of the name of a network whose run could be mistaken for another agent."""
+"""Prefix of the name of a network whose run could be mistaken for another agent."""
 _ITERATION_MARK = "@"
 
 
@@ -210,7 +210,7 @@ class GameStore:
             games = [_game_of(row) for row in rows]
         if _digest(games) != (stored_digest[0] if stored_digest else _digest(())):
             raise damaged_file_error(
-                self.path, f"games of iteration {iteration}, {stage}, were changed"
+                self.path, f"games of iteration {iteration}, stage {stage}, have been modified"
             )
         rename = cache(self.full_agent_name)
         return [_with_renamed_agents(game, rename) for game in games]
@@ -259,7 +259,9 @@ class GameStore:
                     raise damaged_file_error(self.path, faults[0][0])
                 stored = connection.count_rows("stages")
         if stored < stage_count:
-            raise damaged_file_error(self.path, f"games of {stored} stages, expected {stage_count}")
+            raise damaged_file_error(
+                self.path, f"it has the games of {stored} stages, expected {stage_count}"
+            )
         if stored > stage_count:
             with self._writing() as connection:
                 connection.execute(

@@ -2,7 +2,7 @@
 
 An assignment that would have no effect under the other settings is rejected, with a message that
 names the setting to change instead. A preset may contain settings without effect, because
-assignments can give them one.
+assignments can make them take effect.
 """
 
 from __future__ import annotations
@@ -170,7 +170,8 @@ def resume_settings(
     begun = run.progress.current_iteration
     if amended.iterations < begun:
         raise UserError(
-            f"iterations = {amended.iterations}: expected at least {begun}, which the run has begun"
+            f"iterations = {amended.iterations}: expected at least {begun}, since the run has"
+            f" already begun iteration {begun}"
         )
     if amended.iterations != settings.iterations and settings.run_length_setting_name:
         raise UserError(

@@ -197,7 +197,10 @@ class SearchSpace:
 
 
 def _documented_settings() -> dict[str, list[SettingDescription]]:
-    """Return the settings of a run by key; variants that share a key have one setting each."""
+    """Return the settings of a run by key.
+
+    If several variants have a setting with the same key, there is one description per variant.
+    """
     settings: dict[str, list[SettingDescription]] = {}
     for setting in describe_settings(TrainSettings):
         settings.setdefault(setting.key, []).append(setting)

@@ -44,7 +44,7 @@ from zerolab.web.solving import SolverProcess
 _MAX_UPLOADS, _MAX_UPLOADS_PER_ADDRESS = 3, 2
 """Limits on simultaneous uploads, which stay in memory until they have been checked."""
 
-_FIRST_GAME = "connect_four"  # shown by pages at first
+_FIRST_GAME = "connect_four"  # the game that pages show initially
 _WARM_UP_DELAY = 1.0  # seconds to serve the first page before the warm-up uses all cores
 
 

@@ -359,7 +359,7 @@ def _grid_changes(scale: Scale, values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def plackett_burman(run_count: int) -> NDArray[np.int64]:
-    """Return the design of [Plackett1946], which has one factor fewer than runs.
+    """Return the design of [Plackett1946], which has one fewer factor than runs.
 
     The result is int64[runs, factors], with -1 for the low level and 1 for the high level. Each
     column has as many low as high levels, and any two columns are orthogonal. The rows are the
@@ -368,7 +368,9 @@ def plackett_burman(run_count: int) -> NDArray[np.int64]:
     """
     prime = run_count - 1
     if prime % 4 != 3 or any(prime % divisor == 0 for divisor in range(2, prime)):
-        raise ValueError(f"{run_count} runs: expected a multiple of 4, one above a prime")
+        raise ValueError(
+            f"{run_count} runs: expected a multiple of 4 that is one more than a prime"
+        )
     residues = {x * x % prime for x in range(prime)}
     first = np.array([1 if x in residues else -1 for x in range(prime)], np.int64)
     rotations = [np.roll(first, shift) for shift in range(prime)]
