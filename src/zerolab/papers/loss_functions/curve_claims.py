@@ -275,7 +275,7 @@ CURVE_CLAIMS: Sequence[CurveClaim] = [
             ("connect_four-6x6", "", ""),
             *(
                 (f"gobang-{size}", "[Wang2020a, section 6.3.3]",
-                 " (the clause does not name the game; the sentence before is about Gobang)")
+                 " (the clause does not name the game; the preceding sentence is about Gobang)")
                 for size in ("5x5", "6x6")
             ),
         )

@@ -37,7 +37,7 @@ from zerolab.studies.statistics import ClaimEstimate, estimate_mean
 
 _FIGURE = "[Wang2019, section V-C, Fig. 6], [Wang2020a, Fig. 11]"
 _SECTION = "[Wang2019, section V-C], [Wang2020a, section 6.3.3]"
-_ANNOUNCED = "announced after earlier runs with other seeds"
+_PREREGISTERED = "preregistered after earlier runs with other seeds"
 _SMALL = 100.0
 """Largest Elo difference between losses on a board that counts as small."""
 _POOLED = 30.0
@@ -78,7 +78,7 @@ VALUE_BEST_CLAIM = _claim(
 VALUE_ABOVE_SUM_CLAIM = _claim(
     "value-above-sum",
     "On small boards of Othello and Connect Four, minimising the value loss trains stronger players"
-    " than the usual sum.", "[Wang2019, introduction, section VI]",
+    " than minimising the sum does.", "[Wang2019, introduction, section VI]",
     "tournament Elo of l_v minus that of l_+, mean over the four boards",
 )  # fmt: skip
 VALUE_ABOVE_SUM_ALL_CLAIM = _claim(
@@ -86,7 +86,7 @@ VALUE_ABOVE_SUM_ALL_CLAIM = _claim(
     "On three games and two board sizes, the best choice is usually not the sum but the value"
     " loss.", "[Wang2020a, conclusion]",
     "tournament Elo of l_v minus that of l_+, mean difference over the six boards"
-    f" ({_ANNOUNCED}; whether l_v is best on most boards is tested separately)",
+    f" ({_PREREGISTERED}; whether l_v is best on most boards is tested separately)",
 )  # fmt: skip
 VALUE_MOSTLY_BEST_CLAIM = _claim(
     "value-best-on-most-boards",
@@ -103,9 +103,9 @@ SUM_SELDOM_BEST_CLAIM = _claim(
 )  # fmt: skip
 PRODUCT_ELO_CLAIM = _claim(
     "product-as-strong-as-sum",
-    "Over all six boards, minimising the product trains players as strong as the sum.",
-    "zerolab, on [Wang2020a]",
-    f"tournament Elo of l_x minus that of l_+, mean over the six boards ({_ANNOUNCED})",
+    "Over all six boards, minimising the product trains players as strong as minimising the sum"
+    " does.", "zerolab, on [Wang2020a]",
+    f"tournament Elo of l_x minus that of l_+, mean over the six boards ({_PREREGISTERED})",
     "equal to", 45.0,
 )  # fmt: skip
 POLICY_BEST_GOBANG_6X6_CLAIM = _claim(
@@ -136,7 +136,7 @@ LOSS_MATTERS_MUCH_CLAIM = _claim(
     "loss-can-matter-much", "The choice of the loss can have a huge impact on strength.",
     "[Wang2019, section VI]",
     "largest difference between the mean tournament Elo of two losses on a board, maximum over the"
-    " four boards of Othello and Connect Four (twice the limit of a small difference)",
+    " four boards of Othello and Connect Four (the threshold is twice that for a small difference)",
     "above", SMALLEST_ELO_DIFFERENCE, VALUE_BEST_CLAIM, threshold=2.0 * _SMALL,
 )  # fmt: skip
 BEST_LOSS_BY_GAME_CLAIM = _claim(
@@ -160,23 +160,23 @@ VALUE_VARIES_LESS_CLAIMS = {
 SUM_COMPROMISE_CLAIM = _claim(
     "sum-is-a-compromise",
     "If nothing is known about the game, the sum may be a good compromise: on no board does it lose"
-    " much strength against the best loss.", "[Wang2020a, sections 1 and 7]",
+    " much strength compared with the best loss.", "[Wang2020a, sections 1 and 7]",
     "tournament Elo of l_p, l_v, l_x minus that of l_+, largest difference, maximum over the boards"
-    " (the limit is that of a small difference)",
+    " (the threshold is the one for a small difference)",
     "below", SMALLEST_ELO_DIFFERENCE, VALUE_ABOVE_SUM_CLAIM, threshold=_SMALL,
 )  # fmt: skip
 PRODUCT_GAINS_CLAIM = _claim(
     "product-above-sum-in-some-games",
-    "In some games, minimising the product trains stronger players than the sum.",
+    "In some games, minimising the product trains stronger players than minimising the sum does.",
     "[Wang2020a, section 6.3.3]",
     "tournament Elo of l_x minus that of l_+, maximum over the boards",
     smallest=SMALLEST_ELO_DIFFERENCE, gatekeeper=VALUE_ABOVE_SUM_CLAIM,
 )  # fmt: skip
 PRODUCT_IN_BOTH_CLAIM = _claim(
     "product-above-sum-in-both-games",
-    "In Othello and Connect Four, minimising the product can train stronger players than the sum.",
-    "[Wang2019, section V-C]", "tournament Elo of l_x minus that of l_+, mean over the four boards"
-    " (our reading; the paper says that the product can do this)",
+    "In Othello and Connect Four, minimising the product can train stronger players than minimising"
+    " the sum does.", "[Wang2019, section V-C]", "tournament Elo of l_x minus that of l_+, mean"
+    " over the four boards (our reading; the paper says that the product can do this)",
     gatekeeper=VALUE_ABOVE_SUM_CLAIM,
 )  # fmt: skip
 PRODUCT_BOARDS = ("othello-5x5", "othello-6x6", "connect_four-5x5")
@@ -184,7 +184,7 @@ PRODUCT_BOARDS = ("othello-5x5", "othello-6x6", "connect_four-5x5")
 PRODUCT_LIKE_SUM_CLAIM = Claim(
     "product-losses-like-sum",
     "Minimising the product or the sum leads to similar policy losses and value losses in 5x5 and"
-    " 6x6 Othello, and to the same in 5x5 Connect Four.",
+    " 6x6 Othello, and likewise in 5x5 Connect Four.",
     "[Wang2019, section V-A], [Wang2020a, section 6.3.1, without 6x6 Othello]",
     "absolute difference between l_x and l_+ in final policy loss or final value loss, maximum over"
     " both losses on the three boards",
@@ -194,8 +194,8 @@ PRODUCT_LIKE_SUM_CLAIM = Claim(
     figure="losses-othello",
 )
 VALUE_TRAINING_ELO_CLAIM = _claim(
-    "value-highest-training-elo", "Minimising the value loss achieves the highest training Elo"
-    " (the paper names no game; the sentence before is on Gobang).", "[Wang2020a, section 6.3.3]",
+    "value-highest-training-elo", "Minimising the value loss achieves the highest training Elo (the"
+    " paper names no game; the preceding sentence is about Gobang).", "[Wang2020a, section 6.3.3]",
     "final training Elo of l_v minus that of l_p, l_+, l_x, mean over boards, smallest difference",
     smallest=SMALLEST_ELO_DIFFERENCE, gatekeeper=TRAINING_ELO_BIAS_CLAIM, figure="training-elo",
 )  # fmt: skip
@@ -207,8 +207,8 @@ ALL_LOSSES_LEARN_CLAIM = _claim(
 )  # fmt: skip
 VALUE_ACCURACY_CLAIM = _claim(
     "value-above-sum-accuracy",
-    "According to a solver, minimising the value loss trains better players than the sum.",
-    "zerolab, on [Wang2020a]",
+    "According to a solver, minimising the value loss trains better players than minimising the sum"
+    " does.", "zerolab, on [Wang2020a]",
     "strong accuracy of search on solved positions, l_v minus l_+, mean over the four boards of"
     " Othello and Connect Four", smallest=0.01, gatekeeper=VALUE_ABOVE_SUM_CLAIM, figure="accuracy",
 )  # fmt: skip
