@@ -9,18 +9,35 @@ from dataclasses import is_dataclass
 from typing import Any
 
 import zerolab
+from zerolab.ratings.ratings import EloDifference, Rating
+from zerolab.ratings.results import MatchScore
+from zerolab.ratings.sprt import SprtVerdict
+from zerolab.report.table import Interval
+from zerolab.search.evaluator import Evaluation
+from zerolab.search.roots import ChildStatistics, NodeStatistics, SearchResult
+from zerolab.store.games import GameRecord
 
 _WIDEST = 100
 """Maximum line length in code blocks."""
 
+_RESULT_TYPES = (
+    ChildStatistics, EloDifference, Evaluation, GameRecord, Interval, MatchScore,
+    NodeStatistics, Rating, SearchResult, SprtVerdict,
+)  # fmt: skip
+"""Types of results and arguments of the public interface that are not public names themselves."""
+
 
 def api() -> str:
-    """Return all public names with signatures and the first paragraphs of their docstrings."""
+    """Return all public names with signatures and the first paragraphs of their docstrings.
+
+    The types of their results follow.
+    """
     values = [(name, getattr(zerolab, name)) for name in zerolab.__all__]
     functions = [each for each in values if inspect.isfunction(each[1])]
     classes = [each for each in values if inspect.isclass(each[1])]
     constants = [f"- `{name}`: {value}\n" for name, value in values if isinstance(value, int)]
-    sections = {"Functions": functions, "Classes": classes}
+    results = [(each.__name__, each) for each in _RESULT_TYPES]
+    sections = {"Functions": functions, "Classes": classes, "Types of results": results}
     documented = [
         f"## {title}\n\n" + "\n".join(_documented(name, value) for name, value in members)
         for title, members in sections.items()
@@ -29,14 +46,26 @@ def api() -> str:
 
 
 def _documented(name: str, value: Any) -> str:
-    """Return the entry of a function, or of a class with its public members."""
+    """Return the entry of a function, or of a class with its public members.
+
+    The constructor of a class is included if it has a docstring.
+    """
     heading = f"### `{name}`\n\n"
     if not inspect.isclass(value):
         return f"{heading}```python\n{signature(name, value)}\n```\n\n{summary(value)}\n"
-    members = [_fields_of(value)]
+    members = [_constructor(name, value), _fields_of(value)]
     members += [_member(each, member) for each, member in vars(value).items() if each[0] != "_"]
     lines = "".join(f"- {member}\n" for member in members if member)
     return f"{heading}{summary(value)}\n" + (f"\n{lines}" if lines else "")
+
+
+def _constructor(name: str, kind: type[Any]) -> str:
+    """Return the line of a constructor with a docstring, otherwise ""."""
+    create = vars(kind).get("__init__")
+    if create is None or not create.__doc__ or is_dataclass(kind):
+        return ""
+    call = one_line(signature(name, create)).removesuffix(" -> None")
+    return f"`{call}`: {summary(create)}"
 
 
 def _fields_of(kind: type[Any]) -> str:
