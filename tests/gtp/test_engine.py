@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+from functools import partial
 
 import numpy as np
 import pytest
@@ -11,8 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gtp.games import SMALL_GAMES
+from search.naive import HashEvaluator
 from zerolab.agents.agent import FORFEIT_ACTION
 from zerolab.agents.baselines import PerfectPlayer, RandomPlayer
+from zerolab.agents.network_players import SearchPlayer
 from zerolab.agents.specs import parse_agent
 from zerolab.core.errors import UserError
 from zerolab.gtp.engine import GtpEngine
@@ -20,6 +23,7 @@ from zerolab.gtp.protocol import MAX_LINE_BYTES
 from zerolab.oracles.oracle import ILLEGAL_VALUE
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.position import Position
+from zerolab.search.search_settings import SearchSettings
 
 
 def make_engine(game="gobang:5x5", make_player=RandomPlayer):
@@ -32,6 +36,34 @@ def send(engine, *commands):
         response = engine.respond(command.encode() + b"\n")
     assert response.endswith(b"\n\n")
     return response.decode()[:-2]
+
+
+class _FailingEvaluator(HashEvaluator):
+    """Evaluator that fails in its third call."""
+
+    def evaluate(self, states):
+        if len(self.calls) == 2:
+            self.calls.append(0)
+            raise MemoryError
+        return super().evaluate(states)
+
+
+def test_moves_after_an_internal_error_are_those_of_an_undisturbed_engine():
+    players = []
+
+    def new_player(evaluator, game):
+        players.append(SearchPlayer(game, "name", SearchSettings(simulations=30), evaluator))
+        return players[-1]
+
+    moves, visits = [], []
+    for evaluator in (HashEvaluator(5), _FailingEvaluator(5)):
+        engine = make_engine("connect_four:5x5", partial(new_player, evaluator))
+        if isinstance(evaluator, _FailingEvaluator):
+            assert send(engine, "genmove black") == "? internal error: MemoryError"
+        moves.append(send(engine, "genmove black"))
+        visits.append(players[-1].search.root_visits(np.arange(1)).tolist())
+    assert moves[0] == moves[1]
+    assert visits[0] == visits[1]
 
 
 def test_session_has_expected_transcript():

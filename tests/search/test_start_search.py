@@ -1,4 +1,4 @@
-"""Starting and extending searches: simulations, noise, discounts and ties."""
+"""Starting, extending and interrupting searches: simulations, noise, discounts and ties."""
 
 from __future__ import annotations
 
@@ -124,6 +124,89 @@ def test_policies_are_visit_shares_and_moves_follow_them():
     chosen = search.choose(SLOTS, KEYS, np.zeros(4, bool))
     assert (policies[SLOTS, chosen] == policies.max(axis=1)).all()
     assert np.isnan(search.root_draw_probabilities(SLOTS)).all()
+
+
+class InterruptedEvaluator(HashEvaluator):
+    """Evaluator that raises an exception in some of its calls, numbered from 1."""
+
+    def __init__(self, interrupted=()):
+        super().__init__(5)
+        self.interrupted = interrupted
+        self.number = 0
+
+    def evaluate(self, states):
+        self.number += 1
+        if self.number in self.interrupted:
+            raise KeyboardInterrupt
+        return super().evaluate(states)
+
+
+def started(leaves, cache, interrupted=()):
+    """Return a search of four positions, which has been interrupted if `interrupted` says so."""
+    settings = SearchSettings(simulations=30, leaves_per_step=leaves, cache=cache)
+    search, positions = prepared(settings, InterruptedEvaluator(interrupted))
+    search.start_search(SLOTS, KEYS, KEYS)
+    if interrupted:
+        with pytest.raises(KeyboardInterrupt):
+            search.run()
+    return search, positions
+
+
+def require_same_results(search, undisturbed, trees=SLOTS):
+    assert (search.root_visits(trees) == undisturbed.root_visits(trees)).all()
+    assert (search.root_values(trees) == undisturbed.root_values(trees)).all()
+    assert (search.root_priors(trees) == undisturbed.root_priors(trees)).all()
+
+
+LEAVES_AND_CACHE = pytest.mark.parametrize(("leaves", "cache"), [(1, 0), (1, 4096), (6, 4096)])
+
+
+@LEAVES_AND_CACHE
+def test_interrupted_search_continues_as_if_undisturbed(leaves, cache):
+    undisturbed, _ = started(leaves, cache)
+    undisturbed.run()
+    search, _ = started(leaves, cache, (1, 4, 5))
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            search.run()
+    search.run()
+    require_same_results(search, undisturbed)
+    assert search.work_counts == undisturbed.work_counts
+    assert search.evaluator.calls == undisturbed.evaluator.calls
+
+
+@LEAVES_AND_CACHE
+@pytest.mark.parametrize("replaced", [SLOTS, SLOTS[1:3]], ids=["all trees", "two trees"])
+@pytest.mark.parametrize("sets_root", [False, True])
+def test_interrupted_search_can_be_replaced(leaves, cache, replaced, sets_root):
+    """The other trees continue."""
+    undisturbed, _ = started(leaves, cache)
+    undisturbed.run()
+    search, _ = started(leaves, cache, (4,))
+    if sets_root:
+        search.set_root(replaced, search.root_states(replaced))
+    search.start_search(replaced, KEYS[replaced], KEYS[replaced])
+    search.run()
+    require_same_results(search, undisturbed)
+
+
+@LEAVES_AND_CACHE
+def test_interrupted_trees_advance_to_unexpanded_roots(leaves, cache):
+    search, positions = started(leaves, cache, (4,))
+    moves = np.array([position.legal_actions[-1] for position in positions])
+    search.advance(SLOTS, moves)
+    search.start_search(SLOTS, KEYS, KEYS)
+    search.run()
+    undisturbed, _ = started(leaves, cache)
+    undisturbed.set_root(SLOTS, search.root_states(SLOTS))
+    undisturbed.run()
+    require_same_results(search, undisturbed)
+
+
+def test_interrupted_search_cannot_be_extended():
+    search, _ = started(6, 4096, (4,))
+    with pytest.raises(ValueError, match="the last step was interrupted"):
+        search.extend(SLOTS, 1)
 
 
 COLUMNS, SIMULATIONS, TREES = 8, 5, 720

@@ -197,14 +197,36 @@ def renew_playout_keys(search_state, trees):
         search_state.playout_key[b] = streams.fold_in(search_state.playout_key[b], _EXTENSION)
 
 
+@inlined
+def _is_interrupted(search_state):
+    """Return whether leaves are still waiting because the last step did not end."""
+    for b in range(search_state.waiting_count.shape[0]):
+        if search_state.waiting_count[b] > 0:
+            return True
+    return False
+
+
+@inlined
+def _drop_batch(cache, search_state):
+    """Empty the cache entries reserved by an interrupted step for which no leaf waits any more."""
+    for row in range(search_state.batch_size[0]):
+        entry = search_state.cache_entries[row]
+        if entry != NO_ENTRY:
+            cache.request_step[entry] = 0
+
+
 @kernel
 def select_leaves(game, methods, leaf_evaluator, handle, options):
     """Run simulations until every active tree is waiting for an evaluation or has finished.
 
-    `handle` refers to the `SearchMemory` of the search. Returns the batch size and whether a tree
-    ran out of nodes.
+    If the last step was interrupted, for example by an exception in the evaluator, its batch is
+    still in place and is requested again. `handle` refers to the `SearchMemory` of the search.
+    Returns the batch size and whether a tree ran out of nodes.
     """
     forest, cache, search_state, workspace = borrowed_view(handle.value)
+    if _is_interrupted(search_state):
+        return search_state.batch_size[0], False
+    _drop_batch(cache, search_state)
     tree = kernel_tree_arrays(forest)
     trees = search_state.is_active.shape[0]
     batch_size = 0
@@ -227,6 +249,7 @@ def select_leaves(game, methods, leaf_evaluator, handle, options):
         )
         is_full |= ran_out
     search_state.work_counts[EVALUATED_INDEX] += batch_size
+    search_state.batch_size[0] = batch_size
     return batch_size, is_full
 
 

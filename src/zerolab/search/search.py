@@ -25,24 +25,21 @@ from zerolab.search.evaluator import (
     require_extra_outputs,
 )
 from zerolab.search.methods import (
-    SearchMethods,
     empty_root_rule_state,
     has_fixed_schedule,
     leaf_evaluator_for_kernels,
     playouts_per_leaf,
     statistics_width,
-    with_simulations,
 )
 from zerolab.search.roots import NodeStatistics, SearchResult, node_statistics, principal_variation
-from zerolab.search.search_settings import PerTreeSettings, SearchSettings
-from zerolab.search.simulation_options import MctsSolver, NoSolver, NoVirtualLoss, VirtualLoss
+from zerolab.search.search_settings import PerTreeSettings, SearchSettings, first_step_options
+from zerolab.search.simulation_options import MctsSolver, NoSolver
 from zerolab.search.tree import (
     INITIAL_NODE_CAPACITY,
     SIMULATIONS_INDEX,
     WORK_COUNT_NAMES,
     Forest,
     SearchMemory,
-    StepOptions,
     empty_forest,
     empty_search_state,
     empty_workspace,
@@ -60,6 +57,11 @@ class Search:
     For each tree, call `set_root` and `start_search`, then `step` until the search is finished, or
     `run` to finish the searches of all trees. Read the `result`, and `advance` the tree by the
     moves played.
+
+    If an exception interrupts a step, for example in the evaluator, its leaves keep waiting. The
+    next step requests their evaluations again, so that the results are those of an undisturbed
+    search. A tree with waiting leaves that is instead searched anew or advanced begins with an
+    unexpanded root, without its interrupted search.
     """
 
     def __init__(
@@ -84,12 +86,12 @@ class Search:
         """Total time of each part of a step so far, in seconds."""
         self.extra_outputs = per_tree.extra_outputs(settings)
         """Evaluator outputs that the search needs in addition to priors and values."""
-        self._methods = _methods(settings, per_tree)
+        self._methods = per_tree.search_methods(settings)
         require_extra_outputs(evaluator, self.extra_outputs)
         self._threads = threads
         self._leaf_evaluator = leaf_evaluator_for_kernels(settings.leaf_evaluator.build())
         self._playouts_per_leaf = playouts_per_leaf(self._leaf_evaluator)
-        self._step_options = _first_step_options(settings, isinstance(evaluator, UniformEvaluator))
+        self._step_options = first_step_options(settings, isinstance(evaluator, UniformEvaluator))
         words, actions = rules.word_count(game), rules.action_count(game)
         self._actions = actions
         nodes = max(INITIAL_NODE_CAPACITY, 2 * actions)
@@ -127,6 +129,15 @@ class Search:
         """Replace trees with unexpanded roots; `states` are ongoing, uint64[n, words]."""
         if len(trees):  # numba would compile the kernel again for the layout of no trees
             roots.set_root(self.game, self._tree, trees, states)
+            self._search_state.waiting_count[trees] = 0
+
+    def _reset_interrupted(self, trees: NDArray[np.int64]) -> None:
+        """Replace the trees whose leaves are still waiting with their unexpanded roots.
+
+        Their nodes could not be renumbered, and virtual losses cannot be removed exactly.
+        """
+        interrupted = trees[self._search_state.waiting_count[trees] > 0]
+        self.set_root(interrupted, self.root_states(interrupted))
 
     def start_search(
         self,
@@ -145,6 +156,7 @@ class Search:
         planned = has_fixed_schedule(self._methods.root_rule)
         noise_enabled = self.settings.noise.fraction > 0 or planned
         noisy = np.full(len(trees), noise_enabled) if noise is None else noise & noise_enabled
+        self._reset_interrupted(trees)
         inherited = self.settings.noise.inherited_visits
         if noisy.any() and 0 < inherited < 1:
             roots.scale_visits(
@@ -164,13 +176,16 @@ class Search:
         """Continue finished searches with more simulations, without new noise.
 
         New random streams are derived from the current streams. Raises ValueError for fewer than
-        one simulation, and if the root rule plans all simulations in advance.
+        one simulation, for interrupted searches, and if the root rule plans all simulations in
+        advance.
         """
         if has_fixed_schedule(self._methods.root_rule):
             raise ValueError(
                 f'root = "{self.settings.root.name}" plans all simulations of a search in advance:'
                 " expected a single request for all of them"
             )
+        if self._search_state.waiting_count[trees].any():
+            raise ValueError("the last step was interrupted: expected finished searches")
         self._activate(trees, simulations)
         kernels.renew_playout_keys(self._search_state, trees)
 
@@ -260,6 +275,7 @@ class Search:
             self._search_state.work_counts[SIMULATIONS_INDEX] += expand(self._handle, 0, trees)
         else:
             self._search_state.work_counts[:] += sum(run_in_threads(expand_part, trees, parts))
+        self._search_state.batch_size[0] = 0
         self.seconds_by_part["backup"] += perf_counter() - start
 
     def result(self, tree: int) -> SearchResult:
@@ -374,27 +390,5 @@ class Search:
         settings, root_rule = self.settings, self._methods.root_rule
         discarded = settings.noise.fraction > 0 and settings.noise.inherited_visits == 0
         keep = settings.reuse_tree and not discarded and not has_fixed_schedule(root_rule)
+        self._reset_interrupted(trees)
         roots.advance(self.game, self._tree, trees, actions, keep)
-
-
-def _methods(settings: SearchSettings, per_tree: PerTreeSettings) -> SearchMethods:
-    leaves = settings.leaves_per_step
-    return SearchMethods(
-        with_simulations(per_tree.selection_rule(settings), settings.simulations),
-        per_tree.fpu_rule(settings),
-        settings.tie_break == "random",
-        settings.root.build(),
-        NoVirtualLoss() if leaves == 1 else VirtualLoss(leaves),
-    )
-
-
-def _first_step_options(settings: SearchSettings, uniform: bool) -> StepOptions:
-    """Return the options before the first step; uniform evaluations are free and not cached."""
-    return StepOptions(
-        step_number=0,
-        deduplicate=settings.deduplicate and not uniform,
-        use_cache=settings.cache > 0 and not uniform,
-        skip_evaluator=uniform,
-        noise_fraction=settings.noise.fraction,
-        noise_concentration=settings.noise.concentration,
-    )

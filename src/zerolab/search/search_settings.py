@@ -27,13 +27,17 @@ from zerolab.search.methods import (
     SELECTION_INTERFACE,
     SELECTION_SETTINGS,
     FpuRule,
+    SearchMethods,
     extra_outputs,
     fpu_for_kernels,
     has_fixed_schedule,
     node_fpu_value,
     playouts_per_leaf,
+    with_simulations,
 )
 from zerolab.search.puct import PuctRule
+from zerolab.search.simulation_options import NoVirtualLoss, VirtualLoss
+from zerolab.search.tree import StepOptions
 from zerolab.search.values import (
     UTILITY_INTERFACE,
     DrawValueUtility,
@@ -230,12 +234,21 @@ class PerTreeSettings(NamedTuple):
             name = quoted(settings.fpu.name)
             raise ValueError(f'fpu = {name} does not support a value per tree: expected "fixed"')
 
-    def selection_rule(self, settings: SearchSettings) -> Any:
-        """Return the selection rule."""
+    def search_methods(self, settings: SearchSettings) -> SearchMethods:
+        """Return the rules of a search."""
+        leaves = settings.leaves_per_step
+        return SearchMethods(
+            with_simulations(self._selection_rule(settings), settings.simulations),
+            self._fpu_rule(settings),
+            settings.tie_break == "random",
+            settings.root.build(),
+            NoVirtualLoss() if leaves == 1 else VirtualLoss(leaves),
+        )
+
+    def _selection_rule(self, settings: SearchSettings) -> Any:
         return settings.selection.build() if self.c is None else PuctPerTree(self.c)
 
-    def fpu_rule(self, settings: SearchSettings) -> Any:
-        """Return the first-play urgency rule."""
+    def _fpu_rule(self, settings: SearchSettings) -> Any:
         return (
             fpu_for_kernels(settings.fpu.build()) if self.fpu is None else FixedFpuPerTree(self.fpu)
         )
@@ -252,6 +265,18 @@ class PerTreeSettings(NamedTuple):
         """Return the evaluator outputs that the search needs in addition to priors and values."""
         outputs = settings.extra_outputs
         return outputs if self.draw_value is None else outputs | {"draws"}
+
+
+def first_step_options(settings: SearchSettings, uniform: bool) -> StepOptions:
+    """Return the options before the first step; uniform evaluations are free and not cached."""
+    return StepOptions(
+        step_number=0,
+        deduplicate=settings.deduplicate and not uniform,
+        use_cache=settings.cache > 0 and not uniform,
+        skip_evaluator=uniform,
+        noise_fraction=settings.noise.fraction,
+        noise_concentration=settings.noise.concentration,
+    )
 
 
 class PuctPerTree(NamedTuple):

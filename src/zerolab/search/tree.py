@@ -203,6 +203,7 @@ class SearchState(NamedTuple):
     requested_simulations: NDArray[np.int32]  # [B] simulations requested at the start
     root_rule_state: Any  # see `methods.empty_root_rule_state`
     leaf_states: NDArray[np.uint64]  # [B * leaves, words] positions to evaluate
+    batch_size: NDArray[np.int64]  # [1] number of positions to evaluate, 0 between steps
     cache_entries: NDArray[np.int64]  # [B * leaves] cache entry of each row, or NO_ENTRY
     work_counts: NDArray[np.int64]  # [6] see `WORK_COUNT_NAMES`
 
@@ -287,6 +288,7 @@ def empty_search_state(
         requested_simulations=np.zeros(tree_count, np.int32),
         root_rule_state=root_rule_state,
         leaf_states=np.zeros((tree_count * max_leaves, word_count), np.uint64),
+        batch_size=np.zeros(1, np.int64),
         cache_entries=np.zeros(tree_count * max_leaves, np.int64),
         work_counts=np.zeros(len(WORK_COUNT_NAMES), np.int64),
     )
