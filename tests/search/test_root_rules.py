@@ -144,12 +144,68 @@ def test_gumbel_avoids_proven_losses():
         tree.visits[0, :5] = [1, 0, 0, 0, 0]
         methods.prepare_root(root, tree, state, None, 0)
         state.root_rule_state.noisy_logits[0, lost] = 100  # the best move except for the proof
-        assert methods.descent_start(root, None, tree, state, 0) in {1, 2, 3, 4} - {1 + lost}
+        chosen = methods.descent_start(root, search._methods, tree, state, 0)
+        assert chosen in {1, 2, 3, 4} - {1 + lost}
         for most in (0, 1, 3):
             tree.visits[0, 1:5] = np.where(np.arange(4) == lost, most, min(most, 1))
-            methods.write_move_weights(root, None, tree, state, 0, False, weights)
+            methods.write_move_weights(root, search._methods, tree, state, 0, False, weights)
             assert weights.sum() == 1
             assert weights[lost] == 0
+
+
+class PriorsEvaluator:
+    """Evaluator with constant priors and values of 0."""
+
+    def __init__(self, priors):
+        self.priors = np.array(priors, np.float32)
+
+    def evaluate(self, states):
+        return np.tile(self.priors, (len(states), 1)), np.zeros(len(states), np.float32)
+
+
+@pytest.mark.parametrize("considered", [2, 3, 16])
+def test_other_actions_take_the_place_of_proven_losses(considered):
+    position = Position.start("connect_four:6x7")
+    for move in (0, 3, 0, 3, 6, 3):
+        position = position.play(move)
+    # All moves but column 3 lose at once, and two of them have higher priors.
+    evaluator = PriorsEvaluator([5, 4, 0.3, 3.9, 0.2, 3, 2])
+    settings = gumbel(considered, 100, proven_values=True)
+    search = Search(position.game, settings, evaluator, 1)
+    search.set_root(SLOTS[:1], position.state[None])
+    search.start_search(SLOTS[:1], KEYS[:1], KEYS[:1], noise=np.zeros(1, np.bool_))
+    search.run()
+    visits = search.root_visits(SLOTS[:1])[0]
+    assert visits[3] > 70
+    assert (np.delete(visits, 3) < 10).all()
+
+
+@pytest.mark.parametrize(
+    ("visits", "lost", "expected"),
+    [
+        ([2, 2, 0, 0], [], 1),
+        ([2, 2, 0, 0], [1], 0),
+        ([2, 2, 0, 0], [0, 1], 3),
+        ([3, 2, 0, 0], [1], 3),
+        ([2, 2, 1, 0], [0, 1], 2),
+        ([7, 1, 1, 1], [1, 2, 3], 0),
+    ],
+)
+def test_gumbel_chooses_the_closest_number_of_visits_among_unproven_actions(visits, lost, expected):
+    """Sequential halving gives the next simulation to an action with half of the visits so far."""
+    start = Position.start("connect_four:4x4")
+    puct = validate(SearchSettings, {"simulations": 12, "proven_values": True})
+    search = run(start.game, puct, HashEvaluator(4), [start])
+    tree, root = search._tree, gumbel(2, 100).root.build()
+    state = search._search_state._replace(
+        requested_simulations=np.array([100]),
+        root_rule_state=methods.empty_root_rule_state(root, 1, 4),
+    )
+    state.root_rule_state.noisy_logits[0] = [100, 200, 300, 400]
+    tree.visits[0, :5] = [1 + sum(visits), *visits]
+    tree.value[0, 1:5] = 0
+    tree.proven_result[0, 1:5] = [WIN if action in lost else ONGOING for action in range(4)]
+    assert methods.descent_start(root, search._methods, tree, state, 0) == 1 + expected
 
 
 FORCED = {

@@ -21,6 +21,8 @@ from zerolab.search.values import action_value, node_value
 
 _MIN_PRIOR = np.float32(1.1754944e-38)
 _MIN_UNIFORM = 2.0**-54
+_MANY = 1 << 40
+"""More visits than any node has."""
 
 
 class GumbelRoot(NamedTuple):
@@ -33,7 +35,7 @@ class GumbelRoot(NamedTuple):
     policy instead. Policies are softmax(logits + sigma(completed Q)), where unvisited actions have
     the value v_mix [Danihelka2022, Eq. 33]. Searches start from unexpanded roots, so
     trees are not kept between moves, even with `reuse_tree`. Below the root, the selection rule
-    applies.
+    applies. With `proven_values`, other actions take the place of proven losses.
 
     considered: maximum number of sampled actions. [Danihelka2022]: 16. visit_weight: c_visit.
     [Danihelka2022], [mctx]: 50. value_scale: c_scale. [Danihelka2022]: 1 in board games, 0.1 on
@@ -113,26 +115,37 @@ def _sigma(tree, b, child, mixed, factor):
 
 
 @inlined
-def _best_child(rule, tree, search_state, b, visits):
-    """Return the best child of the root with exactly `visits` visits, or -1 if there is none.
+def _distance(visits, scheduled):
+    """Return a number that orders children, smaller first, by how well they fit a schedule.
 
-    Moves that are not proven losses take precedence.
+    Children with the scheduled number of visits come first, then those with fewer visits, and then
+    those with more, in each case the closest number first.
+    """
+    return scheduled - visits if visits <= scheduled else _MANY + visits
+
+
+@inlined
+def _best_child(rule, tree, search_state, b, scheduled):
+    """Return the best child of the root with `scheduled` visits that is not a proven loss.
+
+    If proven losses leave no such child, another one takes their place, the closest by `_distance`,
+    so the next-best actions are considered in addition. Returns -1 if all actions are lost.
     """
     mixed, factor = _completion_terms(rule, tree, search_state, b)
     first = tree.first_child[b, 0]
     best = -1
     highest = -np.inf
-    hopeless = True
+    closest = 2 * _MANY
     for child in range(first, first + tree.child_count[b, 0]):
-        if tree.visits[b, child] == visits:
-            lost = is_losing_move(tree.solver, tree, b, child)
+        distance = _distance(np.int64(tree.visits[b, child]), scheduled)
+        if distance <= closest and not is_losing_move(tree.solver, tree, b, child):
             child_score = search_state.root_rule_state.noisy_logits[b, child - first] + _sigma(
                 tree, b, child, mixed, factor
             )
-            if best < 0 or (hopeless and not lost) or (child_score > highest and lost == hopeless):
+            if distance < closest or child_score > highest:
                 best = child
                 highest = child_score
-                hopeless = lost
+                closest = distance
     return best
 
 
@@ -210,7 +223,7 @@ class _GumbelRootRule:
             )
             return
         weights[:] = 0
-        best = _best_child(rule, tree, search_state, b, _max_visits(tree, b))
+        best = _best_child(rule, tree, search_state, b, np.int64(_max_visits(tree, b)))
         if best >= 0:
             weights[tree.action[b, best]] = 1
 
