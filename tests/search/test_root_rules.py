@@ -18,6 +18,7 @@ from zerolab.rules import rules
 from zerolab.rules.position import Position
 from zerolab.rules.rules import ONGOING, WIN
 from zerolab.search import methods
+from zerolab.search.evaluator import UniformEvaluator
 from zerolab.search.root_rules import considered_visits
 from zerolab.search.search import Search
 from zerolab.search.search_settings import SearchSettings
@@ -26,11 +27,11 @@ SLOTS = np.arange(6)
 KEYS = streams.stream_keys(3, 0, SLOTS, SLOTS, streams.ROOT_NOISE)
 
 
-def searched(settings, positions, noise, simulations=None):
+def searched(settings, positions, noise, simulations=None, evaluator_type=HashEvaluator):
     """Return a finished search of positions of one game, with or without noise."""
     slots = np.arange(len(positions))
     game = positions[0].game
-    search = Search(game, settings, HashEvaluator(rules.action_count(game)), len(positions))
+    search = Search(game, settings, evaluator_type(rules.action_count(game)), len(positions))
     search.set_root(slots, np.array([position.state for position in positions]))
     flags = np.full(len(positions), noise)
     keys = streams.stream_keys(3, 0, slots, slots, streams.ROOT_NOISE)
@@ -108,6 +109,24 @@ def test_moves_without_gumbel_noise_are_sampled_from_the_policy():
     chosen = search.choose(slots, keys, np.ones(2000, bool))
     shares = np.bincount(chosen, minlength=5) / 2000
     assert shares == pytest.approx(search.policies(slots[:1])[0], abs=0.05)
+
+
+def visits_and_move_weights(tie_break):
+    """Return root visits and move weights, summed over 500 Gumbel searches with equal scores."""
+    slots, start = np.arange(500), Position.start("connect_four:5x5")
+    settings = gumbel(2, 2, tie_break=tie_break)
+    search = searched(settings, [start] * 500, False, evaluator_type=UniformEvaluator)
+    weights = search.move_weights(slots, np.zeros(500, np.bool_))
+    return search.root_visits(slots).sum(axis=0), weights.sum(axis=0)
+
+
+def test_gumbel_breaks_ties_as_set():
+    visits, weights = visits_and_move_weights("first")
+    assert visits.tolist() == [500, 500, 0, 0, 0]
+    assert weights.tolist() == [500, 0, 0, 0, 0]
+    visits, weights = visits_and_move_weights("random")
+    assert visits == pytest.approx(500 * 0.4, abs=4.5 * np.sqrt(500 * 0.4 * 0.6))
+    assert weights == pytest.approx(500 * 0.2, abs=4.5 * np.sqrt(500 * 0.2 * 0.8))
 
 
 def test_gumbel_starts_from_unexpanded_roots_and_cannot_be_extended():

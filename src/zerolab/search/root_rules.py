@@ -16,6 +16,7 @@ from pydantic import Field
 from zerolab.core import streams
 from zerolab.core.compiled import inlined
 from zerolab.search.methods import register_root_rule, selection_score, shared_score_terms
+from zerolab.search.simulation import takes_tie
 from zerolab.search.simulation_options import MOVE_WEIGHT_SCALE, is_losing_move
 from zerolab.search.values import action_value, node_value
 
@@ -125,7 +126,7 @@ def _distance(visits, scheduled):
 
 
 @inlined
-def _best_child(rule, tree, search_state, b, scheduled):
+def _best_child(rule, methods, tree, search_state, b, scheduled):
     """Return the best child of the root with `scheduled` visits that is not a proven loss.
 
     If proven losses leave no such child, another one takes their place, the closest by `_distance`,
@@ -136,6 +137,7 @@ def _best_child(rule, tree, search_state, b, scheduled):
     best = -1
     highest = -np.inf
     closest = 2 * _MANY
+    ties = 1
     for child in range(first, first + tree.child_count[b, 0]):
         distance = _distance(np.int64(tree.visits[b, child]), scheduled)
         if distance <= closest and not is_losing_move(tree.solver, tree, b, child):
@@ -146,6 +148,11 @@ def _best_child(rule, tree, search_state, b, scheduled):
                 best = child
                 highest = child_score
                 closest = distance
+                ties = 1
+            elif child_score == highest:
+                ties += 1
+                if takes_tie(methods, search_state, b, 0, child, ties):
+                    best = child
     return best
 
 
@@ -209,7 +216,7 @@ class _GumbelRootRule:
         visits = considered_visits(
             considered, np.int64(search_state.requested_simulations[b]), number
         )
-        return max(0, _best_child(rule, tree, search_state, b, visits))
+        return max(0, _best_child(rule, methods, tree, search_state, b, visits))
 
     @staticmethod
     def write_policy(rule, methods, tree, search_state, b, weights):
@@ -223,7 +230,8 @@ class _GumbelRootRule:
             )
             return
         weights[:] = 0
-        best = _best_child(rule, tree, search_state, b, np.int64(_max_visits(tree, b)))
+        most = np.int64(_max_visits(tree, b))
+        best = _best_child(rule, methods, tree, search_state, b, most)
         if best >= 0:
             weights[tree.action[b, best]] = 1
 

@@ -44,7 +44,7 @@ Simulations fold in smaller numbers.
 
 
 @inlined
-def _takes_tie(methods, search_state, b, node, child, ties):
+def takes_tie(methods, search_state, b, node, child, ties):
     """Return whether the `ties`-th child with the highest score replaces the best child so far.
 
     With random ties, the k-th child replaces it with probability 1/k, as in reservoir sampling.
@@ -77,7 +77,7 @@ def _best_child(methods, tree, search_state, b, node):
             ties = 1
         elif child_score == highest:
             ties += 1
-            if _takes_tie(methods, search_state, b, node, child, ties):
+            if takes_tie(methods, search_state, b, node, child, ties):
                 best = child
     return best
 
