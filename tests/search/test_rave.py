@@ -144,21 +144,46 @@ def test_agrees_with_the_definition(all_movers, playout_moves):
 COUNT, TOTAL, MEAN = 0, 1, 4
 
 
-def test_totals_are_sums_after_visits_are_discounted():
+def advanced_search(inherited_visits):
+    """Return a search with noise after its first moves, the slots of ongoing games and keys."""
     positions = some_positions(GAME, 4)
     settings = SearchSettings.model_validate(
         {
             "simulations": 50,
             "selection": {"name": "rave", "c": 1.3, "equivalence": 30},
             "leaf_evaluator": "playout",
-            "noise": {"fraction": 0.25, "inherited_visits": 0.5},
+            "noise": {"fraction": 0.25, "inherited_visits": inherited_visits},
         }
     )
     search = run(positions[0].game, settings, HashEvaluator(17), positions)
     slots = np.arange(4)
     search.advance(slots, search.root_visits(slots).argmax(axis=1))
     slots = slots[search.root_outcomes(slots) == rules.ONGOING]
-    keys = streams.stream_keys(0, 1, slots, slots, streams.PLAYOUT)
+    return search, slots, streams.stream_keys(0, 1, slots, slots, streams.PLAYOUT)
+
+
+@pytest.mark.parametrize("weight", [0.1, 0.5, 0.8])
+def test_counts_are_discounted_like_visits_and_keep_their_means(weight):
+    search, slots, keys = advanced_search(weight)
+    tree = search._tree
+    former = tree.visits.copy(), tree.statistics.copy()
+    search.start_search(slots, keys, keys)
+    for b in slots:
+        first = tree.first_child[b, 0]
+        children = slice(first, first + tree.child_count[b, 0])
+        share = tree.visits[b, 0] / former[0][b, 0]
+        counts, means = tree.statistics[b, children, COUNT], tree.statistics[b, children, MEAN]
+        former_counts = former[1][b, children, COUNT]
+        lowest = np.maximum(tree.visits[b, children], share * former_counts)
+        assert (np.abs(counts - lowest) < 1).all()
+        assert counts.sum() < former_counts.sum()
+        assert (means == np.where(counts > 0, former[1][b, children, MEAN], 0)).all()
+        nodes = slice(1, tree.node_count[b])
+        assert (tree.statistics[b, nodes, COUNT] >= tree.visits[b, nodes]).all()
+
+
+def test_totals_are_sums_after_visits_are_discounted():
+    search, slots, keys = advanced_search(0.5)
     search.start_search(slots, keys, keys)
     search.run()
     tree = search._tree

@@ -112,6 +112,18 @@ def forget_children(rule: Any, tree: Any, b: int, node: int) -> None:
     raise AssertionError
 
 
+@SELECTION_INTERFACE.declare
+def discount_children(
+    rule: Any, tree: Any, b: int, node: int, visits: np.int64, former_visits: np.int64
+) -> None:
+    """Discount a node's statistics about its children like their visits.
+
+    The node's visits have been discounted from `former_visits` to `visits`, and those of its
+    children in the same proportion.
+    """
+    raise AssertionError
+
+
 @FPU_INTERFACE.declare
 def extra_outputs(rule: Any) -> tuple[ExtraOutput, ...]:
     """Return the evaluator outputs that the rule needs in addition to priors and values."""
@@ -285,6 +297,10 @@ class SelectionRule:
 
     @staticmethod
     def forget_children(rule, tree, b, node):
+        pass
+
+    @staticmethod
+    def discount_children(rule, tree, b, node, visits, former_visits):
         pass
 
 

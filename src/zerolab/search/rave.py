@@ -173,6 +173,29 @@ class _RaveRule(SelectionRule):
         tree.statistics[b, node, _TOTAL + _REMAINDER] = np.float32(0)
 
     @staticmethod
+    def discount_children(rule, tree, b, node, visits, former_visits):
+        """Scale N_rave, but not below the visits of a child, which it counts too.
+
+        Otherwise rounding preserves the sum.
+        """
+        first = tree.first_child[b, node]
+        before = np.int64(0)
+        total = np.int64(0)
+        for child in range(first, first + tree.child_count[b, node]):
+            count = np.int64(tree.statistics[b, child, _COUNT])
+            after = before + count
+            scaled = after * visits // former_visits - before * visits // former_visits
+            kept = min(count, max(scaled, np.int64(tree.visits[b, child])))
+            tree.statistics[b, child, _COUNT] = np.float32(kept)
+            tree.statistics[b, child, _COUNT + _REMAINDER] = np.float32(0)
+            if kept == 0:
+                tree.statistics[b, child, _MEAN] = np.float32(0)
+            before = after
+            total += kept
+        tree.statistics[b, node, _TOTAL] = np.float32(total)
+        tree.statistics[b, node, _TOTAL + _REMAINDER] = np.float32(0)
+
+    @staticmethod
     def update_statistics(rule, tree, b, leaf, backup_value, playout_moves):
         node = leaf
         node_backup = backup_value

@@ -15,6 +15,7 @@ from zerolab.rules import rules
 from zerolab.rules.rules import LOSS, ONGOING, WIN
 from zerolab.search.methods import (
     SearchMethods,
+    discount_children,
     forget_children,
     reset_child_value,
     selection_score,
@@ -28,7 +29,7 @@ from zerolab.search.simulation_options import (
     clear_proof,
     is_unproven,
 )
-from zerolab.search.tree import UNSEEN_OUTCOME, TreeArrays
+from zerolab.search.tree import UNSEEN_OUTCOME, TreeArrays, keep_subtree
 from zerolab.search.values import action_value, node_value
 
 _DROPPED = -2
@@ -57,43 +58,6 @@ def _set_root(game, tree, b, state):
 
 
 @inlined
-def _keep_subtree(tree, b, root, moved):
-    """Move a node and its subtree to the front of the tree's arrays.
-
-    Children are stored after their parents. A single pass in ascending order therefore moves every
-    node to its final index without overwriting nodes that have not moved. Siblings stay contiguous.
-    """
-    used = tree.node_count[b]
-    moved[:used] = -1
-    moved[root] = 0
-    count = 1
-    for node in range(root + 1, used):
-        parent = tree.parent[b, node]
-        if parent >= 0 and moved[parent] >= 0:
-            moved[node] = count
-            count += 1
-    for node in range(root, used):
-        target = moved[node]
-        if target < 0:
-            continue
-        tree.parent[b, target] = -1 if node == root else moved[tree.parent[b, node]]
-        first = tree.first_child[b, node]
-        tree.first_child[b, target] = moved[first] if first != 0 else 0
-        tree.child_count[b, target] = tree.child_count[b, node]
-        tree.action[b, target] = tree.action[b, node]
-        tree.outcome[b, target] = tree.outcome[b, node]
-        tree.visits[b, target] = tree.visits[b, node]
-        tree.value[b, target] = tree.value[b, node]
-        tree.draw_probability[b, target] = tree.draw_probability[b, node]
-        tree.proven_result[b, target] = tree.proven_result[b, node]
-        tree.proven_distance[b, target] = tree.proven_distance[b, node]
-        tree.prior[b, target] = tree.prior[b, node]
-        copy_row(tree.statistics[b, node], tree.statistics[b, target])
-        copy_row(tree.states[b, node], tree.states[b, target])
-    tree.node_count[b] = count
-
-
-@inlined
 def _searched_child(tree, b, action):
     """Return the root's child reached by an action if the child is expanded, otherwise -1."""
     first = tree.first_child[b, 0]
@@ -117,7 +81,7 @@ def advance(game, tree, trees, actions, keep_subtrees):
         b = trees[i]
         root = _searched_child(tree, b, actions[i]) if keep_subtrees else -1
         if root > 0:
-            _keep_subtree(tree, b, root, moved)
+            keep_subtree(tree, b, root, moved)
         else:
             rules.apply(game, tree.states[b, 0], actions[i], state)
             _set_root(game, tree, b, state)
@@ -134,11 +98,11 @@ def _unexpand(selection, tree, b, node):
 
 
 @inlined
-def _scale_children(fpu, tree, b, node, total):
+def _scale_children(selection, fpu, tree, b, node, total):
     """Scale the children's visits from the sum `total` to a sum of the node's visits minus 1.
 
     Rounding preserves the sum, and no child gains visits. The subtracted visit is the node's own
-    evaluation.
+    evaluation. The selection rule discounts its statistics accordingly.
     """
     target = np.int64(tree.visits[b, node] - 1)
     first = tree.first_child[b, node]
@@ -150,6 +114,7 @@ def _scale_children(fpu, tree, b, node, total):
         if lost_all and is_unproven(tree.solver, tree, b, child):
             reset_child_value(fpu, tree, b, child)
         before = after
+    discount_children(selection, tree, b, node, target + 1, total + 1)
 
 
 @kernel
@@ -173,8 +138,8 @@ def scale_visits(selection, fpu, tree, trees, weight):
             if tree.parent[b, node] == _DROPPED or tree.visits[b, node] == 0:
                 _unexpand(selection, tree, b, node)
             elif total > 0 and is_unproven(tree.solver, tree, b, node):
-                _scale_children(fpu, tree, b, node, total)
-        _keep_subtree(tree, b, 0, moved)
+                _scale_children(selection, fpu, tree, b, node, total)
+        keep_subtree(tree, b, 0, moved)
 
 
 @kernel

@@ -66,10 +66,10 @@ class RootNoise(Settings):
 
     inherited_visits: float = Field(default=0.0, ge=0, le=1)
     """Weight of the visits that a root with noise inherits from the tree of the previous move. 1
-    keeps all visits, which dampens the noise; values between 0 and 1 discount the visits
-    (docs/decisions/0011). 0 discards the subtree after every move, even before a search without
-    noise, such as a quick search of `playout_cap`; the evaluations of the subtree stay in the
-    cache. No effect if `noise.fraction` is 0."""
+    keeps all visits, which dampens the noise; values between 0 and 1 discount the visits, and
+    RAVE's counts (docs/decisions/0011). 0 discards the subtree after every move, even before a
+    search without noise, such as a quick search of `playout_cap`; the evaluations of the subtree
+    stay in the cache. No effect if `noise.fraction` is 0."""
 
 
 class SearchSettings(Settings):

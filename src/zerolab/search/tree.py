@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zerolab.core.compiled import inlined
-from zerolab.core.memory import CACHE_LINE_BYTES, borrowed_view, prefetch
+from zerolab.core.memory import CACHE_LINE_BYTES, borrowed_view, copy_row, prefetch
 from zerolab.rules import rules
 from zerolab.rules.rules import Game
 from zerolab.search.evaluator import Evaluation, EvaluationCache
@@ -159,6 +159,43 @@ def prefetch_nodes(tree, b, first, count):
     """Prefetch `count` nodes starting at `first`; `visits` is the first field of a node."""
     for line in range((count * _NODE_BYTES + CACHE_LINE_BYTES - 1) // CACHE_LINE_BYTES):
         prefetch(tree.visits, (b, first), line)
+
+
+@inlined
+def keep_subtree(tree, b, root, moved):
+    """Move a node and its subtree to the front of the tree's arrays.
+
+    Children are stored after their parents. A single pass in ascending order therefore moves every
+    node to its final index without overwriting nodes that have not moved. Siblings stay contiguous.
+    """
+    used = tree.node_count[b]
+    moved[:used] = -1
+    moved[root] = 0
+    count = 1
+    for node in range(root + 1, used):
+        parent = tree.parent[b, node]
+        if parent >= 0 and moved[parent] >= 0:
+            moved[node] = count
+            count += 1
+    for node in range(root, used):
+        target = moved[node]
+        if target < 0:
+            continue
+        tree.parent[b, target] = -1 if node == root else moved[tree.parent[b, node]]
+        first = tree.first_child[b, node]
+        tree.first_child[b, target] = moved[first] if first != 0 else 0
+        tree.child_count[b, target] = tree.child_count[b, node]
+        tree.action[b, target] = tree.action[b, node]
+        tree.outcome[b, target] = tree.outcome[b, node]
+        tree.visits[b, target] = tree.visits[b, node]
+        tree.value[b, target] = tree.value[b, node]
+        tree.draw_probability[b, target] = tree.draw_probability[b, node]
+        tree.proven_result[b, target] = tree.proven_result[b, node]
+        tree.proven_distance[b, target] = tree.proven_distance[b, node]
+        tree.prior[b, target] = tree.prior[b, node]
+        copy_row(tree.statistics[b, node], tree.statistics[b, target])
+        copy_row(tree.states[b, node], tree.states[b, target])
+    tree.node_count[b] = count
 
 
 TREES_PER_GROUP = 32
