@@ -317,6 +317,14 @@ def test_policy_of_rave_values_is_proportional_to_them():
     assert weights.tolist() == [0.25, 0.75, 0]
 
 
+def test_literal_reading_needs_assumed_values_of_visited_actions():
+    selection = {"name": "rave", "reading": "literal"}
+    with pytest.raises(ValueError, match=r'fpu = "action_values": .* expected another rule'):
+        SearchSettings.model_validate({"selection": selection, "fpu": "action_values"})
+    SearchSettings.model_validate({"selection": "rave", "fpu": "action_values"})
+    SearchSettings.model_validate({"selection": selection, "fpu": "parent"})
+
+
 def test_policy_of_rave_values_needs_rave():
     with pytest.raises(ValueError, match='expected selection = "rave"'):
         SearchSettings.model_validate({"root": "rave_values"})

@@ -41,7 +41,8 @@ class Rave(NamedTuple):
     playouts. reading: by default, actions are counted from s onwards, as in [Gelly2011]; with
     literal, as in the text of [Wang2020b], actions of both players are counted if they occur
     strictly after s (t1 < t2) and did not occur earlier in the simulation. all_movers then has no
-    effect.
+    effect. Visited actions can then have N_rave = 0, and first-play urgency takes the place of
+    their Q_rave, so fpu = "action_values", which is known only until the first visit, is refused.
     """
 
     c: Annotated[float, Field(ge=0)] = 1.0

@@ -165,6 +165,11 @@ class SearchSettings(Settings):
                 f'root = "rave_values" needs Q_rave, but selection = {quoted(self.selection.name)}:'
                 ' expected selection = "rave"'
             )
+        if self.fpu.name == "action_values" and getattr(self.selection, "reading", None):
+            raise ValueError(
+                'fpu = "action_values": selection.reading = "literal" also needs assumed values of'
+                ' visited children; expected another rule, such as "parent"'
+            )
         if self.leaves_per_step > 1 and has_fixed_schedule(self.root.build()):
             raise ValueError(
                 f'leaves_per_step = {self.leaves_per_step}: root = "{self.root.name}" plans'
