@@ -43,6 +43,12 @@ def _fill_gammas(keys: Any, shape: Any, out: Any) -> None:
 
 
 @kernel
+def _fill_log_gammas(keys: Any, shape: Any, out: Any) -> None:
+    for i in range(out.shape[0]):
+        out[i] = streams.log_small_gamma(keys[i], shape)
+
+
+@kernel
 def _fill_below(bits: Any, bound: Any, out: Any) -> None:
     for i in range(out.shape[0]):
         out[i] = streams.random_below(bits[i], bound)
@@ -143,6 +149,18 @@ def test_gamma_variates_follow_their_distribution(shape: float, distribution: An
     expected = np.array([distribution(x) for x in np.sort(draws)])
     ranks = np.arange(1, 20_001) / 20_000
     assert np.abs(expected - ranks).max() < 2.5 / math.sqrt(20_000)
+
+
+@pytest.mark.parametrize("shape", [0.9, 0.1, 1e-3, 1e-9])
+def test_logarithms_of_gamma_variates_do_not_underflow(shape: float) -> None:
+    draws, logarithms = np.empty((2, 1000))
+    _fill_gammas(keys(1000), shape, draws)
+    _fill_log_gammas(keys(1000), shape, logarithms)
+    assert np.isfinite(logarithms).all()
+    usual = draws > 1e-300
+    assert usual.all() == (shape > 0.01)
+    assert logarithms[usual] == pytest.approx(np.log(draws[usual]), rel=1e-9, abs=1e-9)
+    assert (logarithms[~usual] < -690).all()
 
 
 @pytest.mark.parametrize("bound", [1, 2, 3, 7, 64, 65])

@@ -8,6 +8,8 @@ import pytest
 from search.naive import HashEvaluator
 from search.test_search import check_tree, some_positions
 from zerolab.core import streams
+from zerolab.core.config import validate
+from zerolab.core.errors import UserError
 from zerolab.rules import compiled_rules
 from zerolab.rules.catalogue import parse_game
 from zerolab.rules.rules import ONGOING
@@ -90,6 +92,28 @@ def test_noise_shifts_visits_towards_favoured_actions():
     assert spread(shares) > 0.04
     favoured, visit_changes = priors - priors.mean(axis=0), shares - shares.mean(axis=0)
     assert np.corrcoef(favoured.ravel(), visit_changes.ravel())[0, 1] > 0.5
+
+
+@pytest.mark.parametrize("concentration", [1e-4, 1e-3, 5e-3])
+def test_noise_of_tiny_concentrations_favours_one_action(concentration):
+    slots, starts = np.arange(500), np.repeat(compiled_rules.start(GAME)[None], 500, axis=0)
+    settings = settings_with(concentration=concentration).model_copy(update={"simulations": 1})
+    search = Search(GAME, settings, EVALUATOR, len(slots))
+    search.set_root(slots, starts)
+    search.start_search(slots, keys_of(slots), keys_of(slots))
+    search.run()
+    plain = EVALUATOR.evaluate(starts[:1])[0][0]
+    gains = search.root_priors(slots) - 0.75 * plain / plain.sum()
+    assert gains.sum(axis=1) == pytest.approx(0.25, abs=1e-6)
+    assert (gains.max(axis=1) > 0.2499).mean() > 0.95
+    favoured = np.bincount(gains.argmax(axis=1), minlength=ACTIONS)
+    assert favoured == pytest.approx(100, abs=4.5 * np.sqrt(500 * 0.2 * 0.8))
+
+
+@pytest.mark.parametrize("concentration", [0, 1e-5, 1e7])
+def test_concentrations_outside_their_range_are_refused(concentration):
+    with pytest.raises(UserError, match=r"noise\.concentration"):
+        validate(SearchSettings, {"noise": {"concentration": concentration}})
 
 
 def effect_of_noise(weight):

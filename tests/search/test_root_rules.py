@@ -111,6 +111,17 @@ def test_moves_without_gumbel_noise_are_sampled_from_the_policy():
     assert shares == pytest.approx(search.policies(slots[:1])[0], abs=0.05)
 
 
+@pytest.mark.parametrize("key", ["visit_weight", "value_scale"])
+def test_gumbel_factors_that_would_overflow_are_refused(key):
+    for value in (1e300, 1_000_001, -1):
+        with pytest.raises(UserError, match=rf"root\.{key}"):
+            validate(SearchSettings, {"root": {"name": "gumbel", key: value}})
+    root = {"name": "gumbel", "visit_weight": 1e6, "value_scale": 1e6}
+    start = Position.start("connect_four:5x5")
+    search = searched(validate(SearchSettings, {"simulations": 20, "root": root}), [start], False)
+    assert search.policies(SLOTS[:1]).sum() == pytest.approx(1)
+
+
 def visits_and_move_weights(tie_break):
     """Return root visits and move weights, summed over 500 Gumbel searches with equal scores."""
     slots, start = np.arange(500), Position.start("connect_four:5x5")

@@ -86,10 +86,9 @@ def _normal(key, number):
 
 
 @inlined
-def gamma(key, shape):
-    """Return a Gamma(shape, 1) variate from an entire stream [Marsaglia2000]."""
-    boosted = shape if shape >= 1.0 else shape + 1.0
-    d = boosted - 1.0 / 3.0
+def _large_gamma(key, shape):
+    """Return a Gamma(shape, 1) variate for a shape of at least 1 [Marsaglia2000]."""
+    d = shape - 1.0 / 3.0
     c = 1.0 / math.sqrt(9.0 * d)
     number = 1
     while True:
@@ -100,9 +99,25 @@ def gamma(key, shape):
         number += 3
         if v > 0.0 and math.log(u) < 0.5 * x * x + d - d * v + d * math.log(v):
             break
+    return d * v
+
+
+@inlined
+def gamma(key, shape):
+    """Return a Gamma(shape, 1) variate from an entire stream [Marsaglia2000].
+
+    It can underflow to 0 if the shape is below 0.01; see `log_small_gamma`.
+    """
+    variate = _large_gamma(key, shape if shape >= 1.0 else shape + 1.0)
     if shape >= 1.0:
-        return d * v
-    return d * v * (1.0 - uniform(key, 0)) ** (1.0 / shape)
+        return variate
+    return variate * (1.0 - uniform(key, 0)) ** (1.0 / shape)
+
+
+@inlined
+def log_small_gamma(key, shape):
+    """Return the logarithm of the variate that `gamma` returns for a shape below 1."""
+    return math.log(_large_gamma(key, shape + 1.0)) + math.log(1.0 - uniform(key, 0)) / shape
 
 
 @kernel

@@ -22,6 +22,8 @@ from zerolab.search.values import action_value, node_value
 
 _MIN_PRIOR = np.float32(1.1754944e-38)
 _MIN_UNIFORM = 2.0**-54
+_MIN_TOTAL = 1e-300
+"""Sum of variates below which they underflow."""
 _MANY = 1 << 40
 """More visits than any node has."""
 
@@ -44,8 +46,8 @@ class GumbelRoot(NamedTuple):
     """
 
     considered: Annotated[int, Field(ge=1, le=10_000)] = 16
-    visit_weight: Annotated[float, Field(ge=0)] = 50.0
-    value_scale: Annotated[float, Field(gt=0)] = 0.1
+    visit_weight: Annotated[float, Field(ge=0, le=1_000_000)] = 50.0
+    value_scale: Annotated[float, Field(gt=0, le=1_000_000)] = 0.1
 
 
 class GumbelRootState(NamedTuple):
@@ -258,6 +260,7 @@ def _add_root_noise(tree, b, key, fraction, concentration):
     """Mix Dirichlet noise into the priors of the root's children [Silver2018, Methods].
 
     P(s, a) <- (1 - fraction) * P(s, a) + fraction * eta_a, eta ~ Dir(concentration / actions).
+    At tiny concentrations, one action receives almost all noise.
     """
     first = tree.first_child[b, 0]
     count = tree.child_count[b, 0]
@@ -267,8 +270,11 @@ def _add_root_noise(tree, b, key, fraction, concentration):
     for i in range(count):
         noise[i] = streams.gamma(streams.fold_in(key, i), alpha)
         total += noise[i]
-    if total <= 0.0:
-        return
+    if total < _MIN_TOTAL:  # the ratios of the variates are still known
+        for i in range(count):
+            noise[i] = streams.log_small_gamma(streams.fold_in(key, i), alpha)
+        noise = np.exp(noise - noise.max())
+        total = noise.sum()
     for i in range(count):
         mixed = (1.0 - fraction) * tree.prior[b, first + i] + fraction * noise[i] / total
         tree.prior[b, first + i] = np.float32(mixed)

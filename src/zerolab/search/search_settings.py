@@ -61,7 +61,7 @@ class RootNoise(Settings):
     """Weight of the noise. [Wang2019], [Wang2020a], [Wang2020b]: 0. [Clausen2021], [Silver2018]:
     0.25."""
 
-    concentration: float = Field(default=10.0, gt=0)
+    concentration: float = Field(default=10.0, ge=1e-4, le=1_000_000)
     """alpha * number of legal actions. [Clausen2021]: 20.38."""
 
     inherited_visits: float = Field(default=0.0, ge=0, le=1)
