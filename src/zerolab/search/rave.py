@@ -31,7 +31,9 @@ class Rave(NamedTuple):
 
     U is the whole score of `Puct`. U_rave(s, a) = Q_rave + c * P * sqrt(N_rave(s)) / (1 + N_rave)
     uses the same c, prior and first-play urgency. N_rave(s, a) and Q_rave(s, a) are the number and
-    the mean value of the simulations in which the side to move in s played a in s or later.
+    the mean value of the simulations in which the side to move in s played a in s or later. With
+    `proven_values`, a simulation that proves a node is credited with the value of its leaf even
+    above that node, whereas Q receives the proven value.
 
     c: exploration constant. [Wang2020b]: 1.0. equivalence: k, by default the number of simulations
     per move, as in [Wang2020b]; 0 is equivalent to PUCT. all_movers: also count later actions of
