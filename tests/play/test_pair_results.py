@@ -17,7 +17,7 @@ from zerolab.play.pair_results import (
     pair_results,
     sign_test,
 )
-from zerolab.ratings.bayes import rate
+from zerolab.ratings.bayes import ELO_PER_NATURAL_UNIT, rate
 from zerolab.ratings.results import EffectiveScore, MatchScore
 from zerolab.store.games import GameRecord
 
@@ -193,6 +193,19 @@ def test_games_drawn_from_model_fit_it(players, tournaments):
         values.append(goodness_of_fit(pair_results(games), rate(games)).p_value)
     assert 0.35 < np.mean(values) < 0.65
     assert np.mean(np.array(values) < 0.05) < 0.15
+
+
+def test_virtual_draws_do_not_make_correct_models_look_wrong():
+    """With two games per pair, the fitted draw_elo is far too high, and so are predicted draws."""
+    random = np.random.default_rng(6)
+    values = []
+    for _ in range(60):
+        games = synthetic(dict.fromkeys("abcdefgh", 0.0), 2, random, bar=0.06)
+        ratings = rate(games)
+        assert ratings.model.draw_elo > 3 * 0.06 * ELO_PER_NATURAL_UNIT
+        values.append(goodness_of_fit(pair_results(games), ratings).p_value)
+    assert np.mean(np.array(values) < 0.05) < 0.1
+    assert np.mean(values) > 0.3
 
 
 def test_surprising_pair_has_largest_deviation():

@@ -269,40 +269,73 @@ def goodness_of_fit(pairs: Sequence[PairResult], ratings: Ratings) -> GoodnessOf
     """Compare pairwise results with ratings fitted to the same games.
 
     All strengths but one are fitted. The advantage of the first player cancels in a pair that plays
-    both colours, and draw_elo hardly changes its expected points.
+    both colours, and draw_elo hardly changes its expected points. It does change their variance: in
+    small tournaments, virtual draws raise draw_elo so much that correct models would often be
+    rejected. The predicted draws are therefore reduced to the observed number.
     """
     elo = {rating.player: rating.elo_model for rating in ratings.player_ratings}
+    predictions = [_predict(pair, elo[pair.first] - elo[pair.second], ratings) for pair in pairs]
+    draws = predicted_draws = 0.0
+    for pair, prediction in zip(pairs, predictions, strict=True):
+        weight = pair.effective_games / pair.score.game_count
+        draws += weight * pair.score.draws
+        predicted_draws += weight * prediction.draws
+    draw_share = min(1.0, draws / predicted_draws) if predicted_draws else 1.0
     residuals = sorted(
-        (_residual(pair, elo[pair.first] - elo[pair.second], ratings) for pair in pairs),
+        (_residual(*each, draw_share) for each in zip(pairs, predictions, strict=True)),
         key=lambda each: -abs(each.standardised_difference),
     )
     total = sum(each.standardised_difference**2 for each in residuals)
     return GoodnessOfFit(residuals, total, len(pairs) - (len(elo) - 1))
 
 
-def _residual(pair: PairResult, difference: float, ratings: Ratings) -> PairResidual:
-    moved_first, mean_1, variance_1 = pair.moved_first_count, *_expectation(difference, ratings)
-    moved_second = pair.score.game_count - pair.moved_first_count
-    mean_2, variance_2 = _expectation(-difference, ratings)
-    expected = moved_first * mean_1 + moved_second * (1.0 - mean_2)
-    design_effect = pair.score.game_count / pair.effective_games
-    spread = math.sqrt(design_effect * (moved_first * variance_1 + moved_second * variance_2))
-    points = pair.score.score_rate * pair.score.game_count
-    return PairResidual(pair.first, pair.second, points, expected, (points - expected) / spread)
+class _Prediction(NamedTuple):
+    """Results of a pair that the ratings predict."""
+
+    points: float
+    """Expected points of the player named first."""
+    draws: float
+    """Expected number of draws."""
+    variance_without_draws: float
+    """Variance of the points if games with the same expected points were never drawn."""
+
+
+def _predict(pair: PairResult, difference: float, ratings: Ratings) -> _Prediction:
+    """Return the prediction for a pair, whose difference in Elo is on the model scale."""
+    moved_first, moved_second = pair.moved_first_count, pair.score.game_count
+    moved_second -= moved_first
+    mean_1, draw_1 = _expectation(difference, ratings)
+    mean_2, draw_2 = _expectation(-difference, ratings)
+    return _Prediction(
+        moved_first * mean_1 + moved_second * (1.0 - mean_2),
+        moved_first * draw_1 + moved_second * draw_2,
+        moved_first * mean_1 * (1.0 - mean_1) + moved_second * mean_2 * (1.0 - mean_2),
+    )
+
+
+def _residual(pair: PairResult, prediction: _Prediction, draw_share: float) -> PairResidual:
+    """Return the residual of a pair if only a share of the predicted draws occurs."""
+    games = pair.score.game_count
+    # A draw is half a point from both a win and a loss, so it reduces the variance by 1/4.
+    variance = prediction.variance_without_draws - draw_share * prediction.draws / 4.0
+    variance = max(variance, games * _MIN_VARIANCE) * games / pair.effective_games
+    points, expected = pair.score.score_rate * games, prediction.points
+    difference = (points - expected) / math.sqrt(variance)
+    return PairResidual(pair.first, pair.second, points, expected, difference)
 
 
 _MIN_VARIANCE = 1e-12
-"""Lower bound on the variance: between very unequal players, rounding makes results certain."""
+"""Lower bound on the variance per game: between very unequal players, rounding makes results
+certain."""
 
 
 def _expectation(difference: float, ratings: Ratings) -> tuple[float, float]:
-    """Return the mean and variance of the first player's points in one game.
+    """Return the mean of the first player's points in one game, and the probability of a draw.
 
     `difference` is the Elo of the first player minus that of the second.
     """
     lead = difference + ratings.model.first_move_advantage
     win = 1.0 / (1.0 + math.exp((ratings.model.draw_elo - lead) / ELO_PER_NATURAL_UNIT))
     loss = 1.0 / (1.0 + math.exp((ratings.model.draw_elo + lead) / ELO_PER_NATURAL_UNIT))
-    mean = win + 0.5 * (1.0 - win - loss)
-    variance = win + 0.25 * (1.0 - win - loss) - mean * mean
-    return mean, max(variance, _MIN_VARIANCE)
+    draw = 1.0 - win - loss
+    return win + 0.5 * draw, draw
