@@ -13,13 +13,11 @@ import scipy.stats
 from zerolab.report.xy_plots import pareto_front_indices
 from zerolab.studies.joint_estimates import (
     bootstrap,
-    bootstrap_mean_statistic,
     estimate_smallest,
 )
 from zerolab.studies.statistics import (
     INTERCEPT,
     BinomialEstimate,
-    BootstrapEstimate,
     StudentEstimate,
     estimate_mean,
     holm_adjust,
@@ -178,64 +176,6 @@ def test_binomial_p_is_twice_the_smaller_tail(successes, trials, share):
     assert min(above, below) == pytest.approx(min(tails))
 
 
-def test_bootstrap_p_values_are_shares_of_draws():
-    result = BootstrapEstimate(5.0, np.arange(1.0, 10.0))
-    assert result.p_value(2.0) == pytest.approx(4 / 9)
-    assert result.p_value(5.0) == 1.0
-    assert result.p_value(-1.0) == result.p_value(99.0) == pytest.approx(1 / 10)
-    assert BootstrapEstimate(5.0, np.arange(1.0, 10.0), 2).p_value(99.0) == 0.25
-
-
-def test_bootstrap_resamples_runs_within_groups():
-    def statistic(one, other):
-        assert set(one) <= {"a", "b", "c"}
-        assert set(other) <= {"d", "e"}
-        assert (len(one), len(other)) == (3, 2)
-        return one.count("a") - other.count("d")
-
-    result = bootstrap(["a", "b", "c"], ["d", "e"], statistic=statistic, seed=4, sample_count=300)
-    assert (result.value, result.degrees_of_freedom, len(result.replicates)) == (0.0, 3, 300)
-    repeated = bootstrap(["a", "b", "c"], ["d", "e"], statistic=statistic, seed=4, sample_count=300)
-    assert (repeated.replicates == result.replicates).all()
-
-
-def test_bootstrap_in_one_batch_has_the_same_samples():
-    """A mean over groups of different sizes, of a statistic of two measures per run."""
-    random = np.random.default_rng(3)
-    groups = [random.normal(size=(runs, 2)) for runs in (3, 5, 1)]
-
-    def covariances(samples):
-        centred = samples - samples.mean(axis=1, keepdims=True)
-        return (centred[..., 0] * centred[..., 1]).mean(axis=1)
-
-    one_by_one = bootstrap(
-        *map(list, groups),
-        statistic=lambda *each: np.mean([covariances(np.array(group)[None])[0] for group in each]),
-        sample_count=50,
-    )
-    batch = bootstrap_mean_statistic(*groups, statistic=covariances, sample_count=50)
-    assert batch.value == pytest.approx(one_by_one.value)
-    assert batch.replicates == pytest.approx(one_by_one.replicates)
-    assert batch.degrees_of_freedom == one_by_one.degrees_of_freedom == 9 - 3
-    alone = bootstrap_mean_statistic(groups[2], statistic=covariances)
-    assert (alone.degrees_of_freedom, len(alone.replicates)) == (0, 0)
-    with pytest.raises(ValueError, match="at least one run per group"):
-        bootstrap_mean_statistic(np.empty((0, 2)), statistic=covariances)
-
-
-def test_bootstrap_ignores_nan():
-    def share(runs):
-        return math.nan if sum(runs) == 0 else max(runs) / sum(runs)
-
-    result = bootstrap([0, 0, 2, 3], statistic=share)
-    assert 0 < len(result.replicates) < 4000
-    assert result.interval.low < result.interval.high
-    with pytest.raises(ValueError, match="is nan"):
-        bootstrap([0, 0], statistic=share)
-    with pytest.raises(ValueError, match="at least one run"):
-        bootstrap([1], [], statistic=lambda one, other: 0.0)
-
-
 def _coverage(make, truth, trials, seed):
     """Return the coverage of intervals, and check that p-values agree with them."""
     rng, hits = np.random.default_rng(seed), 0
@@ -258,17 +198,6 @@ def _coverage(make, truth, trials, seed):
 )
 def test_intervals_have_their_coverage(make, truth):
     assert _coverage(make, truth, 2000, 0) == pytest.approx(0.95, abs=0.015)
-
-
-@pytest.mark.parametrize("runs", [3, 4, 8, 16])
-def test_bootstrap_intervals_have_their_coverage(runs):
-    """Without widening, intervals of four runs would only cover 80 % of true values."""
-
-    def make(rng):
-        sample = rng.normal(7, 3, runs)
-        return bootstrap(sample, statistic=lambda drawn: sum(drawn) / runs, sample_count=300)
-
-    assert _coverage(make, 7, 200, 1) == pytest.approx(0.95, abs=0.04)
 
 
 def test_regression_agrees_with_scipy():

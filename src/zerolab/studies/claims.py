@@ -15,7 +15,7 @@ data share the level [OBrien1979]. In each family, the probability of any wrong 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple
@@ -30,6 +30,7 @@ from zerolab.studies.statistics import (
     SIGNIFICANCE_LEVEL,
     BinomialEstimate,
     ClaimEstimate,
+    StudentEstimate,
 )
 
 _POWER = 0.8
@@ -47,6 +48,16 @@ class MissingEstimate(NamedTuple):
 
 ClaimStatistics = Mapping[Claim, ClaimEstimate | MissingEstimate | None]
 """Statistic of each claim of a study, or the reason why it is missing."""
+
+
+def estimate_unless_missing(
+    estimate: Callable[[Sequence[StudentEstimate]], ClaimEstimate],
+    parts: Sequence[StudentEstimate | MissingEstimate],
+) -> ClaimEstimate | MissingEstimate:
+    """Return the joint estimate of `parts`, or the first reason why one of them is missing."""
+    known = [part for part in parts if isinstance(part, StudentEstimate)]
+    missing = [part for part in parts if isinstance(part, MissingEstimate)]
+    return missing[0] if missing else estimate(known)
 
 
 class Look(NamedTuple):

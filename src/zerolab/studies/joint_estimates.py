@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from functools import cache
 from typing import NamedTuple, TypeVar
 
@@ -11,12 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zerolab.report.table import Z95, Interval
-from zerolab.studies.claims import MissingEstimate
 from zerolab.studies.statistics import (
     SIGNIFICANCE_LEVEL,
     BinomialEstimate,
     BootstrapEstimate,
-    ClaimEstimate,
     StudentEstimate,
     squared_deviations,
     student_quantile,
@@ -98,16 +97,6 @@ def estimate_ranked(
     if not 1 <= rank <= len(estimates):
         raise ValueError(f"rank {rank} of {len(estimates)}: expected at least one estimate")
     return RankedEstimate(tuple(estimates), rank)
-
-
-def estimate_unless_missing(
-    estimate: Callable[[Sequence[StudentEstimate]], ClaimEstimate],
-    parts: Sequence[StudentEstimate | MissingEstimate],
-) -> ClaimEstimate | MissingEstimate:
-    """Return the joint estimate of `parts`, or the first reason why one of them is missing."""
-    known = [part for part in parts if isinstance(part, StudentEstimate)]
-    missing = [part for part in parts if isinstance(part, MissingEstimate)]
-    return missing[0] if missing else estimate(known)
 
 
 def _one_sided(
@@ -336,9 +325,11 @@ def bootstrap(
 
     `statistic(*groups)` takes one list of runs per group. Runs can have any type. With few runs,
     bootstrap intervals are too narrow [Hesterberg2015]. The distances between replicates and the
-    value are therefore multiplied by sqrt(n / (n - g)) t / z for n runs in g groups, where t and z
-    are the 97.5 % quantiles of Student's t distribution with n - g degrees of freedom and of the
-    normal distribution. Bootstrap samples in which the statistic is NaN are discarded.
+    value are therefore multiplied by r t / z, where t and z are the 97.5 % quantiles of Student's t
+    distribution with f degrees of freedom and of the normal distribution. For n runs in g groups of
+    equal size, r^2 = n / (n - g) and f = n - g. For other groups, r and f [Satterthwaite1946] are
+    those of a sum of means, if runs of all groups have equal variances. The interval is unbounded
+    if a group has only one run. Bootstrap samples in which the statistic is NaN are discarded.
 
     Raises ValueError if a group is empty or if the statistic of all runs is not finite.
     """
@@ -374,9 +365,9 @@ def bootstrap_mean_statistic(
 def _resampled_indices(
     groups: Sequence[Sequence[_Run] | NDArray[np.float64]], seed: int, sample_count: int
 ) -> list[NDArray[np.int64]]:
-    """Return int64[sample_count, runs] by group; no samples if each group has only one run."""
+    """Return int64[sample_count, runs] by group; no samples if a group has only one run."""
     random = np.random.default_rng(seed)
-    samples = sample_count if any(len(group) > 1 for group in groups) else 0
+    samples = sample_count if min(map(len, groups)) > 1 else 0
     return [random.integers(0, len(group), (samples, len(group))) for group in groups]
 
 
@@ -387,13 +378,17 @@ def _bootstrap_estimate(
 ) -> BootstrapEstimate:
     if not math.isfinite(value):
         raise ValueError(f"the statistic is {value}: expected a finite number")
-    runs = sum(len(group) for group in groups)
-    degrees_of_freedom = runs - len(groups)
-    if degrees_of_freedom == 0:
-        return BootstrapEstimate(value, np.empty(0), 0)
-    widening = math.sqrt(runs / degrees_of_freedom) * student_quantile(degrees_of_freedom) / Z95
+    if not len(replicates):
+        return BootstrapEstimate(value, replicates, 0)
+    # The mean of n runs has the variance 1/n, of which resampling loses the share 1/n. Fractions
+    # make the degrees of freedom of groups of equal size exact.
+    variances = [Fraction(1, len(group)) for group in groups]
+    variance = sum(variances, Fraction())
+    lost = sum((each**2 for each in variances), Fraction())
+    freedom = float(variance**2 / sum(each**3 / (1 - each) for each in variances))
+    widening = math.sqrt(variance / (variance - lost)) * student_quantile(freedom) / Z95
     widened = value + widening * (replicates[~np.isnan(replicates)] - value)
-    return BootstrapEstimate(value, widened, degrees_of_freedom)
+    return BootstrapEstimate(value, widened, freedom)
 
 
 def _resampled(groups: Sequence[Sequence[_Run]], rows: Sequence[list[int]]) -> list[list[_Run]]:

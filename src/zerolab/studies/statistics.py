@@ -90,10 +90,10 @@ class BootstrapEstimate(NamedTuple):
 
     value: float
     replicates: NDArray[np.float64]
-    """Bootstrap values of the statistic, widened as in `joint_estimates.bootstrap`; empty if each
+    """Bootstrap values of the statistic, widened as in `joint_estimates.bootstrap`; empty if a
     group has only one run."""
     degrees_of_freedom: float = math.inf
-    """Number of runs minus number of groups, f. As in a sign test, p is at least 2^-f."""
+    """Degrees of freedom, f. As in a sign test, p is at least 2^-f."""
 
     @property
     def interval(self) -> Interval:

@@ -38,13 +38,12 @@ from zerolab.papers.connect_four.variants import (
 from zerolab.report.claims import Claim
 from zerolab.report.table import Cell
 from zerolab.studies.block_model import fit_block_model
-from zerolab.studies.claims import MissingEstimate
+from zerolab.studies.claims import MissingEstimate, estimate_unless_missing
 from zerolab.studies.finished_work import TrainedRun
 from zerolab.studies.joint_estimates import (
     estimate_largest,
     estimate_ranked,
     estimate_smallest,
-    estimate_unless_missing,
 )
 from zerolab.studies.results import Results
 from zerolab.studies.statistics import ClaimEstimate, StudentEstimate, estimate_mean

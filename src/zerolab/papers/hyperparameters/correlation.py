@@ -60,12 +60,11 @@ from zerolab.report.xy_plots import (
     draw_scatter,
     pareto_front_indices,
 )
-from zerolab.studies.claims import MissingEstimate
+from zerolab.studies.claims import MissingEstimate, estimate_unless_missing
 from zerolab.studies.finished_work import TrainedRun
 from zerolab.studies.joint_estimates import (
     estimate_largest,
     estimate_smallest,
-    estimate_unless_missing,
 )
 from zerolab.studies.results import Results, provenance, timing_caveat, verdict_section
 from zerolab.studies.statistics import ClaimEstimate

@@ -102,7 +102,7 @@ def _agreement(sweep: Sweep) -> str:
 def time_ratio_exponent(sweep: Sweep) -> BootstrapEstimate:
     """Return the exponent b in measured time ratio = published time ratio^b.
 
-    The sweep must be complete.
+    Raises ValueError unless the defaults and each changed value have a finished run.
     """
     x = [math.log(sweep_value.published_hours_ratio) for sweep_value in sweep.changed_values]
 

@@ -37,11 +37,10 @@ from zerolab.papers.hyperparameters.runs import (
 )
 from zerolab.papers.hyperparameters.study import HYPERPARAMETERS, scaled_values
 from zerolab.report.claims import Claim
-from zerolab.studies.claims import MissingEstimate
+from zerolab.studies.claims import MissingEstimate, estimate_unless_missing
 from zerolab.studies.joint_estimates import (
     estimate_largest,
     estimate_smallest,
-    estimate_unless_missing,
 )
 from zerolab.studies.results import Results
 from zerolab.studies.statistics import ClaimEstimate, estimate_mean

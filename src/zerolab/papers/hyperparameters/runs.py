@@ -32,7 +32,7 @@ from zerolab.papers.hyperparameters.study import (
     scaled_values,
 )
 from zerolab.report.figures import RunSample
-from zerolab.studies.claims import MissingEstimate
+from zerolab.studies.claims import MissingEstimate, estimate_unless_missing
 from zerolab.studies.design import FactorLevel
 from zerolab.studies.finished_work import PlayedTournament, TrainedRun
 from zerolab.studies.joint_estimates import (
@@ -41,7 +41,6 @@ from zerolab.studies.joint_estimates import (
     contrast_of_means,
     estimate_largest,
     estimate_smallest,
-    estimate_unless_missing,
     relative_spread,
 )
 from zerolab.studies.results import Results

@@ -11,9 +11,9 @@ from zerolab.papers.elo import GAME_TITLES, WeightedMean, sum_of_weighted_means
 from zerolab.papers.loss_functions import study
 from zerolab.papers.loss_functions.study import GAMES, LOSS_SYMBOLS, PUBLISHED_LOSSES
 from zerolab.report.claims import Claim, Direction
-from zerolab.studies.claims import MissingEstimate
+from zerolab.studies.claims import MissingEstimate, estimate_unless_missing
 from zerolab.studies.finished_work import TrainedRun
-from zerolab.studies.joint_estimates import estimate_largest, estimate_unless_missing
+from zerolab.studies.joint_estimates import estimate_largest
 from zerolab.studies.results import Results
 from zerolab.studies.statistics import ClaimEstimate
 
