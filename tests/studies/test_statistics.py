@@ -11,6 +11,7 @@ import pytest
 import scipy.stats
 
 from zerolab.report.xy_plots import pareto_front_indices
+from zerolab.studies.claims import holm_adjust, sign_test, signed_rank_test
 from zerolab.studies.joint_estimates import (
     bootstrap,
     estimate_smallest,
@@ -20,13 +21,10 @@ from zerolab.studies.statistics import (
     BinomialEstimate,
     StudentEstimate,
     estimate_mean,
-    holm_adjust,
     linear_regression,
     paired_difference,
     pooled_intervals,
     run_sample,
-    sign_test,
-    signed_rank_test,
     spread_components,
     weighted_sum,
     with_pooled_intervals,
@@ -134,6 +132,28 @@ def test_signed_rank_test_agrees_with_hand_computed_values():
     assert signed_rank_test([0, 3, 4, 5]) == pytest.approx(2 / 8)
     assert signed_rank_test([2, 2, 2, 2]) == pytest.approx(2 / 16)
     assert signed_rank_test([0, 0]) == signed_rank_test([]) == 1.0
+
+
+def test_signed_rank_test_counts_all_signs_of_tied_differences(monkeypatch):
+    """Some versions of SciPy ignore ties, so they must not matter for few differences."""
+
+    def refuse(*args, **options):
+        raise AssertionError("expected an enumeration")
+
+    monkeypatch.setattr(scipy.stats, "wilcoxon", refuse)
+    differences = [3, -1, 1, 2, 0, 2, -2, 5, 4, 4, 3, 6, 1, 0, -3]
+    others = [each for each in differences if each]
+    assert len(others) == 13
+    ranks = scipy.stats.rankdata(np.abs(others))
+    sums = [np.dot(signs, ranks) for signs in itertools.product([-1, 1], repeat=len(others))]
+    extreme = np.mean(np.abs(sums) >= abs(np.dot(np.sign(others), ranks)))
+    assert signed_rank_test(differences) == pytest.approx(extreme)
+
+
+def test_long_signed_rank_tests_agree_with_scipy():
+    differences = np.random.default_rng(2).normal(0.5, 1.0, 20)
+    expected = scipy.stats.wilcoxon(differences, method="exact").pvalue
+    assert signed_rank_test(differences) == pytest.approx(expected)
 
 
 def test_holm_agrees_with_hand_computed_values():

@@ -10,6 +10,8 @@ is tested only after the primary claim that opens it is decided; all claims with
 form a family. Within a family, p-values are adjusted [Holm1979], and repeated looks at accumulating
 data share the level [OBrien1979]. In each family, the probability of any wrong verdict is at most
 5 %.
+
+Tests of other differences between runs, which no claim states, are also here.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from zerolab.report.claims import Claim, Direction, Verdict, VerdictWord
 from zerolab.report.table import Z95
@@ -345,3 +347,49 @@ def _error_and_degrees_of_freedom(estimate: ClaimEstimate, claim: Claim) -> tupl
     if degrees_of_freedom <= 0:
         return math.inf, 1.0
     return float(error), min(float(degrees_of_freedom), _MAX_DEGREES_OF_FREEDOM)
+
+
+def sign_test(differences: ArrayLike) -> float:
+    """Return the two-sided p-value of the hypothesis that both signs are equally likely.
+
+    Zeros are ignored. If there are no other numbers, p is 1.
+    """
+    numbers = np.asarray(differences, np.float64)
+    positive, negative = int((numbers > 0).sum()), int((numbers < 0).sum())
+    return BinomialEstimate(positive, positive + negative).p_value(0.5)
+
+
+_MOST_ENUMERATED_SIGNS = 13
+
+
+def signed_rank_test(differences: ArrayLike) -> float:
+    """Return the two-sided p-value of the hypothesis that differences are symmetric around 0.
+
+    The signed-rank test of [Wilcoxon1945] is exact for up to 13 differences, and for up to 50
+    without ties. Zeros are ignored. If there are no other numbers, p is 1.
+    """
+    numbers = np.asarray(differences, np.float64)
+    numbers = numbers[numbers != 0.0]
+    count = len(numbers)
+    if not count:
+        return 1.0
+    from scipy.stats import rankdata, wilcoxon  # noqa: PLC0415  slow to import
+
+    if count > _MOST_ENUMERATED_SIGNS:
+        return float(wilcoxon(numbers).pvalue)
+    # Whether SciPy allows for ties depends on its version.
+    ranks = rankdata(np.abs(numbers))
+    signs = np.arange(2**count)[:, None] >> np.arange(count) & 1
+    expected = ranks.sum() / 2
+    distance = abs(ranks[numbers > 0].sum() - expected)
+    return float(np.mean(np.abs(signs @ ranks - expected) >= distance))
+
+
+def holm_adjust(p_values: Sequence[float]) -> list[float]:
+    """Adjust p-values to control the family-wise error rate [Holm1979]."""
+    adjusted, largest = [0.0] * len(p_values), 0.0
+    order = sorted(range(len(p_values)), key=lambda i: p_values[i])
+    for rank, i in enumerate(order):
+        largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[i]))
+        adjusted[i] = largest
+    return adjusted

@@ -255,40 +255,6 @@ def weighted_sum(terms: Sequence[tuple[float, StudentEstimate]]) -> StudentEstim
     return StudentEstimate(value, error, 1.0 / shares if shares else math.inf)
 
 
-def sign_test(differences: ArrayLike) -> float:
-    """Return the two-sided p-value of the hypothesis that both signs are equally likely.
-
-    Zeros are ignored. If there are no other numbers, p is 1.
-    """
-    numbers = np.asarray(differences, np.float64)
-    positive, negative = int((numbers > 0).sum()), int((numbers < 0).sum())
-    return BinomialEstimate(positive, positive + negative).p_value(0.5)
-
-
-def signed_rank_test(differences: ArrayLike) -> float:
-    """Return the two-sided p-value of the hypothesis that differences are symmetric around 0.
-
-    The signed-rank test of [Wilcoxon1945] is exact for up to 13 differences, and for up to 50
-    without ties. Zeros are ignored. If there are no other numbers, p is 1.
-    """
-    numbers = np.asarray(differences, np.float64)
-    if not numbers.any():
-        return 1.0
-    from scipy.stats import wilcoxon  # noqa: PLC0415  slow to import
-
-    return float(wilcoxon(numbers[numbers != 0.0]).pvalue)
-
-
-def holm_adjust(p_values: Sequence[float]) -> list[float]:
-    """Adjust p-values to control the family-wise error rate [Holm1979]."""
-    adjusted, largest = [0.0] * len(p_values), 0.0
-    order = sorted(range(len(p_values)), key=lambda i: p_values[i])
-    for rank, i in enumerate(order):
-        largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[i]))
-        adjusted[i] = largest
-    return adjusted
-
-
 INTERCEPT = "intercept"
 """Name of the constant in `linear_regression`."""
 

@@ -25,13 +25,13 @@ from zerolab.report.document import Block, Heading, Paragraph, Picture
 from zerolab.report.figures import RunSample
 from zerolab.report.interval_plots import IntervalRow, draw_grouped_runs, draw_intervals
 from zerolab.report.table import P_VALUE_FORMAT, Cell, Column, Table, TimeUnit, cell_text, time_unit
+from zerolab.studies.claims import holm_adjust
 from zerolab.studies.finished_work import TRAINING_TIME_STAGES, TrainedRun
 from zerolab.studies.joint_estimates import RangeEstimate, bootstrap, range_of_means
 from zerolab.studies.statistics import (
     SIGNIFICANCE_LEVEL,
     BootstrapEstimate,
     estimate_mean,
-    holm_adjust,
     run_sample,
 )
 

@@ -43,14 +43,13 @@ from zerolab.report.figures import RunSample
 from zerolab.report.interval_plots import IntervalRow, draw_grouped_runs, draw_intervals
 from zerolab.report.table import P_VALUE_FORMAT, Cell, Column, Table, cell_text
 from zerolab.report.xy_plots import Curve, draw_curves
-from zerolab.studies.claims import MissingEstimate
+from zerolab.studies.claims import MissingEstimate, holm_adjust
 from zerolab.studies.finished_work import TRAINING_TIME_STAGES, TrainedRun
 from zerolab.studies.results import Results, provenance, timing_caveat, verdict_section
 from zerolab.studies.statistics import (
     POOLED_VARIANCE_NOTE,
     ClaimEstimate,
     StudentEstimate,
-    holm_adjust,
     with_pooled_intervals,
 )
 from zerolab.studies.study import scale_caveats

@@ -31,15 +31,13 @@ from zerolab.report.document import Block, Document, Heading, Paragraph, Picture
 from zerolab.report.figures import RunSample
 from zerolab.report.interval_plots import IntervalRow, draw_grouped_runs, draw_intervals
 from zerolab.report.table import P_VALUE_FORMAT, Cell, Column, Table
+from zerolab.studies.claims import holm_adjust, sign_test, signed_rank_test
 from zerolab.studies.finished_work import TrainedRun
 from zerolab.studies.results import Results, provenance, verdict_section
 from zerolab.studies.statistics import (
     POOLED_VARIANCE_NOTE,
-    holm_adjust,
     pooled_intervals,
     run_sample,
-    sign_test,
-    signed_rank_test,
     with_pooled_intervals,
 )
 from zerolab.studies.study import scale_caveats
