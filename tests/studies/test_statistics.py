@@ -302,13 +302,46 @@ def test_pooled_intervals_agree_with_the_analysis_of_variance():
         (2.0, math.sqrt((2 + 8) / 3 / 2)), (12.0, math.sqrt((2 + 8) / 3 / 3)),
         (5.0, math.sqrt((2 + 8) / 3)),
     ]  # fmt: skip
-    quantile = 3.1824463052842630  # of Student's t with 3 degrees of freedom, 97.5 %
+    quantile = scipy.stats.t.ppf(0.975, 2)  # the largest sample has 2 degrees of freedom
     for interval, (mean, error) in zip(pooled_intervals(samples), expected, strict=True):
         assert interval == pytest.approx(
             (mean, mean - quantile * error, mean + quantile * error), rel=1e-9
         )
     assert all(math.isinf(each.high) for each in pooled_intervals([[1.0], [2.0]]))
+    assert pooled_intervals([]) == []
     assert math.isinf(pooled_intervals([[0.1] * 3])[0].high)  # their mean is not exactly 0.1
+    assert math.isinf(pooled_intervals([[0.1] * 3, [0.7] * 3, [0.7, 0.1 * 7, 0.7]])[0].high)
+
+
+@pytest.mark.parametrize(
+    ("samples", "squares", "freedom"),
+    [
+        # Seeds: 3 (1 + 1) = 6; errors: 0.
+        ([[1.0, 2.0, 3.0], [5.0, 6.0, 7.0], [0.0, 1.0, 2.0]], 6, 2),
+        # Seeds: 0; errors: 4, with 2 degrees of freedom.
+        ([[1.0, 2.0, 3.0], [7.0, 6.0, 5.0]], 4, 2),
+        # Seeds: 2 (1 + 1/4 + 1/4) = 3; errors: 2 (1/4 + 1/4) = 1, with 2 degrees of freedom each.
+        ([[1.0, 2.0, 3.0], [5.0, 7.0, 6.0]], 4, 4**2 / (3**2 / 2 + 1**2 / 2)),
+    ],
+)
+def test_runs_with_common_seeds_share_degrees_of_freedom(samples, squares, freedom):
+    error = math.sqrt(squares / (2 * len(samples)) / 3)
+    for sample, (mean, low, high) in zip(samples, pooled_intervals(samples), strict=True):
+        margin = scipy.stats.t.ppf(0.975, freedom) * error
+        assert mean == np.mean(sample)
+        assert (low, high) == pytest.approx((mean - margin, mean + margin))
+
+
+@pytest.mark.parametrize("correlation", [0.3, 0.8, 1.0])
+def test_pooled_intervals_cover_means_of_runs_in_common_tournaments(correlation):
+    """As if runs were independent, seven samples of three runs would cover 94, 89 and 84 %."""
+    random = np.random.default_rng(5)
+    covered = []
+    for _ in range(600):
+        common = math.sqrt(correlation) * random.normal(size=3)
+        samples = common + math.sqrt(1.0 - correlation) * random.normal(size=(7, 3))
+        covered += [low <= 0.0 <= high for _, low, high in pooled_intervals(samples.tolist())]
+    assert np.mean(covered) == pytest.approx(0.95, abs=0.025)
 
 
 def test_pooled_intervals_cover_the_means():

@@ -170,7 +170,10 @@ def run_sample(
     )
 
 
-POOLED_VARIANCE_NOTE = "Intervals pool the variance between runs within a group."
+POOLED_VARIANCE_NOTE = (
+    "Intervals pool the variance between runs within a group and allow for correlated results of"
+    " runs with the same seed."
+)
 """Note under figures and tables of samples with pooled intervals."""
 
 
@@ -178,14 +181,35 @@ def pooled_intervals(samples: Sequence[Sequence[float]]) -> list[Interval]:
     """Return each sample's mean with a 95 % interval from the variance pooled over all samples.
 
     If the true variances are equal and runs are few, these intervals are much shorter than those
-    from separate variances. Samples must not be empty. If no sample has several values, the
-    intervals are unbounded.
+    from separate variances. Numbers with the same index belong to runs with the same seed, which
+    can be correlated, for example by playing in the same tournament. Samples must not be empty. If
+    no sample has several values, the intervals are unbounded.
     """
     arrays = [_numbers(sample) for sample in samples]
-    squares, degrees_of_freedom = squared_deviations(samples)
-    error = math.sqrt(squares / degrees_of_freedom) if degrees_of_freedom else math.inf
+    squares, count = squared_deviations(samples)
+    error = math.sqrt(squares / count) if count else math.inf
+    degrees_of_freedom = _pooled_degrees_of_freedom(arrays)
     means = [(float(array.mean()), error / math.sqrt(len(array))) for array in arrays]
     return [StudentEstimate(*each, degrees_of_freedom).interval for each in means]
+
+
+def _pooled_degrees_of_freedom(samples: Sequence[NDArray[np.float64]]) -> float:
+    """Return the degrees of freedom of the pooled variance in the model of `block_model`.
+
+    The variance is a weighted mean of the mean squares of seeds and of errors, which are
+    independent, so its degrees of freedom follow [Satterthwaite1946]. Samples of different sizes
+    cannot be matched by index. They count as completely correlated, which leaves the degrees of
+    freedom of the largest sample. So do samples without variation.
+    """
+    largest = max(map(len, samples), default=1)
+    if largest == 1 or any(len(sample) < largest for sample in samples):
+        return largest - 1
+    residuals = np.array([(each - each.mean()) * (_deviation(each) > 0.0) for each in samples])
+    common = residuals.mean(axis=0)
+    within = float(((residuals - common) ** 2).sum())
+    between = float(len(residuals) * (common**2).sum())
+    squares = between**2 + within**2 / max(1, len(residuals) - 1)
+    return (largest - 1) * ((between + within) ** 2 / squares if squares else 1.0)
 
 
 def squared_deviations(groups: Sequence[Sequence[float]]) -> tuple[float, int]:
