@@ -153,11 +153,11 @@ def test_error_in_thread_stops_service_and_is_raised():
             raise FloatingPointError("broken")
 
     searches = ServiceSettings(NOISY, 3, 2, threads=2)
-    with (
-        pytest.raises(FloatingPointError, match="broken"),
-        ThreadSearchService(GAME, Broken(), searches) as searcher,
-    ):
-        searcher.search(positions())
+    with ThreadSearchService(GAME, Broken(), searches) as searcher:
+        with pytest.raises(FloatingPointError, match="broken"):
+            searcher.search(positions())
+        with pytest.raises(RuntimeError, match="has stopped"):
+            searcher.search(positions())
 
 
 def test_retry_mode_refuses_random_opening_plies():

@@ -198,6 +198,8 @@ class ThreadSearchService:
         self, states: NDArray[np.uint64], affinity: NDArray[np.int64], report: Callable[[], object]
     ) -> PositionResults:
         """Search distinct states in all threads."""
+        if self._stop.is_set():
+            raise RuntimeError("the service has stopped: an exception ended an earlier search")
         parts = rows_by_thread(affinity, self._threads)
         futures = [
             self._pool.submit(search.search_states, states[part], self._stop)
