@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from zerolab.evaluation.position_statistics import (
-    bootstrap_standard_error,
     exact_estimate,
+    jackknife_standard_error,
     mean_estimate,
     proportion_estimate,
 )
@@ -64,17 +64,28 @@ def test_mean_intervals_cover_correlated_positions():
     assert 0.95 - SLACK < np.mean(covered) < 0.95 + SLACK
 
 
-def test_bootstrap_error_ignores_repeated_positions():
+def test_error_ignores_repeated_positions():
     """Five copies of each value in one game count as one observation."""
     numbers = np.random.default_rng(3).normal(0, 1, 400)
-    estimate = bootstrap_standard_error(np.repeat(numbers, 5), np.repeat(np.arange(400), 5))
-    assert estimate == pytest.approx(numbers.std(ddof=1) / 20, rel=0.1)
+    estimate = jackknife_standard_error(np.repeat(numbers, 5), np.repeat(np.arange(400), 5))
+    assert estimate == pytest.approx(numbers.std(ddof=1) / 20)
 
 
-def test_intervals_are_reproducible():
-    numbers = np.arange(100) // 4
-    hits = np.random.default_rng(4).random(100) < 0.7
-    assert proportion_estimate(hits, numbers) == proportion_estimate(hits, numbers)
+def test_error_agrees_with_hand_computed_values():
+    """Without game 1, 2 or 4, the mean is 12 / 2, 10 / 3 or 10 / 3."""
+    error = jackknife_standard_error(np.array([1.0, 3.0, 6.0, 6.0]), np.array([1, 1, 2, 4]))
+    means = [6.0, 10 / 3, 10 / 3]
+    assert error == pytest.approx(np.std(means, ddof=1) * 2 / 3**0.5)
+
+
+def test_error_of_many_games_agrees_with_the_bootstrap():
+    random = np.random.default_rng(4)
+    numbers = random_game_numbers(random, 200, 5)
+    values = random.normal(0.0, 1.0, 200)[numbers] + random.normal(0.0, 1.0, len(numbers))
+    sums, counts = np.bincount(numbers, weights=values), np.bincount(numbers)
+    draws = random.integers(0, 200, (4000, 200))
+    means = sums[draws].sum(axis=1) / counts[draws].sum(axis=1)
+    assert jackknife_standard_error(values, numbers) == pytest.approx(means.std(), rel=0.05)
 
 
 def test_constant_values_use_games_as_trials():
