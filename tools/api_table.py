@@ -24,7 +24,7 @@ _RESULT_TYPES = (
     ChildStatistics, EloDifference, Evaluation, GameRecord, Interval, MatchScore,
     NodeStatistics, Rating, SearchResult, SprtVerdict,
 )  # fmt: skip
-"""Types of results and arguments of the public interface that are not public names themselves."""
+"""Types of results, and their parts, that are not public names themselves."""
 
 
 def api() -> str:

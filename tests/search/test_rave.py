@@ -144,13 +144,13 @@ def test_agrees_with_the_definition(all_movers, playout_moves):
 COUNT, TOTAL, MEAN = 0, 1, 4
 
 
-def advanced_search(inherited_visits):
+def advanced_search(inherited_visits, **reading):
     """Return a search with noise after its first moves, the slots of ongoing games and keys."""
     positions = some_positions(GAME, 4)
     settings = SearchSettings.model_validate(
         {
             "simulations": 50,
-            "selection": {"name": "rave", "c": 1.3, "equivalence": 30},
+            "selection": {"name": "rave", "c": 1.3, "equivalence": 30} | reading,
             "leaf_evaluator": "playout",
             "noise": {"fraction": 0.25, "inherited_visits": inherited_visits},
         }
@@ -162,9 +162,12 @@ def advanced_search(inherited_visits):
     return search, slots, streams.stream_keys(0, 1, slots, slots, streams.PLAYOUT)
 
 
-@pytest.mark.parametrize("weight", [0.1, 0.5, 0.8])
-def test_counts_are_discounted_like_visits_and_keep_their_means(weight):
-    search, slots, keys = advanced_search(weight)
+@pytest.mark.parametrize(
+    ("weight", "reading"), [(0.1, {}), (0.5, {}), (0.8, {}), (0.5, {"reading": "literal"})]
+)
+def test_counts_are_discounted_like_visits_and_keep_their_means(weight, reading):
+    """In the literal reading, a child's visits are not among its counts."""
+    search, slots, keys = advanced_search(weight, **reading)
     tree = search._tree
     former = tree.visits.copy(), tree.statistics.copy()
     search.start_search(slots, keys, keys)
@@ -174,12 +177,12 @@ def test_counts_are_discounted_like_visits_and_keep_their_means(weight):
         share = tree.visits[b, 0] / former[0][b, 0]
         counts, means = tree.statistics[b, children, COUNT], tree.statistics[b, children, MEAN]
         former_counts = former[1][b, children, COUNT]
-        lowest = np.maximum(tree.visits[b, children], share * former_counts)
-        assert (np.abs(counts - lowest) < 1).all()
+        visits = 0 if reading else tree.visits[b, children]
+        assert (np.abs(counts - np.maximum(visits, share * former_counts)) < 1).all()
         assert counts.sum() < former_counts.sum()
         assert (means == np.where(counts > 0, former[1][b, children, MEAN], 0)).all()
         nodes = slice(1, tree.node_count[b])
-        assert (tree.statistics[b, nodes, COUNT] >= tree.visits[b, nodes]).all()
+        assert reading or (tree.statistics[b, nodes, COUNT] >= tree.visits[b, nodes]).all()
 
 
 def test_totals_are_sums_after_visits_are_discounted():

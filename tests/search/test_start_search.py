@@ -199,8 +199,21 @@ def test_interrupted_trees_advance_to_unexpanded_roots(leaves, cache):
     search.run()
     undisturbed, _ = started(leaves, cache)
     undisturbed.set_root(SLOTS, search.root_states(SLOTS))
+    undisturbed.start_search(SLOTS, KEYS, KEYS)
     undisturbed.run()
     require_same_results(search, undisturbed)
+
+
+@pytest.mark.parametrize("sets_root", [False, True])
+def test_interrupted_search_ends_with_its_tree(sets_root):
+    search, positions = started(6, 4096, (4,))
+    if sets_root:
+        search.set_root(SLOTS, search.root_states(SLOTS))
+    else:
+        search.advance(SLOTS, np.array([position.legal_actions[-1] for position in positions]))
+    assert not search.is_active
+    search.run()
+    assert (search.root_visits(SLOTS) == 0).all()
 
 
 def test_interrupted_search_cannot_be_extended():

@@ -322,6 +322,8 @@ def test_pooled_intervals_agree_with_the_analysis_of_variance():
         ([[1.0, 2.0, 3.0], [7.0, 6.0, 5.0]], 4, 2),
         # Seeds: 2 (1 + 1/4 + 1/4) = 3; errors: 2 (1/4 + 1/4) = 1, with 2 degrees of freedom each.
         ([[1.0, 2.0, 3.0], [5.0, 7.0, 6.0]], 4, 4**2 / (3**2 / 2 + 1**2 / 2)),
+        # Only one sample varies: squares 2, with its 2 degrees of freedom.
+        ([[1.0, 2.0, 3.0], [5.0, 5.0, 5.0], [7.0, 7.0, 7.0]], 2, 2),
     ],
 )
 def test_runs_with_common_seeds_share_degrees_of_freedom(samples, squares, freedom):

@@ -220,7 +220,7 @@ def test_cosine_schedule_warms_up_and_decays():
 
 
 def test_cosine_reaches_its_end_in_runs_shorter_than_the_warm_up():
-    """The rate rises at most until half of the run is over; longer runs are unaffected."""
+    """Annealing begins halfway through the run at the latest; longer runs are unaffected."""
     cosine = RATE_SCHEDULES["cosine"](end=0.02, warm_up=5)
 
     def factors(expected, *done):

@@ -220,7 +220,7 @@ def test_first_layer_is_transferred_only_to_the_same_planes(method):
     source_side, here = side(*game, seed=1, planes=planes), side(*game, planes=planes[::-1])
     message = (
         r'planes "pieces", "ones", "landing" in the source and "pieces", "landing", "ones" in this'
-        r" run: .* different planes; expected network.planes = \['ones', 'landing'\], or start"
+        r' run: .* different planes; expected network.planes = \["ones", "landing"\], or start'
     )
     with pytest.raises(UserError, match=message):
         transfer_weights(method, source_side, here)

@@ -106,7 +106,7 @@ def _large_gamma(key, shape):
 def gamma(key, shape):
     """Return a Gamma(shape, 1) variate from an entire stream [Marsaglia2000].
 
-    It can underflow to 0 if the shape is below 0.01; see `log_small_gamma`.
+    It can underflow to 0 if the shape is below 0.05; see `log_small_gamma`.
     """
     variate = _large_gamma(key, shape if shape >= 1.0 else shape + 1.0)
     if shape >= 1.0:

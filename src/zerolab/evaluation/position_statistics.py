@@ -106,8 +106,8 @@ def jackknife_standard_error(values: NDArray[np.float64], game_numbers: NDArray[
     """Return the standard error of the mean of values, [n], from at least two games.
 
     `game_numbers` is int64[n]. The squared error is (G - 1) / G times the sum of squared deviations
-    between the G means that each omit one game. With few games of different lengths, it is larger
-    and more accurate than the linear approximation of the same error.
+    of the G means, each without one game, from their average. With few games of different lengths,
+    it is larger and more accurate than the linear approximation of the same error.
     """
     _, indices = np.unique(game_numbers, return_inverse=True)
     counts = np.bincount(indices)

@@ -270,8 +270,8 @@ def goodness_of_fit(pairs: Sequence[PairResult], ratings: Ratings) -> GoodnessOf
 
     All strengths but one are fitted. The advantage of the first player cancels in a pair that plays
     both colours, and draw_elo hardly changes its expected points. It does change their variance: in
-    small tournaments, virtual draws raise draw_elo so much that correct models would often be
-    rejected. The predicted draws are therefore reduced to the observed number.
+    small tournaments, virtual draws raise draw_elo so much that the predicted variances are too
+    small. The predicted draws are therefore reduced to the observed number.
     """
     elo = {rating.player: rating.elo_model for rating in ratings.player_ratings}
     predictions = [_predict(pair, elo[pair.first] - elo[pair.second], ratings) for pair in pairs]
@@ -302,8 +302,8 @@ class _Prediction(NamedTuple):
 
 def _predict(pair: PairResult, difference: float, ratings: Ratings) -> _Prediction:
     """Return the prediction for a pair, whose difference in Elo is on the model scale."""
-    moved_first, moved_second = pair.moved_first_count, pair.score.game_count
-    moved_second -= moved_first
+    moved_first = pair.moved_first_count
+    moved_second = pair.score.game_count - moved_first
     mean_1, draw_1 = _expectation(difference, ratings)
     mean_2, draw_2 = _expectation(-difference, ratings)
     return _Prediction(

@@ -199,7 +199,7 @@ class ThreadSearchService:
     ) -> PositionResults:
         """Search distinct states in all threads."""
         if self._stop.is_set():
-            raise RuntimeError("the service has stopped: an exception ended an earlier search")
+            raise RuntimeError("the service has stopped")
         parts = rows_by_thread(affinity, self._threads)
         futures = [
             self._pool.submit(search.search_states, states[part], self._stop)

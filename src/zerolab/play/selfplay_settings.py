@@ -324,8 +324,8 @@ class SelfPlaySettings(Settings):
         for key in ("policy_target", "late_policy_target"):
             if getattr(self, key) == "values":
                 raise ValueError(
-                    f'selfplay.{key} = "values" ignores {setting}: expected "visits", or draws'
-                    " worth 0"
+                    f'selfplay.{key} = "values" ignores {setting}: expected another target, such as'
+                    ' "visits", or draws worth 0'
                 )
 
     @model_validator(mode="after")

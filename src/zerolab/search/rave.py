@@ -118,6 +118,31 @@ def _credit(rule, tree, b, node, is_own_action, action, backup_value):
         node = np.int64(tree.parent[b, node])
 
 
+@inlined
+def _discount_counts(tree, b, node, visits, former_visits, counts_visits):
+    """Scale N_rave of a node's children; rounding preserves the sum.
+
+    If `counts_visits`, N_rave includes the visits of a child and does not fall below them.
+    """
+    first = tree.first_child[b, node]
+    before = np.int64(0)
+    total = np.int64(0)
+    for child in range(first, first + tree.child_count[b, node]):
+        count = np.int64(tree.statistics[b, child, _COUNT])
+        after = before + count
+        kept = after * visits // former_visits - before * visits // former_visits
+        if counts_visits:
+            kept = min(count, max(kept, np.int64(tree.visits[b, child])))
+        tree.statistics[b, child, _COUNT] = np.float32(kept)
+        tree.statistics[b, child, _COUNT + _REMAINDER] = np.float32(0)
+        if kept == 0:
+            tree.statistics[b, child, _MEAN] = np.float32(0)
+        before = after
+        total += kept
+    tree.statistics[b, node, _TOTAL] = np.float32(total)
+    tree.statistics[b, node, _TOTAL + _REMAINDER] = np.float32(0)
+
+
 @register_selection("rave", Rave)
 class _RaveRule(SelectionRule):
     """Statistics per node: N_rave(s) - 1, and N_rave and Q_rave of the action that led to the node.
@@ -177,26 +202,7 @@ class _RaveRule(SelectionRule):
 
     @staticmethod
     def discount_children(rule, tree, b, node, visits, former_visits):
-        """Scale N_rave, but not below the visits of a child, which it counts too.
-
-        Otherwise rounding preserves the sum.
-        """
-        first = tree.first_child[b, node]
-        before = np.int64(0)
-        total = np.int64(0)
-        for child in range(first, first + tree.child_count[b, node]):
-            count = np.int64(tree.statistics[b, child, _COUNT])
-            after = before + count
-            scaled = after * visits // former_visits - before * visits // former_visits
-            kept = min(count, max(scaled, np.int64(tree.visits[b, child])))
-            tree.statistics[b, child, _COUNT] = np.float32(kept)
-            tree.statistics[b, child, _COUNT + _REMAINDER] = np.float32(0)
-            if kept == 0:
-                tree.statistics[b, child, _MEAN] = np.float32(0)
-            before = after
-            total += kept
-        tree.statistics[b, node, _TOTAL] = np.float32(total)
-        tree.statistics[b, node, _TOTAL + _REMAINDER] = np.float32(0)
+        _discount_counts(tree, b, node, visits, former_visits, counts_visits=True)
 
     @staticmethod
     def update_statistics(rule, tree, b, leaf, backup_value, playout_moves):
@@ -248,6 +254,10 @@ class _LiteralReadingRaveRule(_RaveRule):
     @staticmethod
     def with_simulations(rule, simulations):
         return rule
+
+    @staticmethod
+    def discount_children(rule, tree, b, node, visits, former_visits):
+        _discount_counts(tree, b, node, visits, former_visits, counts_visits=False)
 
     @staticmethod
     def update_statistics(rule, tree, b, leaf, backup_value, playout_moves):

@@ -23,7 +23,7 @@ from zerolab.search.values import action_value, node_value
 _MIN_PRIOR = np.float32(1.1754944e-38)
 _MIN_UNIFORM = 2.0**-54
 _MIN_TOTAL = 1e-300
-"""Sum of variates below which they underflow."""
+"""Sum of variates below which they may have underflowed."""
 _MANY = 1 << 40
 """More visits than any node has."""
 

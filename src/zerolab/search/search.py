@@ -126,10 +126,15 @@ class Search:
         return counts
 
     def set_root(self, trees: NDArray[np.int64], states: NDArray[np.uint64]) -> None:
-        """Replace trees with unexpanded roots; `states` are ongoing, uint64[n, words]."""
+        """Replace trees with unexpanded roots, and end their searches.
+
+        `states` are ongoing, uint64[n, words].
+        """
         if len(trees):  # numba would compile the kernel again for the layout of no trees
             roots.set_root(self.game, self._tree, trees, states)
-            self._search_state.waiting_count[trees] = 0
+            state = self._search_state
+            state.waiting_count[trees] = state.remaining_simulations[trees] = 0
+            state.is_active[trees] = False
 
     def _reset_interrupted(self, trees: NDArray[np.int64]) -> None:
         """Replace the trees whose leaves are still waiting with their unexpanded roots.

@@ -182,8 +182,9 @@ def pooled_intervals(samples: Sequence[Sequence[float]]) -> list[Interval]:
 
     If the true variances are equal and runs are few, these intervals are much shorter than those
     from separate variances. Numbers with the same index belong to runs with the same seed, which
-    can be correlated, for example by playing in the same tournament. Samples must not be empty. If
-    no sample has several values, the intervals are unbounded.
+    can be correlated, for example by playing in the same tournament. While samples have different
+    sizes, because a study is unfinished, the intervals are therefore wider than in the end. Samples
+    must not be empty. If no sample has several values, the intervals are unbounded.
     """
     arrays = [_numbers(sample) for sample in samples]
     squares, count = squared_deviations(samples)
@@ -199,17 +200,20 @@ def _pooled_degrees_of_freedom(samples: Sequence[NDArray[np.float64]]) -> float:
     The variance is a weighted mean of the mean squares of seeds and of errors, which are
     independent, so its degrees of freedom follow [Satterthwaite1946]. Samples of different sizes
     cannot be matched by index. They count as completely correlated, which leaves the degrees of
-    freedom of the largest sample. So do samples without variation.
+    freedom of the largest sample. Samples without variation add none.
     """
     largest = max(map(len, samples), default=1)
     if largest == 1 or any(len(sample) < largest for sample in samples):
         return largest - 1
-    residuals = np.array([(each - each.mean()) * (_deviation(each) > 0.0) for each in samples])
+    varied = [each - each.mean() for each in samples if _deviation(each) > 0.0]
+    if not varied:
+        return largest - 1
+    residuals = np.array(varied)
     common = residuals.mean(axis=0)
     within = float(((residuals - common) ** 2).sum())
     between = float(len(residuals) * (common**2).sum())
     squares = between**2 + within**2 / max(1, len(residuals) - 1)
-    return (largest - 1) * ((between + within) ** 2 / squares if squares else 1.0)
+    return (largest - 1) * ((between + within) ** 2 / squares)
 
 
 def squared_deviations(groups: Sequence[Sequence[float]]) -> tuple[float, int]:

@@ -254,10 +254,10 @@ class CosineSchedule(RateSchedule):
 
     The rate changes with every step: end + (1 - end) * (1 + cos(pi * t)) / 2 for t from 0 to 1
     [Loshchilov2017, Eq. 5]. The warm-up from 0 follows [Goyal2017, Section 2.2]. t is the fraction
-    of the iterations after the warm-up that are complete. The run ends after `iterations`, or
-    earlier if it is expected to reach the hours or evaluations to which `stop` limits it. Annealing
-    begins halfway through the run at the latest; during a longer warm-up, the smaller of the two
-    rates applies. A run with this schedule cannot be extended later.
+    of the iterations since the end of the warm-up, or since half of the run if that is earlier; the
+    smaller of the two rates applies. The run ends after `iterations`, or earlier if it is expected
+    to reach the hours or evaluations to which `stop` limits it. A run with this schedule cannot be
+    extended later.
     """
 
     name: Literal["cosine"] = "cosine"

@@ -222,8 +222,8 @@ def _different_planes_reason(source: NetworkWithGame, target: NetworkWithGame) -
     if _game_planes(source.game) != _game_planes(target.game):
         games = f"{game_name(source.game)} and {game_name(target.game)}"
         return f"{games} have different planes; expected {remedy}"
-    names = [plane.name for plane in source.network_settings.planes]
-    return f"the networks have different planes; expected network.planes = {names}, or {remedy}"
+    names = ", ".join(quoted(plane.name) for plane in source.network_settings.planes)
+    return f"the networks have different planes; expected network.planes = [{names}], or {remedy}"
 
 
 def _mismatch_reason(layer: str, source: NetworkWithGame, target: NetworkWithGame) -> str:

@@ -44,7 +44,7 @@ TRAINING_ELO_BIAS_CLAIM = Claim(
     "[Wang2019, section V-B], [Wang2020a, conclusion]",
     "rank correlation between training Elo and tournament Elo, both relative to the runs with the"
     " same seed, over runs trained with the same loss on the same board, mean over losses and"
-    " boards (the limit is ours)",
+    " boards (the threshold is ours)",
     0.5,
     "below",
     0.2,
@@ -86,14 +86,14 @@ LOSS_ELO_TREND_CLAIM = Claim(
     "losses-do-not-tell-training-elo",
     "Losses and training Elo are by no means exchangeable: during training, they give different"
     " impressions.", _TRAINING_ELO,
-    f"{_TREND}, mean over runs (-1 if training Elo rose whenever the loss fell; the limit is ours)",
+    f"{_TREND}, mean over runs (-1 if Elo rose whenever the loss fell; the threshold is ours)",
     -0.5, "above", 0.2, TRAINING_ELO_BIAS_CLAIM.key, "training-elo",
 )  # fmt: skip
 BOARD_TREND_CLAIMS = {
     part: Claim(
         f"trends-differ-{part}",
         f"In {part_title(part)}, the trends of losses and of training Elo are inconsistent.",
-        "[Wang2019, section VI]", f"{_TREND}, mean over runs (the limit is ours)",
+        "[Wang2019, section VI]", f"{_TREND}, mean over runs (the threshold is ours)",
         -0.5, "above", 0.2, TRAINING_ELO_BIAS_CLAIM.key, "training-elo",
     )
     for part in ("connect_four-5x5", "othello-6x6")
@@ -257,7 +257,7 @@ CURVE_CLAIMS: Sequence[CurveClaim] = [
     _on_board("combined-rise-faster", "othello-6x6",
               "training Elo rises much faster with the sum and the product than with either single"
               " loss (tested by the final training Elo).", "final training Elo of l_+ and of l_x"
-              " minus that of l_p and of l_v, minimum of four differences (the limit is ours)",
+              " minus that of l_p and of l_v, minimum of four differences (the threshold is ours)",
               study.last_training_elo, {}, "above", TRAINING_ELO_BIAS_CLAIM,
               threshold=100.0, smallest_lead_of=[*_COMBINED]),
     _on_board("policy-rises-fastest", "othello-5x5",

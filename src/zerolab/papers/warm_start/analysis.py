@@ -154,7 +154,7 @@ def _tests(results: Results) -> Iterator[Block]:
         "Each dot is a pair of runs with the same seed. Its bar combines the errors of both"
         " ratings, assuming independence. The adaptive variant is compared in the tournaments"
         " between warm starts of different lengths. Intervals pool the variance of the differences"
-        " within a game; those in the table do not.",
+        " within a game and allow for their correlation; those in the table do not pool.",
     )  # fmt: skip
     columns: list[str | Column] = [
         "game", "variant", Column("gain", "+.0f"), Column("p of the sign test", P_VALUE_FORMAT),
