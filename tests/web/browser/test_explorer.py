@@ -27,8 +27,8 @@ def test_chart_covers_whole_game_at_once(page: Page) -> None:
     # The network's values of all five positions, and the search's value of the last one.
     expect(page.locator("#values circle")).to_have_count(5 + 1)
     chart = page.locator("#values svg")
-    box = chart.bounding_box()
-    assert box is not None
+    # The chart is drawn again during the search, and `bounding_box` would not wait for that.
+    box = chart.evaluate("chart => chart.getBoundingClientRect().toJSON()")
     chart.click(position={"x": 0.53 * box["width"], "y": 0.5 * box["height"]})
     expect(page.locator('#moves [aria-current="true"]')).to_have_text("2. 3")
 
