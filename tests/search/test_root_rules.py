@@ -158,16 +158,23 @@ def test_gumbel_and_dirichlet_noise_exclude_each_other():
         mixed.check_self_play()
 
 
-def test_gumbel_avoids_proven_losses():
-    """The root rule is called from Python, on a tree that another root rule has searched."""
+def gumbel_at_tree_of_puct(considered, simulations):
+    """Return a search with PUCT, and Gumbel's root rule with a state for the same tree."""
     start = Position.start("connect_four:4x4")
     puct = validate(SearchSettings, {"simulations": 12, "proven_values": True})
     search = run(start.game, puct, HashEvaluator(4), [start])
-    tree, root = search._tree, gumbel(4, 4).root.build()
+    root = gumbel(considered, simulations).root.build()
     state = search._search_state._replace(
-        requested_simulations=np.array([4]),
+        requested_simulations=np.array([simulations]),
         root_rule_state=methods.empty_root_rule_state(root, 1, 4),
     )
+    return search, root, state
+
+
+def test_gumbel_avoids_proven_losses():
+    """The root rule is called from Python, on a tree that another root rule has searched."""
+    search, root, state = gumbel_at_tree_of_puct(4, 4)
+    tree = search._tree
     weights = np.zeros(4, np.int64)
     for lost in range(4):
         tree.proven_result[0, 1:5] = np.where(np.arange(4) == lost, WIN, ONGOING)
@@ -223,14 +230,8 @@ def test_other_actions_take_the_place_of_proven_losses(considered):
 )
 def test_gumbel_chooses_the_closest_number_of_visits_among_unproven_actions(visits, lost, expected):
     """Sequential halving gives the next simulation to an action with half of the visits so far."""
-    start = Position.start("connect_four:4x4")
-    puct = validate(SearchSettings, {"simulations": 12, "proven_values": True})
-    search = run(start.game, puct, HashEvaluator(4), [start])
-    tree, root = search._tree, gumbel(2, 100).root.build()
-    state = search._search_state._replace(
-        requested_simulations=np.array([100]),
-        root_rule_state=methods.empty_root_rule_state(root, 1, 4),
-    )
+    search, root, state = gumbel_at_tree_of_puct(2, 100)
+    tree = search._tree
     state.root_rule_state.noisy_logits[0] = [100, 200, 300, 400]
     tree.visits[0, :5] = [1 + sum(visits), *visits]
     tree.value[0, 1:5] = 0

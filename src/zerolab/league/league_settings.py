@@ -81,11 +81,11 @@ SETTINGS_OF_PARAMETERS: Mapping[str, ParameterName] = {
 """Settings, with all keys below them, that have an effect only if the parameter evolves."""
 
 UNUSED_THRESHOLD = "clock.threshold"
-"""Setting without effect, which saved leagues contain: every player has its own threshold if the
-threshold evolves, and otherwise no player has a clock."""
+"""Setting without effect: every player has its own threshold if the threshold evolves, and
+otherwise no player has a clock. Removing it would change the digests of published designs."""
 
 THRESHOLD_REMEDY = "ranges.threshold, with threshold among the parameters"
-"""What to set instead of `UNUSED_THRESHOLD`, for messages."""
+"""Settings that messages recommend instead of `UNUSED_THRESHOLD`."""
 
 _EVOLVED_SETTINGS: Mapping[str, ParameterName] = {
     "search.selection.c": "c", "search.fpu.value": "fpu", "search.draw_value": "draw_value",
